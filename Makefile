@@ -1,0 +1,90 @@
+# make builds; make test and make demo install first what they need. make help lists the rest.
+SHELL := /bin/bash -o pipefail
+CMAKE ?= cmake
+PYTHON := .venv/bin/python
+BUILD := build/release
+PARALLEL := $(shell nproc)
+
+FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
+CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
+TIDY_FILES = $(shell find src cli -name '*.cc')
+PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cache_dir=build/pytest_cache
+# Kernels that randomise addresses widely and gcc's thread sanitizer do not get on.
+FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.DEFAULT_GOAL := build
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables lint format format-check layout clean help
+
+build: ## build into build/release (the default)
+	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
+	$(CMAKE) --build --preset release
+
+setup: ## install what building, testing and the demo need
+	@tools/setup.sh lint
+
+demo: ## set up, build, and train on Fashion-MNIST in four processes
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@mkdir -p out
+	$(BUILD)/bin/pleiad launch -n 4 $(BUILD)/bin/demo --curve out/curve.csv
+	$(PYTHON) tools/plot_curve.py out/curve.csv out/curve.png --title "Softmax regression on Fashion-MNIST"
+	@echo "the curve: out/curve.png"
+
+# Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's.
+define run_suites
+@mkdir -p build; code=0; \
+ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
+$(PYTEST) $(2) 2>&1 | tee build/pytest.log || code=1; \
+echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo did not finish);" \
+     "pytest: $$(tail -n 1 build/pytest.log)"; \
+exit $$code
+endef
+
+test: setup ## set up, build, check and test all but what takes long
+	@$(MAKE) --no-print-directory build format-check layout sanitize-short
+	$(call run_suites,-LE full,-m 'not full')
+
+test-full: setup ## test, and all that takes long: sanitizers over everything, the linter
+	@$(MAKE) --no-print-directory build lint sanitize
+	$(call run_suites,,)
+
+sanitize-short: ## the conformance suites under the sanitizers
+	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
+	$(CMAKE) --build --preset asan --target conformance
+	build/asan/bin/conformance --gtest_brief=1
+	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
+	$(CMAKE) --build --preset tsan --target conformance
+	$(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1
+
+sanitize: ## everything under the sanitizers. MPI leaks and races by itself: what it does is not looked at
+	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
+	$(CMAKE) --build --preset asan
+	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
+	$(CMAKE) --build --preset tsan
+	TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" $(FIXED_ADDRESSES) \
+	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
+
+bench-tables: ## measure the tables and the all-reduce: one JSON line each
+	@tools/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
+
+lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
+	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
+	run-clang-tidy-19 -quiet -j $(PARALLEL) -p $(BUILD) $(TIDY_FILES)
+
+format: ## format the C++ sources
+	@clang-format-19 -i $(CXX_FILES)
+
+format-check:
+	@clang-format-19 --dry-run --Werror $(CXX_FILES)
+
+layout:
+	@python3 tools/check_layout.py
+
+clean: ## remove what was built; the Python environment stays
+	rm -rf build out
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 16

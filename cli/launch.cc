@@ -1,0 +1,326 @@
+#include "launch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+
+#include "core/process.h"
+#include "report.h"
+
+namespace pleiad::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+constexpr int kWatched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr double kPatience = 5;  // seconds that mpirun, told to end, has to do so
+constexpr Time kNever = Time::max();
+
+Time after(double seconds) {
+  if (seconds > 1e8) return kNever;
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+void say(const std::string& line) {
+  const std::string text = "pleiad: " + line + "\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+}
+
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+/// One rank of this host, known by its wrapper's connection.
+struct Rank {
+  enum State { unknown, running, ended, failed, lost };
+  State state = unknown;
+  Report last;
+};
+
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options) : options_(options), began_(Clock::now()) {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (const int signal : kWatched) sigaddset(&watched, signal);
+    sigprocmask(SIG_BLOCK, &watched, &inherited_mask_);
+    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    listener_ = listen_for_reports();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind comes to us
+    if (options.timeout > 0) timeout_at_ = after(options.timeout);
+  }
+
+  int run(const std::vector<std::string>& command) {
+    start(command);
+    while (mpirun_ != 0) {
+      wait_for_news();
+      keep_time();
+    }
+    take_reports();  // what arrived between the last look and mpirun's end
+    const int code = verdict();
+    if (code != 0) sweep();
+    return code;
+  }
+
+ private:
+  void start(const std::vector<std::string>& command) {
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    setenv(kLauncherVariable, listener_.name.c_str(), 1);
+    const pid_t self = getpid();
+    mpirun_ = fork();
+    if (mpirun_ < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
+    if (mpirun_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
+      if (getppid() == self) execv(words[0], words.data());
+      say(fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
+      _exit(127);
+    }
+  }
+
+  void wait_for_news() {
+    std::vector<pollfd> watched = {{.fd = signals_, .events = POLLIN, .revents = 0},
+                                   {.fd = listener_.fd, .events = POLLIN, .revents = 0}};
+    for (const auto& [fd, rank] : connections_) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    const Time next = std::min({timeout_at_, end_at_, kill_at_});
+    int timeout = -1;
+    if (next != kNever) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+      timeout = static_cast<int>(std::clamp<long>(left, 0, 1000000));
+    }
+    if (poll(watched.data(), watched.size(), timeout) <= 0) return;
+    take_reports();
+    for (signalfd_siginfo info{}; read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info);) {
+      take_signal(info);
+    }
+  }
+
+  void keep_time() {
+    const Time now = Clock::now();
+    if (now >= timeout_at_) {
+      timeout_at_ = kNever;
+      if (!ending_) {
+        timed_out_ = true;
+        say(fmt::format("{:g} s are over; ending {}", options_.timeout, ranks_in_words(ranks_that(Rank::running))));
+        end();
+      }
+    }
+    if (now >= end_at_) {
+      end_at_ = kNever;
+      if (!ending_) {
+        if (all_ended()) {
+          release();
+        } else {
+          say(fmt::format("{:g} s after the failure of rank {}: ending {}", options_.grace, first_.rank,
+                          ranks_in_words(ranks_that(Rank::running))));
+          end();
+        }
+      }
+    }
+    if (now >= kill_at_) {
+      kill_at_ = kNever;
+      kill(mpirun_, SIGKILL);
+    }
+  }
+
+  /// Has mpirun end every rank, on other hosts too.
+  void end() {
+    ending_ = true;
+    kill(mpirun_, SIGTERM);
+    kill_at_ = after(kPatience);
+  }
+
+  /// Lets the wrappers of failed ranks go. With no rank left that runs, mpirun then ends by itself, and faster.
+  void release() {
+    ending_ = true;
+    for (const auto& [fd, rank] : connections_) close(fd);
+    connections_.clear();
+    kill_at_ = after(kPatience);
+  }
+
+  void take_reports() {
+    for (int fd = accept_wrapper(listener_.fd); fd >= 0; fd = accept_wrapper(listener_.fd)) connections_[fd] = -1;
+    for (auto at = connections_.begin(); at != connections_.end();) {
+      const bool open = take_reports_of(at->first, at->second);
+      if (!open) close(at->first);
+      at = open ? std::next(at) : connections_.erase(at);
+    }
+  }
+
+  /// False where the wrapper has closed the connection.
+  bool take_reports_of(int fd, int& rank) {
+    for (;;) {
+      Report report;
+      switch (receive_report(fd, report)) {
+        case Received::nothing: return true;
+        case Received::closed: lose(rank); return false;
+        case Received::report:
+          rank = report.rank;
+          ranks_[rank].last = report;
+          if (report.kind == Report::started) {
+            ranks_[rank].state = Rank::running;
+          } else if (report.status == 0 || report.asked || ending_) {
+            ranks_[rank].state = Rank::ended;
+          } else {
+            fail(rank);
+          }
+          if (first_.rank >= 0 && all_ended()) end_at_ = Clock::now();
+      }
+    }
+  }
+
+  void fail(int rank) {
+    ranks_[rank].state = Rank::failed;
+    if (first_.rank >= 0) return;
+    first_ = ranks_[rank].last;
+    end_at_ = after(options_.grace);
+  }
+
+  /// A wrapper that ends without a word was killed: by mpirun where that ends the job (another rank has called
+  /// MPI_Abort), else by somebody else, and then mpirun will end the job.
+  void lose(int rank) {
+    if (rank < 0 || ending_ || ranks_[rank].state != Rank::running) return;
+    ranks_[rank].state = Rank::lost;
+    if (first_lost_ < 0) first_lost_ = rank;
+  }
+
+  [[nodiscard]] bool all_ended() const {
+    const auto over = [](const auto& rank) { return rank.second.state >= Rank::ended; };
+    return static_cast<int>(ranks_.size()) == options_.ranks && std::all_of(ranks_.begin(), ranks_.end(), over);
+  }
+
+  [[nodiscard]] std::vector<int> ranks_that(Rank::State state) const {
+    std::vector<int> numbers;
+    for (const auto& [number, rank] : ranks_) {
+      if (rank.state == state) numbers.push_back(number);
+    }
+    return numbers;
+  }
+
+  void take_signal(const signalfd_siginfo& info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) {
+      int status = 0;
+      if (waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
+        mpirun_ = 0;
+        mpirun_status_ = status;
+      }
+    } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+      kill(mpirun_, signal);  // which hands them to every rank
+    } else if (stopped_by_ != 0) {
+      kill(mpirun_, SIGKILL);  // asked twice: the wrappers see mpirun's end and follow
+    } else {
+      stopped_by_ = signal;
+      say(fmt::format("SIG{}: ending the job", sigabbrev_np(signal)));
+      ending_ = true;
+      // A terminal's Ctrl-C has reached mpirun as well, which takes a second one for impatience.
+      if (info.ssi_code == SI_USER) kill(mpirun_, SIGTERM);
+      kill_at_ = after(kPatience);
+    }
+  }
+
+  /// Says how a job that did not succeed ended.
+  [[nodiscard]] int verdict() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    const auto say_end = [&](const std::string& cause, int code) {
+      say(fmt::format("the job failed after {:.1f} s: {}; exit code {}", seconds, cause, code));
+      return code;
+    };
+    if (first_.rank >= 0) {
+      std::string cause = fmt::format("rank {} {}", first_.rank, describe(first_.status));
+      std::vector<int> others = ranks_that(Rank::failed);
+      std::erase(others, first_.rank);
+      if (!others.empty()) cause += fmt::format(", then {} failed", ranks_in_words(others));
+      return say_end(cause, exit_code(first_.status));
+    }
+    if (stopped_by_ != 0) return say_end(fmt::format("ended by SIG{}", sigabbrev_np(stopped_by_)), 128 + stopped_by_);
+    if (timed_out_) return say_end(fmt::format("it took longer than {:g} s", options_.timeout), 124);
+    if (first_lost_ >= 0) {
+      return say_end(fmt::format("rank {} was lost, its wrapper killed", first_lost_), 128 + SIGKILL);
+    }
+    if (mpirun_status_ == 0) return 0;
+    std::string cause = fmt::format("mpirun {}", describe(mpirun_status_));
+    if (ranks_.empty()) cause += " before a rank started";
+    if (!options_.verbose && WIFEXITED(mpirun_status_)) cause += " (--verbose shows its own words)";
+    return say_end(cause, exit_code(mpirun_status_));
+  }
+
+  /// Ends what is left of the job on this host.
+  static void sweep() {
+    const Time kill_at = after(2);
+    bool asked = false;
+    for (;;) {
+      while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+      std::ifstream list(fmt::format("/proc/self/task/{}/children", getpid()));
+      std::vector<pid_t> left;
+      for (pid_t pid = 0; list >> pid;) left.push_back(pid);
+      if (left.empty()) return;
+      const bool impatient = Clock::now() >= kill_at;
+      for (const pid_t pid : left) {
+        if (impatient || !asked) kill(pid, impatient ? SIGKILL : SIGTERM);
+      }
+      asked = true;
+      usleep(10000);
+    }
+  }
+
+  const LaunchOptions& options_;
+  Time began_;
+  sigset_t inherited_mask_{};
+  int signals_ = -1;
+  Listener listener_;
+  pid_t mpirun_ = 0;
+  int mpirun_status_ = 0;
+  std::map<int, int> connections_;  // of wrappers: rank by file descriptor
+  std::map<int, Rank> ranks_;
+  Report first_;  // the first failure; its rank is -1 until then
+  int first_lost_ = -1;
+  bool ending_ = false;
+  bool timed_out_ = false;
+  int stopped_by_ = 0;
+  Time timeout_at_ = kNever;
+  Time end_at_ = kNever;
+  Time kill_at_ = kNever;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  if (options.bind == "core" && options.hostfile.empty() && options.ranks > usable_cores()) {
+    throw std::runtime_error(
+        fmt::format("--bind core needs a core for each rank; {} ranks, {} cores", options.ranks, usable_cores()));
+  }
+  const std::string mpirun = find_mpirun();
+  const std::string version = version_of(mpirun);
+  if (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos) {
+    throw std::runtime_error(
+        fmt::format("{} is not Open MPI's (its version: \"{}\"); set PLEIAD_MPIRUN", mpirun, version));
+  }
+  if (options.hostfile.empty() && !find_program(options.command[0])) {
+    say(fmt::format("no program \"{}\" is found", options.command[0]));
+    return 127;
+  }
+  const std::vector<std::string> command = mpirun_command(options, mpirun);
+  if (options.verbose) say(fmt::format("{}", fmt::join(command, " ")));
+  return Job(options).run(command);
+}
+
+}  // namespace pleiad::cli

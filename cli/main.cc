@@ -1,0 +1,145 @@
+// The command `pleiad`.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "core/text.h"
+#include "info.h"
+#include "launch.h"
+#include "rank.h"
+
+namespace {
+
+using pleiad::cli::LaunchOptions;
+
+constexpr int kUsageError = 2;
+
+using Words = std::vector<std::string>;
+
+/// Cuts `launch -n 4 CMD ARGS` before CMD, so that the command keeps its own options. A "--" before CMD is dropped.
+Words cut_command(const CLI::App& app, Words& words) {
+  std::size_t at = 0;
+  for (; at < words.size() && words[at] != "--" && words[at].size() > 1 && words[at][0] == '-'; ++at) {
+    const CLI::Option* option = app.get_option_no_throw(words[at]);
+    if (option != nullptr && option->get_expected_min() > 0) ++at;
+  }
+  at = std::min(at, words.size());
+  const bool marked = at < words.size() && words[at] == "--";
+  Words command(words.begin() + static_cast<std::ptrdiff_t>(at) + (marked ? 1 : 0), words.end());
+  words.resize(at);
+  return command;
+}
+
+Words option_names(const CLI::App& app) {
+  Words names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+  const std::string near = pleiad::nearest(word.substr(0, word.find('=')), option_names(app));
+  return fmt::format("{} \"{}\"{}", word[0] == '-' ? "unknown option" : "unexpected argument", word,
+                     near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));
+}
+
+int fail(const CLI::App& app, const std::string& message) {
+  fmt::print(stderr, "{}: {}\ntry \"{} --help\"\n", app.get_name(), message, app.get_name());
+  return kUsageError;
+}
+
+void add_launch_options(CLI::App& app, LaunchOptions& options) {
+  const CLI::Validator seconds(
+      [](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && !std::isnan(value);
+        return good ? std::string() : fmt::format("expected seconds, 0 or more; received {}", text);
+      },
+      "SECONDS");
+  const CLI::Validator at_least_one(
+      [](const std::string& text) {
+        int value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= 1;
+        return good ? std::string() : fmt::format("expected a number of ranks, 1 or more; received {}", text);
+      },
+      "");
+  app.add_option("-n,--ranks", options.ranks, "How many processes")->required()->check(at_least_one);
+  app.add_option("--hostfile", options.hostfile, "The hosts, as mpirun reads them")->check(CLI::ExistingFile);
+  app.add_option("--timeout", options.timeout, "End the job after so many seconds; 0: never")->check(seconds);
+  app.add_option("--grace", options.grace, "How long the other ranks may go on after one has failed")
+      ->check(seconds)
+      ->capture_default_str();
+  app.add_option("--bind", options.bind, "Bind each rank to a core, or to none")
+      ->check(CLI::IsMember({"core", "none"}))
+      ->capture_default_str();
+  app.add_flag("--tag-output", options.tag_output, "Put job, rank and stream before each line");
+  app.add_flag("-v,--verbose", options.verbose, "Show the mpirun command, and what mpirun says");
+}
+
+int parse(CLI::App& app, const Words& words, bool& done) {
+  done = true;
+  try {
+    Words reversed(words.rbegin(), words.rend());
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    if (const Words unknown = app.remaining(true); !unknown.empty()) return fail(app, unknown_word(app, unknown[0]));
+    return fail(app, error.what());
+  }
+  done = false;
+  return 0;
+}
+
+int run_launch(Words words) {
+  LaunchOptions options;
+  CLI::App app("Run a command in several processes under mpirun.", "pleiad launch");
+  app.footer("CMD ARGS... stand after the options: pleiad launch -n 4 python3 train.py --epochs 2");
+  add_launch_options(app, options);
+  options.command = cut_command(app, words);
+  bool done = false;
+  if (const int code = parse(app, words, done); done) return code;
+  if (options.command.empty()) return fail(app, "what should the ranks run? expected: pleiad launch -n 4 CMD ARGS...");
+  return pleiad::cli::launch(options);
+}
+
+int run(const Words& words) {
+  // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
+  if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
+    return pleiad::cli::run_rank({.grace = std::stod(words[2])}, Words(words.begin() + 4, words.end()));
+  }
+  if (!words.empty() && words[0] == "launch") return run_launch(Words(words.begin() + 1, words.end()));
+
+  CLI::App app("Many processes, one model.", "pleiad");
+  app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
+  app.add_subcommand("launch", "Run a command in several processes under mpirun");
+  const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
+  const Words known = {"info", "launch"};
+  if (!words.empty() && !words[0].starts_with('-') && words[0] != "info") {
+    return fail(app, pleiad::unknown_name("subcommand", words[0], known));
+  }
+  bool done = false;
+  if (const int code = parse(app, words, done); done) return code;
+  if (!info->parsed()) return fail(app, "expected a subcommand: " + pleiad::join(known));
+  return pleiad::cli::print_info();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(Words(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pleiad: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,87 @@
+// A process's handle on its world. Everything hangs from it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "pleiad/api.h"
+#include "pleiad/options.h"
+#include "pleiad/table.h"
+#include "pleiad/view.h"
+
+namespace pleiad {
+
+class SessionCore;
+
+enum class ReduceOp : std::uint8_t { sum, min, max };
+
+class PLEIAD_API Session {
+ public:
+  /// Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. Options come
+  /// from the environment too: PLEIAD_TIMEOUT and so on, which win. A process takes part in one launched world at a time.
+  [[nodiscard]] static Session start(SessionOptions options = {});
+  /// Ends the session without waiting for the others if shutdown was not called; they take that for a death.
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  [[nodiscard]] int workers() const;
+  [[nodiscard]] int servers() const;
+  /// -1 for a rank that is none.
+  [[nodiscard]] int worker_id() const;
+  [[nodiscard]] int server_id() const;
+  [[nodiscard]] int worker_rank(int worker) const;
+  [[nodiscard]] int server_rank(int server) const;
+  [[nodiscard]] int hosts() const;
+  [[nodiscard]] int host_of(int rank) const;
+  [[nodiscard]] std::string host_name(int rank) const;
+  /// False for a rank that died; ranks of other hosts count as alive.
+  [[nodiscard]] bool alive(int rank) const;
+  /// "solo", "inproc" or "mpi".
+  [[nodiscard]] std::string engine() const;
+  [[nodiscard]] const SessionOptions& options() const;
+
+  /// Collective: all ranks create the same tables in the same order. Of `initial`, only that of options.init_rank counts; it
+  /// has the table's size and type, or is empty for zeros. When it returns, all ranks see the initial values.
+  [[nodiscard]] ArrayTable create_array(std::int64_t size, const TableOptions& options = {}, ConstView initial = {});
+  [[nodiscard]] MatrixTable create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options = {},
+                                          ConstView initial = {});
+
+  /// Flushes this worker's asynchronous adds, then waits for all ranks.
+  void barrier();
+  /// In place; sums in rank order, so all ranks get the same bits.
+  void all_reduce(View data, ReduceOp op = ReduceOp::sum);
+  void broadcast(View data, int root = 0);
+  /// out.count == size() * in.count.
+  void all_gather(ConstView in, View out);
+  /// in.count == size() * out.count: this rank gets its block of the reduced whole.
+  void reduce_scatter(ConstView in, View out, ReduceOp op = ReduceOp::sum);
+  void send(int to, std::uint32_t tag, ConstView data);
+  void receive(int from, std::uint32_t tag, View data);
+
+  /// Counters and timings, as a small table of text.
+  [[nodiscard]] std::string stats() const;
+  /// What every rank of this host is doing now.
+  [[nodiscard]] std::string report() const;
+  /// Asked about twenty times a second in every wait; true ends the wait with Interrupted.
+  void set_interrupt(std::function<bool()> interrupt);
+
+  /// Collective: flushes, lets the others go on without this worker, and waits until all have come here. Tables are gone
+  /// afterwards. Another start may follow.
+  void shutdown();
+
+  explicit Session(std::shared_ptr<SessionCore> core);
+
+ private:
+  std::shared_ptr<SessionCore> core_;
+};
+
+/// Runs body(session) on `ranks` threads, each a rank of one world inside this process, and waits for all. Rethrows the first
+/// rank's exception.
+PLEIAD_API void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options = {});
+
+}  // namespace pleiad

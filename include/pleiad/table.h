@@ -1,0 +1,110 @@
+// Tables: numbers shared by all workers of a session.
+//
+// Any thread may call an asynchronous table. A worker calls the synchronous tables of a session in one order, the same on every
+// worker: a second thread that calls one meanwhile gets a StateError, and workers whose calls differ all get an OrderError.
+// A handle is cheap to copy and never owns the table: the session does, until its shutdown.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "pleiad/api.h"
+#include "pleiad/options.h"
+#include "pleiad/view.h"
+
+namespace pleiad {
+
+class Table;
+class Operation;
+
+using RowId = std::int64_t;
+
+/// A get or add that was started. Dropping it is allowed: an add is carried out all the same, and a get leaves its
+/// buffer alone from then on.
+class PLEIAD_API Pending {
+ public:
+  Pending() = default;
+  explicit Pending(std::shared_ptr<Operation> operation);
+  ~Pending();
+  Pending(Pending&&) noexcept;
+  Pending& operator=(Pending&&) noexcept;
+
+  /// True once wait() would return at once.
+  [[nodiscard]] bool done() const;
+  /// Returns when the operation is complete, or throws what went wrong in it.
+  void wait();
+
+ private:
+  std::shared_ptr<Operation> operation_;
+};
+
+/// What a table has done for this rank.
+struct TableStats {
+  std::uint64_t adds = 0;
+  std::uint64_t gets = 0;
+  std::uint64_t bytes_added = 0;
+  std::uint64_t bytes_got = 0;
+  double add_seconds = 0;   ///< in adds, waiting included
+  double get_seconds = 0;
+  double wait_seconds = 0;  ///< waiting for other workers
+  std::uint64_t torn_stripes = 0;  ///< of the whole host: stripes whose writer died in the middle
+};
+
+/// What array and matrix tables have in common.
+class PLEIAD_API TableHandle {
+ public:
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] DType dtype() const;
+  /// The number of the table in its session: 0 for the first.
+  [[nodiscard]] std::uint32_t id() const;
+  [[nodiscard]] TableStats stats() const;
+  /// Which elements (of a matrix: rows) a server owns, as begin and end.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> shard(int server) const;
+
+ protected:
+  explicit TableHandle(std::shared_ptr<Table> table) : table_(std::move(table)) {}
+  std::shared_ptr<Table> table_;
+};
+
+/// A row of numbers.
+class PLEIAD_API ArrayTable : public TableHandle {
+ public:
+  explicit ArrayTable(std::shared_ptr<Table> table) : TableHandle(std::move(table)) {}
+  [[nodiscard]] std::int64_t size() const;
+
+  /// Copies the table into `out`, which has size() elements of dtype(). Sees every add that this worker has waited for.
+  void get(View out) const;
+  /// Hands `delta` to the rule. The buffer is free again on return.
+  void add(ConstView delta, const AddOptions& options = {}) const;
+  /// `out` must outlive the handle.
+  [[nodiscard]] Pending get_async(View out) const;
+  /// `delta` is free again on return: it was applied, or copied.
+  [[nodiscard]] Pending add_async(ConstView delta, const AddOptions& options = {}) const;
+};
+
+/// Rows of numbers.
+class PLEIAD_API MatrixTable : public TableHandle {
+ public:
+  explicit MatrixTable(std::shared_ptr<Table> table) : TableHandle(std::move(table)) {}
+  [[nodiscard]] std::int64_t rows() const;
+  [[nodiscard]] std::int64_t cols() const;
+
+  void get(View out) const;
+  void add(ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_async(View out) const;
+  [[nodiscard]] Pending add_async(ConstView delta, const AddOptions& options = {}) const;
+
+  /// Row after row: out.count == ids.size() * cols(). A row asked for twice comes twice; no ids are allowed.
+  void get_rows(std::span<const RowId> ids, View out) const;
+  /// Deltas of a row named twice are summed first.
+  void add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_rows_async(std::span<const RowId> ids, View out) const;
+  [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+
+  void get_row(RowId id, View out) const { get_rows({&id, 1}, out); }
+  void add_row(RowId id, ConstView delta, const AddOptions& options = {}) const { add_rows({&id, 1}, delta, options); }
+};
+
+}  // namespace pleiad

@@ -1,0 +1,100 @@
+#include "core/kernels.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/clones.h"
+
+namespace pleiad {
+
+namespace {
+
+template <class T>
+PLEIAD_INLINE void add_loop(T* __restrict to, const T* __restrict from, std::size_t count) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    for (std::size_t i = 0; i < count; ++i) {
+      to[i] = static_cast<T>(static_cast<U>(to[i]) + static_cast<U>(from[i]));
+    }
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+}
+
+PLEIAD_CLONES void add_f32(float* to, const float* from, std::size_t n) { add_loop(to, from, n); }
+PLEIAD_CLONES void add_f64(double* to, const double* from, std::size_t n) { add_loop(to, from, n); }
+PLEIAD_CLONES void add_i32(std::int32_t* to, const std::int32_t* from, std::size_t n) {
+  add_loop(to, from, n);
+}
+PLEIAD_CLONES void add_i64(std::int64_t* to, const std::int64_t* from, std::size_t n) {
+  add_loop(to, from, n);
+}
+
+template <class T>
+std::size_t first_bad(const T* values, std::size_t count) {
+  constexpr std::size_t kBlock = 1024;
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t end = start + kBlock < count ? start + kBlock : count;
+    T sum = 0;  // x * 0 is NaN exactly where x is not finite
+    for (std::size_t i = start; i < end; ++i) sum += values[i] * T(0);
+    if (sum == 0) continue;
+    for (std::size_t i = start; i < end; ++i) {
+      if (!std::isfinite(values[i])) return i;
+    }
+  }
+  return count;
+}
+
+// Keeps the compiler from turning the loop back into a call of memcpy.
+#if defined(__clang__)
+#define PLEIAD_KEEP_LOOP
+#else
+#define PLEIAD_KEEP_LOOP __attribute__((optimize("O3", "no-tree-loop-distribute-patterns")))
+#endif
+
+PLEIAD_KEEP_LOOP PLEIAD_CLONES void copy_words(std::uint64_t* __restrict to,
+                                               const std::uint64_t* __restrict from,
+                                               std::size_t words) {
+  for (std::size_t i = 0; i < words; ++i) to[i] = from[i];
+}
+
+}  // namespace
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  const std::size_t words = bytes / 8;
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % 4 == 0;
+  if (words < 32 || !aligned) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  copy_words(static_cast<std::uint64_t*>(to), static_cast<const std::uint64_t*>(from), words);
+  const std::size_t done = words * 8;
+  std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);
+}
+
+void add_to(DType dtype, void* to, const void* from, std::size_t count) {
+  switch (dtype) {
+    case DType::float32:
+      add_f32(static_cast<float*>(to), static_cast<const float*>(from), count);
+      return;
+    case DType::float64:
+      add_f64(static_cast<double*>(to), static_cast<const double*>(from), count);
+      return;
+    case DType::int32:
+      add_i32(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), count);
+      return;
+    case DType::int64:
+      add_i64(static_cast<std::int64_t*>(to), static_cast<const std::int64_t*>(from), count);
+      return;
+  }
+}
+
+std::size_t first_not_finite(DType dtype, const void* values, std::size_t count) {
+  if (dtype == DType::float32) return first_bad(static_cast<const float*>(values), count);
+  if (dtype == DType::float64) return first_bad(static_cast<const double*>(values), count);
+  return count;
+}
+
+}  // namespace pleiad

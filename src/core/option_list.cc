@@ -1,0 +1,222 @@
+#include "core/option_list.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+template <class T>
+T number(std::string_view name, std::string_view text) {
+  T value{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) {
+    throw InvalidArgument(fmt::format("option {}: expected a number, received \"{}\"", name, text));
+  }
+  return value;
+}
+
+bool truth(std::string_view name, std::string_view text) {
+  for (const std::string_view yes : {"1", "true", "yes", "on"}) {
+    if (text == yes) return true;
+  }
+  for (const std::string_view no : {"0", "false", "no", "off"}) {
+    if (text == no) return false;
+  }
+  throw InvalidArgument(fmt::format("option {}: expected true or false, received \"{}\"", name, text));
+}
+
+DType dtype_named(std::string_view text) {
+  std::vector<std::string> known;
+  for (const DType type : kDTypes) {
+    if (name_of(type) == text) return type;
+    known.emplace_back(name_of(type));
+  }
+  throw InvalidArgument(unknown_name("dtype", text, known));
+}
+
+template <class Options, class T>
+OptionField<Options> field(std::string name, T Options::* member, std::string help) {
+  OptionField<Options> field{.name = name, .help = std::move(help), .set = {}, .get = {}};
+  field.set = [name, member](Options& options, std::string_view text) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      options.*member = std::string(text);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      options.*member = truth(name, text);
+    } else if constexpr (std::is_same_v<T, DType>) {
+      options.*member = dtype_named(text);
+    } else {
+      options.*member = number<T>(name, text);
+    }
+  };
+  field.get = [member](const Options& options) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return std::string(options.*member ? "true" : "false");
+    } else if constexpr (std::is_same_v<T, DType>) {
+      return std::string(name_of(options.*member));
+    } else {
+      return fmt::format("{}", options.*member);
+    }
+  };
+  return field;
+}
+
+template <class Options>
+std::vector<std::string> names_of(const std::vector<OptionField<Options>>& fields) {
+  std::vector<std::string> names;
+  for (const auto& f : fields) names.push_back(f.name);
+  return names;
+}
+
+template <class Options>
+bool set_if_known(const std::vector<OptionField<Options>>& fields, Options& options, std::string_view name,
+                  std::string_view value) {
+  const auto found = std::ranges::find(fields, name, &OptionField<Options>::name);
+  if (found == fields.end()) return false;
+  found->set(options, value);
+  return true;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  return text;
+}
+
+template <class Options>
+void set_list(Options& options, std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::string_view item = trimmed(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (item.empty()) continue;
+    const std::size_t equals = item.find('=');
+    if (equals == item.npos) {
+      throw InvalidArgument(fmt::format("options: expected name=value, received \"{}\"", item));
+    }
+    set_option(options, trimmed(item.substr(0, equals)), trimmed(item.substr(equals + 1)));
+  }
+}
+
+}  // namespace
+
+const std::vector<OptionField<SessionOptions>>& session_fields() {
+  using S = SessionOptions;
+  static const std::vector<OptionField<S>> fields = {
+      field("engine", &S::engine, "auto, solo or mpi; auto takes mpi under a launcher and a world of one otherwise"),
+      field("role", &S::role, "both, worker, server or none"),
+      field("timeout", &S::timeout, "seconds a wait may last before it fails"),
+      field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
+      field("log_level", &S::log_level, "debug, info, warn, error or off"),
+      field("stats", &S::stats, "print counters and timings at shutdown"),
+      field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
+      field("split_hosts", &S::split_hosts, "for tests: act as if the ranks lay on this many hosts"),
+      field("fault", &S::fault, "for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would"),
+  };
+  return fields;
+}
+
+const std::vector<OptionField<TableOptions>>& table_fields() {
+  using T = TableOptions;
+  static const std::vector<OptionField<T>> fields = {
+      field("name", &T::name, "for messages; \"table 3\" where empty"),
+      field("dtype", &T::dtype, "float32, float64, int32 or int64"),
+      field("clock", &T::clock, "async or sync"),
+      field("apply", &T::apply, "each: the rule runs once an add; round: once on the sum of all workers' k-th adds"),
+      field("ordered", &T::ordered, "round: sum in rank order, so the bits do not depend on timing"),
+      field("check_finite", &T::check_finite, "refuse NaN and infinity in an add"),
+      field("reserve_only", &T::reserve_only, "do not commit memory at creation: for huge tables of which little is touched"),
+      field("init_rank", &T::init_rank, "whose initial values count"),
+  };
+  return fields;
+}
+
+const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
+  using U = UpdaterOptions;
+  static const std::vector<OptionField<U>> fields = {
+      field("rule", &U::rule, "a rule (sum, sgd, ...) or a dialect's (multiverso/adagrad, ...)"),
+      field("learning_rate", &U::learning_rate, "the step"),
+      field("momentum", &U::momentum, "how much of the last step is kept"),
+      field("rho", &U::rho, "the step of Multiverso's adagrad"),
+      field("lambda", &U::lambda, "dcasgd: the weight of the delay compensation"),
+      field("beta1", &U::beta1, "adam: decay of the first moment"),
+      field("beta2", &U::beta2, "adam: decay of the second moment"),
+      field("epsilon", &U::epsilon, "keeps a division from zero"),
+      field("weight_decay", &U::weight_decay, "g = scale * clip(delta) + weight_decay * value"),
+      field("scale", &U::scale, "multiplies the delta"),
+      field("clip_low", &U::clip_low, "clips the delta where clip_high > clip_low"),
+      field("clip_high", &U::clip_high, "clips the delta where clip_high > clip_low"),
+      field("ascend", &U::ascend, "value += step in place of value -= step"),
+      field("prescaled", &U::prescaled, "the delta is already learning_rate * gradient (Multiverso)"),
+      field("damped", &U::damped, "momentum: v = m*v + (1-m)*g"),
+      field("rate_in_velocity", &U::rate_in_velocity, "momentum: v = m*v + rate*g; value -= v (SINGA, neon)"),
+      field("bias_correction", &U::bias_correction, "adam"),
+      field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam: sqrt(h + epsilon)"),
+      field("per_worker", &U::per_worker, "adagrad: each worker has its own history"),
+      field("adaptive", &U::adaptive, "dcasgd: lambda is divided by the root of the mean square (dcasgda)"),
+  };
+  return fields;
+}
+
+void set_option(SessionOptions& options, std::string_view name, std::string_view value) {
+  if (set_if_known(session_fields(), options, name, value)) return;
+  throw InvalidArgument(unknown_name("session option", name, names_of(session_fields())));
+}
+
+void set_option(TableOptions& options, std::string_view name, std::string_view value) {
+  constexpr std::string_view kPrefix = "updater.";
+  if (set_if_known(table_fields(), options, name, value)) return;
+  const std::string_view bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  if (bare == "updater") {
+    options.updater.rule = std::string(value);
+    return;
+  }
+  if (set_if_known(updater_fields(), options.updater, bare, value)) return;
+  std::vector<std::string> known = names_of(table_fields());
+  for (const std::string& rule : names_of(updater_fields())) known.push_back(rule);
+  throw InvalidArgument(unknown_name("table option", name, known));
+}
+
+void set_options(TableOptions& options, std::string_view list) { set_list(options, list); }
+void set_options(SessionOptions& options, std::string_view list) { set_list(options, list); }
+
+void read_environment(SessionOptions& options) {
+  for (const auto& f : session_fields()) {
+    std::string variable = "PLEIAD_";
+    for (const char c : f.name) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const char* value = std::getenv(variable.c_str());
+    if (value == nullptr || *value == 0) continue;
+    try {
+      f.set(options, value);
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("environment variable {}: {}", variable, error.what()));
+    }
+  }
+}
+
+std::string options_markdown() {
+  std::string text =
+      "# Parameters\n\nGenerated by `pleiad options --markdown`; a test compares the two.\n\n"
+      "A session option can be set in the environment too: `PLEIAD_TIMEOUT=60` for `timeout`.\n";
+  const auto section = [&](std::string_view title, const auto& fields, const auto& defaults) {
+    text += fmt::format("\n## {}\n\n| option | default | meaning |\n|---|---|---|\n", title);
+    for (const auto& f : fields) {
+      const std::string value = f.get(defaults);
+      text += fmt::format("| `{}` | {} | {} |\n", f.name, value.empty() ? "" : "`" + value + "`", f.help);
+    }
+  };
+  section("Session", session_fields(), SessionOptions{});
+  section("Table", table_fields(), TableOptions{});
+  section("Updater", updater_fields(), UpdaterOptions{});
+  return text;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,42 @@
+// The options of include/pleiad/options.h by name: for the environment, C, the command line and the docs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleiad/options.h"
+
+namespace pleiad {
+
+/// One option of a struct of options.
+template <class Options>
+struct OptionField {
+  std::string name;
+  std::string help;
+  /// Reads the value from text; throws an InvalidArgument that says what was expected.
+  std::function<void(Options&, std::string_view)> set;
+  std::function<std::string(const Options&)> get;
+};
+
+[[nodiscard]] const std::vector<OptionField<SessionOptions>>& session_fields();
+[[nodiscard]] const std::vector<OptionField<TableOptions>>& table_fields();
+[[nodiscard]] const std::vector<OptionField<UpdaterOptions>>& updater_fields();
+
+/// Sets one option by name. An unknown name is an InvalidArgument that lists the known ones.
+void set_option(SessionOptions& options, std::string_view name, std::string_view value);
+/// Table options, and updater options with the prefix "updater." or none.
+void set_option(TableOptions& options, std::string_view name, std::string_view value);
+
+/// Applies "name=value, name=value".
+void set_options(TableOptions& options, std::string_view list);
+void set_options(SessionOptions& options, std::string_view list);
+
+/// What the environment says: PLEIAD_TIMEOUT for `timeout`, and so on.
+void read_environment(SessionOptions& options);
+
+/// docs/parameters.md.
+[[nodiscard]] std::string options_markdown();
+
+}  // namespace pleiad

@@ -1,0 +1,74 @@
+#include "core/process.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+namespace pleiad {
+
+namespace {
+
+std::atomic<std::uint64_t> generation{0};
+
+// The one thing that has to happen in a child at the fork itself.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
+
+// The number in a one-line file, or `otherwise` ("max" and a missing file included).
+double number_in(const char* path, double otherwise) {
+  std::ifstream file(path);
+  double value = otherwise;
+  return file >> value ? value : otherwise;
+}
+
+}  // namespace
+
+std::uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+std::int64_t now_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0) return "unknown-host";
+  return name;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (quota_file >> quota >> period && period > 0) {
+    cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
+  }
+  return std::max(cores, 1);
+}
+
+std::uint64_t available_memory() {
+  double available = std::numeric_limits<double>::max();
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  double kilobytes = 0;
+  std::string unit;
+  while (info >> key >> kilobytes) {
+    std::getline(info, unit);
+    if (key == "MemAvailable:") available = kilobytes * 1024;
+  }
+  const double limit = number_in("/sys/fs/cgroup/memory.max", -1);
+  if (limit >= 0) available = std::min(available, limit - number_in("/sys/fs/cgroup/memory.current", 0));
+  return available <= 0 ? 0 : static_cast<std::uint64_t>(std::min(available, 9e18));
+}
+
+}  // namespace pleiad

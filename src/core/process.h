@@ -1,0 +1,23 @@
+// Facts about this process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pleiad {
+
+/// Grows by one in every forked child. What remembers it at its start can tell that it woke up in a child.
+[[nodiscard]] std::uint64_t fork_generation();
+
+/// Nanoseconds of a clock that never goes back; comparable between the processes of one host.
+[[nodiscard]] std::int64_t now_ns();
+
+[[nodiscard]] std::string host_name();
+
+/// Cores this process may run on (affinity, and the cgroup's quota rounded up), at least one.
+[[nodiscard]] int usable_cores();
+
+/// Bytes that can still be allocated before the kernel or the cgroup refuses.
+[[nodiscard]] std::uint64_t available_memory();
+
+}  // namespace pleiad

@@ -1,0 +1,27 @@
+// Words for messages.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pleiad {
+
+/// 7850 as "7,850".
+[[nodiscard]] std::string grouped(std::int64_t number);
+
+/// "4.2 GB", "128 KB", "17 bytes" (powers of 1,000).
+[[nodiscard]] std::string byte_size(std::uint64_t bytes);
+
+[[nodiscard]] std::string join(std::span<const std::string> words, std::string_view between = ", ");
+
+/// The known word nearest to `word`, or empty where none is near.
+[[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
+
+/// unknown updater "adma"; known: adagrad, adam, sum (did you mean "adam"?)
+[[nodiscard]] std::string unknown_name(std::string_view family, std::string_view word,
+                                       std::span<const std::string> known);
+
+}  // namespace pleiad

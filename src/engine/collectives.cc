@@ -1,0 +1,276 @@
+// Collectives of the ranks of one host, through the buffers of the control segment.
+//
+// A step: every rank fills its buffer, arrives, and waits until all have arrived. Buffers alternate by the parity of the step:
+// whoever has seen all arrive at step s knows that all are done with the buffers of step s - 1, so it may fill them for s + 1.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/kernels.h"
+#include "core/text.h"
+#include "engine/engine.h"
+#include "engine/reduce.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+// From here on, two ranks in four share the work of a reduction instead of each doing all of it.
+constexpr std::size_t kByPartsFrom = 32 * 1024;
+
+constexpr std::uint64_t detail_of(DType dtype, Reduce op) {
+  return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(op) << 16;
+}
+
+}  // namespace
+
+// One collective of this rank, from its call to its end.
+class Engine::Turn {
+ public:
+  Turn(Engine& engine, Call call) : engine_(engine), mark_(engine, call) {
+    engine_.check_usable(name_of(call));
+    if (engine_.in_collective_.exchange(true)) {
+      throw StateError(fmt::format("[rank {}] {}: another thread of this rank is in a collective; call them from one thread",
+                                   engine_.rank_, name_of(call)));
+    }
+    engine_.self().collectives.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Turn() {
+    engine_.in_collective_.store(false);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Engine& engine_;
+  CallMark mark_;
+};
+
+void Engine::begin(Call call, std::uint64_t detail, std::uint64_t bytes) {
+  check_failure();
+  at(Point::collective);
+  CollectiveSlot& slot = control_.collective(place(rank_).local);
+  const std::size_t parity = (step_ + 1) % 2;
+  slot.what[parity].store(static_cast<std::uint64_t>(call) | detail, std::memory_order_relaxed);
+  slot.bytes[parity].store(bytes, std::memory_order_relaxed);
+}
+
+std::uint64_t Engine::arrive() {
+  control_.collective(place(rank_).local).arrived.store(++step_);
+  control_.head().collective.notify();
+  return step_;
+}
+
+void Engine::await(std::uint64_t step, Call call) {
+  const auto behind = [&](int local) { return control_.collective(local).arrived.load(std::memory_order_acquire) < step; };
+  const auto ready = [&] {
+    for (int local = 0; local < local_ranks(); ++local) {
+      if (behind(local)) return false;
+    }
+    return true;
+  };
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (int local = 0; local < local_ranks(); ++local) {
+      if (behind(local)) ranks.push_back(world_rank(local));
+    }
+    return ranks;
+  };
+  wait(control_.head().collective, {.call = call, .ready = ready, .missing = missing, .in_step = true});
+}
+
+namespace {
+
+std::string words(std::uint64_t what, std::uint64_t bytes) {
+  const auto call = static_cast<Call>(what & 0xff);
+  if (call == Call::barrier) return std::string(name_of(call));
+  return fmt::format("{} of {} bytes{}", name_of(call), grouped(static_cast<std::int64_t>(bytes)),
+                     (what >> 8) != 0 ? fmt::format(" (type, operation, root {:#x})", what >> 8) : "");
+}
+
+}  // namespace
+
+// Throws where another rank came for something else.
+void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes) {
+  if (theirs == mine && their_bytes == my_bytes) return;
+  throw OrderError(fail(fmt::format("ranks called different collectives: {} called {}, {} called {}", describe(rank),
+                                    words(theirs, their_bytes), describe(rank_), words(mine, my_bytes))));
+}
+
+// Between hosts all ranks tell each other what they came for before they do it: MPI would mix up calls that differ.
+void Engine::agree(Call call, std::uint64_t detail, std::uint64_t bytes) {
+  check_failure();
+  const std::uint64_t mine[2] = {static_cast<std::uint64_t>(call) | detail, bytes};
+  std::vector<std::array<std::uint64_t, 2>> all(static_cast<std::size_t>(size()));
+  remote_all_gather(mine, all.data(), sizeof mine);
+  for (int r = 0; r < size(); ++r) {
+    const auto& theirs = all[static_cast<std::size_t>(r)];
+    compare(r, theirs[0], theirs[1], mine[0], mine[1]);
+  }
+}
+
+// Ends the first step of a collective: all have arrived, and all must have come for the same thing.
+void Engine::meet(Call call, std::uint64_t detail, std::uint64_t bytes) {
+  const std::uint64_t step = arrive();
+  await(step, call);
+  const std::uint64_t what = static_cast<std::uint64_t>(call) | detail;
+  for (int local = 0; local < local_ranks(); ++local) {
+    const CollectiveSlot& slot = control_.collective(local);
+    compare(world_rank(local), slot.what[step % 2].load(std::memory_order_relaxed),
+            slot.bytes[step % 2].load(std::memory_order_relaxed), what, bytes);
+  }
+}
+
+void Engine::barrier() {
+  const Turn turn(*this, Call::barrier);
+  at(Point::barrier);
+  if (!one_host()) return agree(Call::barrier, 0, 0);
+  begin(Call::barrier, 0, 0);
+  meet(Call::barrier, 0, 0);
+}
+
+void Engine::broadcast(void* data, std::size_t bytes, int root) {
+  const Turn turn(*this, Call::broadcast);
+  if (root < 0 || root >= size()) {
+    throw InvalidArgument(fmt::format("[broadcast] root {} is not a rank; the world has {}", root, size()));
+  }
+  const std::uint64_t detail = static_cast<std::uint64_t>(root) << 32;
+  if (!one_host()) {
+    agree(Call::broadcast, detail, bytes);
+    return remote_broadcast(data, bytes, root);
+  }
+  begin(Call::broadcast, detail, bytes);
+  char* at_byte = static_cast<char*>(data);
+  for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
+    const std::size_t part = std::min(kChunkBytes, bytes - done);
+    if (rank_ == root) copy_bytes(control_.buffer(root, step_ + 1), at_byte + done, part);
+    if (done == 0) {
+      meet(Call::broadcast, detail, bytes);
+    } else {
+      await(arrive(), Call::broadcast);
+    }
+    if (rank_ != root) copy_bytes(at_byte + done, control_.buffer(root, step_), part);
+  }
+}
+
+void Engine::all_gather(const void* in, void* out, std::size_t bytes) {
+  const Turn turn(*this, Call::all_gather);
+  if (!one_host()) {
+    agree(Call::all_gather, 0, bytes);
+    return remote_all_gather(in, out, bytes);
+  }
+  begin(Call::all_gather, 0, bytes);
+  for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
+    const std::size_t part = std::min(kChunkBytes, bytes - done);
+    copy_bytes(control_.buffer(rank_, step_ + 1), static_cast<const char*>(in) + done, part);
+    if (done == 0) {
+      meet(Call::all_gather, 0, bytes);
+    } else {
+      await(arrive(), Call::all_gather);
+    }
+    for (int r = 0; r < size(); ++r) {
+      copy_bytes(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes + done, control_.buffer(r, step_), part);
+    }
+  }
+}
+
+void Engine::reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) {
+  const Turn turn(*this, Call::reduce_scatter);
+  const std::size_t bytes = count * size_of(dtype);
+  if (!one_host()) {
+    agree(Call::reduce_scatter, detail_of(dtype, op), bytes);
+    return remote_reduce_scatter(dtype, in, out, count, op);
+  }
+  begin(Call::reduce_scatter, detail_of(dtype, op), bytes);
+  const std::size_t piece = kChunkBytes / static_cast<std::size_t>(size()) / 64 * 64;
+  for (std::size_t done = 0; done < bytes || done == 0; done += piece) {
+    const std::size_t part = std::min(piece, bytes - done);
+    for (int r = 0; r < size(); ++r) {
+      copy_bytes(control_.buffer(rank_, step_ + 1) + static_cast<std::size_t>(r) * piece,
+                 static_cast<const char*>(in) + static_cast<std::size_t>(r) * bytes + done, part);
+    }
+    if (done == 0) {
+      meet(Call::reduce_scatter, detail_of(dtype, op), bytes);
+    } else {
+      await(arrive(), Call::reduce_scatter);
+    }
+    char* to = static_cast<char*>(out) + done;
+    const std::size_t mine = static_cast<std::size_t>(rank_) * piece;
+    copy_bytes(to, control_.buffer(0, step_) + mine, part);
+    for (int r = 1; r < size(); ++r) reduce_into(dtype, op, to, control_.buffer(r, step_) + mine, part / size_of(dtype));
+  }
+}
+
+void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
+  const Turn turn(*this, Call::all_reduce);
+  const std::size_t bytes = count * size_of(dtype);
+  if (!one_host()) {
+    agree(Call::all_reduce, detail_of(dtype, op), bytes);
+    return remote_all_reduce(dtype, data, count, op);
+  }
+  begin(Call::all_reduce, detail_of(dtype, op), bytes);
+  if (size() == 1) return;
+  if (size() == 2 || bytes < kByPartsFrom) {
+    reduce_flat(dtype, static_cast<char*>(data), bytes, op);
+  } else {
+    reduce_by_parts(dtype, static_cast<char*>(data), bytes, op);
+  }
+}
+
+// Every rank sums everything: one step a chunk.
+void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) {
+  for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
+    const std::size_t part = std::min(kChunkBytes, bytes - done);
+    copy_bytes(control_.buffer(rank_, step_ + 1), data + done, part);
+    at(Point::all_reduce);
+    if (done == 0) {
+      meet(Call::all_reduce, detail_of(dtype, op), bytes);
+    } else {
+      await(arrive(), Call::all_reduce);
+    }
+    const std::size_t elements = part / size_of(dtype);
+    if (size() == 2) {
+      reduce_into(dtype, op, data + done, control_.buffer(1 - rank_, step_), elements);
+      continue;
+    }
+    reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);
+    for (int r = 2; r < size(); ++r) reduce_into(dtype, op, data + done, control_.buffer(r, step_), elements);
+  }
+}
+
+// Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over while the
+// second is under way.
+void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op) {
+  const std::uint64_t first = step_ + 1;
+  const auto chunk_bytes = [&](std::size_t chunk) { return std::min(kChunkBytes, bytes - chunk * kChunkBytes); };
+  const auto hand_over = [&](std::size_t chunk) {
+    copy_bytes(control_.buffer(rank_, first + chunk), data + chunk * kChunkBytes, chunk_bytes(chunk));
+  };
+  const std::size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
+  const std::size_t width = size_of(dtype);
+  hand_over(0);
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    at(Point::all_reduce);
+    if (chunk == 0) {
+      meet(Call::all_reduce, detail_of(dtype, op), bytes);
+    } else {
+      await(arrive(), Call::all_reduce);
+    }
+    const std::size_t elements = chunk_bytes(chunk) / width;
+    const std::size_t part = (elements / static_cast<std::size_t>(size()) + 15) / 16 * 16;
+    const std::size_t begin = std::min(elements, part * static_cast<std::size_t>(rank_));
+    const std::size_t end = rank_ + 1 == size() ? elements : std::min(elements, begin + part);
+    char* sum = control_.result(chunk) + begin * width;
+    const auto theirs = [&](int r) { return control_.buffer(r, first + chunk) + begin * width; };
+    reduce_pair(dtype, op, sum, theirs(0), theirs(1), end - begin);
+    for (int r = 2; r < size(); ++r) reduce_into(dtype, op, sum, theirs(r), end - begin);
+    const std::uint64_t step = arrive();
+    if (chunk + 1 < chunks) hand_over(chunk + 1);
+    await(step, Call::all_reduce);
+    copy_bytes(data + chunk * kChunkBytes, control_.result(chunk), chunk_bytes(chunk));
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,67 @@
+#include "engine/control.h"
+
+#include <algorithm>
+#include <new>
+
+namespace pleiad {
+
+namespace {
+
+constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+}  // namespace
+
+Control::Offsets Control::offsets(int count) {
+  const auto n = static_cast<std::size_t>(count);
+  Offsets at{};
+  at.ranks = rounded(sizeof(ControlHead));
+  at.collectives = at.ranks + rounded(n * sizeof(RankSlot));
+  at.buffers = at.collectives + rounded(n * sizeof(CollectiveSlot));
+  at.results = at.buffers + n * 2 * kChunkBytes;
+  at.mailboxes = at.results + 2 * kChunkBytes;
+  at.mail = at.mailboxes + rounded(n * n * sizeof(Mailbox));
+  at.end = at.mail + n * n * Control::mailbox_size(count);
+  return at;
+}
+
+Control::Control(void* memory, int ranks)
+    : base_(static_cast<char*>(memory)), ranks_(ranks), at_(offsets(ranks)) {}
+
+std::string_view name_of(Call call) {
+  static constexpr std::string_view kNames[] = {"idle", "start", "create_table", "add", "get", "barrier", "broadcast",
+                                                "all_reduce", "all_gather", "reduce_scatter", "send", "receive",
+                                                "flush", "wait", "shutdown"};
+  const auto index = static_cast<std::size_t>(call);
+  return index < std::size(kNames) ? kNames[index] : "?";
+}
+
+std::size_t Control::bytes(int ranks) { return offsets(ranks).end; }
+
+std::size_t Control::mailbox_size(int ranks) {
+  return std::clamp<std::size_t>(std::size_t{1024 * 1024} / static_cast<std::size_t>(ranks) / 4096 * 4096, 4096, 65536);
+}
+
+void Control::construct() {
+  new (base_) ControlHead;
+  for (int r = 0; r < ranks_; ++r) {
+    new (&rank(r)) RankSlot;
+    new (&collective(r)) CollectiveSlot;
+    for (int to = 0; to < ranks_; ++to) new (&mailbox(r, to)) Mailbox;
+  }
+}
+
+char* Control::buffer(int local, std::uint64_t step) const {
+  return base_ + at_.buffers + (static_cast<std::size_t>(local) * 2 + step % 2) * kChunkBytes;
+}
+
+char* Control::result(std::uint64_t step) const { return base_ + at_.results + step % 2 * kChunkBytes; }
+
+Mailbox& Control::mailbox(int from, int to) const {
+  return reinterpret_cast<Mailbox*>(base_ + at_.mailboxes)[from * ranks_ + to];
+}
+
+char* Control::mailbox_bytes(int from, int to) const {
+  return base_ + at_.mail + static_cast<std::size_t>(from * ranks_ + to) * mailbox_size();
+}
+
+}  // namespace pleiad

@@ -1,0 +1,221 @@
+#include "engine/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "core/text.h"
+#include "engine/inbox.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+std::atomic<std::uint64_t> engines_made{0};
+
+}  // namespace
+
+Engine::Engine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<Segment> control_memory,
+               Hooks* hooks)
+    : options_(std::move(options)),
+      rank_(rank),
+      places_(std::move(places)),
+      control_memory_(std::move(control_memory)),
+      hooks_(hooks),
+      made_in_generation_(fork_generation()),
+      id_(engines_made.fetch_add(1) + 1) {
+  for (int r = 0; r < size(); ++r) {
+    if (place(r).host == place(rank_).host) neighbours_.push_back(r);
+  }
+  control_ = Control(control_memory_->data(), local_ranks());
+  log_ = std::make_unique<Log>(options_.log_level, rank_, size(), place(rank_).name);
+  inbox_ = std::make_unique<Inbox>(size());
+  shares_cores_ = local_ranks() > usable_cores();
+}
+
+Engine::~Engine() = default;
+
+int Engine::hosts() const {
+  int hosts = 0;
+  for (const Place& place : places_) hosts = std::max(hosts, place.host + 1);
+  return hosts;
+}
+
+void Engine::announce_alive() {
+  self().pid.store(static_cast<std::int32_t>(getpid()));
+  self().life.store(Life::alive);
+  control_.head().life.notify();
+}
+
+void Engine::mark_dead(int rank) {
+  RankSlot& slot = control_.rank(place(rank).local);
+  const Life life = slot.life.load();
+  if (life == Life::dead || life == Life::finished) return;
+  slot.life.store(Life::dead);
+  ControlHead& head = control_.head();
+  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+}
+
+Life Engine::life(int rank) const {
+  // Other hosts are watched by their own ranks.
+  if (place(rank).host != place(rank_).host) return Life::alive;
+  return control_.rank(place(rank).local).life.load();
+}
+
+std::string Engine::describe(int rank) const {
+  const Place& where = place(rank);
+  if (where.host != place(rank_).host) return fmt::format("rank {} (on {})", rank, where.name);
+  return fmt::format("rank {} (pid {} on {})", rank, control_.rank(where.local).pid.load(), where.name);
+}
+
+bool Engine::in_forked_child() const { return made_in_generation_ != fork_generation(); }
+
+void Engine::check_usable(std::string_view where) const {
+  if (in_forked_child()) {
+    throw StateError(fmt::format("[{}] this process was forked from rank {}: it is not a rank and cannot use its tables",
+                                 where, rank_));
+  }
+  if (left_.load(std::memory_order_relaxed)) {
+    throw StateError(fmt::format("[{}] the session was shut down", where));
+  }
+}
+
+std::string Engine::fail(const std::string& text) {
+  Failure& failure = control_.head().failure;
+  std::uint32_t none = 0;
+  if (failure.stage.compare_exchange_strong(none, 1)) {
+    const std::size_t length = std::min(text.size(), sizeof failure.text - 1);
+    std::memcpy(failure.text, text.data(), length);
+    failure.text[length] = 0;
+    failure.stage.store(2);
+    ControlHead& head = control_.head();
+    for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+  }
+  for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax();
+  return failure.stage.load() == 2 ? failure.text : text;
+}
+
+void Engine::check_failure() const {
+  const Failure& failure = control_.head().failure;
+  if (failure.stage.load(std::memory_order_acquire) == 2) throw OrderError(failure.text);
+}
+
+std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
+  const std::uint64_t id = ++segments_;
+  std::shared_ptr<Segment> segment;
+  std::array<char, 512> problem{};
+  const auto attempt = [&](auto&& make) {
+    try {
+      segment = make();
+    } catch (const std::exception& error) {
+      fmt::format_to_n(problem.begin(), problem.size() - 1, "{}: {}", describe(rank_), error.what());
+    }
+  };
+  const auto agree = [&] {
+    std::vector<std::array<char, 512>> problems(static_cast<std::size_t>(size()));
+    all_gather(problem.data(), problems.data(), problem.size());
+    for (const auto& text : problems) {
+      if (text[0] != 0) throw MemoryError(text.data());
+    }
+  };
+  const bool maker = place(rank_).local == 0;
+  if (maker) attempt([&] { return make_segment(id, bytes, reserve_only); });
+  agree();
+  if (!maker) attempt([&] { return fetch_segment(id, bytes); });
+  agree();
+  return segment;
+}
+
+void Engine::abandon(Life life) {
+  if (in_forked_child() || left_.exchange(true)) return;
+  self().life.store(life);
+  ControlHead& head = control_.head();
+  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+}
+
+void Engine::leave() {
+  check_usable("shutdown");
+  const CallMark mark(*this, Call::shutdown);
+  self().life.store(Life::finished);
+  ControlHead& head = control_.head();
+  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (const int r : neighbours_) {
+      if (life(r) == Life::alive) ranks.push_back(r);
+    }
+    return ranks;
+  };
+  // Whatever went wrong before, the end is the same for all: an order failure does not disturb it.
+  try {
+    wait(head.life, {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
+    left_.store(true);
+    for (const int r : neighbours_) {
+      if (life(r) == Life::dead) {
+        throw TransportError(fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));
+      }
+    }
+    if (!one_host()) remote_leave();
+  } catch (...) {
+    left_.store(true);
+    throw;
+  }
+}
+
+// What only an engine that spans hosts can do.
+namespace {
+[[noreturn]] void no_remote(std::string_view kind) {
+  throw InternalError(fmt::format("the {} engine has no way to other hosts", kind));
+}
+}  // namespace
+void Engine::remote_broadcast(void*, std::size_t, int) { no_remote(kind()); }
+void Engine::remote_all_reduce(DType, void*, std::size_t, Reduce) { no_remote(kind()); }
+void Engine::remote_all_gather(const void*, void*, std::size_t) { no_remote(kind()); }
+void Engine::remote_reduce_scatter(DType, const void*, void*, std::size_t, Reduce) { no_remote(kind()); }
+void Engine::remote_send(int, std::uint32_t, const void*, std::size_t) { no_remote(kind()); }
+void Engine::remote_receive(int, std::uint32_t, void*, std::size_t) { no_remote(kind()); }
+
+std::string Engine::report(const std::function<std::string(std::uint32_t)>& table_name) const {
+  std::string text;
+  for (const int r : neighbours_) {
+    const RankSlot& slot = control_.rank(place(r).local);
+    const Call call = slot.call.load();
+    const std::uint32_t table = slot.table.load();
+    std::string doing(name_of(call));
+    if (table != kNoTable) doing += fmt::format("(\"{}\")", table_name ? table_name(table) : std::to_string(table));
+    const Life life = slot.life.load();
+    if (life == Life::dead) {
+      doing = fmt::format("dead, was in {}", doing);
+    } else if (life == Life::finished) {
+      doing = "has shut down";
+    } else if (slot.waiting.load() != 0) {
+      doing += fmt::format(", waiting for {:.1f} s", static_cast<double>(now_ns() - slot.since.load()) * 1e-9);
+    }
+    text += fmt::format("{}{}: {}; {} adds, {} gets, {} collectives", text.empty() ? "" : "\n", describe(r), doing,
+                        grouped(static_cast<std::int64_t>(slot.adds.load())),
+                        grouped(static_cast<std::int64_t>(slot.gets.load())),
+                        grouped(static_cast<std::int64_t>(slot.collectives.load())));
+  }
+  return text;
+}
+
+CallMark::CallMark(const Engine& engine, Call call, std::uint32_t table)
+    : slot_(engine.self()),
+      before_(slot_.call.load(std::memory_order_relaxed)),
+      table_before_(slot_.table.load(std::memory_order_relaxed)) {
+  slot_.table.store(table, std::memory_order_relaxed);
+  slot_.call.store(call, std::memory_order_relaxed);
+}
+
+CallMark::~CallMark() {
+  slot_.call.store(before_, std::memory_order_relaxed);
+  slot_.table.store(table_before_, std::memory_order_relaxed);
+}
+
+}  // namespace pleiad

@@ -1,0 +1,94 @@
+#include "engine/inproc.h"
+
+#include <exception>
+#include <thread>
+
+#include "core/process.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+std::vector<Place> places_of(int ranks) {
+  std::vector<Place> places;
+  const std::string name = host_name();
+  for (int r = 0; r < ranks; ++r) places.push_back({.host = 0, .local = r, .name = name});
+  return places;
+}
+
+}  // namespace
+
+InprocHost::InprocHost(int ranks)
+    : ranks_(ranks), control_(std::make_shared<Segment>(Segment::anonymous(Control::bytes(ranks), false))) {
+  Control(control_->data(), ranks).construct();
+}
+
+void InprocHost::put(std::uint64_t id, std::shared_ptr<Segment> segment) {
+  const std::lock_guard lock(mutex_);
+  segments_[id] = std::move(segment);
+}
+
+std::shared_ptr<Segment> InprocHost::get(std::uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = segments_.find(id);
+  return found == segments_.end() ? nullptr : found->second.lock();
+}
+
+InprocEngine::InprocEngine(SessionOptions options, int rank, std::shared_ptr<InprocHost> host, Hooks* hooks)
+    : Engine(std::move(options), rank, places_of(host->ranks()), host->control(), hooks), host_(std::move(host)) {
+  announce_alive();
+}
+
+InprocEngine::~InprocEngine() { abandon(Life::dead); }
+
+void InprocEngine::die() {
+  killed_.store(true);
+  abandon(Life::dead);
+}
+
+std::shared_ptr<Segment> InprocEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
+  auto segment = std::make_shared<Segment>(Segment::anonymous(bytes, reserve_only));
+  host_->put(id, segment);
+  return segment;
+}
+
+std::shared_ptr<Segment> InprocEngine::fetch_segment(std::uint64_t id, std::size_t /*bytes*/) {
+  auto segment = host_->get(id);
+  if (segment == nullptr) throw InternalError("a segment is gone before all ranks have it");
+  return segment;
+}
+
+void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
+                const std::function<void(std::shared_ptr<InprocEngine>)>& body) {
+  if (ranks < 1) throw InvalidArgument("a world has at least one rank; asked for " + std::to_string(ranks));
+  const auto host = std::make_shared<InprocHost>(ranks);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
+  // All ranks are alive before the first one runs: a process world has the same guarantee from its launcher.
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (int r = 0; r < ranks; ++r) engines.push_back(std::make_shared<InprocEngine>(options, r, host, hooks));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      const auto index = static_cast<std::size_t>(r);
+      std::shared_ptr<InprocEngine> engine = std::move(engines[index]);
+      if (hooks != nullptr) hooks->enter(r);
+      try {
+        body(engine);
+        engine->abandon(Life::finished);
+      } catch (const RankKilled&) {
+        engine->die();
+      } catch (...) {
+        errors[index] = std::current_exception();
+        engine->abandon(Life::dead);
+      }
+      if (hooks != nullptr) hooks->leave(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace pleiad

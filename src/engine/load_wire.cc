@@ -1,0 +1,35 @@
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/start.h"
+#include "engine/wire.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+std::unique_ptr<Wire> load_wire() {
+  // The module lies beside the library (or, for programs that hold the library inside them, in the lib folder beside theirs).
+  Dl_info here{};
+  dladdr(reinterpret_cast<void*>(&load_wire), &here);
+  const std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
+  std::string problem;
+  for (const auto& candidate : {folder / "libpleiad_mpi.so", folder / "../lib/libpleiad_mpi.so"}) {
+    // Open MPI's own plug-ins look for its symbols among the global ones.
+    void* module = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (module == nullptr) {
+      problem += fmt::format("\n  {}", dlerror());
+      continue;
+    }
+    const auto start = reinterpret_cast<StartWire>(dlsym(module, "pleiad_start_wire"));
+    char error[512] = "the module has no pleiad_start_wire";
+    Wire* wire = start == nullptr ? nullptr : start(error, sizeof error);
+    if (wire == nullptr) throw TransportError(fmt::format("[start] {}", error));
+    return std::unique_ptr<Wire>(wire);
+  }
+  throw TransportError(fmt::format("[start] a launcher started this process, but the MPI engine cannot be loaded:{}", problem));
+}
+
+}  // namespace pleiad

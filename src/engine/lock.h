@@ -1,0 +1,44 @@
+// A lock in shared memory that outlives its holder. The word holds the holder's rank: whoever waits for a rank that died takes
+// the lock over and is told so. (A POSIX robust mutex is released when the thread that holds it is gone, while other threads of
+// the killed process may still be writing; here the whole process is gone before its rank is declared dead.)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/engine.h"
+
+namespace pleiad {
+
+/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short.
+class SharedLock {
+ public:
+  SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock) : engine_(engine), word_(word) {
+    if (engine_.scheduled()) engine_.at(point);
+    std::uint32_t free = 0;
+    if (!word_.compare_exchange_strong(free, mine(), std::memory_order_acquire, std::memory_order_relaxed)) {
+      lock_slowly();
+    }
+  }
+  ~SharedLock() {
+    if (engine_.killed()) return;
+    if ((word_.exchange(0, std::memory_order_release) & kSleepers) != 0) futex_wake_one(word_);
+  }
+  SharedLock(const SharedLock&) = delete;
+  SharedLock& operator=(const SharedLock&) = delete;
+
+  /// True where the holder before died with the lock: what it guards may be half-changed.
+  [[nodiscard]] bool taken_over() const { return taken_over_; }
+
+ private:
+  static constexpr std::uint32_t kSleepers = 0x80000000;
+
+  [[nodiscard]] std::uint32_t mine() const { return static_cast<std::uint32_t>(engine_.rank()) + 1; }
+  void lock_slowly();
+
+  Engine& engine_;
+  std::atomic<std::uint32_t>& word_;
+  bool taken_over_ = false;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,216 @@
+// The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws.
+//
+// On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls (blocking
+// calls from many threads are a hundred times slower) and polls only while requests are outstanding.
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "engine/wire.h"
+
+namespace {
+
+using pleiad::Call;
+using pleiad::DType;
+using pleiad::WireRequest;
+
+// What outlives a session: MPI can be initialised only once in a process.
+struct Library {
+  bool ours = false;      // we called MPI_Init_thread, so we call MPI_Finalize
+  bool clean = true;      // every session so far ended with all its ranks
+  pid_t process = 0;
+  int threads = 0;
+  MPI_Comm world = MPI_COMM_NULL;
+};
+Library library;
+
+void finalize_at_exit() {
+  // A forked child runs this too, and a world that lost a rank would wait in MPI_Finalize for ever.
+  if (!library.ours || !library.clean || getpid() != library.process) return;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0) MPI_Finalize();
+}
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return text;
+}
+
+MPI_Datatype type_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return MPI_FLOAT;
+    case DType::float64: return MPI_DOUBLE;
+    case DType::int32: return MPI_INT32_T;
+    case DType::int64: return MPI_INT64_T;
+  }
+  return MPI_BYTE;
+}
+
+class MpiWire final : public pleiad::Wire {
+ public:
+  MpiWire() {
+    MPI_Comm_rank(library.world, &rank_);
+    MPI_Comm_size(library.world, &size_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::string all_gather(const void* in, void* out, std::size_t bytes) override {
+    const int count = static_cast<int>(bytes);
+    const int code = MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, library.world);
+    return code == MPI_SUCCESS ? "" : text_of(code);
+  }
+
+  void start(std::shared_ptr<WireRequest> request) override {
+    if (library.threads < MPI_THREAD_MULTIPLE) {
+      request->error = "MPI was initialised without MPI_THREAD_MULTIPLE, which a world of several hosts needs";
+      end(*request);
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) {
+        request->error = "the connection to other hosts was given up after an earlier failure";
+        end(*request);
+        return;
+      }
+      fresh_.push_back(std::move(request));
+      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    }
+    filled_.notify_one();
+  }
+
+  void finish(bool clean) override {
+    library.clean = library.clean && clean;
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    filled_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  struct Running {
+    std::shared_ptr<WireRequest> request;
+    MPI_Request handle = MPI_REQUEST_NULL;
+  };
+
+  static void end(WireRequest& request) {
+    request.done.store(true);
+    request.finished.notify();
+  }
+
+  int begin(Running& running) const {
+    const WireRequest& r = *running.request;
+    const int count = static_cast<int>(r.count);
+    const MPI_Op op = r.op == 0 ? MPI_SUM : r.op == 1 ? MPI_MIN : MPI_MAX;
+    MPI_Comm world = library.world;
+    switch (r.call) {
+      case Call::barrier: return MPI_Ibarrier(world, &running.handle);
+      case Call::broadcast: return MPI_Ibcast(r.out, count, MPI_BYTE, r.peer, world, &running.handle);
+      case Call::all_reduce:
+        return MPI_Iallreduce(MPI_IN_PLACE, r.out, count, type_of(r.dtype), op, world, &running.handle);
+      case Call::all_gather:
+        return MPI_Iallgather(r.in, count, MPI_BYTE, r.out, count, MPI_BYTE, world, &running.handle);
+      case Call::reduce_scatter:
+        return MPI_Ireduce_scatter_block(r.in, r.out, count, type_of(r.dtype), op, world, &running.handle);
+      case Call::send:
+        return MPI_Isend(r.in, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
+      case Call::receive:
+        return MPI_Irecv(r.out, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
+      default: return MPI_ERR_ARG;
+    }
+  }
+
+  void run() {
+    std::list<Running> running;
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        if (running.empty()) filled_.wait(lock, [&] { return stop_ || !fresh_.empty(); });
+        if (stop_) return;
+        for (; !fresh_.empty(); fresh_.pop_front()) {
+          running.push_back({.request = std::move(fresh_.front())});
+          if (const int code = begin(running.back()); code != MPI_SUCCESS) {
+            running.back().request->error = text_of(code);
+            end(*running.back().request);
+            running.pop_back();
+          }
+        }
+      }
+      for (auto at = running.begin(); at != running.end();) {
+        int done = 0;
+        MPI_Status status{};
+        const int code = MPI_Test(&at->handle, &done, &status);
+        if (code == MPI_SUCCESS && done == 0) {
+          ++at;
+          continue;
+        }
+        if (code != MPI_SUCCESS) at->request->error = text_of(code);
+        int came = 0;
+        if (code == MPI_SUCCESS && at->request->call == Call::receive &&
+            MPI_Get_count(&status, MPI_BYTE, &came) == MPI_SUCCESS && static_cast<std::size_t>(came) != at->request->count) {
+          at->request->error = "the message has " + std::to_string(came) + " bytes; expected " +
+                               std::to_string(at->request->count);
+        }
+        end(*at->request);
+        at = running.erase(at);
+      }
+      sched_yield();
+    }
+  }
+
+  int rank_ = 0;
+  int size_ = 0;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::shared_ptr<WireRequest>> fresh_;  // guarded by mutex_
+  bool stop_ = false;                               // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wire(char* error, std::size_t error_size) {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (finalized != 0) {
+    std::snprintf(error, error_size, "MPI was finalised in this process and cannot be started again");
+    return nullptr;
+  }
+  if (initialized == 0) {
+    int given = 0;
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
+    if (code != MPI_SUCCESS) {
+      std::snprintf(error, error_size, "MPI_Init_thread failed with code %d", code);
+      return nullptr;
+    }
+    library.ours = true;
+    library.process = getpid();
+    std::atexit(finalize_at_exit);
+  }
+  MPI_Query_thread(&library.threads);
+  if (library.world == MPI_COMM_NULL) {
+    if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &library.world); code != MPI_SUCCESS) {
+      std::snprintf(error, error_size, "MPI_Comm_dup failed: %s", text_of(code).c_str());
+      return nullptr;
+    }
+    MPI_Comm_set_errhandler(library.world, MPI_ERRORS_RETURN);
+  }
+  return new MpiWire;
+}

@@ -1,0 +1,12 @@
+// Stands in for load_wire.cc in a build without MPI.
+#include "engine/start.h"
+#include "engine/wire.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+std::unique_ptr<Wire> load_wire() {
+  throw TransportError("[start] a launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF)");
+}
+
+}  // namespace pleiad

@@ -1,0 +1,313 @@
+#include "engine/process_engine.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+constexpr std::uint64_t kControlId = 0;
+constexpr std::size_t kWireBytes = std::size_t{1} << 30;
+
+// What a rank tells the others at the start.
+struct Introduction {
+  char host[128] = {};
+  char boot[40] = {};              // two hosts may bear one name
+  std::uint64_t network = 0;       // a network namespace counts as a host of its own
+  std::int32_t pid = 0;
+};
+
+Introduction introduce() {
+  Introduction self;
+  const std::string host = host_name();
+  std::memcpy(self.host, host.data(), std::min(host.size(), sizeof self.host - 1));
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::memcpy(self.boot, boot.data(), std::min(boot.size(), sizeof self.boot - 1));
+  struct stat status {};
+  if (stat("/proc/self/ns/net", &status) == 0) self.network = status.st_ino;
+  self.pid = static_cast<std::int32_t>(getpid());
+  return self;
+}
+
+template <class T>
+std::vector<T> gather(Wire& wire, const T& mine) {
+  std::vector<T> all(static_cast<std::size_t>(wire.size()));
+  if (const std::string error = wire.all_gather(&mine, all.data(), sizeof(T)); !error.empty()) {
+    throw TransportError("meeting the other ranks: " + error);
+  }
+  return all;
+}
+
+// Hosts by first appearance, local indices by rank.
+std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std::vector<char>& alone, int split_hosts) {
+  std::vector<Place> places;
+  std::vector<std::pair<int, int>> hosts;  // a rank that stands for the host, and how many it has
+  const int size = static_cast<int>(ranks.size());
+  const auto part = [&](int r) { return split_hosts > 0 ? r * split_hosts / size : 0; };
+  for (int r = 0; r < size; ++r) {
+    const auto& me = ranks[static_cast<std::size_t>(r)];
+    const auto same = [&](const std::pair<int, int>& host) {
+      const auto& other = ranks[static_cast<std::size_t>(host.first)];
+      return alone[static_cast<std::size_t>(r)] == 0 && alone[static_cast<std::size_t>(host.first)] == 0 &&
+             part(r) == part(host.first) && std::strcmp(me.host, other.host) == 0 && std::strcmp(me.boot, other.boot) == 0 &&
+             me.network == other.network;
+    };
+    auto found = std::ranges::find_if(hosts, same);
+    if (found == hosts.end()) found = hosts.insert(hosts.end(), {r, 0});
+    places.push_back({.host = static_cast<int>(found - hosts.begin()), .local = found->second++, .name = me.host});
+  }
+  return places;
+}
+
+}  // namespace
+
+struct ProcessEngine::Meeting {
+  SessionOptions options;
+  std::unique_ptr<Wire> wire;
+  JobKey key;
+  std::unique_ptr<Service> service;
+  std::vector<Place> places;
+  std::shared_ptr<Segment> control;
+  std::unique_ptr<Hooks> hooks;
+  std::vector<std::pair<int, int>> pids;
+};
+
+std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Wire> wire) {
+  Meeting m{.options = std::move(options), .wire = std::move(wire), .key = {}, .service = nullptr, .places = {},
+            .control = nullptr, .hooks = nullptr, .pids = {}};
+  Wire& w = *m.wire;
+  const int me = w.rank();
+  m.key = gather(w, JobKey::random())[0];
+  m.service = std::make_unique<Service>(m.key, me);
+  const auto ranks = gather(w, introduce());
+  // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet again.
+  std::vector<char> alone(ranks.size(), 0);
+  for (;;) {
+    m.places = place_ranks(ranks, alone, m.options.split_hosts);
+    const Place& mine = m.places[static_cast<std::size_t>(me)];
+    std::vector<int> neighbours;
+    for (int r = 0; r < w.size(); ++r) {
+      if (m.places[static_cast<std::size_t>(r)].host == mine.host) neighbours.push_back(r);
+    }
+    const int count = static_cast<int>(neighbours.size());
+    if (mine.local == 0) {
+      m.control = std::make_shared<Segment>(Segment::shareable("pleiad-control", Control::bytes(count), false));
+      Control(m.control->data(), count).construct();
+      m.service->publish(kControlId, m.control->fd());
+    }
+    gather(w, char{0});
+    char failed = 0;
+    if (mine.local != 0) {
+      try {
+        m.control = std::make_shared<Segment>(
+            Segment::of_descriptor(Service::fetch(m.key, neighbours[0], kControlId), Control::bytes(count)));
+      } catch (const Error&) {
+        failed = 1;
+      }
+    }
+    const auto failures = gather(w, failed);
+    if (std::ranges::count(failures, 1) == 0) break;
+    for (std::size_t r = 0; r < alone.size(); ++r) alone[r] = static_cast<char>(alone[r] | failures[r]);
+  }
+  if (!m.options.fault.empty()) m.hooks = std::make_unique<FaultHooks>(Fault::parse(m.options.fault), false);
+  for (int r = 0; r < w.size(); ++r) {
+    const bool neighbour = r != me && m.places[static_cast<std::size_t>(r)].host == m.places[static_cast<std::size_t>(me)].host;
+    if (neighbour) m.pids.emplace_back(r, ranks[static_cast<std::size_t>(r)].pid);
+  }
+  return std::make_shared<ProcessEngine>(std::move(m));
+}
+
+ProcessEngine::ProcessEngine(Meeting&& m)
+    : Engine(m.options, m.wire->rank(), m.places, m.control, m.hooks.get()),
+      own_hooks_(std::move(m.hooks)),
+      wire_(std::move(m.wire)),
+      key_(m.key),
+      service_(std::move(m.service)) {
+  announce_alive();
+  gather(*wire_, char{0});
+  service_->watch(m.pids, [this](int rank) { peer_died(rank); });
+}
+
+ProcessEngine::~ProcessEngine() {
+  if (in_forked_child()) {
+    // The service's thread, and all that MPI knows, live in the parent.
+    (void)service_.release();
+    (void)wire_.release();
+    return;
+  }
+  abandon(Life::dead);
+  service_.reset();
+  bool clean = true;
+  for (int r = 0; r < size(); ++r) clean &= life(r) == Life::finished || place(r).host != place(rank()).host;
+  wire_->finish(clean && life(rank()) == Life::finished);
+}
+
+void ProcessEngine::peer_died(int rank) {
+  if (life(rank) == Life::finished) return;
+  mark_dead(rank);
+  log().error(fmt::format("{} died", describe(rank)));
+}
+
+std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
+  // All neighbours fetch it before share() returns, while the segment and with it the descriptor are surely there.
+  auto segment = std::make_shared<Segment>(Segment::shareable(fmt::format("pleiad-{}", id), bytes, reserve_only));
+  service_->publish(id, segment->fd());
+  return segment;
+}
+
+std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::size_t bytes) {
+  int maker = rank();
+  for (int r = 0; r < size(); ++r) {
+    if (place(r).host == place(rank()).host && place(r).local == 0) maker = r;
+  }
+  return std::make_shared<Segment>(Segment::of_descriptor(Service::fetch(key_, maker, id), bytes));
+}
+
+void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
+  check_failure();
+  for (int r = 0; r < local_ranks(); ++r) {
+    const int neighbour = world_rank(r);
+    if (life(neighbour) == Life::dead) {
+      throw TransportError(fmt::format("[rank {}] {}: {} died, so nothing more goes between hosts", rank(),
+                                       name_of(request->call), describe(neighbour)));
+    }
+  }
+  wire_->start(request);
+  // Who of the others has not come cannot be seen from here: all of them may be missing.
+  const bool to_one = request->call == Call::send || request->call == Call::receive;
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (int r = 0; r < size(); ++r) {
+      if (to_one ? r == request->peer : r != rank()) ranks.push_back(r);
+    }
+    return ranks;
+  };
+  // A rank of the other host may be done with a collective, and with the session, while this one still waits for its end: so
+  // nothing follows from who has shut down.
+  try {
+    wait(request->finished, {.call = request->call,
+                             .ready = [&] { return request->done.load(); },
+                             .missing = missing,
+                             .ordered = false,
+                             .in_step = true});
+  } catch (...) {
+    // The request is still under way and the caller's buffers are about to go: MPI must not touch them again.
+    wire_->finish(false);
+    throw;
+  }
+  if (!request->error.empty()) {
+    throw TransportError(fmt::format("[rank {}] {}: {}", rank(), name_of(request->call), request->error));
+  }
+}
+
+void ProcessEngine::remote_broadcast(void* data, std::size_t bytes, int root) {
+  for (std::size_t done = 0; done < bytes; done += kWireBytes) {
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::broadcast;
+    request->out = static_cast<char*>(data) + done;
+    request->count = std::min(kWireBytes, bytes - done);
+    request->peer = root;
+    over_wire(request);
+  }
+}
+
+void ProcessEngine::remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
+  const std::size_t most = kWireBytes / size_of(dtype);
+  for (std::size_t done = 0; done < count; done += most) {
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::all_reduce;
+    request->dtype = dtype;
+    request->op = static_cast<std::uint8_t>(op);
+    request->out = static_cast<char*>(data) + done * size_of(dtype);
+    request->count = std::min(most, count - done);
+    over_wire(request);
+  }
+}
+
+void ProcessEngine::remote_all_gather(const void* in, void* out, std::size_t bytes) {
+  // Pieces of one call lie `bytes` apart in `out`, so all but the first piece need a place of their own.
+  std::vector<char> all;
+  for (std::size_t done = 0; done < bytes; done += kWireBytes) {
+    const std::size_t part = std::min(kWireBytes, bytes - done);
+    all.resize(part * static_cast<std::size_t>(size()));
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::all_gather;
+    request->in = static_cast<const char*>(in) + done;
+    request->out = all.data();
+    request->count = part;
+    over_wire(request);
+    for (int r = 0; r < size(); ++r) {
+      std::memcpy(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes + done,
+                  all.data() + static_cast<std::size_t>(r) * part, part);
+    }
+  }
+}
+
+void ProcessEngine::remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) {
+  const std::size_t most = kWireBytes / size_of(dtype);
+  const std::size_t width = size_of(dtype);
+  std::vector<char> pieces;
+  for (std::size_t done = 0; done < count; done += most) {
+    const std::size_t part = std::min(most, count - done);
+    pieces.resize(part * width * static_cast<std::size_t>(size()));
+    for (int r = 0; r < size(); ++r) {
+      std::memcpy(pieces.data() + static_cast<std::size_t>(r) * part * width,
+                  static_cast<const char*>(in) + (static_cast<std::size_t>(r) * count + done) * width, part * width);
+    }
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::reduce_scatter;
+    request->dtype = dtype;
+    request->op = static_cast<std::uint8_t>(op);
+    request->in = pieces.data();
+    request->out = static_cast<char*>(out) + done * width;
+    request->count = part;
+    over_wire(request);
+  }
+}
+
+void ProcessEngine::remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
+  std::size_t done = 0;
+  do {
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::send;
+    request->in = static_cast<const char*>(data) + done;
+    request->count = std::min(kWireBytes, bytes - done);
+    request->peer = to;
+    request->tag = tag;
+    done += request->count;
+    over_wire(request);
+  } while (done < bytes);
+}
+
+void ProcessEngine::remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
+  std::size_t done = 0;
+  do {
+    auto request = std::make_shared<WireRequest>();
+    request->call = Call::receive;
+    request->out = static_cast<char*>(data) + done;
+    request->count = std::min(kWireBytes, bytes - done);
+    request->peer = from;
+    request->tag = tag;
+    done += request->count;
+    over_wire(request);
+  } while (done < bytes);
+}
+
+void ProcessEngine::remote_leave() {
+  auto request = std::make_shared<WireRequest>();
+  request->call = Call::barrier;
+  over_wire(request);
+}
+
+}  // namespace pleiad

@@ -1,0 +1,48 @@
+// A world whose ranks are processes, started by a launcher. Ranks of one host meet in shared memory; the wire says who is there
+// and carries bytes between hosts.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "engine/engine.h"
+#include "engine/service.h"
+#include "engine/wire.h"
+
+namespace pleiad {
+
+class ProcessEngine final : public Engine {
+ public:
+  /// Collective: meets the other ranks over `wire`.
+  [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options, std::unique_ptr<Wire> wire);
+  ~ProcessEngine() override;
+
+  [[nodiscard]] std::string_view kind() const override { return "mpi"; }
+
+  /// What start() found out, for the constructor.
+  struct Meeting;
+  explicit ProcessEngine(Meeting&& meeting);
+
+ private:
+  [[nodiscard]] std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) override;
+  [[nodiscard]] std::shared_ptr<Segment> fetch_segment(std::uint64_t id, std::size_t bytes) override;
+  void remote_broadcast(void* data, std::size_t bytes, int root) override;
+  void remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) override;
+  void remote_all_gather(const void* in, void* out, std::size_t bytes) override;
+  void remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) override;
+  void remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) override;
+  void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
+  void remote_leave() override;
+
+  void over_wire(std::shared_ptr<WireRequest> request);
+  void peer_died(int rank);
+
+  std::unique_ptr<Hooks> own_hooks_;
+  std::unique_ptr<Wire> wire_;
+  JobKey key_;
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace pleiad

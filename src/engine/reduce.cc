@@ -1,0 +1,53 @@
+#include "engine/reduce.h"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/clones.h"
+
+namespace pleiad {
+
+namespace {
+
+template <class T>
+PLEIAD_INLINE void loop(Reduce op, T* to, const T* a, const T* b, std::size_t count) {
+  if (op == Reduce::sum) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(static_cast<U>(a[i]) + static_cast<U>(b[i]));
+    } else {
+      for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
+    }
+  } else if (op == Reduce::min) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = b[i] < a[i] ? b[i] : a[i];
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] < b[i] ? b[i] : a[i];
+  }
+}
+
+#define PLEIAD_REDUCE(NAME, T)                                                                  \
+  PLEIAD_CLONES void NAME(Reduce op, void* to, const void* a, const void* b, std::size_t n) {   \
+    loop(op, static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b), n);       \
+  }
+PLEIAD_REDUCE(reduce_f32, float)
+PLEIAD_REDUCE(reduce_f64, double)
+PLEIAD_REDUCE(reduce_i32, std::int32_t)
+PLEIAD_REDUCE(reduce_i64, std::int64_t)
+#undef PLEIAD_REDUCE
+
+}  // namespace
+
+void reduce_pair(DType dtype, Reduce op, void* to, const void* a, const void* b, std::size_t count) {
+  switch (dtype) {
+    case DType::float32: return reduce_f32(op, to, a, b, count);
+    case DType::float64: return reduce_f64(op, to, a, b, count);
+    case DType::int32: return reduce_i32(op, to, a, b, count);
+    case DType::int64: return reduce_i64(op, to, a, b, count);
+  }
+}
+
+void reduce_into(DType dtype, Reduce op, void* to, const void* from, std::size_t count) {
+  reduce_pair(dtype, op, to, to, from, count);
+}
+
+}  // namespace pleiad

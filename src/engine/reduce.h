@@ -1,0 +1,16 @@
+// Element-wise reductions over the four element types.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/engine.h"
+
+namespace pleiad {
+
+/// to[i] = op(to[i], from[i]).
+void reduce_into(DType dtype, Reduce op, void* to, const void* from, std::size_t count);
+
+/// to[i] = op(a[i], b[i]).
+void reduce_pair(DType dtype, Reduce op, void* to, const void* a, const void* b, std::size_t count);
+
+}  // namespace pleiad

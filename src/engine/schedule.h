@@ -1,0 +1,44 @@
+// Explores interleavings of an inproc world: the ranks run one at a time, and at every point a seeded choice says who goes on.
+// The same seed gives the same run.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "engine/hooks.h"
+
+namespace pleiad {
+
+class Schedule final : public Hooks {
+ public:
+  /// `switch_chance`: how likely another rank goes on at a point. A fault may end one of the ranks on the way.
+  Schedule(int ranks, std::uint64_t seed, double switch_chance = 0.5, std::optional<Fault> fault = {});
+
+  void enter(int rank) override;
+  void leave(int rank) override;
+  void at(int rank, Point point) override;
+  [[nodiscard]] bool scheduled() const override { return true; }
+  std::int64_t pass(int rank) override;
+
+  [[nodiscard]] std::uint64_t points() const { return points_; }
+
+ private:
+  void hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
+
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::vector<bool> here_;      // guarded by mutex_, as are all below
+  int entered_ = 0;
+  int running_ = -1;
+  std::mt19937_64 random_;
+  double switch_chance_;
+  std::optional<Fault> fault_;
+  std::uint64_t fault_seen_ = 0;
+  std::uint64_t points_ = 0;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,84 @@
+#include "engine/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "core/text.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+[[noreturn]] void refuse(std::size_t bytes, std::string_view why) {
+  throw MemoryError(fmt::format("no memory for a segment of {}: {}; available: {}", byte_size(bytes), why,
+                                byte_size(available_memory())));
+}
+
+// A segment that is committed takes its memory at once: better an error now than the kernel's killer later.
+void check_room(std::size_t bytes, bool reserve_only) {
+  if (!reserve_only && bytes > available_memory()) refuse(bytes, "more than the machine can give");
+}
+
+void* map(std::size_t bytes, int flags, int fd) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (data == MAP_FAILED) refuse(bytes, std::strerror(errno));
+  return data;
+}
+
+}  // namespace
+
+Segment::~Segment() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+  if (fd_ >= 0) close(fd_);
+}
+
+Segment::Segment(Segment&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Segment Segment::anonymous(std::size_t bytes, bool reserve_only) {
+  check_room(bytes, reserve_only);
+  return {map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1), bytes, -1};
+}
+
+Segment Segment::shareable(std::string_view name, std::size_t bytes, bool reserve_only) {
+  check_room(bytes, reserve_only);
+  const int fd = memfd_create(std::string(name).c_str(), MFD_CLOEXEC);
+  if (fd < 0) refuse(bytes, fmt::format("memfd_create: {}", std::strerror(errno)));
+  const int failed = reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno)
+                                  : posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (failed != 0) {
+    close(fd);
+    refuse(bytes, std::strerror(failed));
+  }
+  return of_descriptor(fd, bytes);
+}
+
+Segment Segment::of_descriptor(int fd, std::size_t bytes) {
+  try {
+    return {map(bytes, MAP_SHARED | MAP_NORESERVE, fd), bytes, fd};
+  } catch (...) {
+    close(fd);
+    throw;
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,220 @@
+#include "engine/service.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+struct Request {
+  JobKey key;
+  std::uint64_t id;
+};
+
+// A name in the abstract namespace: it begins with a zero byte and vanishes with its socket.
+socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
+  address = {};
+  address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("pleiad-{:016x}-{}", key.words[0], rank);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+int new_socket(int seconds) {
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw TransportError(fmt::format("cannot make a Unix socket: {}", std::strerror(errno)));
+  const timeval limit{.tv_sec = seconds, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  return fd;
+}
+
+// One byte, and a descriptor with it if there is one.
+void send_descriptor(int connection, int fd) {
+  char byte = fd >= 0 ? 1 : 0;
+  iovec data{.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  (void)sendmsg(connection, &message, MSG_NOSIGNAL);
+}
+
+int receive_descriptor(int connection) {
+  char byte = 0;
+  iovec data{.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  const ssize_t got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+  if (got != 1 || byte != 1) return -1;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+  return fd;
+}
+
+}  // namespace
+
+JobKey JobKey::random() {
+  JobKey key;
+  if (getrandom(&key, sizeof key, 0) != sizeof key) throw TransportError("the kernel gave no random bytes for the job's key");
+  return key;
+}
+
+Service::Service(const JobKey& key, int rank) : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)) {
+  sockaddr_un address{};
+  const socklen_t length = address_of(key, rank, address);
+  if (bind(listener_, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(listener_, 128) != 0 || stop_ < 0) {
+    const std::string why = std::strerror(errno);
+    close(listener_);
+    if (stop_ >= 0) close(stop_);
+    throw TransportError(fmt::format("rank {} cannot listen on its Unix socket: {}", rank, why));
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Service::~Service() {
+  const std::uint64_t one = 1;
+  (void)!write(stop_, &one, sizeof one);
+  if (thread_.joinable()) thread_.join();
+  close(listener_);
+  close(stop_);
+  for (const auto& [rank, fd] : watched_) close(fd);
+}
+
+void Service::publish(std::uint64_t id, int fd) {
+  const std::lock_guard lock(mutex_);
+  published_[id] = fd;
+}
+
+void Service::withdraw(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  published_.erase(id);
+}
+
+void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
+  std::vector<std::pair<int, int>> opened;
+  std::vector<int> gone;
+  for (const auto& [rank, pid] : ranks_and_pids) {
+    const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (fd >= 0) {
+      opened.emplace_back(rank, fd);
+    } else {
+      gone.push_back(rank);
+    }
+  }
+  for (const int rank : gone) died(rank);
+  {
+    const std::lock_guard lock(mutex_);
+    watched_ = std::move(opened);
+    died_ = std::move(died);
+  }
+  const std::uint64_t look_again = 0x100000000;
+  (void)!write(stop_, &look_again, sizeof look_again);
+}
+
+void Service::run() {
+  for (;;) {
+    std::vector<pollfd> waits = {{.fd = stop_, .events = POLLIN, .revents = 0}, {.fd = listener_, .events = POLLIN, .revents = 0}};
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [rank, fd] : watched_) waits.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    }
+    if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
+    // Deaths first: nothing is more urgent than the word about them.
+    for (std::size_t i = 2; i < waits.size(); ++i) {
+      if (waits[i].revents == 0) continue;
+      int rank = -1;
+      std::function<void(int)> died;
+      {
+        const std::lock_guard lock(mutex_);
+        for (auto at = watched_.begin(); at != watched_.end(); ++at) {
+          if (at->second != waits[i].fd) continue;
+          rank = at->first;
+          close(at->second);
+          watched_.erase(at);
+          break;
+        }
+        died = died_;
+      }
+      if (rank >= 0 && died) died(rank);
+    }
+    if ((waits[0].revents & POLLIN) != 0) {
+      std::uint64_t word = 0;
+      (void)!read(stop_, &word, sizeof word);
+      if ((word & 0xffffffff) != 0) return;
+    }
+    if ((waits[1].revents & POLLIN) != 0) {
+      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection >= 0) {
+        answer(connection);
+        close(connection);
+      }
+    }
+  }
+}
+
+void Service::answer(int connection) {
+  const timeval limit{.tv_sec = 1, .tv_usec = 0};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return;
+  Request request{};
+  if (recv(connection, &request, sizeof request, 0) != sizeof request || !(request.key == key_)) return;
+  int fd = -1;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = published_.find(request.id); found != published_.end()) fd = found->second;
+  send_descriptor(connection, fd);
+}
+
+int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
+  const int connection = new_socket(10);
+  sockaddr_un address{};
+  const socklen_t length = address_of(key, from_rank, address);
+  const Request request{.key = key, .id = id};
+  int fd = -1;
+  int problem = 0;
+  if (connect(connection, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      send(connection, &request, sizeof request, MSG_NOSIGNAL) != sizeof request) {
+    problem = errno;
+  } else {
+    fd = receive_descriptor(connection);
+  }
+  close(connection);
+  if (fd < 0) {
+    throw TransportError(fmt::format("cannot fetch segment {} from rank {}: {}", id, from_rank,
+                                     problem != 0 ? std::strerror(problem) : "it was refused"));
+  }
+  return fd;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,63 @@
+#include "engine/start.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "core/text.h"
+#include "engine/inproc.h"
+#include "engine/launcher.h"
+#include "engine/process_engine.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+std::weak_ptr<Engine> launched_world;  // a process is one rank of one launched world at a time
+
+std::shared_ptr<Engine> start_solo(SessionOptions options) {
+  std::shared_ptr<Hooks> hooks;
+  if (!options.fault.empty()) hooks = std::make_shared<FaultHooks>(Fault::parse(options.fault), false);
+  auto* raw = hooks.get();
+  auto engine = std::make_unique<InprocEngine>(std::move(options), 0, std::make_shared<InprocHost>(1), raw);
+  return {engine.release(), [hooks](Engine* gone) { delete gone; }};
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> start_engine(SessionOptions options) {
+  static const std::vector<std::string> kEngines = {"auto", "solo", "mpi"};
+  if (std::ranges::find(kEngines, options.engine) == kEngines.end()) {
+    throw InvalidArgument(unknown_name("engine", options.engine, kEngines));
+  }
+  const Launch launch = detect_launch();
+  if (options.engine == "solo" || (options.engine == "auto" && !launch.launched)) return start_solo(std::move(options));
+  if (!launched_world.expired()) {
+    throw StateError("[start] this process already takes part in a world; shut that session down first");
+  }
+  if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
+    throw StateError("[start] this process was forked from a rank: it is not a rank itself");
+  }
+  if (spawned_by_a_rank(launch)) {
+    throw StateError("[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
+                     "rank; call start only in the processes that the launcher started, or use engine = solo here");
+  }
+  auto wire = load_wire();
+  if (launch.size > 0 && wire->size() != launch.size) {
+    const int size = wire->size();
+    wire->finish(true);
+    throw StateError(fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
+                                 "the one that Pleiad was built with (Open MPI); use that one's mpirun",
+                                 launch.by, launch.size, size));
+  }
+  mark_as_rank(launch);
+  std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));
+  launched_world = engine;
+  return engine;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,202 @@
+// How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for ever.
+#include <sched.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "engine/engine.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+constexpr std::int64_t kSlice = 50'000'000;
+constexpr std::int64_t kSpin = 50'000;
+constexpr std::int64_t kYield = 200'000;
+
+thread_local std::vector<std::uint64_t> engines_of_this_thread;
+thread_local bool engaged = false;
+
+// One thread of this rank waits.
+class WaitMark {
+ public:
+  explicit WaitMark(RankSlot& slot) : slot_(slot) {
+    slot_.waiting.fetch_add(1);
+    slot_.changes.fetch_add(1);
+  }
+  ~WaitMark() {
+    slot_.waiting.fetch_sub(1);
+    slot_.changes.fetch_add(1);
+  }
+  WaitMark(const WaitMark&) = delete;
+  WaitMark& operator=(const WaitMark&) = delete;
+
+ private:
+  RankSlot& slot_;
+};
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// What a waiting thread knows from slice to slice.
+class Engine::Stall {
+ public:
+  Stall(Engine& engine, const Waiting& waiting)
+      : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
+
+  void look(double seconds) {
+    if (waiting_.ordered) engine_.check_failure();
+    look_for_the_gone();
+    if (engine_.interrupt_ && engine_.interrupt_()) {
+      throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", engine_.rank_,
+                                    name_of(waiting_.call), whom()));
+    }
+    if (waiting_.ordered && engine_.one_host() && all_wait()) {
+      throw OrderError(engine_.fail(fmt::format(
+          "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
+          engine_.report(engine_.table_namer_))));
+    }
+    if (seconds >= engine_.options_.timeout) {
+      throw TimeoutError(fmt::format("[rank {}] {} waited {:.1f} s for {}; what the ranks are doing:\n{}", engine_.rank_,
+                                     name_of(waiting_.call), seconds, whom(), engine_.report(engine_.table_namer_)));
+    }
+    if (seconds >= next_warning_) {
+      engine_.log_->warn(fmt::format("{} has waited {:.0f} s for {}; what the ranks are doing:\n{}",
+                                     name_of(waiting_.call), seconds, whom(), engine_.report(engine_.table_namer_)));
+      next_warning_ += std::max(engine_.options_.warn_after, 1.0);
+    }
+  }
+
+ private:
+  std::string whom() const {
+    std::string text;
+    for (const int rank : waiting_.missing()) text += (text.empty() ? "" : ", ") + engine_.describe(rank);
+    return text.empty() ? "its turn" : text;
+  }
+
+  void look_for_the_gone() const {
+    for (const int rank : waiting_.missing()) {
+      const Life life = engine_.life(rank);
+      if (life == Life::dead) {
+        throw TransportError(fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call),
+                                         engine_.describe(rank)));
+      }
+      if (life == Life::finished && waiting_.ordered) {
+        throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_,
+                                     name_of(waiting_.call), engine_.describe(rank)));
+      }
+    }
+  }
+
+  // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left who
+  // could change anything.
+  bool all_wait() {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> now;
+    bool someone_lives = false;
+    for (const int rank : engine_.neighbours_) {
+      const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
+      const Life life = slot.life.load();
+      someone_lives |= life == Life::alive;
+      const bool stuck = slot.waiting.load() >= std::max(1U, slot.threads.load());
+      if (life == Life::absent || (life == Life::alive && !stuck)) {
+        then_.clear();
+        return false;
+      }
+      now.emplace_back(slot.changes.load(), slot.polls.load());
+    }
+    bool same = then_.size() == now.size();
+    bool looked = true;
+    for (std::size_t i = 0; same && i < now.size(); ++i) {
+      same = then_[i].first == now[i].first;
+      const RankSlot& slot = engine_.control_.rank(static_cast<int>(i));
+      if (slot.life.load() == Life::alive) looked &= now[i].second >= then_[i].second + 2 * slot.waiting.load();
+    }
+    if (!same) then_ = now;
+    return same && looked && someone_lives;
+  }
+
+  Engine& engine_;
+  const Waiting& waiting_;
+  double next_warning_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> then_;
+};
+
+void Engine::relax() const {
+  if (shares_cores_) {
+    sched_yield();
+  } else {
+    pause();
+  }
+}
+
+void Engine::register_thread() {
+  if (engaged) return;
+  if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end()) return;
+  engines_of_this_thread.push_back(id_);
+  self().threads.fetch_add(1);
+  self().changes.fetch_add(1);
+}
+
+void Engine::wait(Event& event, const Waiting& waiting) {
+  if (waiting.ready()) return;
+  if (!scheduled()) {
+    const std::int64_t limit = now_ns() + (shares_cores_ ? kYield : kSpin);
+    for (int spins = 1; spins % 64 != 0 || now_ns() < limit; ++spins) {
+      relax();
+      if (waiting.ready()) return;
+    }
+  }
+  register_thread();
+  try {
+    sleep_until_ready(event, waiting);
+  } catch (const Error& error) {
+    const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted;
+    if (gave_up && waiting.in_step) (void)fail(error.what());
+    throw;
+  }
+}
+
+void Engine::sleep_until_ready(Event& event, const Waiting& waiting) {
+  RankSlot& slot = self();
+  const WaitMark mark(slot);
+  const std::int64_t start = now_ns();
+  slot.since.store(start, std::memory_order_relaxed);
+  std::int64_t virtual_time = 0;
+  Stall stall(*this, waiting);
+  while (!waiting.ready()) {
+    stall.look(static_cast<double>(scheduled() ? virtual_time : now_ns() - start) * 1e-9);
+    if (scheduled()) {
+      virtual_time += hooks_->pass(rank_);
+    } else {
+      event.sleepers.fetch_add(1);
+      const std::uint32_t generation = event.generation.load();
+      if (!waiting.ready()) futex_wait(event.generation, generation, kSlice);
+      event.sleepers.fetch_sub(1);
+    }
+    if (waiting.ready()) return;
+    slot.polls.fetch_add(1);
+  }
+}
+
+Engagement::Engagement(const Engine& engine) : slot_(&engine.self()) {
+  slot_->threads.fetch_add(1);
+  slot_->changes.fetch_add(1);
+}
+
+Engagement::~Engagement() {
+  if (slot_ == nullptr) return;
+  slot_->threads.fetch_sub(1);
+  slot_->changes.fetch_add(1);
+}
+
+void Engagement::this_thread_is_engaged(bool is_engaged) { engaged = is_engaged; }
+
+}  // namespace pleiad

@@ -1,0 +1,49 @@
+// What a launcher's library (MPI) does for a world: it says who is there, and carries bytes between hosts. A pure interface:
+// the library behind it is loaded only when a launcher is there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/control.h"
+#include "engine/futex.h"
+#include "pleiad/dtype.h"
+
+namespace pleiad {
+
+/// A collective or message under way. Buffers outlive it.
+struct WireRequest {
+  Call call = Call::idle;
+  DType dtype = DType::float32;
+  std::uint8_t op = 0;          ///< a Reduce
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;        ///< elements for reductions, else bytes; below 2^30
+  int peer = 0;                 ///< root, sender or receiver
+  std::uint32_t tag = 0;
+
+  std::atomic<bool> done{false};
+  Event finished;
+  std::string error;            ///< empty where all went well; written before done
+};
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// Blocks. At the start only, while all ranks are known to come. Returns an error's text, or empty.
+  virtual std::string all_gather(const void* in, void* out, std::size_t bytes) = 0;
+  /// Hands a request to the communication thread. Any thread may call it.
+  virtual void start(std::shared_ptr<WireRequest> request) = 0;
+  /// The session is over. Unless `clean`, the library is never called again: it may wait for ranks that are gone.
+  virtual void finish(bool clean) = 0;
+};
+
+/// What the library's module exports as "pleiad_start_wire": null and an error's text on failure.
+using StartWire = Wire* (*)(char* error, std::size_t error_size);
+
+}  // namespace pleiad

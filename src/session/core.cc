@@ -1,0 +1,177 @@
+#include "session/core.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+Roster meet(Engine& engine) {
+  static const std::vector<std::string> kRoles = {"both", "worker", "server", "none"};
+  // Told before it is checked: all ranks must hear of a mistake, or they would wait for the one that made it.
+  const auto found = std::ranges::find(kRoles, engine.options().role);
+  const std::int32_t mine = found == kRoles.end() ? -1 : static_cast<std::int32_t>(found - kRoles.begin());
+  std::vector<std::int32_t> roles(static_cast<std::size_t>(engine.size()));
+  engine.all_gather(&mine, roles.data(), sizeof mine);
+  Roster roster;
+  for (int r = 0; r < engine.size(); ++r) {
+    const std::int32_t role = roles[static_cast<std::size_t>(r)];
+    if (role < 0) {
+      throw InvalidArgument(r == engine.rank() ? unknown_name("role", engine.options().role, kRoles)
+                                               : fmt::format("rank {} asked for a role that does not exist", r));
+    }
+    const auto join = [&](std::vector<int>& ranks, int& own) {
+      if (r == engine.rank()) own = static_cast<int>(ranks.size());
+      ranks.push_back(r);
+    };
+    if (role == 0 || role == 1) join(roster.workers, roster.worker);
+    if (role == 0 || role == 2) join(roster.servers, roster.server);
+  }
+  return roster;
+}
+
+// What a rank brings to the creation of a table: its wish, or what is wrong with it.
+struct Wish {
+  std::array<char, 640> words{};
+  std::array<char, 512> problem{};
+};
+
+}  // namespace
+
+SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
+  context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
+  const auto namer = [this](std::uint32_t id) { return table_name(id); };
+  engine_->set_table_namer(namer);
+  context_->ledger.set_namer(namer);
+  if (engine_->options().signal_report && engine_->kind() != "inproc") {
+    signal_report_ = SignalReport::install([this] {
+      engine_->log().print(fmt::format("what the ranks are doing:\n{}", engine_->report([this](std::uint32_t id) { return table_name(id); })));
+    });
+  }
+}
+
+SessionCore::~SessionCore() {
+  engine_->set_table_namer({});
+  if (!engine_->in_forked_child()) engine_->abandon(Life::dead);
+}
+
+std::string SessionCore::table_name(std::uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  return id < names_.size() ? names_[id] : fmt::format("table {}", id);
+}
+
+std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
+  engine_->check_usable("create_table");
+  const CallMark mark(*engine_, Call::create_table);
+  flush();
+  std::uint32_t id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    id = static_cast<std::uint32_t>(names_.size());
+    names_.push_back(spec.name(id));
+  }
+  Wish wish;
+  const auto put = [](auto& field, const std::string& text) {
+    std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
+  };
+  put(wish.words, spec.words(id));
+  try {
+    spec.check();
+    if (!engine_->one_host()) {
+      throw InvalidArgument("tables of a world on several hosts need the message path, which this version does not have yet");
+    }
+    if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
+      throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}", spec.options.init_rank,
+                                        engine_->size()));
+    }
+    const bool counts = engine_->rank() == spec.options.init_rank && initial.count > 0;
+    if (counts && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {
+      throw InvalidArgument(fmt::format("[create_table] table \"{}\" holds {} values of {}; the initial values are {} of {}",
+                                        spec.name(id), grouped(spec.rows * spec.cols), name_of(spec.options.dtype),
+                                        grouped(initial.count), name_of(initial.dtype)));
+    }
+  } catch (const std::exception& error) {
+    put(wish.problem, error.what());
+  }
+  std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
+  engine_->all_gather(&wish, wishes.data(), sizeof wish);
+  try {
+    for (int r = 0; r < engine_->size(); ++r) {
+      const Wish& theirs = wishes[static_cast<std::size_t>(r)];
+      if (theirs.problem[0] != 0) {
+        throw InvalidArgument(r == engine_->rank() ? theirs.problem.data()
+                                                   : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data()));
+      }
+    }
+    for (int r = 1; r < engine_->size(); ++r) {
+      if (wishes[static_cast<std::size_t>(r)].words != wishes[0].words) {
+        throw OrderError(fmt::format("[create_table] the ranks create different tables as number {}: {} {}; {} {}", id,
+                                     engine_->describe(0), wishes[0].words.data(), engine_->describe(r),
+                                     wishes[static_cast<std::size_t>(r)].words.data()));
+      }
+    }
+    auto table = std::make_shared<Table>(context_, id, std::move(spec), initial);
+    const std::lock_guard lock(mutex_);
+    tables_.push_back(table);
+    return table;
+  } catch (...) {
+    // The same on every rank, so the number is free again on every rank.
+    const std::lock_guard lock(mutex_);
+    names_.pop_back();
+    throw;
+  }
+}
+
+void SessionCore::flush() {
+  context_->clocked.drain();
+  context_->background.drain();
+}
+
+void SessionCore::shutdown() {
+  engine_->check_usable("shutdown");
+  std::exception_ptr problem;
+  try {
+    flush();
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  if (engine_->options().stats) engine_->log().print(stats());
+  signal_report_.reset();
+  engine_->leave();
+  {
+    const std::lock_guard lock(mutex_);
+    tables_.clear();
+  }
+  if (problem) std::rethrow_exception(problem);
+}
+
+std::string SessionCore::stats() const {
+  std::string text = fmt::format("{:<24} {:>12} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10}\n", "", "adds", "bytes", "us/add", "gets",
+                                 "bytes", "us/get", "waited s");
+  const auto each = [](double seconds, std::uint64_t calls) {
+    return calls == 0 ? 0.0 : seconds * 1e6 / static_cast<double>(calls);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& table : tables_) {
+      const TableStats s = table->stats();
+      text += fmt::format("{:<24} {:>12} {:>10} {:>10.2f} {:>12} {:>10} {:>10.2f} {:>10.3f}{}\n", table->name(),
+                          grouped(static_cast<std::int64_t>(s.adds)), byte_size(s.bytes_added), each(s.add_seconds, s.adds),
+                          grouped(static_cast<std::int64_t>(s.gets)), byte_size(s.bytes_got), each(s.get_seconds, s.gets),
+                          s.wait_seconds, s.torn_stripes > 0 ? fmt::format("  torn stripes: {}", s.torn_stripes) : "");
+    }
+  }
+  const std::uint64_t calls = collectives.calls.load();
+  text += fmt::format("engine {}: {} collectives, {}, {:.2f} us each", engine_->kind(), grouped(static_cast<std::int64_t>(calls)),
+                      byte_size(collectives.bytes.load()), each(static_cast<double>(collectives.ns.load()) * 1e-9, calls));
+  return text;
+}
+
+}  // namespace pleiad

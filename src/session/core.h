@@ -1,0 +1,47 @@
+// What a session owns.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pleiad/session.h"
+#include "session/signal_report.h"
+#include "table/context.h"
+#include "table/table.h"
+
+namespace pleiad {
+
+class SessionCore {
+ public:
+  /// Collective: the ranks tell each other their roles.
+  explicit SessionCore(std::shared_ptr<Engine> engine);
+  ~SessionCore();
+  SessionCore(const SessionCore&) = delete;
+  SessionCore& operator=(const SessionCore&) = delete;
+
+  [[nodiscard]] Engine& engine() const { return *engine_; }
+  [[nodiscard]] TableContext& context() const { return *context_; }
+  [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
+  void flush();
+  void shutdown();
+  [[nodiscard]] std::string table_name(std::uint32_t id) const;
+  [[nodiscard]] std::string stats() const;
+
+  struct CollectiveStats {
+    std::atomic<std::uint64_t> calls{0}, bytes{0}, ns{0};
+  };
+  CollectiveStats collectives;
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<TableContext> context_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Table>> tables_;  // guarded by mutex_
+  std::vector<std::string> names_;              // guarded by mutex_; a table has its name before it is there
+  std::unique_ptr<SignalReport> signal_report_;
+};
+
+}  // namespace pleiad

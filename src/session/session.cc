@@ -1,0 +1,151 @@
+#include "pleiad/session.h"
+
+#include <fmt/format.h>
+
+#include "core/option_list.h"
+#include "core/process.h"
+#include "core/text.h"
+#include "engine/inproc.h"
+#include "engine/start.h"
+#include "pleiad/error.h"
+#include "session/core.h"
+
+namespace pleiad {
+
+namespace {
+
+Reduce engine_op(ReduceOp op) { return static_cast<Reduce>(op); }
+
+std::size_t bytes_of(ConstView view) { return static_cast<std::size_t>(view.count) * size_of(view.dtype); }
+
+void check_blocks(std::string_view where, ConstView whole, ConstView block, int size) {
+  if (whole.dtype != block.dtype || whole.count != block.count * size) {
+    throw InvalidArgument(fmt::format("[{}] {} ranks with blocks of {} {} need {} in all; received {} {}", where, size,
+                                      grouped(block.count), name_of(block.dtype), grouped(block.count * size),
+                                      grouped(whole.count), name_of(whole.dtype)));
+  }
+}
+
+// Counts one collective.
+class Timed {
+ public:
+  Timed(SessionCore& core, std::size_t bytes) : stats_(core.collectives), start_(now_ns()) {
+    stats_.calls.fetch_add(1, std::memory_order_relaxed);
+    stats_.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  ~Timed() { stats_.ns.fetch_add(static_cast<std::uint64_t>(now_ns() - start_), std::memory_order_relaxed); }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  SessionCore::CollectiveStats& stats_;
+  std::int64_t start_;
+};
+
+}  // namespace
+
+Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+Session Session::start(SessionOptions options) {
+  read_environment(options);
+  if (!(options.timeout > 0)) throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
+  return Session(std::make_shared<SessionCore>(start_engine(std::move(options))));
+}
+
+int Session::rank() const { return core_->engine().rank(); }
+int Session::size() const { return core_->engine().size(); }
+int Session::workers() const { return static_cast<int>(core_->context().roster.workers.size()); }
+int Session::servers() const { return static_cast<int>(core_->context().roster.servers.size()); }
+int Session::worker_id() const { return core_->context().roster.worker; }
+int Session::server_id() const { return core_->context().roster.server; }
+
+int Session::worker_rank(int worker) const {
+  if (worker < 0 || worker >= workers()) throw InvalidArgument(fmt::format("[worker_rank] there are {} workers; received {}", workers(), worker));
+  return core_->context().roster.workers[static_cast<std::size_t>(worker)];
+}
+
+int Session::server_rank(int server) const {
+  if (server < 0 || server >= servers()) throw InvalidArgument(fmt::format("[server_rank] there are {} servers; received {}", servers(), server));
+  return core_->context().roster.servers[static_cast<std::size_t>(server)];
+}
+
+namespace {
+const Place& place_of(const Engine& engine, std::string_view where, int rank) {
+  if (rank < 0 || rank >= engine.size()) {
+    throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {}", where, rank, engine.size()));
+  }
+  return engine.place(rank);
+}
+}  // namespace
+
+int Session::hosts() const { return core_->engine().hosts(); }
+int Session::host_of(int rank) const { return place_of(core_->engine(), "host_of", rank).host; }
+std::string Session::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
+bool Session::alive(int rank) const {
+  (void)place_of(core_->engine(), "alive", rank);
+  return core_->engine().life(rank) != Life::dead;
+}
+std::string Session::engine() const { return std::string(core_->engine().kind()); }
+const SessionOptions& Session::options() const { return core_->engine().options(); }
+
+ArrayTable Session::create_array(std::int64_t size, const TableOptions& options, ConstView initial) {
+  return ArrayTable(core_->create({.matrix = false, .rows = 1, .cols = size, .options = options}, initial));
+}
+
+MatrixTable Session::create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options, ConstView initial) {
+  return MatrixTable(core_->create({.matrix = true, .rows = rows, .cols = cols, .options = options}, initial));
+}
+
+void Session::barrier() {
+  core_->engine().check_usable("barrier");
+  const Timed timed(*core_, 0);
+  core_->flush();
+  core_->engine().barrier();
+}
+
+void Session::all_reduce(View data, ReduceOp op) {
+  const Timed timed(*core_, bytes_of(data));
+  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op));
+}
+
+void Session::broadcast(View data, int root) {
+  const Timed timed(*core_, bytes_of(data));
+  core_->engine().broadcast(data.data, bytes_of(data), root);
+}
+
+void Session::all_gather(ConstView in, View out) {
+  check_blocks("all_gather", out, in, size());
+  const Timed timed(*core_, bytes_of(out));
+  core_->engine().all_gather(in.data, out.data, bytes_of(in));
+}
+
+void Session::reduce_scatter(ConstView in, View out, ReduceOp op) {
+  check_blocks("reduce_scatter", in, out, size());
+  const Timed timed(*core_, bytes_of(in));
+  core_->engine().reduce_scatter(in.dtype, in.data, out.data, static_cast<std::size_t>(out.count), engine_op(op));
+}
+
+void Session::send(int to, std::uint32_t tag, ConstView data) { core_->engine().send(to, tag, data.data, bytes_of(data)); }
+void Session::receive(int from, std::uint32_t tag, View data) { core_->engine().receive(from, tag, data.data, bytes_of(data)); }
+
+std::string Session::stats() const { return core_->stats(); }
+std::string Session::report() const {
+  return core_->engine().report([this](std::uint32_t id) { return core_->table_name(id); });
+}
+void Session::set_interrupt(std::function<bool()> interrupt) { core_->engine().set_interrupt(std::move(interrupt)); }
+void Session::shutdown() { core_->shutdown(); }
+
+void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options) {
+  read_environment(options);
+  std::unique_ptr<Hooks> hooks;
+  if (!options.fault.empty()) hooks = std::make_unique<FaultHooks>(Fault::parse(options.fault), true);
+  run_inproc(ranks, options, hooks.get(), [&](std::shared_ptr<InprocEngine> engine) {
+    Session session(std::make_shared<SessionCore>(std::move(engine)));
+    body(session);
+  });
+}
+
+}  // namespace pleiad

@@ -1,0 +1,36 @@
+// What all tables of a session share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+#include "table/ledger.h"
+#include "table/queue.h"
+
+namespace pleiad {
+
+/// Which ranks are workers and servers, in rank order.
+struct Roster {
+  std::vector<int> workers;
+  std::vector<int> servers;
+  int worker = -1;  ///< this rank's number among the workers, or -1
+  int server = -1;
+};
+
+class TableContext {
+ public:
+  TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster)
+      : engine(std::move(the_engine)), roster(std::move(the_roster)), ledger(*engine, roster.workers),
+        clocked(*engine), background(*engine) {}
+
+  const std::shared_ptr<Engine> engine;
+  const Roster roster;
+  CallLedger ledger;
+  OperationQueue clocked;     ///< operations on synchronous tables that must wait, in order
+  OperationQueue background;  ///< large asynchronous gets
+  std::atomic<bool> in_clocked_call{false};
+};
+
+}  // namespace pleiad

@@ -1,0 +1,65 @@
+// The public face of tables: thin calls into Table.
+#include "pleiad/error.h"
+#include "pleiad/table.h"
+#include "table/table.h"
+
+namespace pleiad {
+
+Pending::Pending(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
+
+Pending::~Pending() {
+  if (operation_ != nullptr && !operation_->engine().in_forked_child()) operation_->abandon();
+}
+
+Pending::Pending(Pending&&) noexcept = default;
+
+Pending& Pending::operator=(Pending&& other) noexcept {
+  std::swap(operation_, other.operation_);
+  return *this;
+}
+
+bool Pending::done() const { return operation_ == nullptr || operation_->done(); }
+
+void Pending::wait() {
+  if (operation_ != nullptr) operation_->wait();
+}
+
+const std::string& TableHandle::name() const { return table_->name(); }
+DType TableHandle::dtype() const { return table_->spec().options.dtype; }
+std::uint32_t TableHandle::id() const { return table_->id(); }
+TableStats TableHandle::stats() const { return table_->stats(); }
+
+std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
+  const int servers = static_cast<int>(table_->context().roster.servers.size());
+  if (server < 0 || server >= servers) {
+    throw InvalidArgument("[shard] there are " + std::to_string(servers) + " servers; received " + std::to_string(server));
+  }
+  const TableSpec& spec = table_->spec();
+  const ShardRange range = shard_range(spec.matrix ? spec.rows : spec.cols, servers, server);
+  return {range.begin, range.end};
+}
+
+std::int64_t ArrayTable::size() const { return table_->spec().cols; }
+void ArrayTable::get(View out) const { table_->get({}, out); }
+void ArrayTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
+Pending ArrayTable::get_async(View out) const { return table_->get_async({}, out); }
+Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const { return table_->add_async({}, delta, options); }
+
+std::int64_t MatrixTable::rows() const { return table_->spec().rows; }
+std::int64_t MatrixTable::cols() const { return table_->spec().cols; }
+void MatrixTable::get(View out) const { table_->get({}, out); }
+void MatrixTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
+Pending MatrixTable::get_async(View out) const { return table_->get_async({}, out); }
+Pending MatrixTable::add_async(ConstView delta, const AddOptions& options) const { return table_->add_async({}, delta, options); }
+void MatrixTable::get_rows(std::span<const RowId> ids, View out) const { table_->get({.all = false, .ids = ids}, out); }
+void MatrixTable::add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+  table_->add({.all = false, .ids = ids}, delta, options);
+}
+Pending MatrixTable::get_rows_async(std::span<const RowId> ids, View out) const {
+  return table_->get_async({.all = false, .ids = ids}, out);
+}
+Pending MatrixTable::add_rows_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+  return table_->add_async({.all = false, .ids = ids}, delta, options);
+}
+
+}  // namespace pleiad

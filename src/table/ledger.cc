@@ -1,0 +1,59 @@
+#include "table/ledger.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "engine/lock.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+CallLedger::CallLedger(Engine& engine, std::vector<int> worker_ranks)
+    : engine_(engine), worker_ranks_(std::move(worker_ranks)) {}
+
+std::string CallLedger::words(Call call, std::uint32_t table) const {
+  return fmt::format("{}(\"{}\")", name_of(call), namer_ ? namer_(table) : std::to_string(table));
+}
+
+void CallLedger::record(Call call, std::uint32_t table) {
+  engine_.check_failure();
+  engine_.at(Point::clock);
+  const Control& control = engine_.control();
+  const std::uint64_t k = engine_.self().clocked.load(std::memory_order_relaxed);
+  const auto too_far_behind = [&](int rank) {
+    return engine_.life(rank) != Life::finished &&
+           control.rank(engine_.place(rank).local).clocked.load() + kLedgerEntries <= k;
+  };
+  engine_.wait(control.head().calls, {.call = call,
+                                      .ready = [&] { return std::ranges::none_of(worker_ranks_, too_far_behind); },
+                                      .missing = [&] {
+                                        std::vector<int> ranks;
+                                        std::ranges::copy_if(worker_ranks_, std::back_inserter(ranks), too_far_behind);
+                                        return ranks;
+                                      }});
+  std::optional<LedgerEntry> other;
+  {
+    Ledger& ledger = control.head().ledger;
+    const SharedLock lock(engine_, ledger.lock);
+    LedgerEntry& entry = ledger.entries[k % kLedgerEntries];
+    if (ledger.entries_made == k) {
+      entry = {.call = call, .table = table, .rank = engine_.rank()};
+      ledger.entries_made = k + 1;
+    } else if (entry.call != call || entry.table != table) {
+      other = entry;
+    }
+  }
+  if (other) {
+    throw OrderError(engine_.fail(fmt::format(
+        "workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker must make the same "
+        "calls in the same order:\n{}",
+        k + 1, engine_.describe(engine_.rank()), words(call, table), engine_.describe(other->rank),
+        words(other->call, other->table), engine_.report(namer_))));
+  }
+  engine_.self().clocked.store(k + 1);
+  control.head().calls.notify();
+}
+
+}  // namespace pleiad

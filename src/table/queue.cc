@@ -1,0 +1,99 @@
+#include "table/queue.h"
+
+#include <new>
+
+namespace pleiad {
+
+Operation::Operation(Engine& engine, std::size_t bytes, std::function<void(Operation&)> work)
+    : engine_(engine), bytes_(bytes), work_(std::move(work)) {}
+
+void Operation::run() {
+  try {
+    work_(*this);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  work_ = nullptr;
+  done_.store(true);
+  finished_.notify();
+}
+
+void Operation::wait() {
+  engine_.wait(finished_, {.call = Call::wait,
+                           .ready = [&] { return done(); },
+                           .missing = [] { return std::vector<int>{}; },
+                           .ordered = false});
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Operation::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+}
+
+void Operation::write_unless_abandoned(FunctionRef<void()> write) {
+  const std::lock_guard lock(mutex_);
+  if (!abandoned_) write();
+}
+
+OperationQueue::~OperationQueue() {
+  if (engine_.in_forked_child()) {
+    // The thread lives in the parent only: forget it.
+    new (&thread_) std::thread;
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  filled_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
+  engine_.wait(moved_, {.call = Call::wait,
+                        .ready = [&] {
+                          return waiting_.load() == 0 ||
+                                 (bytes_.load() + operation->bytes() <= kMostBytes && waiting_.load() < kMostOperations);
+                        },
+                        .missing = [] { return std::vector<int>{}; },
+                        .ordered = false});
+  operation->engagement_.emplace(engine_);
+  waiting_.fetch_add(1);
+  bytes_.fetch_add(operation->bytes());
+  {
+    const std::lock_guard lock(mutex_);
+    operations_.push_back(operation);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  filled_.notify_one();
+}
+
+void OperationQueue::drain() {
+  if (empty()) return;
+  engine_.wait(moved_, {.call = Call::flush,
+                        .ready = [&] { return empty(); },
+                        .missing = [] { return std::vector<int>{}; },
+                        .ordered = false});
+}
+
+void OperationQueue::run() {
+  Engagement::this_thread_is_engaged(true);
+  for (;;) {
+    std::shared_ptr<Operation> operation;
+    {
+      std::unique_lock lock(mutex_);
+      filled_.wait(lock, [&] { return stop_ || !operations_.empty(); });
+      if (operations_.empty()) return;
+      operation = std::move(operations_.front());
+      operations_.pop_front();
+    }
+    operation->run();
+    operation->engagement_.reset();
+    bytes_.fetch_sub(operation->bytes());
+    waiting_.fetch_sub(1);
+    moved_.notify();
+  }
+}
+
+}  // namespace pleiad

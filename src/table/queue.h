@@ -1,0 +1,79 @@
+// Operations that another thread carries out for this rank.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "engine/engine.h"
+
+namespace pleiad {
+
+/// A get or add under way.
+class Operation {
+ public:
+  /// `work(abandoned)` does it; it looks at *abandoned under the lock before it writes to the caller's memory.
+  Operation(Engine& engine, std::size_t bytes, std::function<void(Operation&)> work);
+
+  [[nodiscard]] bool done() const { return done_.load(); }
+  void wait();
+  /// The caller's memory may go away: from now on it is left alone.
+  void abandon();
+  /// Runs `write` unless abandoned; abandon() waits for its end.
+  void write_unless_abandoned(FunctionRef<void()> write);
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] const Engine& engine() const { return engine_; }
+
+ private:
+  friend class OperationQueue;
+  void run();
+
+  Engine& engine_;
+  std::size_t bytes_;
+  std::function<void(Operation&)> work_;
+  std::mutex mutex_;
+  bool abandoned_ = false;  // guarded by mutex_
+  std::exception_ptr error_;  // written before done_
+  std::atomic<bool> done_{false};
+  Event finished_;
+  std::optional<Engagement> engagement_;
+};
+
+/// Runs operations one after another, on a thread that is started with the first of them. At most kMostBytes wait in it: a
+/// caller that hands over more waits.
+class OperationQueue {
+ public:
+  static constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
+  static constexpr std::size_t kMostOperations = 4096;
+
+  explicit OperationQueue(Engine& engine) : engine_(engine) {}
+  ~OperationQueue();
+  OperationQueue(const OperationQueue&) = delete;
+  OperationQueue& operator=(const OperationQueue&) = delete;
+
+  void submit(const std::shared_ptr<Operation>& operation);
+  /// Waits until all that was submitted is done. Errors stay with their operations.
+  void drain();
+  [[nodiscard]] bool empty() const { return waiting_.load() == 0; }
+
+ private:
+  void run();
+
+  Engine& engine_;
+  std::atomic<std::size_t> waiting_{0};
+  std::atomic<std::size_t> bytes_{0};
+  Event moved_;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<std::shared_ptr<Operation>> operations_;  // guarded by mutex_
+  bool stop_ = false;                                  // guarded by mutex_
+  std::thread thread_;                                 // guarded by mutex_
+};
+
+}  // namespace pleiad

@@ -1,0 +1,47 @@
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "table/table.h"
+
+namespace pleiad {
+
+namespace {
+
+void check_word(std::string_view option, const std::string& word, const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), word) == known.end()) throw InvalidArgument(unknown_name(option, word, known));
+}
+
+}  // namespace
+
+void TableSpec::check() const {
+  if (matrix && (rows < 1 || cols < 1)) {
+    throw InvalidArgument(fmt::format("[create_matrix] a matrix needs at least one row and column; received {} x {}", rows, cols));
+  }
+  if (!matrix && cols < 1) throw InvalidArgument(fmt::format("[create_array] an array needs at least one value; received {}", cols));
+  if (rows > std::numeric_limits<std::int64_t>::max() / 64 / cols) {
+    throw MemoryError(fmt::format("no memory for a table of {} x {}: beyond any address space", rows, cols));
+  }
+  check_word("clock", options.clock, {"async", "sync"});
+  check_word("apply", options.apply, {"each", "round"});
+  if (options.apply == "round" && options.clock != "sync") {
+    throw InvalidArgument("apply = round needs clock = sync: an asynchronous table has no rounds");
+  }
+  if (options.ordered && options.apply != "round") throw InvalidArgument("ordered needs apply = round");
+  (void)make_updater(options.updater, options.dtype);
+}
+
+std::string TableSpec::name(std::uint32_t id) const { return options.name.empty() ? fmt::format("table {}", id) : options.name; }
+
+std::string TableSpec::words(std::uint32_t id) const {
+  const UpdaterOptions& u = options.updater;
+  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {} (rate {}, momentum {}, rho {}, lambda {}), init_rank {}{}",
+                     matrix ? "matrix" : "array", name(id),
+                     matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols), name_of(options.dtype),
+                     options.clock, options.apply, options.ordered ? " ordered" : "", u.rule, u.learning_rate, u.momentum,
+                     u.rho, u.lambda, options.init_rank, options.reserve_only ? ", reserve_only" : "");
+}
+
+}  // namespace pleiad

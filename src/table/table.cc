@@ -1,0 +1,382 @@
+#include "table/table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/kernels.h"
+#include "core/process.h"
+#include "core/text.h"
+#include "engine/lock.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+// Below this a background thread costs more than it hides.
+constexpr std::int64_t kBackgroundBytes = 1 << 20;
+
+void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
+  counter.fetch_add(amount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// A call to a synchronous table by a thread of the caller: one at a time, after what was started before.
+class Table::ClockedCall {
+ public:
+  explicit ClockedCall(Table& table, std::string_view call) : context_(*table.context_) {
+    if (context_.in_clocked_call.exchange(true)) {
+      throw StateError(fmt::format(
+          "{} another thread of this rank is calling a synchronous table; call them from one thread, or use an asynchronous one",
+          table.where(call)));
+    }
+    try {
+      context_.clocked.drain();
+    } catch (...) {
+      context_.in_clocked_call.store(false);
+      throw;
+    }
+  }
+  ~ClockedCall() { context_.in_clocked_call.store(false); }
+  ClockedCall(const ClockedCall&) = delete;
+  ClockedCall& operator=(const ClockedCall&) = delete;
+
+ private:
+  TableContext& context_;
+};
+
+Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec spec, ConstView initial)
+    : context_(std::move(context)),
+      engine_(*context_->engine),
+      id_(id),
+      spec_(std::move(spec)),
+      name_(spec_.name(id)),
+      geometry_(spec_.matrix ? Geometry::matrix(spec_.rows, spec_.cols, spec_.options.dtype)
+                             : Geometry::array(spec_.cols, spec_.options.dtype)),
+      updater_(make_updater(spec_.options.updater, spec_.options.dtype)),
+      updater_options_(resolve_dialect(spec_.options.updater)),
+      rounds_(spec_.options.apply == "round"),
+      per_unit_(updater_->state().per_unit > 0),
+      width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
+  const int workers = std::max<int>(1, static_cast<int>(context_->roster.workers.size()));
+  const StateLayout state = updater_->state();
+  if (rounds_ && state.per_worker > 0) {
+    throw InvalidArgument(fmt::format("[create_table] table \"{}\": apply = round sums the workers' adds, so it cannot keep "
+                                      "state for each worker as rule \"{}\" does",
+                                      name_, spec_.options.updater.rule));
+  }
+  const StorageShape shape{.geometry = geometry_, .dtype = spec_.options.dtype, .state = state, .workers = workers,
+                           .sums = rounds_ ? (spec_.options.ordered ? workers : 1) : 0};
+  storage_.emplace(shape, engine_.share(Storage::bytes(shape), spec_.options.reserve_only));
+  if (engine_.rank() == 0) storage_->construct();
+  engine_.barrier();
+  if (engine_.rank() == spec_.options.init_rank) {
+    if (initial.count > 0) {
+      copy_bytes(storage_->value(0), initial.data, static_cast<std::size_t>(initial.count * width_));
+      storage_->start_states();
+    }
+  }
+  engine_.barrier();
+  if (spec_.options.clock == "sync") clock_.emplace(*context_, *storage_, id_, rounds_);
+}
+
+std::string Table::where(std::string_view call) const {
+  return fmt::format("[{}.{}] table \"{}\":", spec_.matrix ? "MatrixTable" : "ArrayTable", call, name_);
+}
+
+TableStats Table::stats() const {
+  const auto seconds = [](const std::atomic<std::uint64_t>& ns) { return static_cast<double>(ns.load()) * 1e-9; };
+  return {.adds = added_.calls.load(), .gets = got_.calls.load(), .bytes_added = added_.bytes.load(),
+          .bytes_got = got_.bytes.load(), .add_seconds = seconds(added_.ns), .get_seconds = seconds(got_.ns),
+          .wait_seconds = seconds(waited_ns_), .torn_stripes = storage_->head().torn.load()};
+}
+
+void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (numbers.dtype != spec_.options.dtype) {
+    throw InvalidArgument(fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype),
+                                      name_of(numbers.dtype)));
+  }
+  const std::int64_t expected =
+      selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols;
+  if (numbers.count != expected) {
+    throw InvalidArgument(
+        selection.all
+            ? fmt::format("{} holds {} values; received an array of {}", where(call), grouped(expected), grouped(numbers.count))
+            : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
+                          grouped(static_cast<std::int64_t>(selection.ids.size())), grouped(spec_.cols), grouped(expected),
+                          grouped(numbers.count)));
+  }
+  if (numbers.data == nullptr && expected > 0) throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
+  for (std::size_t i = 0; i < selection.ids.size(); ++i) {
+    const RowId id = selection.ids[i];
+    if (id < 0 || id >= spec_.rows) {
+      throw InvalidArgument(fmt::format("{} has rows 0 to {}; received row id {} at position {}", where(call),
+                                        grouped(spec_.rows - 1), id, i));
+    }
+  }
+  if (clock_ && context_->roster.worker < 0) {
+    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(call)));
+  }
+}
+
+void Table::check_add(Selection selection, ConstView delta) const {
+  check("add", selection, delta);
+  if (!spec_.options.check_finite) return;
+  const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
+  if (bad == static_cast<std::size_t>(delta.count)) return;
+  const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
+                                                     : static_cast<const double*>(delta.data)[bad];
+  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where("add"), value,
+                                    grouped(static_cast<std::int64_t>(bad))));
+}
+
+void Table::get(Selection selection, View out) {
+  check("get", selection, out);
+  const auto at_once = [](FunctionRef<void()> write) { write(); };
+  if (!clock_) return run_get(selection, at_once, out.data);
+  const ClockedCall call(*this, "get");
+  run_get(selection, at_once, out.data);
+}
+
+void Table::add(Selection selection, ConstView delta, const AddOptions& options) {
+  check_add(selection, delta);
+  const Rates rates = merge(updater_options_, options);
+  if (!clock_) return run_add(selection, delta.data, rates);
+  const ClockedCall call(*this, "add");
+  run_add(selection, delta.data, rates);
+}
+
+Pending Table::get_async(Selection selection, View out) {
+  check("get", selection, out);
+  const bool inline_anyway = engine_.scheduled();
+  if (inline_anyway || (!clock_ && out.count * width_ < kBackgroundBytes) ||
+      (clock_ && context_->clocked.empty() && clock_->ready(Call::get))) {
+    get(selection, out);
+    return {};
+  }
+  auto operation = std::make_shared<Operation>(
+      engine_, 0,
+      [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
+       out = out.data](Operation& self) {
+        run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
+      });
+  (clock_ ? context_->clocked : context_->background).submit(operation);
+  return Pending(std::move(operation));
+}
+
+Pending Table::add_async(Selection selection, ConstView delta, const AddOptions& options) {
+  check_add(selection, delta);
+  // Applying is as cheap as copying, so only what has to wait for other workers is put off.
+  if (!clock_ || engine_.scheduled() || (context_->clocked.empty() && clock_->ready(Call::add))) {
+    add(selection, delta, options);
+    return {};
+  }
+  const auto* first = static_cast<const char*>(delta.data);
+  auto operation = std::make_shared<Operation>(
+      engine_, static_cast<std::size_t>(delta.count * width_),
+      [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
+       rates = merge(updater_options_, options),
+       copy = std::vector<char>(first, first + delta.count * width_)](Operation&) {
+        run_add({.all = all, .ids = ids}, copy.data(), rates);
+      });
+  context_->clocked.submit(operation);
+  return Pending(std::move(operation));
+}
+
+void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
+  const std::int64_t start = now_ns();
+  const CallMark mark(engine_, Call::get, id_);
+  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::get)));
+  guard([&] { copy_out(selection, static_cast<char*>(out)); });
+  if (clock_) clock_->end(Call::get);
+  add_relaxed(got_.calls, 1);
+  add_relaxed(got_.bytes, static_cast<std::uint64_t>(
+                              (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) *
+                              width_));
+  add_relaxed(got_.ns, static_cast<std::uint64_t>(now_ns() - start));
+  engine_.self().gets.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Table::run_add(Selection selection, const void* delta, const Rates& rates) {
+  const std::int64_t start = now_ns();
+  const CallMark mark(engine_, Call::add, id_);
+  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::add)));
+  change(selection, static_cast<const char*>(delta), rates);
+  if (clock_) clock_->end(Call::add);
+  add_relaxed(added_.calls, 1);
+  add_relaxed(added_.bytes, static_cast<std::uint64_t>(
+                                (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) *
+                                width_));
+  add_relaxed(added_.ns, static_cast<std::uint64_t>(now_ns() - start));
+  engine_.self().adds.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <class F>
+void Table::with_stripe(Point point, std::int64_t index, F&& work) {
+  Stripe& stripe = storage_->stripe(index);
+  const SharedLock lock(engine_, stripe.lock, point);
+  if (lock.taken_over()) storage_->head().torn.fetch_add(1);
+  engine_.at(point);
+  work(index);
+}
+
+template <class F>
+void Table::each_stripe(Point point, F&& work) {
+  const std::int64_t stripes = geometry_.stripes();
+  const std::int64_t first = stripes * engine_.place(engine_.rank()).local / engine_.local_ranks();
+  for (std::int64_t i = first; i < stripes; ++i) with_stripe(point, i, work);
+  for (std::int64_t i = 0; i < first; ++i) with_stripe(point, i, work);
+}
+
+void Table::copy_out(Selection selection, char* out) {
+  if (selection.all) {
+    each_stripe(Point::get, [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      const std::int64_t begin = geometry_.start(geometry_.first_unit(index));
+      const std::int64_t end = geometry_.start(geometry_.end_unit(index));
+      copy_bytes(out + begin * width_, storage_->value(begin), static_cast<std::size_t>((end - begin) * width_));
+    });
+    return;
+  }
+  const std::int64_t row_bytes = spec_.cols * width_;
+  const auto& ids = selection.ids;
+  constexpr std::size_t kAhead = 8;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) {
+      const RowId next = ids[i + kAhead];
+      const char* row = storage_->value(next * spec_.cols);
+      for (std::int64_t byte = 0; byte < std::min<std::int64_t>(row_bytes, 512); byte += 64) __builtin_prefetch(row + byte);
+    }
+    with_stripe(Point::get, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      copy_bytes(out + static_cast<std::int64_t>(i) * row_bytes, storage_->value(ids[i] * spec_.cols),
+                 static_cast<std::size_t>(row_bytes));
+    });
+  }
+}
+
+void Table::change(Selection selection, const char* delta, const Rates& rates) {
+  if (selection.all) return change_all(delta, rates);
+  change_rows(selection.ids, delta, rates);
+}
+
+void Table::change_all(const char* delta, const Rates& rates) {
+  each_stripe(Point::add, [&](std::int64_t index) {
+    const std::int64_t first = geometry_.first_unit(index);
+    change_units(storage_->stripe(index), first, geometry_.end_unit(index), delta + geometry_.start(first) * width_, rates);
+  });
+}
+
+void Table::change_rows(std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  // One after another gives the same as the sum first where the rule only adds, and where the sum is put off anyway.
+  if (rounds_ || updater_->additive() || ids.size() < 2) return change_distinct_rows(ids, delta, rates);
+  std::vector<std::size_t> order(ids.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ids[i]; });
+  const auto same = [&](std::size_t a, std::size_t b) { return ids[a] == ids[b]; };
+  if (std::ranges::adjacent_find(order, same) == order.end()) return change_distinct_rows(ids, delta, rates);
+  const std::int64_t row_bytes = spec_.cols * width_;
+  std::vector<RowId> distinct;
+  std::vector<char> sums;
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const char* row = delta + static_cast<std::int64_t>(order[k]) * row_bytes;
+    if (k > 0 && same(order[k], order[k - 1])) {
+      add_to(spec_.options.dtype, sums.data() + sums.size() - row_bytes, row, static_cast<std::size_t>(spec_.cols));
+    } else {
+      distinct.push_back(ids[order[k]]);
+      sums.insert(sums.end(), row, row + row_bytes);
+    }
+  }
+  change_distinct_rows(distinct, sums.data(), rates);
+}
+
+void Table::change_distinct_rows(std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  const std::int64_t row_bytes = spec_.cols * width_;
+  constexpr std::size_t kAhead = 8;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + kAhead < ids.size()) {
+      const char* row = storage_->value(ids[i + kAhead] * spec_.cols);
+      for (std::int64_t byte = 0; byte < std::min<std::int64_t>(row_bytes, 512); byte += 64) __builtin_prefetch(row + byte, 1);
+    }
+    with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
+      change_units(storage_->stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes, rates);
+    });
+  }
+}
+
+void Table::change_units(Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
+  if (rounds_) return put_off(stripe, first, end, delta, rates);
+  if (!per_unit_) return apply(context_->roster.worker, first, end, delta, rates);
+  for (std::int64_t unit = first; unit < end; ++unit) {
+    apply(context_->roster.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);
+  }
+}
+
+void Table::apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
+  const auto run = [&]<class T>(const T* typed) {
+    updater_->apply(storage_->update<T>(std::max(worker, 0), first, end, typed, rates));
+  };
+  switch (spec_.options.dtype) {
+    case DType::float32: return run(reinterpret_cast<const float*>(delta));
+    case DType::float64: return run(reinterpret_cast<const double*>(delta));
+    case DType::int32: return run(reinterpret_cast<const std::int32_t*>(delta));
+    case DType::int64: return run(reinterpret_cast<const std::int64_t*>(delta));
+  }
+}
+
+// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add start.
+void Table::put_off(Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
+  const std::uint64_t round = clock_->round();
+  if (stripe.round != round) {
+    settle(geometry_.stripe_of(first));
+    stripe.round = round;
+  }
+  const auto me = static_cast<std::uint32_t>(context_->roster.worker) + 1;
+  if (stripe.pending == 0 || me < stripe.pending) {
+    stripe.pending = me;
+    stripe.rates = rates;
+  }
+  const int slot = spec_.options.ordered ? context_->roster.worker : 0;
+  for (std::int64_t unit = first; unit < end; ++unit) {
+    const std::int64_t element = geometry_.start(unit);
+    const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
+    const char* from = delta + (element - geometry_.start(first)) * width_;
+    std::uint8_t& dirty = storage_->dirty(slot, unit);
+    if (dirty != 0) {
+      add_to(spec_.options.dtype, storage_->sum(slot, element), from, count);
+    } else {
+      copy_bytes(storage_->sum(slot, element), from, count * static_cast<std::size_t>(width_));
+      dirty = 1;
+    }
+  }
+}
+
+// The stripe's lock is held and its round is complete: the rule sees the sums of the workers, once for each unit.
+void Table::settle(std::int64_t index) {
+  Stripe& stripe = storage_->stripe(index);
+  if (stripe.pending == 0) return;
+  const int slots = storage_->shape().sums;
+  for (std::int64_t unit = geometry_.first_unit(index); unit < geometry_.end_unit(index); ++unit) {
+    const std::int64_t element = geometry_.start(unit);
+    const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
+    char* sum = nullptr;
+    for (int slot = 0; slot < slots; ++slot) {
+      std::uint8_t& dirty = storage_->dirty(slot, unit);
+      if (dirty == 0) continue;
+      dirty = 0;
+      if (sum == nullptr) {
+        sum = storage_->sum(slot, element);
+      } else {
+        add_to(spec_.options.dtype, sum, storage_->sum(slot, element), count);
+      }
+    }
+    if (sum != nullptr) apply(0, unit, unit + 1, sum, stripe.rates);
+  }
+  stripe.pending = 0;
+}
+
+}  // namespace pleiad

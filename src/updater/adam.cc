@@ -1,0 +1,69 @@
+#include <cmath>
+
+#include "updater/loops.h"
+
+namespace pleiad {
+namespace {
+
+template <class T>
+struct Step {
+  T beta1;
+  T beta2;
+  T weight1;  // 1 - beta1
+  T weight2;
+  T rate;        // over the correction of the mean
+  T correction;  // of the mean square
+  T inside;
+  T outside;
+
+  PLEIAD_INLINE void operator()(T& value, T g, T& mean, T& square) const {
+    mean = beta1 * mean + weight1 * g;
+    square = beta2 * square + weight2 * g * g;
+    value -= rate * mean / above_zero(std::sqrt(correction * square + inside) + outside);
+  }
+};
+
+PLEIAD_SWEEP(Step)
+
+/// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; value -= rate * m / (sqrt(v) + epsilon), or
+/// / sqrt(v + epsilon), with m and v divided by 1 - beta^t where the bias is corrected. A unit counts its own t.
+class Adam final : public Rule {
+ public:
+  explicit Adam(const UpdaterOptions& options)
+      : Rule(options), log_beta1_(std::log(options.beta1)), log_beta2_(std::log(options.beta2)) {}
+  PLEIAD_APPLY_BY(run)
+  [[nodiscard]] StateLayout state() const override {
+    return {.per_element = 2, .per_unit = options().bias_correction ? 1 : 0};
+  }
+
+ private:
+  template <class T>
+  void run(const Update<T>& u) const {
+    if (u.count == 0) return;
+    double rate = sign() * u.rates.learning_rate;
+    double correction = 1;
+    if (options().bias_correction) {
+      const double t = ++u.unit[0];
+      rate /= -std::expm1(t * log_beta1_);
+      correction = 1 / -std::expm1(t * log_beta2_);
+    }
+    sweep(u, gradient<T>(u.rates),
+          Step<T>{.beta1 = static_cast<T>(options().beta1),
+                  .beta2 = static_cast<T>(options().beta2),
+                  .weight1 = static_cast<T>(1 - options().beta1),
+                  .weight2 = static_cast<T>(1 - options().beta2),
+                  .rate = static_cast<T>(rate),
+                  .correction = static_cast<T>(correction),
+                  .inside = static_cast<T>(epsilon_inside()),
+                  .outside = static_cast<T>(epsilon_outside())});
+  }
+
+  const double log_beta1_;
+  const double log_beta2_;
+};
+
+}  // namespace
+
+std::unique_ptr<Updater> make_adam(const UpdaterOptions& options) { return std::make_unique<Adam>(options); }
+
+}  // namespace pleiad

@@ -1,0 +1,103 @@
+// The list of Pleiad's update rules. A new rule is a file with its factory, and a line here.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "updater/check.h"
+#include "updater/updater.h"
+
+namespace pleiad {
+
+using Factory = std::unique_ptr<Updater>(const UpdaterOptions&);
+Factory make_adagrad, make_adam, make_dcasgd, make_momentum, make_nesterov, make_sgd, make_sum;
+
+namespace {
+
+struct Flag {
+  const char* name;
+  bool UpdaterOptions::* field;
+};
+
+constexpr Flag kAscend{"ascend", &UpdaterOptions::ascend};
+constexpr Flag kPrescaled{"prescaled", &UpdaterOptions::prescaled};
+constexpr Flag kDamped{"damped", &UpdaterOptions::damped};
+constexpr Flag kRateInVelocity{"rate_in_velocity", &UpdaterOptions::rate_in_velocity};
+constexpr Flag kBiasCorrection{"bias_correction", &UpdaterOptions::bias_correction};
+constexpr Flag kEpsilonInsideRoot{"epsilon_inside_root", &UpdaterOptions::epsilon_inside_root};
+constexpr Flag kPerWorker{"per_worker", &UpdaterOptions::per_worker};
+constexpr Flag kAdaptive{"adaptive", &UpdaterOptions::adaptive};
+constexpr Flag kFlags[] = {kAscend,         kPrescaled,         kDamped,    kRateInVelocity,
+                           kBiasCorrection, kEpsilonInsideRoot, kPerWorker, kAdaptive};
+
+struct Entry {
+  std::string name;
+  Factory* make;
+  std::vector<Flag> flags;  ///< the flags that mean something to the rule
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> list = {
+      {"adagrad", make_adagrad, {kAscend, kPrescaled, kEpsilonInsideRoot, kPerWorker}},
+      {"adam", make_adam, {kAscend, kPrescaled, kBiasCorrection, kEpsilonInsideRoot}},
+      {"dcasgd", make_dcasgd, {kAscend, kPrescaled, kAdaptive}},
+      {"momentum", make_momentum, {kAscend, kPrescaled, kDamped, kRateInVelocity}},
+      {"nesterov", make_nesterov, {kAscend, kPrescaled}},
+      {"sgd", make_sgd, {kAscend, kPrescaled}},
+      {"sum", make_sum, {}},
+  };
+  return list;
+}
+
+const Entry& find(const std::string& rule) {
+  const auto entry = std::ranges::find(entries(), rule, &Entry::name);
+  if (entry == entries().end()) throw InvalidArgument(unknown_name("updater", rule, updater_names()));
+  return *entry;
+}
+
+// A field that the rule would ignore in silence is a mistake of the caller's.
+void check_fields(const Entry& entry, const UpdaterOptions& options) {
+  const UpdaterOptions defaults;
+  for (const Flag& flag : kFlags) {
+    if (options.*flag.field == defaults.*flag.field) continue;
+    if (std::ranges::find(entry.flags, flag.field, &Flag::field) != entry.flags.end()) continue;
+    std::vector<std::string> taken;
+    taken.reserve(entry.flags.size());
+    for (const Flag& other : entry.flags) taken.emplace_back(other.name);
+    throw InvalidArgument(fmt::format("updater \"{}\" does not take {}; it takes {}", entry.name, flag.name,
+                                      taken.empty() ? "no flag" : join(taken)));
+  }
+  if (entry.make != make_sum && !options.prescaled) return;
+  const auto refuse = [&](std::string_view field, double value, double usual) {
+    if (value == usual) return;
+    throw InvalidArgument(fmt::format("updater \"{}\" uses {} and takes no {}; received {}", entry.name,
+                                      options.prescaled ? "a prescaled delta" : "the delta", field, value));
+  };
+  refuse("weight_decay", options.weight_decay, 0);
+  refuse("scale", options.scale, 1);
+  refuse("clip_low", options.clip_low, 0);
+  refuse("clip_high", options.clip_high, 0);
+}
+
+}  // namespace
+
+std::vector<std::string> updater_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries()) names.push_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Updater> make_updater(const UpdaterOptions& options, DType dtype) {
+  const UpdaterOptions resolved = resolve_dialect(options);
+  const Entry& entry = find(resolved.rule);
+  if (is_integer(dtype) && entry.make != make_sum) {
+    throw InvalidArgument(
+        fmt::format("a table of {} takes the updater \"sum\" only; received \"{}\"", name_of(dtype), options.rule));
+  }
+  check_numbers(resolved);
+  check_fields(entry, resolved);
+  return entry.make(resolved);
+}
+
+}  // namespace pleiad

@@ -1,0 +1,75 @@
+// Without a launcher: every case on worlds of 1 to 4 threads. Under mpirun: every case on that world, each in a session of its
+// own, so that start follows shutdown many times.
+#include <cstdlib>
+
+#include "tests/conformance/suite.h"
+
+namespace pleiad::conformance {
+
+std::vector<Case>& cases() {
+  static std::vector<Case> all;
+  return all;
+}
+
+namespace {
+
+class Body : public testing::Test {
+ public:
+  explicit Body(std::function<void()> run) : run_(std::move(run)) {}
+  void TestBody() override {
+    try {
+      run_();
+    } catch (const std::exception& error) {
+      FAIL() << "uncaught: " << error.what();
+    }
+  }
+
+ private:
+  std::function<void()> run_;
+};
+
+void add(const std::string& world, const Case& c, std::function<void()> run) {
+  testing::RegisterTest((world + "_" + c.suite).c_str(), c.name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                        [run = std::move(run)]() -> testing::Test* { return new Body(run); });
+}
+
+SessionOptions test_options() {
+  SessionOptions options;
+  options.timeout = 60;
+  options.log_level = "error";
+  return options;
+}
+
+}  // namespace
+}  // namespace pleiad::conformance
+
+int main(int argc, char** argv) {
+  using namespace pleiad::conformance;
+  testing::InitGoogleTest(&argc, argv);
+  const char* launched = std::getenv("OMPI_COMM_WORLD_SIZE");
+  for (const Case& c : cases()) {
+    if (launched != nullptr) {
+      const int ranks = std::atoi(launched);
+      if (ranks < c.at_least) continue;
+      add("Mpi" + std::to_string(ranks), c, [&c] {
+        auto session = pleiad::Session::start(test_options());
+        if (c.one_host && session.hosts() > 1) {
+          session.shutdown();
+          GTEST_SKIP() << "needs its ranks on one host";
+        }
+        c.run(session);
+        session.shutdown();
+      });
+      continue;
+    }
+    for (int ranks = c.at_least; ranks <= 4; ++ranks) {
+      add("Inproc" + std::to_string(ranks), c, [&c, ranks] {
+        pleiad::run_cluster(ranks, [&](pleiad::Session& session) {
+          c.run(session);
+          session.shutdown();
+        }, test_options());
+      });
+    }
+  }
+  return RUN_ALL_TESTS();
+}

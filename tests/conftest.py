@@ -1,0 +1,116 @@
+"""What the tests share. They start their own processes, as root too and with more ranks than cores, and every one of
+those has a deadline."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "full: too long for `make test`; `make test-full` runs it")
+
+
+def processes_of(session):
+    """The live processes of a session (as setsid gives it), with their command lines: {pid: words}."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue  # it ended while we looked
+        state, session_id = fields[0], int(fields[3])
+        if session_id == session and state not in "ZX":
+            found[int(entry.name)] = words
+    return found
+
+
+def kill_session(session):
+    """Ends every process of a session. mpirun gives each rank a process group, but not a session, of its own."""
+    deadline = time.monotonic() + 10
+    while left := processes_of(session):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if time.monotonic() > deadline:
+            pytest.fail(f"these processes survive SIGKILL: {left}")
+        time.sleep(0.01)
+
+
+def run_with_deadline(command, *, timeout, env=None, input=None, cwd=None):
+    """subprocess.run with text output; on timeout all processes are ended and the test fails with the output so far."""
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(input, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        kill_session(process.pid)
+        out, err = process.communicate(timeout=10)
+        pytest.fail(f"no end after {timeout} s: {process.args}\n--- stdout\n{out}\n--- stderr\n{err}", pytrace=False)
+    finally:
+        kill_session(process.pid)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.fixture(scope="session")
+def build_dir():
+    """The build under test: $PLEIAD_BUILD, or build/release."""
+    folder = Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release")).resolve()
+    if not (folder / "bin").is_dir():
+        pytest.fail(f"{folder}/bin does not exist: build first (make), or set PLEIAD_BUILD", pytrace=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pleiad(build_dir):
+    """The command `pleiad` of the build under test."""
+    return build_dir / "bin" / "pleiad"
+
+
+@pytest.fixture(scope="session")
+def run():
+    """run(*command, timeout=60, env=None, input=None, cwd=None): a CompletedProcess with text."""
+
+    def call(*command, timeout=60, env=None, input=None, cwd=None):
+        return run_with_deadline(command, timeout=timeout, env=env, input=input, cwd=cwd)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def mpirun():
+    """mpirun(n, *command, recovery=False, env=None, timeout=60, input=None): runs n ranks under Debian's Open MPI and
+    returns a CompletedProcess. With recovery, mpirun lets the other ranks live when one dies."""
+    program = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if program is None:
+        pytest.fail("mpirun is not on the PATH; tools/setup.sh base installs it", pytrace=False)
+
+    def call(n, *command, recovery=False, env=None, timeout=60, input=None):
+        flags = ["-n", n, "--oversubscribe", "--bind-to", "none"]
+        if os.geteuid() == 0:
+            flags.append("--allow-run-as-root")
+        if recovery:
+            flags.append("--enable-recovery")
+        return run_with_deadline([program, *flags, *command], timeout=timeout, env=env, input=input)
+
+    return call

@@ -1,0 +1,68 @@
+"""tools/check_layout.py finds what it is there to find, and finds nothing in this repository."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+
+@pytest.fixture
+def check(tmp_path):
+    """check({path: text}): the exit code and the complaints about a tree of these files."""
+
+    def call(files):
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        result = subprocess.run(
+            [sys.executable, ROOT / "tools" / "check_layout.py", tmp_path], capture_output=True, text=True, timeout=60
+        )
+        return result.returncode, result.stderr.splitlines()
+
+    return call
+
+
+def test_this_repository_is_in_order():
+    result = subprocess.run([sys.executable, ROOT / "tools" / "check_layout.py"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout.split()[1]) > 10, "it looked at files"
+
+
+def test_a_good_tree_passes(check):
+    good = {
+        "include/pleiad/dtype.h": '#include <cstdint>\n#include "pleiad/error.h"\n',
+        "include/pleiad/error.h": "",
+        "src/core/text.cc": '#include "core/text.h"\n#include "text.h"\n#include "pleiad/error.h"\n',
+        "src/table/array.cc": '#include "engine/engine.h"\n#include "table/array.h"\n',
+        "cli/main.cc": '#include "capi/anything.h"\n' + "\n" * 599,
+        "docs/image.png": bytes(range(256)),
+        "docs/long.md": "line\n" * 1000,
+        "README.md": "see docs/home/page.md, https://example.com/home/page and ./work/here\n",
+    }
+    assert check(good) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "path, text, complaint",
+    [
+        ("src/engine/a.cc", '\n#include "table/b.h"\n', 'src/engine/a.cc:2: engine may not include "table/b.h"'),
+        ("src/core/a.h", '#  include "core/b.h"\n#include "engine/b.h"\n', 'src/core/a.h:2: core may not include'),
+        ("src/core/a.h", '#include "cli/b.h"\n', 'src/core/a.h:1: "cli/b.h" is neither in include/ nor'),
+        ("src/new/a.cc", "\n", "src/new/a.cc:1: the list of src/'s folders does not have it"),
+        ("src/a.cc", "\n", "src/a.cc:1: the list of src/'s folders does not have it"),
+        ("include/pleiad/a.h", '#include "core/text.h"\n', 'include/pleiad/a.h:1: a public header includes "core/text.h"'),
+        ("src/core/long.cc", "\n" * 601, "src/core/long.cc:601: 601 lines; at most 600 are allowed"),
+        ("tests/test_long.py", "\n" * 700, "tests/test_long.py:601: 700 lines"),
+        ("docs/a.md", "x\nhttps://py" + "pi.org/simple\n", "docs/a.md:2: names the host of a package registry"),
+        ("tools/a.sh", "http://deb." + "debian.org/\n", "tools/a.sh:1: names the host of a package registry"),
+        ("a.txt", "data in " + "/ho" + "me/me/data\n", "a.txt:1: names a path of somebody's machine"),
+        ("Makefile", "all:\n\tcp '" + "/wo" + "rk/x' .\n", "Makefile:2: names a path of somebody's machine"),
+    ],
+)
+def test_a_bad_tree_fails(check, path, text, complaint):
+    code, complaints = check({path: text})
+    assert code == 1
+    assert len(complaints) == 1
+    assert complaints[0].startswith(complaint)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Checks what no compiler checks: that folder order is dependency order, that files stay short, and that no file names
+a machine's own paths or the host of a package registry.
+
+    tools/check_layout.py [ROOT]
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# In src/ an include points to its own folder or to one that stands earlier.
+ORDER = [
+    "core",
+    "file",
+    "engine",
+    "updater",
+    "table",
+    "session",
+    "kernel",
+    "data",
+    "spatial",
+    "nn",
+    "plan",
+    "train",
+    "job",
+    "capi",
+]
+MAX_LINES = 600
+SHORT_FOLDERS = {"src", "include", "cli", "tests"}
+SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".py", ".lua", ".sh", ".cmake", ".txt"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+REGISTRY = re.compile(
+    r"pypi[.]org|pythonhosted[.]org|(?:deb|security|snapshot)[.]debian[.]org|archive[.]ubuntu[.]com"
+    r"|conda[.]anaconda[.]org|download[.]pytorch[.]org|registry[.]npmjs[.]org|crates[.]io|luarocks[.]org",
+    re.IGNORECASE,
+)
+OWN_PATH = re.compile(r"(?<![\w.~$})/-])/(?:home|root|work|Users)/[\w.]")
+
+
+def files_of(root):
+    """The files that are, or would be, under version control, relative to `root`."""
+    git = subprocess.run(
+        ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name"],
+        capture_output=True,
+        text=True,
+    )
+    if git.returncode == 0 and (root / ".git").exists():
+        return sorted(Path(name) for name in git.stdout.split("\0") if name and (root / name).is_file())
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in {".git", ".venv", "build", "__pycache__"}]
+        found += [Path(folder, name).relative_to(root) for name in names]
+    return sorted(found)
+
+
+def include_problem(root, path, target):
+    """What is wrong with `#include "target"` in `path`, or None."""
+    top = path.parts[0]
+    if top == "include":
+        if not (root / "include" / target).is_file():
+            return f'a public header includes "{target}", which is not in include/'
+        return None
+    if top != "src" or (root / "include" / target).is_file():
+        return None
+    if len(path.parts) < 3 or path.parts[1] not in ORDER:
+        return None  # reported for the file as a whole
+    own, folder = path.parts[1], target.split("/")[0]
+    if "/" not in target:
+        return None  # beside its source
+    if folder not in ORDER:
+        return f'"{target}" is neither in include/ nor in a folder of src/ that the list knows'
+    if ORDER.index(folder) > ORDER.index(own):
+        return f'{own} may not include "{target}": {folder} stands later in the list'
+    return None
+
+
+def problems_of(root, path):
+    """The problems of one file, each as "path:line: words"."""
+    try:
+        text = (root / path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return  # a picture, say
+    lines = text.splitlines()
+    source = path.suffix in SOURCES
+    if path.parts[0] == "src" and path.suffix in {".h", ".cc"} and (len(path.parts) < 3 or path.parts[1] not in ORDER):
+        yield f"{path}:1: the list of src/'s folders does not have it; known: {', '.join(ORDER)}"
+    if source and path.parts[0] in SHORT_FOLDERS and len(lines) > MAX_LINES:
+        yield f"{path}:{MAX_LINES + 1}: {len(lines)} lines; at most {MAX_LINES} are allowed"
+    for number, line in enumerate(lines, 1):
+        if match := REGISTRY.search(line):
+            yield f"{path}:{number}: names the host of a package registry: {match.group()}"
+        if match := OWN_PATH.search(line):
+            yield f"{path}:{number}: names a path of somebody's machine: {match.group()}..."
+        if source and (match := INCLUDE.match(line)):
+            if problem := include_problem(root, path, match.group(1)):
+                yield f"{path}:{number}: {problem}"
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent).resolve()
+    files = files_of(root)
+    problems = [problem for path in files for problem in problems_of(root, path)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"layout: {len(files)} files, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
