@@ -48,10 +48,10 @@ struct UpdaterOptions {
 
 /// What one add may change about the rule; what is unset comes from the table.
 struct AddOptions {
-  std::optional<double> learning_rate;
-  std::optional<double> momentum;
-  std::optional<double> rho;
-  std::optional<double> lambda;
+  std::optional<double> learning_rate = std::nullopt;
+  std::optional<double> momentum = std::nullopt;
+  std::optional<double> rho = std::nullopt;
+  std::optional<double> lambda = std::nullopt;
 };
 
 struct TableOptions {

@@ -97,7 +97,7 @@ std::string Engine::fail(const std::string& text) {
     ControlHead& head = control_.head();
     for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
   }
-  for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax();
+  for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax(spins);
   return failure.stage.load() == 2 ? failure.text : text;
 }
 

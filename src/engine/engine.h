@@ -112,8 +112,8 @@ class Engine {
   void set_table_namer(std::function<std::string(std::uint32_t)> namer) { table_namer_ = std::move(namer); }
   /// Asked in every wait, about twenty times a second; true ends the wait with Interrupted.
   void set_interrupt(std::function<bool()> interrupt) { interrupt_ = std::move(interrupt); }
-  /// One short spin while a peer finishes something small: a pause, or a yield where ranks share cores.
-  void relax() const;
+  /// One short spin while a peer finishes something small: a pause at first, then a yield.
+  void relax(int spins) const;
 
  protected:
   Engine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<Segment> control_memory,

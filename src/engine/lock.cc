@@ -28,7 +28,7 @@ void SharedLock::lock_slowly() {
       continue;
     }
     if (spins < kSpins) {
-      engine_.relax();
+      engine_.relax(spins);
       continue;
     }
     if ((holder & kSleepers) == 0 && !word_.compare_exchange_weak(holder, holder | kSleepers)) continue;

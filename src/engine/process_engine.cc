@@ -175,7 +175,6 @@ std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::siz
 }
 
 void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
-  check_failure();
   for (int r = 0; r < local_ranks(); ++r) {
     const int neighbour = world_rank(r);
     if (life(neighbour) == Life::dead) {
@@ -206,6 +205,7 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
     wire_->finish(false);
     throw;
   }
+  if (request->wrong_size) throw InvalidArgument(fmt::format("[receive] {}", request->error));
   if (!request->error.empty()) {
     throw TransportError(fmt::format("[rank {}] {}: {}", rank(), name_of(request->call), request->error));
   }

@@ -35,6 +35,11 @@ void* map(std::size_t bytes, int flags, int fd) {
   return data;
 }
 
+// Random rows of a large table would miss the TLB at every row. A wish only: not every kind of memory can have huge pages.
+void prefer_huge_pages(void* data, std::size_t bytes) {
+  if (bytes >= (std::size_t{4} << 20)) (void)madvise(data, bytes, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 Segment::~Segment() {
@@ -56,7 +61,9 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 
 Segment Segment::anonymous(std::size_t bytes, bool reserve_only) {
   check_room(bytes, reserve_only);
-  return {map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1), bytes, -1};
+  Segment segment(map(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1), bytes, -1);
+  if (!reserve_only) prefer_huge_pages(segment.data_, bytes);
+  return segment;
 }
 
 Segment Segment::shareable(std::string_view name, std::size_t bytes, bool reserve_only) {

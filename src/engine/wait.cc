@@ -14,8 +14,8 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kSlice = 50'000'000;
-constexpr std::int64_t kSpin = 50'000;
-constexpr std::int64_t kYield = 200'000;
+constexpr std::int64_t kSpin = 200'000;
+constexpr int kPauses = 128;
 
 thread_local std::vector<std::uint64_t> engines_of_this_thread;
 thread_local bool engaged = false;
@@ -129,8 +129,9 @@ class Engine::Stall {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> then_;
 };
 
-void Engine::relax() const {
-  if (shares_cores_) {
+void Engine::relax(int spins) const {
+  // A yield costs little where nobody else wants the core, and lets the awaited rank run where it does.
+  if (shares_cores_ || spins >= kPauses) {
     sched_yield();
   } else {
     pause();
@@ -148,9 +149,9 @@ void Engine::register_thread() {
 void Engine::wait(Event& event, const Waiting& waiting) {
   if (waiting.ready()) return;
   if (!scheduled()) {
-    const std::int64_t limit = now_ns() + (shares_cores_ ? kYield : kSpin);
-    for (int spins = 1; spins % 64 != 0 || now_ns() < limit; ++spins) {
-      relax();
+    const std::int64_t limit = now_ns() + kSpin;
+    for (int spins = 1; spins % 32 != 0 || now_ns() < limit; ++spins) {
+      relax(spins);
       if (waiting.ready()) return;
     }
   }

@@ -28,6 +28,7 @@ struct WireRequest {
   std::atomic<bool> done{false};
   Event finished;
   std::string error;            ///< empty where all went well; written before done
+  bool wrong_size = false;      ///< the error is the caller's: the message is still there
 };
 
 class Wire {

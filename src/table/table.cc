@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/clones.h"
 #include "core/kernels.h"
 #include "core/process.h"
 #include "core/text.h"
@@ -17,6 +18,24 @@ namespace {
 
 // Below this a background thread costs more than it hides.
 constexpr std::int64_t kBackgroundBytes = 1 << 20;
+
+// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before their turn.
+// Inlined, because the compiler takes a function that only fetches for one that does nothing.
+template <bool kForWriting>
+PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> ids, std::size_t i, std::int64_t cols) {
+  constexpr std::size_t kLocksAhead = 16;
+  constexpr std::size_t kRowsAhead = 8;
+  const Geometry& geometry = storage.shape().geometry;
+  if (i + kLocksAhead < ids.size()) {
+    __builtin_prefetch(&storage.stripe(geometry.stripe_of(ids[i + kLocksAhead])), kForWriting ? 1 : 0);
+  }
+  if (i + kRowsAhead < ids.size()) {
+    const char* row = storage.value(ids[i + kRowsAhead] * cols);
+    const std::int64_t last = std::min<std::int64_t>(cols * storage.width(), 512) - 1;
+    for (std::int64_t byte = 0; byte < last; byte += 64) __builtin_prefetch(row + byte, kForWriting ? 1 : 0);
+    __builtin_prefetch(row + last, kForWriting ? 1 : 0);
+  }
+}
 
 void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
   counter.fetch_add(amount, std::memory_order_relaxed);
@@ -100,8 +119,7 @@ void Table::check(std::string_view call, Selection selection, ConstView numbers)
     throw InvalidArgument(fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype),
                                       name_of(numbers.dtype)));
   }
-  const std::int64_t expected =
-      selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols;
+  const std::int64_t expected = bytes_of(selection) / width_;
   if (numbers.count != expected) {
     throw InvalidArgument(
         selection.all
@@ -187,39 +205,61 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
   return Pending(std::move(operation));
 }
 
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls one in kSample is timed and
+// stands for all.
+class Table::Timed {
+ public:
+  Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
+    const std::uint64_t call = counters_.calls.fetch_add(1, std::memory_order_relaxed);
+    add_relaxed(counters_.bytes, static_cast<std::uint64_t>(bytes));
+    // For reports only: a count lost between two threads does no harm.
+    of_rank.store(of_rank.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    weight_ = bytes >= kSmall ? 1 : call % kSample == 0 ? kSample : 0;
+    if (weight_ > 0) start_ = now_ns();
+  }
+  ~Timed() {
+    if (weight_ > 0) add_relaxed(counters_.ns, weight_ * static_cast<std::uint64_t>(now_ns() - start_));
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  static constexpr std::int64_t kSmall = 32 * 1024;
+  static constexpr std::uint64_t kSample = 16;
+
+  Counters& counters_;
+  std::uint64_t weight_;
+  std::int64_t start_ = 0;
+};
+
+std::int64_t Table::bytes_of(Selection selection) const {
+  return (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) * width_;
+}
+
 void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
-  const std::int64_t start = now_ns();
+  const Timed timed(got_, engine_.self().gets, bytes_of(selection));
   const CallMark mark(engine_, Call::get, id_);
   if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::get)));
   guard([&] { copy_out(selection, static_cast<char*>(out)); });
   if (clock_) clock_->end(Call::get);
-  add_relaxed(got_.calls, 1);
-  add_relaxed(got_.bytes, static_cast<std::uint64_t>(
-                              (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) *
-                              width_));
-  add_relaxed(got_.ns, static_cast<std::uint64_t>(now_ns() - start));
-  engine_.self().gets.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Table::run_add(Selection selection, const void* delta, const Rates& rates) {
-  const std::int64_t start = now_ns();
+  const Timed timed(added_, engine_.self().adds, bytes_of(selection));
   const CallMark mark(engine_, Call::add, id_);
   if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::add)));
   change(selection, static_cast<const char*>(delta), rates);
   if (clock_) clock_->end(Call::add);
-  add_relaxed(added_.calls, 1);
-  add_relaxed(added_.bytes, static_cast<std::uint64_t>(
-                                (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) *
-                                width_));
-  add_relaxed(added_.ns, static_cast<std::uint64_t>(now_ns() - start));
-  engine_.self().adds.fetch_add(1, std::memory_order_relaxed);
 }
 
 template <class F>
 void Table::with_stripe(Point point, std::int64_t index, F&& work) {
   Stripe& stripe = storage_->stripe(index);
   const SharedLock lock(engine_, stripe.lock, point);
-  if (lock.taken_over()) storage_->head().torn.fetch_add(1);
+  if (lock.taken_over()) {
+    storage_->head().torn.fetch_add(1);
+    stripe.version.store((stripe.version.load(std::memory_order_relaxed) + 1) / 2 * 2, std::memory_order_release);
+  }
   engine_.at(point);
   work(index);
 }
@@ -244,17 +284,17 @@ void Table::copy_out(Selection selection, char* out) {
   }
   const std::int64_t row_bytes = spec_.cols * width_;
   const auto& ids = selection.ids;
-  constexpr std::size_t kAhead = 8;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) {
-      const RowId next = ids[i + kAhead];
-      const char* row = storage_->value(next * spec_.cols);
-      for (std::int64_t byte = 0; byte < std::min<std::int64_t>(row_bytes, 512); byte += 64) __builtin_prefetch(row + byte);
-    }
-    with_stripe(Point::get, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
-      if (rounds_) settle(index);
+    fetch_ahead<false>(*storage_, ids, i, spec_.cols);
+    const auto copy = [&] {
       copy_bytes(out + static_cast<std::int64_t>(i) * row_bytes, storage_->value(ids[i] * spec_.cols),
                  static_cast<std::size_t>(row_bytes));
+    };
+    const std::int64_t stripe = geometry_.stripe_of(ids[i]);
+    if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_->stripe(stripe), copy)) continue;
+    with_stripe(Point::get, stripe, [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      copy();
     });
   }
 }
@@ -296,12 +336,8 @@ void Table::change_rows(std::span<const RowId> ids, const char* delta, const Rat
 
 void Table::change_distinct_rows(std::span<const RowId> ids, const char* delta, const Rates& rates) {
   const std::int64_t row_bytes = spec_.cols * width_;
-  constexpr std::size_t kAhead = 8;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i + kAhead < ids.size()) {
-      const char* row = storage_->value(ids[i + kAhead] * spec_.cols);
-      for (std::int64_t byte = 0; byte < std::min<std::int64_t>(row_bytes, 512); byte += 64) __builtin_prefetch(row + byte, 1);
-    }
+    fetch_ahead<true>(*storage_, ids, i, spec_.cols);
     with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
       change_units(storage_->stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes, rates);
     });
@@ -310,6 +346,7 @@ void Table::change_distinct_rows(std::span<const RowId> ids, const char* delta, 
 
 void Table::change_units(Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
   if (rounds_) return put_off(stripe, first, end, delta, rates);
+  const Change change(stripe);
   if (!per_unit_) return apply(context_->roster.worker, first, end, delta, rates);
   for (std::int64_t unit = first; unit < end; ++unit) {
     apply(context_->roster.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);

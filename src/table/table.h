@@ -58,6 +58,7 @@ class Table {
   void check(std::string_view call, Selection selection, ConstView numbers) const;
   void check_add(Selection selection, ConstView delta) const;
   [[nodiscard]] std::string where(std::string_view call) const;
+  [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
   void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
@@ -98,6 +99,7 @@ class Table {
   struct Counters {
     std::atomic<std::uint64_t> calls{0}, bytes{0}, ns{0};
   };
+  class Timed;
   Counters added_;
   Counters got_;
   std::atomic<std::uint64_t> waited_ns_{0};

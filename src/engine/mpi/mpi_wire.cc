@@ -129,10 +129,31 @@ class MpiWire final : public pleiad::Wire {
         return MPI_Ireduce_scatter_block(r.in, r.out, count, type_of(r.dtype), op, world, &running.handle);
       case Call::send:
         return MPI_Isend(r.in, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
-      case Call::receive:
-        return MPI_Irecv(r.out, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
+      case Call::receive: return MPI_SUCCESS;  // begins once the message is there
       default: return MPI_ERR_ARG;
     }
+  }
+
+  // Takes a message only if it has the right size: another one stays for a receive that fits. Only this thread receives, so what
+  // it has probed is still there.
+  static int begin_receive(Running& running, int& done) {
+    WireRequest& r = *running.request;
+    const int tag = static_cast<int>(r.tag & 0x7fffffff);
+    int there = 0;
+    MPI_Status status{};
+    int code = MPI_Iprobe(r.peer, tag, library.world, &there, &status);
+    if (code != MPI_SUCCESS || there == 0) return code;
+    int came = 0;
+    code = MPI_Get_count(&status, MPI_BYTE, &came);
+    if (code != MPI_SUCCESS) return code;
+    if (static_cast<std::size_t>(came) != r.count) {
+      r.error = "the message with tag " + std::to_string(r.tag) + " from rank " + std::to_string(r.peer) + " has " +
+                std::to_string(came) + " bytes; expected " + std::to_string(r.count);
+      r.wrong_size = true;
+      done = 1;
+      return MPI_SUCCESS;
+    }
+    return MPI_Irecv(r.out, came, MPI_BYTE, r.peer, tag, library.world, &running.handle);
   }
 
   void run() {
@@ -153,19 +174,13 @@ class MpiWire final : public pleiad::Wire {
       }
       for (auto at = running.begin(); at != running.end();) {
         int done = 0;
-        MPI_Status status{};
-        const int code = MPI_Test(&at->handle, &done, &status);
+        const bool receives = at->request->call == Call::receive && at->handle == MPI_REQUEST_NULL;
+        const int code = receives ? begin_receive(*at, done) : MPI_Test(&at->handle, &done, MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS && done == 0) {
           ++at;
           continue;
         }
         if (code != MPI_SUCCESS) at->request->error = text_of(code);
-        int came = 0;
-        if (code == MPI_SUCCESS && at->request->call == Call::receive &&
-            MPI_Get_count(&status, MPI_BYTE, &came) == MPI_SUCCESS && static_cast<std::size_t>(came) != at->request->count) {
-          at->request->error = "the message has " + std::to_string(came) + " bytes; expected " +
-                               std::to_string(at->request->count);
-        }
         end(*at->request);
         at = running.erase(at);
       }

@@ -1,0 +1,92 @@
+// What the handles of pleiad.h point to. They hold nothing that would keep a world alive after its shutdown: MPI could not
+// be finalised, nor another world joined, as long as somebody has forgotten to free one.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "pleiad/pleiad.h"
+#include "session/core.h"
+
+namespace pleiad {
+
+/// A session from its start to its shutdown, as its handle, its tables and its pending operations share it.
+class CSession {
+ public:
+  explicit CSession(std::shared_ptr<SessionCore> core);
+
+  /// The core, for one call. Throws a StateError after the shutdown and in a forked child.
+  [[nodiscard]] std::shared_ptr<SessionCore> use(std::string_view where) const;
+  [[nodiscard]] bool in_forked_child() const;
+
+  void shutdown();
+  /// Ends the session without waiting for the others.
+  void drop();
+  /// The process exits: the others go on without this rank.
+  void leave_at_exit();
+
+  void set_interrupt(pleiad_interrupt callback, void* data);
+
+  void enlist(pleiad_pending* pending);
+  void delist(pleiad_pending* pending);
+
+ private:
+  bool interrupted() const;
+  void settle_pending();
+
+  const std::uint64_t generation_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<SessionCore> core_;               // guarded by mutex_; null once the session is over
+  std::unordered_set<pleiad_pending*> under_way_;   // guarded by mutex_
+
+  mutable std::mutex interrupt_mutex_;
+  pleiad_interrupt interrupt_ = nullptr;  // guarded by interrupt_mutex_
+  void* interrupt_data_ = nullptr;        // guarded by interrupt_mutex_
+  std::atomic<bool> exiting_{false};
+};
+
+/// While one lives, this thread is in a call from C: the interrupt callback is asked on such threads only.
+class CCall {
+ public:
+  CCall() { ++depth; }
+  ~CCall() { --depth; }
+  CCall(const CCall&) = delete;
+  CCall& operator=(const CCall&) = delete;
+  [[nodiscard]] static bool here() { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+
+/// Hands out a text that lives until this thread's next one.
+[[nodiscard]] const char* keep_text(std::string text);
+
+}  // namespace pleiad
+
+struct pleiad_session {
+  std::shared_ptr<pleiad::CSession> session;
+};
+
+struct pleiad_table {
+  std::shared_ptr<pleiad::CSession> session;
+  std::weak_ptr<pleiad::Table> table;  // the session owns it until its shutdown
+
+  [[nodiscard]] std::shared_ptr<pleiad::Table> use(std::string_view where) const;
+};
+
+struct pleiad_pending {
+  std::shared_ptr<pleiad::CSession> session;
+  mutable std::mutex mutex;
+  std::shared_ptr<pleiad::Pending> operation;  // guarded by mutex; null once the outcome is known
+  int code = PLEIAD_OK;                        // guarded by mutex; the outcome
+  std::string words;                           // guarded by mutex
+
+  /// Waits, and keeps the outcome: from then on the operation is not needed any more.
+  void finish();
+  /// The session is gone with the operation under way.
+  void give_up();
+};

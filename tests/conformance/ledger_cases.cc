@@ -1,0 +1,213 @@
+// Workers that do not make the same calls: every rank is told, at once, and in words that help.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/conformance/tables.h"
+
+namespace pleiad {
+
+using namespace conformance;
+
+namespace {
+
+TableOptions sync_table(const std::string& name, const std::string& apply = "each") {
+  TableOptions options{.name = name};
+  options.clock = "sync";
+  options.apply = apply;
+  return options;
+}
+
+const std::vector<float> kDelta = {1, 2, 3};
+
+// The OrderError that every rank must get out of `body`, within seconds.
+std::string told(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string text = message_of<OrderError>(body);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << "that is no prompt answer";
+  return text;
+}
+
+}  // namespace
+
+CASE_FOR(Ledger, AMissingGetIsAnErrorOnEveryRank, 2) {
+  for (const char* apply : {"each"}) {
+    const ArrayTable table = session.create_array(3, sync_table("weights", apply));
+    std::vector<float> out(3);
+    const int odd = session.size() - 1;
+    const std::string text = told([&] {
+      for (int step = 0; step < 10; ++step) {
+        table.add(kDelta);
+        if (session.rank() != odd || step != 3) table.get(out);
+      }
+    });
+    EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(odd), "call 8"}));
+  }
+}
+
+CASE_FOR(Ledger, AMissingAddIsAnErrorOnEveryRank, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights", "round"));
+  std::vector<float> out(3);
+  const std::string text = told([&] {
+    for (int step = 0; step < 10; ++step) {
+      if (session.rank() != 0 || step != 2) table.add(kDelta);
+      table.get(out);
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(0), "call 5"}));
+}
+
+CASE_FOR(Ledger, AnotherTableIsAnErrorOnEveryRank, 2) {
+  const ArrayTable first = session.create_array(3, sync_table("first"));
+  const ArrayTable second = session.create_array(3, sync_table("second"));
+  std::vector<float> out(3);
+  const std::string text = told([&] {
+    for (int step = 0; step < 10; ++step) {
+      const bool swapped = session.rank() == 1 && step == 5;
+      (swapped ? second : first).add(kDelta);
+      (swapped ? first : second).add(kDelta);
+      first.get(out);
+      second.get(out);
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"add(\"first\")", "add(\"second\")", rank_words(1)}));
+}
+
+CASE_FOR(Ledger, StartedOperationsAreComparedToo, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  const std::string text = told([&] {
+    for (int step = 0; step < 10; ++step) {
+      std::vector<float> out(3);
+      (void)table.add_async(kDelta);
+      if (session.rank() == 1 && step == 3) (void)table.add_async(kDelta);
+      Pending got = table.get_async(out);
+      got.wait();
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(1)}));
+}
+
+CASE_FOR(Ledger, ABarrierInPlaceOfAGetIsFoundOutWhenAllWait, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  const int odd = session.size() - 1;
+  const std::string text = told([&] {
+    for (int step = 0; step < 10; ++step) {
+      table.add(kDelta);
+      if (session.rank() == odd && step == 3) {
+        session.barrier();
+      } else {
+        table.get(out);
+      }
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"every rank waits", "barrier, waiting", "weights", rank_words(0), rank_words(odd)}));
+}
+
+CASE_FOR(Ledger, AWorkerThatWaitsForAStartedOperationCountsAsWaiting, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  const std::string text = told([&] {
+    for (int step = 0; step < 10; ++step) {
+      (void)table.add_async(kDelta);
+      if (session.rank() == 0 && step == 3) session.barrier();
+      Pending got = table.get_async(out);
+      got.wait();
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"every rank waits", "barrier, waiting"}));
+}
+
+CASE_FOR(Ledger, AnErrorInTheOrderDoesNotTouchAsynchronousTables, 2) {
+  const ArrayTable sync = session.create_array(3, sync_table("sync"));
+  const ArrayTable async = session.create_array(3, options_of<std::int32_t>());
+  std::vector<float> out(3);
+  told([&] {
+    for (int step = 0; step < 3; ++step) {
+      if (session.rank() == 0) {
+        sync.add(kDelta);
+      } else {
+        sync.get(out);
+      }
+    }
+  });
+  told([&] { sync.get(out); });  // and it stays an error
+  told([&] { session.barrier(); });
+  async.add(std::vector<std::int32_t>{1, 1, 1});
+  EXPECT_GE(all_of<std::int32_t>(async)[0], 1);
+}
+
+CASE_FOR(Ledger, ASlowWorkerIsNoError, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  for (int step = 1; step <= 2; ++step) {
+    if (session.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    table.add(kDelta);
+    EXPECT_EQ(all_of<float>(table)[0], static_cast<float>(step * session.size()));
+  }
+}
+
+CASE_FOR(Ledger, ASlowThreadOfAnEngagedRankIsNoError, 2) {
+  // Rank 0 waits in its main thread for what its own second thread does in time; the others wait for rank 0.
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  if (session.rank() == 0) {
+    (void)table.add_async(kDelta);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    session.barrier();
+  } else {
+    table.add(kDelta);
+    session.barrier();
+  }
+  EXPECT_EQ(all_of<float>(table)[0], static_cast<float>(session.size()));
+}
+
+CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  const ArrayTable other = session.create_array(3, sync_table("other"));
+  std::vector<float> out(3);
+  table.add(kDelta);
+  if (session.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    table.add(kDelta);
+  } else {
+    // The first thread waits in get for rank 0's second add, and is seen to; then the second thread calls.
+    std::atomic<bool> called{false};
+    table.add(kDelta);
+    std::thread first([&] {
+      called.store(true);
+      table.get(out);
+    });
+    while (!called.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::string text = message_of<StateError>([&] { other.add(kDelta); });
+    EXPECT_TRUE(mentions(text, {"other", "another thread"}));
+    first.join();
+  }
+  if (session.rank() == 0) table.get(out);
+  EXPECT_EQ(out[0], static_cast<float>(2 * session.size()));
+  other.add(kDelta);  // what was refused left no trace
+  EXPECT_EQ(all_of<float>(other)[0], static_cast<float>(session.size()));
+}
+
+CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2) {
+  // Every rank has a thread in a wait, but rank 0 has another one, which is about to send.
+  std::vector<float> one(1);
+  if (session.rank() == 0) {
+    std::thread computing([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      for (int r = 1; r < session.size(); ++r) session.send(r, 1, std::vector<float>{1});
+    });
+    std::string text;
+    try {
+      session.barrier();
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    computing.join();
+    EXPECT_EQ(text, "");
+  } else {
+    session.receive(0, 1, one);
+    session.barrier();
+  }
+}
+
+}  // namespace pleiad
