@@ -145,7 +145,7 @@ def test_the_environment_of_a_rank_has_nothing_of_the_wrapper(launch):
 
 
 def test_a_rank_that_exits_is_named_and_gives_its_code(launch):
-    job = launch("-n", 3, *script("if rank == 1: sys.exit(3)\ntime.sleep(0.5)\nprint('alive', rank)"))
+    job = launch("-n", 3, *script("if rank == 1: sys.exit(3)\ntime.sleep(1.6)\nprint('alive', rank)"))
     assert job.returncode == 3
     assert re.search(r"^pleiad: rank 1 \(pid \d+ on host \S+\) exited with code 3 after \d+\.\d s$", job.stderr, re.M)
     assert sorted(job.stdout.splitlines()) == ["alive 0", "alive 2"], "the others had the time to go on"
@@ -222,8 +222,8 @@ def test_a_lost_wrapper_takes_its_command_with_it_and_is_named(start):
 
 
 def test_a_wrapper_far_from_its_launcher_holds_for_the_grace_period(mpirun, pleiad):
-    body = "if rank == 1: sys.exit(3)\ntime.sleep(0.5)\nprint('alive', rank)\ntime.sleep(60)"
-    job = mpirun(3, pleiad, "rank", "--grace", "1.5", "--", *script(body))
+    body = "if rank == 1: sys.exit(3)\ntime.sleep(1.6)\nprint('alive', rank)\ntime.sleep(60)"
+    job = mpirun(3, pleiad, "rank", "--grace", "3", "--", *script(body))
     assert job.returncode == 3
     assert "exited with code 3" in job.stderr
     assert sorted(job.stdout.splitlines()) == ["alive 0", "alive 2"]

@@ -26,7 +26,8 @@ std::vector<float> awkward_numbers(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(count);
   for (float& value : values) {
-    value = std::ldexp(static_cast<float>(static_cast<std::int64_t>(random() % 2001) - 1000), static_cast<int>(random() % 40));
+    value = std::ldexp(static_cast<float>(static_cast<std::int64_t>(random() % 2001) - 1000),
+                       static_cast<int>(random() % 40));
   }
   return values;
 }
@@ -181,8 +182,8 @@ CASE(Clock, RoundsByRowsTouchOnlyTheRowsThatWereAdded) {
     options.updater = {.rule = "adam", .learning_rate = 0.5};
     const auto rows = static_cast<std::int64_t>(session.size()) + 2;
     const MatrixTable table = session.create_matrix(rows, 2, options);
-    const RowId all = session.size();   // a row that every worker adds to
-    const RowId none = all + 1;         // and one that nobody adds to
+    const RowId all = session.size();  // a row that every worker adds to
+    const RowId none = all + 1;        // and one that nobody adds to
     const std::vector<RowId> ids = {session.rank(), all, session.rank()};
     std::vector<std::vector<double>> own;
     std::vector<std::vector<double>> shared;

@@ -201,17 +201,15 @@ CASE(Handle, NothingWorksAfterShutdown) {
   const MatrixTable matrix = inner.create_matrix(3, 1, options);
   inner.shutdown();
   std::vector<float> values(3);
-  for (const std::string& text : {message_of<StateError>([&] { array.get(values); }),
-                                  message_of<StateError>([&] { array.add(values); }),
-                                  message_of<StateError>([&] { (void)array.get_async(values); }),
-                                  message_of<StateError>([&] { (void)array.add_async(values); }),
-                                  message_of<StateError>([&] { matrix.get(values); }),
-                                  message_of<StateError>([&] { matrix.add_row(0, std::vector<float>{1}); }),
-                                  message_of<StateError>([&] { (void)inner.create_array(3); }),
-                                  message_of<StateError>([&] { inner.barrier(); }),
-                                  message_of<StateError>([&] { inner.all_reduce(values); }),
-                                  message_of<StateError>([&] { inner.send(0, 1, values); }),
-                                  message_of<StateError>([&] { inner.shutdown(); })}) {
+  for (const std::string& text :
+       {message_of<StateError>([&] { array.get(values); }), message_of<StateError>([&] { array.add(values); }),
+        message_of<StateError>([&] { (void)array.get_async(values); }),
+        message_of<StateError>([&] { (void)array.add_async(values); }),
+        message_of<StateError>([&] { matrix.get(values); }),
+        message_of<StateError>([&] { matrix.add_row(0, std::vector<float>{1}); }),
+        message_of<StateError>([&] { (void)inner.create_array(3); }), message_of<StateError>([&] { inner.barrier(); }),
+        message_of<StateError>([&] { inner.all_reduce(values); }),
+        message_of<StateError>([&] { inner.send(0, 1, values); }), message_of<StateError>([&] { inner.shutdown(); })}) {
     EXPECT_TRUE(mentions(text, {"shut down"}));
   }
 }

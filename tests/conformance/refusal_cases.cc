@@ -59,9 +59,11 @@ CASE(Refusal, WrongTypeNamesBothTypes) {
   EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.add(doubles); }), {"weights", "float32", "float64"}));
   EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.get(doubles); }), {"weights", "float32", "float64"}));
   EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { longs.add(ints); }), {"longs", "int64", "int32"}));
-  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { longs.get_rows(std::vector<RowId>{1}, std::vector<float>(1)); }),
-                       {"longs", "int64", "float32"}));
-  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.add(ConstView(nullptr, 3, DType::float32)); }), {"null"}));
+  EXPECT_TRUE(
+      mentions(message_of<InvalidArgument>([&] { longs.get_rows(std::vector<RowId>{1}, std::vector<float>(1)); }),
+               {"longs", "int64", "float32"}));
+  EXPECT_TRUE(
+      mentions(message_of<InvalidArgument>([&] { table.add(ConstView(nullptr, 3, DType::float32)); }), {"null"}));
 }
 
 CASE(Refusal, ARowOutOfRangeIsNamedWithItsPosition) {
@@ -114,13 +116,15 @@ CASE(Refusal, NotANumberIsRefusedWhereFiniteIsCheckedAndNothingIsAdded) {
 CASE(Refusal, AnUnknownNameIsAnsweredWithTheNearest) {
   TableOptions options;
   options.updater.rule = "adma";
-  EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"\"adma\"", "adagrad", "did you mean \"adam\""}));
+  EXPECT_TRUE(
+      mentions(refused_array<InvalidArgument>(session, 3, options), {"\"adma\"", "adagrad", "did you mean \"adam\""}));
   options.updater.rule = "multiverso/momentum_sdg";
   EXPECT_TRUE(
       mentions(refused_array<InvalidArgument>(session, 3, options), {"did you mean \"multiverso/momentum_sgd\""}));
   options = {};
   options.clock = "synch";
-  EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"clock", "async", "did you mean \"sync\""}));
+  EXPECT_TRUE(
+      mentions(refused_array<InvalidArgument>(session, 3, options), {"clock", "async", "did you mean \"sync\""}));
   options = {};
   options.apply = "rounds";
   EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"apply", "did you mean \"round\""}));
@@ -150,7 +154,8 @@ CASE(Refusal, OptionsThatContradictEachOtherAreRefused) {
   options.updater.rule = "adam";
   EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"int32", "sum", "adam"}));
   options = {.init_rank = session.size()};
-  EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"init_rank", std::to_string(session.size())}));
+  EXPECT_TRUE(
+      mentions(refused_array<InvalidArgument>(session, 3, options), {"init_rank", std::to_string(session.size())}));
   options = {.init_rank = -1};
   EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, options), {"init_rank", "-1"}));
   expect_usable(session);
@@ -160,7 +165,8 @@ CASE(Refusal, WrongInitialValuesOfTheInitRankAreAnErrorOnAllRanks) {
   const std::vector<float> two = {1, 2};
   EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, {.name = "w"}, two), {"\"w\"", "3", "2"}));
   const std::vector<double> doubles = {1, 2, 3};
-  EXPECT_TRUE(mentions(refused_array<InvalidArgument>(session, 3, {.name = "w"}, doubles), {"\"w\"", "float32", "float64"}));
+  EXPECT_TRUE(
+      mentions(refused_array<InvalidArgument>(session, 3, {.name = "w"}, doubles), {"\"w\"", "float32", "float64"}));
   expect_usable(session);
 }
 
@@ -226,10 +232,10 @@ CASE_FOR(Refusal, TablesWithLongNamesAreComparedToo, 2) {
 
 CASE(Refusal, NoMemoryIsAnErrorOnAllRanksAndTheSessionGoesOn) {
   const TableOptions options{.name = "huge"};
-  EXPECT_TRUE(mentions(refused_array<MemoryError>(session, std::int64_t{1} << 50U, options), {"no memory", "available"}));
-  const std::string text = message_of<MemoryError>([&] {
-    (void)session.create_matrix(std::numeric_limits<std::int64_t>::max() / 2, 1000, options);
-  });
+  EXPECT_TRUE(
+      mentions(refused_array<MemoryError>(session, std::int64_t{1} << 50U, options), {"no memory", "available"}));
+  const std::string text = message_of<MemoryError>(
+      [&] { (void)session.create_matrix(std::numeric_limits<std::int64_t>::max() / 2, 1000, options); });
   EXPECT_TRUE(mentions(text, {"no memory"}));
   TableOptions reserved = options;
   reserved.reserve_only = true;  // no memory is taken, but there is no address space for this either

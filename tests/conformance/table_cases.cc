@@ -95,8 +95,8 @@ CASE(Table, ARowNamedTwiceIsSummedOnAddAndRepeatedOnGet) {
     const auto n = static_cast<T>(session.size());
     const std::vector<RowId> asked = {4, 4, 0, 9, 4};
     const std::vector<T> four = {static_cast<T>(1101 * n), static_cast<T>(2202 * n)};
-    const std::vector<T> expected = {four[0], four[1], four[0], four[1], 0, 0, static_cast<T>(10 * n), static_cast<T>(20 * n),
-                                     four[0], four[1]};
+    const std::vector<T> expected = {
+        four[0], four[1], four[0], four[1], 0, 0, static_cast<T>(10 * n), static_cast<T>(20 * n), four[0], four[1]};
     EXPECT_EQ(rows_of<T>(table, asked), expected);
     session.barrier();
   });
@@ -117,7 +117,8 @@ CASE(Table, ARowNamedTwiceIsSummedBeforeARuleWithStateSeesIt) {
         one_by_one.add_row(5, std::vector<float>{10, 20, 30});
       }
       EXPECT_EQ(all_of<float>(twice), all_of<float>(once)) << rule;
-      EXPECT_NE(rows_of<float>(twice, {5}), rows_of<float>(one_by_one, {5})) << rule << ": this test would show nothing";
+      EXPECT_NE(rows_of<float>(twice, {5}), rows_of<float>(one_by_one, {5}))
+          << rule << ": this test would show nothing";
     }
   }
 }
@@ -160,7 +161,8 @@ CASE(Table, OnlyTheInitialValuesOfTheInitRankCount) {
 }
 
 CASE(Table, ShardsTileTheTableEvenIfThereAreMoreServersThanRows) {
-  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{5}, std::int64_t{1001}}) {
+  for (const std::int64_t count :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, std::int64_t{5}, std::int64_t{1001}}) {
     const ArrayTable array = session.create_array(count, options_of<std::int32_t>());
     const MatrixTable matrix = session.create_matrix(count, 3, options_of<std::int32_t>());
     std::int64_t next = 0;
@@ -176,7 +178,8 @@ CASE(Table, ShardsTileTheTableEvenIfThereAreMoreServersThanRows) {
     matrix.add(std::vector<std::int32_t>(static_cast<std::size_t>(count) * 3, 2));
     session.barrier();
     EXPECT_EQ(all_of<std::int32_t>(array), std::vector<std::int32_t>(static_cast<std::size_t>(count), session.size()));
-    EXPECT_EQ(all_of<std::int32_t>(matrix), std::vector<std::int32_t>(static_cast<std::size_t>(count) * 3, 2 * session.size()));
+    EXPECT_EQ(all_of<std::int32_t>(matrix),
+              std::vector<std::int32_t>(static_cast<std::size_t>(count) * 3, 2 * session.size()));
     message_of<InvalidArgument>([&] { (void)array.shard(session.servers()); });
     message_of<InvalidArgument>([&] { (void)array.shard(-1); });
     session.barrier();
@@ -261,10 +264,12 @@ CASE(Table, ThreadsOfOneRankMayAllCallAnAsynchronousTable) {
   }
   for (std::thread& thread : threads) thread.join();
   session.barrier();
-  EXPECT_EQ(all_of<std::int64_t>(array), std::vector<std::int64_t>(40000, std::int64_t{kThreads} * kAdds * session.size()));
+  EXPECT_EQ(all_of<std::int64_t>(array),
+            std::vector<std::int64_t>(40000, std::int64_t{kThreads} * kAdds * session.size()));
   const auto rows = all_of<std::int64_t>(matrix);
   EXPECT_EQ(rows[490], kThreads * kAdds * session.size());
-  EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), std::int64_t{30} * kThreads * kAdds * session.size());
+  EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
+            std::int64_t{30} * kThreads * kAdds * session.size());
 }
 
 CASE(Table, CountsElementsBeyondTwoToThe31) {
