@@ -25,10 +25,10 @@ setup: ## install what building, testing and the demo need
 demo: ## set up, build, and train on Fashion-MNIST in four processes
 	@tools/setup.sh base
 	@$(MAKE) --no-print-directory build
-	@mkdir -p out
-	$(BUILD)/bin/pleiad launch -n 4 $(BUILD)/bin/demo --curve out/curve.csv
-	$(PYTHON) tools/plot_curve.py out/curve.csv out/curve.png --title "Softmax regression on Fashion-MNIST"
-	@echo "the curve: out/curve.png"
+	$(BUILD)/bin/pleiad launch -n 4 $(BUILD)/bin/fashion_softmax --out out
+	@$(PYTHON) tools/plot_curve.py out/fashion_softmax.csv out/fashion_softmax.png \
+	  --title "Softmax regression on Fashion-MNIST"
+	@echo "the curve: out/fashion_softmax.png"
 
 # Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's.
 define run_suites

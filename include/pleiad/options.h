@@ -18,7 +18,7 @@ struct SessionOptions {
   bool stats = false;             ///< print counters and timings at shutdown
   bool signal_report = true;      ///< print what every rank is doing on SIGUSR1
   int split_hosts = 0;            ///< for tests: act as if the ranks lay on this many hosts
-  std::string fault;              ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
+  std::string fault = {};         ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
 };
 
 /// How an add changes a shard. `rule` names a rule of Pleiad (sum, sgd, ...) or of a dialect
@@ -55,7 +55,7 @@ struct AddOptions {
 };
 
 struct TableOptions {
-  std::string name;               ///< for messages; "table 3" where empty
+  std::string name = {};          ///< for messages; "table 3" where empty
   DType dtype = DType::float32;
   std::string clock = "async";    ///< async | sync
   std::string apply = "each";     ///< each: the rule runs once an add; round: once on the sum of all workers' k-th adds
@@ -63,7 +63,7 @@ struct TableOptions {
   bool check_finite = false;      ///< refuse NaN and infinity in an add
   bool reserve_only = false;      ///< do not commit memory at creation: for huge tables of which little is touched
   int init_rank = 0;              ///< whose initial values count
-  UpdaterOptions updater;
+  UpdaterOptions updater = {};
 };
 
 }  // namespace pleiad

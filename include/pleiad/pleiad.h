@@ -1,11 +1,11 @@
 /* Pleiad's API for C (C99), and for whatever calls C: LuaJIT's FFI, Python's ctypes.
  *
  * Every function that can fail returns a pleiad_code, PLEIAD_OK (0) on success. On failure nothing was written to the
- * caller's memory unless the function says so, and pleiad_last_error() has the words. A null pointer where one is needed
- * is PLEIAD_INVALID_ARGUMENT. Nothing here throws, aborts or exits.
+ * caller's memory unless the function says so, and pleiad_last_error() has the words. A null pointer where one is
+ * needed is PLEIAD_INVALID_ARGUMENT. Nothing here throws, aborts or exits.
  *
- * Any thread may call any function; what a table or collective asks of its callers beyond that stands with it. In a process
- * that was forked after pleiad_session_start all calls on that session fail with PLEIAD_STATE.
+ * Any thread may call any function; what a table or collective asks of its callers beyond that stands with it. In a
+ * process that was forked after pleiad_session_start all calls on that session fail with PLEIAD_STATE.
  */
 #ifndef PLEIAD_PLEIAD_H
 #define PLEIAD_PLEIAD_H
@@ -31,12 +31,7 @@ typedef enum pleiad_code {
   PLEIAD_INTERNAL = 8          /* a defect of Pleiad's */
 } pleiad_code;
 
-typedef enum pleiad_dtype {
-  PLEIAD_FLOAT32 = 0,
-  PLEIAD_FLOAT64 = 1,
-  PLEIAD_INT32 = 2,
-  PLEIAD_INT64 = 3
-} pleiad_dtype;
+typedef enum pleiad_dtype { PLEIAD_FLOAT32 = 0, PLEIAD_FLOAT64 = 1, PLEIAD_INT32 = 2, PLEIAD_INT64 = 3 } pleiad_dtype;
 
 typedef enum pleiad_op { PLEIAD_SUM = 0, PLEIAD_MIN = 1, PLEIAD_MAX = 2 } pleiad_op;
 
@@ -56,15 +51,15 @@ PLEIAD_API void pleiad_clear_error(void);
 
 /* --- Session: a process's handle on its world --------------------------------------------------------------------- */
 
-/* Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. `options` is
- * null or a list "timeout=60, log_level=warn"; docs/parameters.md has the names. The environment wins: PLEIAD_TIMEOUT.
- * A process takes part in one launched world at a time. A session that is still open when the process exits counts as shut
- * down for the other ranks: they go on without this one. */
+/* Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. `options`
+ * is null or a list "timeout=60, log_level=warn"; docs/parameters.md has the names. The environment wins:
+ * PLEIAD_TIMEOUT. A process takes part in one launched world at a time. A session that is still open when the process
+ * exits counts as shut down for the other ranks: they go on without this one. */
 PLEIAD_API int pleiad_session_start(const char* options, pleiad_session** out);
 
-/* Collective: flushes, lets the others go on without this worker, and waits until all have come here. Whatever it returns
- * (other than for a null pointer or in a forked child), the session is over: further calls on it and on its tables fail with
- * PLEIAD_STATE, and another start may follow. */
+/* Collective: flushes, lets the others go on without this worker, and waits until all have come here. Whatever it
+ * returns (other than for a null pointer or in a forked child), the session is over: further calls on it and on its
+ * tables fail with PLEIAD_STATE, and another start may follow. */
 PLEIAD_API int pleiad_session_shutdown(pleiad_session* session);
 
 /* Releases the handle. The other ranks take a session that was not shut down for dead. Null is allowed. */
@@ -99,13 +94,14 @@ PLEIAD_API int pleiad_session_stats(const pleiad_session* session, const char** 
 /* What every rank of this host is doing now, a line each. */
 PLEIAD_API int pleiad_session_report(const pleiad_session* session, const char** text);
 
-/* Asked about twenty times a second in every call that waits, on the thread that made the call. Not zero ends the wait with
- * PLEIAD_INTERRUPTED. It must not call Pleiad. A null callback takes the present one away; when this returns, the present
- * one is not running and is not called again. */
+/* Asked about twenty times a second in every call that waits, on the thread that made the call. Not zero ends the wait
+ * with PLEIAD_INTERRUPTED. It must not call Pleiad. A null callback takes the present one away; when this returns, the
+ * present one is not running and is not called again. */
 typedef int (*pleiad_interrupt)(void* data);
 PLEIAD_API int pleiad_session_set_interrupt(pleiad_session* session, pleiad_interrupt callback, void* data);
 
-/* --- Collectives: called by all ranks in the same order, by one thread at a time ----------------------------------- */
+/* --- Collectives: called by all ranks in the same order, by one thread at a time -----------------------------------
+ */
 
 /* Flushes this worker's asynchronous adds, then waits for all ranks. */
 PLEIAD_API int pleiad_barrier(pleiad_session* session);
@@ -113,23 +109,29 @@ PLEIAD_API int pleiad_barrier(pleiad_session* session);
 PLEIAD_API int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dtype, int op);
 /* After a failure the contents are undefined. */
 PLEIAD_API int pleiad_broadcast(pleiad_session* session, void* data, int64_t count, int dtype, int32_t root);
-/* `in` has `count` elements, `out` receives size * count, by rank. After a failure the contents of `out` are undefined. */
+/* `in` has `count` elements, `out` receives size * count, by rank. After a failure the contents of `out` are undefined.
+ */
 PLEIAD_API int pleiad_all_gather(pleiad_session* session, const void* in, int64_t count, int dtype, void* out);
 /* `in` has size * count elements; `out` receives the `count` reduced elements of this rank's block. After a failure the
  * contents of `out` are undefined. */
-PLEIAD_API int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, int64_t count, int dtype, int op);
+PLEIAD_API int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, int64_t count, int dtype,
+                                     int op);
 
-/* Returns when `data` may be changed again. Messages of one sender and tag arrive in order. Any thread may send and receive. */
-PLEIAD_API int pleiad_send(pleiad_session* session, int32_t to, uint32_t tag, const void* data, int64_t count, int dtype);
+/* Returns when `data` may be changed again. Messages of one sender and tag arrive in order. Any thread may send and
+ * receive. */
+PLEIAD_API int pleiad_send(pleiad_session* session, int32_t to, uint32_t tag, const void* data, int64_t count,
+                           int dtype);
 /* The message must have exactly this size. After a failure the contents are undefined. */
-PLEIAD_API int pleiad_receive(pleiad_session* session, int32_t from, uint32_t tag, void* data, int64_t count, int dtype);
+PLEIAD_API int pleiad_receive(pleiad_session* session, int32_t from, uint32_t tag, void* data, int64_t count,
+                              int dtype);
 
-/* --- Tables: numbers shared by all workers ------------------------------------------------------------------------- */
+/* --- Tables: numbers shared by all workers -------------------------------------------------------------------------
+ */
 
 /* Collective: all ranks create the same tables in the same order, with the same options. `options` is null or a list
- * "clock=sync, updater=momentum, updater.momentum=0.9"; docs/parameters.md has the names. `initial` is null for zeros, or
- * has the table's size and type; only that of the rank `init_rank` (an option, 0 unless set) is read. When it returns, all
- * ranks see the initial values. The handle never owns the table: the session does, until its shutdown. */
+ * "clock=sync, updater=momentum, updater.momentum=0.9"; docs/parameters.md has the names. `initial` is null for zeros,
+ * or has the table's size and type; only that of the rank `init_rank` (an option, 0 unless set) is read. When it
+ * returns, all ranks see the initial values. The handle never owns the table: the session does, until its shutdown. */
 PLEIAD_API int pleiad_array_create(pleiad_session* session, int64_t size, int dtype, const char* options,
                                    const void* initial, pleiad_table** out);
 PLEIAD_API int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, int dtype, const char* options,
@@ -164,12 +166,7 @@ typedef struct pleiad_table_stats {
 PLEIAD_API int pleiad_table_get_stats(const pleiad_table* table, pleiad_table_stats* out);
 
 /* What one add may change about the table's rule. All zero: nothing. */
-enum {
-  PLEIAD_SET_LEARNING_RATE = 1,
-  PLEIAD_SET_MOMENTUM = 2,
-  PLEIAD_SET_RHO = 4,
-  PLEIAD_SET_LAMBDA = 8
-};
+enum { PLEIAD_SET_LEARNING_RATE = 1, PLEIAD_SET_MOMENTUM = 2, PLEIAD_SET_RHO = 4, PLEIAD_SET_LAMBDA = 8 };
 typedef struct pleiad_add_options {
   uint32_t set; /* which of the fields below count: a sum of PLEIAD_SET_... */
   double learning_rate;
@@ -178,24 +175,27 @@ typedef struct pleiad_add_options {
   double lambda;
 } pleiad_add_options;
 
-/* `count` elements of `dtype` must be what the table holds, or `n` rows of it: nothing is cut or converted. Rows lie one
- * after the other. A row asked for twice comes twice; deltas of a row named twice are summed first; n may be 0.
- * A get sees every add that this worker has waited for. `options` may be null. After a code other than
+/* `count` elements of `dtype` must be what the table holds, or `n` rows of it: nothing is cut or converted. Rows lie
+ * one after the other. A row asked for twice comes twice; deltas of a row named twice are summed first; n may be 0. A
+ * get sees every add that this worker has waited for. `options` may be null. After a code other than
  * PLEIAD_INVALID_ARGUMENT and PLEIAD_STATE, `out` may be partly written and `delta` partly applied.
  *
- * Any thread may call an asynchronous table. The synchronous tables of a session are called in one order, the same on every
- * worker: a second thread that calls one meanwhile gets PLEIAD_STATE, and workers whose calls differ all get PLEIAD_ORDER. */
+ * Any thread may call an asynchronous table. The synchronous tables of a session are called in one order, the same on
+ * every worker: a second thread that calls one meanwhile gets PLEIAD_STATE, and workers whose calls differ all get
+ * PLEIAD_ORDER. */
 PLEIAD_API int pleiad_table_get(pleiad_table* table, void* out, int64_t count, int dtype);
 PLEIAD_API int pleiad_table_add(pleiad_table* table, const void* delta, int64_t count, int dtype,
                                 const pleiad_add_options* options);
-PLEIAD_API int pleiad_table_get_rows(pleiad_table* table, const int64_t* ids, int64_t n, void* out, int64_t count, int dtype);
-PLEIAD_API int pleiad_table_add_rows(pleiad_table* table, const int64_t* ids, int64_t n, const void* delta, int64_t count,
-                                     int dtype, const pleiad_add_options* options);
+PLEIAD_API int pleiad_table_get_rows(pleiad_table* table, const int64_t* ids, int64_t n, void* out, int64_t count,
+                                     int dtype);
+PLEIAD_API int pleiad_table_add_rows(pleiad_table* table, const int64_t* ids, int64_t n, const void* delta,
+                                     int64_t count, int dtype, const pleiad_add_options* options);
 
-/* The same, started. `out` must live until the handle was waited for or freed; `ids` and `delta` are free again on return:
- * the add was applied, or copied. An add's `pending` may be null: it is carried out all the same, at the latest by the next
- * barrier or shutdown. */
-PLEIAD_API int pleiad_table_get_async(pleiad_table* table, void* out, int64_t count, int dtype, pleiad_pending** pending);
+/* The same, started. `out` must live until the handle was waited for or freed; `ids` and `delta` are free again on
+ * return: the add was applied, or copied. An add's `pending` may be null: it is carried out all the same, at the latest
+ * by the next barrier or shutdown. */
+PLEIAD_API int pleiad_table_get_async(pleiad_table* table, void* out, int64_t count, int dtype,
+                                      pleiad_pending** pending);
 PLEIAD_API int pleiad_table_add_async(pleiad_table* table, const void* delta, int64_t count, int dtype,
                                       const pleiad_add_options* options, pleiad_pending** pending);
 PLEIAD_API int pleiad_table_get_rows_async(pleiad_table* table, const int64_t* ids, int64_t n, void* out, int64_t count,
@@ -204,13 +204,13 @@ PLEIAD_API int pleiad_table_add_rows_async(pleiad_table* table, const int64_t* i
                                            int64_t count, int dtype, const pleiad_add_options* options,
                                            pleiad_pending** pending);
 
-/* Returns when the operation is complete, with what went wrong in it; again, if asked again. After the session's shutdown
- * too: what was under way was completed by it. */
+/* Returns when the operation is complete, with what went wrong in it; again, if asked again. After the session's
+ * shutdown too: what was under way was completed by it. */
 PLEIAD_API int pleiad_pending_wait(pleiad_pending* pending);
 /* *done becomes 1 once a wait would return at once, else 0. */
 PLEIAD_API int pleiad_pending_done(const pleiad_pending* pending, int32_t* done);
-/* Releases the handle without waiting: an add is carried out all the same, a get leaves its buffer alone from then on. Null
- * is allowed. */
+/* Releases the handle without waiting: an add is carried out all the same, a get leaves its buffer alone from then on.
+ * Null is allowed. */
 PLEIAD_API void pleiad_pending_free(pleiad_pending* pending);
 
 #ifdef __cplusplus

@@ -14,9 +14,23 @@
 
 namespace pleiad {
 
+/// While one lives, this thread is in a call from C: the interrupt callback is asked on such threads only.
+class CCall {
+ public:
+  CCall() { ++depth; }
+  ~CCall() { --depth; }
+  CCall(const CCall&) = delete;
+  CCall& operator=(const CCall&) = delete;
+  [[nodiscard]] static bool here() { return depth > 0; }
+
+ private:
+  static inline thread_local int depth = 0;
+};
+
 /// Runs `body`; what it throws becomes the last error and its code.
 template <class F>
 int guarded(F&& body) noexcept {
+  const CCall call;
   try {
     body();
     return PLEIAD_OK;
@@ -39,13 +53,15 @@ T& need(T* pointer, std::string_view where, std::string_view what) {
 
 inline DType checked_dtype(int dtype, std::string_view where) {
   if (dtype < PLEIAD_FLOAT32 || dtype > PLEIAD_INT64) {
-    throw InvalidArgument(fmt::format("[{}] {} is no dtype; known: 0 (float32), 1 (float64), 2 (int32), 3 (int64)", where, dtype));
+    throw InvalidArgument(
+        fmt::format("[{}] {} is no dtype; known: 0 (float32), 1 (float64), 2 (int32), 3 (int64)", where, dtype));
   }
   return static_cast<DType>(dtype);
 }
 
 /// `count` elements at `data`, which may be null for none.
-inline View checked_view(const void* data, std::int64_t count, int dtype, std::string_view where, std::string_view what) {
+inline View checked_view(const void* data, std::int64_t count, int dtype, std::string_view where,
+                         std::string_view what) {
   if (count < 0) throw InvalidArgument(fmt::format("[{}] expected 0 or more elements; received {}", where, count));
   if (count > 0) (void)need(static_cast<const char*>(data), where, what);
   return {const_cast<void*>(data), count, checked_dtype(dtype, where)};

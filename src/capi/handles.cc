@@ -9,8 +9,6 @@
 
 namespace pleiad {
 
-thread_local int CCall::depth = 0;
-
 const char* keep_text(std::string text) {
   thread_local std::string kept;
   kept = std::move(text);
@@ -23,18 +21,24 @@ CSession::CSession(std::shared_ptr<SessionCore> core) : generation_(fork_generat
 
 bool CSession::in_forked_child() const { return generation_ != fork_generation(); }
 
-std::shared_ptr<SessionCore> CSession::use(std::string_view where) const {
+std::shared_ptr<SessionCore> CSession::use_if_open(std::string_view where) const {
   // Before the lock: in a forked child somebody else may hold it for ever.
   if (in_forked_child()) {
-    throw StateError(fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
+    throw StateError(
+        fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
   }
   const std::lock_guard lock(mutex_);
-  if (core_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
   return core_;
 }
 
+std::shared_ptr<SessionCore> CSession::use(std::string_view where) const {
+  auto core = use_if_open(where);
+  if (core == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
+  return core;
+}
+
 bool CSession::interrupted() const {
-  if (exiting_.load()) return true;
+  if (given_up_.load()) return true;
   if (!CCall::here()) return false;
   const std::lock_guard lock(interrupt_mutex_);
   return interrupt_ != nullptr && interrupt_(interrupt_data_) != 0;
@@ -46,69 +50,56 @@ void CSession::set_interrupt(pleiad_interrupt callback, void* data) {
   interrupt_data_ = data;
 }
 
+// The caller holds the core, so the engine is there until all outcomes are known.
+void CSession::close() {
+  const std::lock_guard lock(mutex_);
+  for (pleiad_pending* pending : under_way_) pending->give_up();
+  under_way_.clear();
+  core_.reset();
+}
+
 void CSession::shutdown() {
   const auto core = use("shutdown");
   core->engine().check_usable("shutdown");
-  const auto end = [&] {
-    settle_pending();
-    const std::lock_guard lock(mutex_);
-    core_.reset();
-  };
   try {
     core->shutdown();
   } catch (...) {
-    end();
+    close();
     throw;
   }
-  end();
+  close();
 }
 
 void CSession::drop() {
-  if (in_forked_child()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (core_ == nullptr) return;
-    core_->engine().abandon(Life::dead);
-  }
-  exiting_.store(true);  // what its own threads wait for will not come
-  settle_pending();
-  std::shared_ptr<SessionCore> core;
-  const std::lock_guard lock(mutex_);
-  core.swap(core_);
+  const auto core = use_if_open("free");
+  if (core == nullptr) return;
+  core->engine().abandon(Life::dead);
+  given_up_.store(true);  // what its own threads wait for will not come
+  close();
 }
 
 void CSession::leave_at_exit() {
-  if (in_forked_child()) return;
-  std::shared_ptr<SessionCore> core;
-  {
-    const std::lock_guard lock(mutex_);
-    core = core_;
-  }
+  const auto core = use_if_open("exit");
   if (core == nullptr) return;
   Engine& engine = core->engine();
   engine.abandon(Life::finished);
   bool all_live = true;
   for (int r = 0; r < engine.size(); ++r) all_live &= engine.life(r) != Life::dead;
-  // Other threads may be in the middle of calls, so all stays in place. Only where a rank died the engine has to go: it keeps
-  // MPI from waiting for that rank.
+  // Other threads may be in the middle of calls, so all stays in place. Only where a rank died the engine has to go: it
+  // keeps MPI from waiting for that rank.
   if (!all_live) drop();
 }
 
-void CSession::enlist(pleiad_pending* pending) {
+bool CSession::enlist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
+  if (core_ == nullptr) return false;
   under_way_.insert(pending);
+  return true;
 }
 
 void CSession::delist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
   under_way_.erase(pending);
-}
-
-// An operation refers to its engine, so its outcome is taken out of it while there is one.
-void CSession::settle_pending() {
-  const std::lock_guard lock(mutex_);
-  for (pleiad_pending* pending : under_way_) pending->give_up();
-  under_way_.clear();
 }
 
 }  // namespace pleiad
@@ -122,6 +113,8 @@ std::shared_ptr<pleiad::Table> pleiad_table::use(std::string_view where) const {
 }
 
 void pleiad_pending::finish() {
+  // Keeps the engine there while this thread waits. Where the session is over already, the outcome is known.
+  const auto core = session->use_if_open("wait");
   const std::shared_ptr<pleiad::Pending> started = [&] {
     const std::lock_guard lock(mutex);
     return operation;
@@ -132,8 +125,7 @@ void pleiad_pending::finish() {
     try {
       started->wait();
     } catch (const pleiad::Error& error) {
-      // Giving up the wait is not the end of the operation.
-      if (!started->done()) throw;
+      if (!started->done()) throw;  // the wait was given up, the operation goes on
       outcome = static_cast<int>(error.kind());
       what = error.what();
     }

@@ -1,10 +1,11 @@
-// What the handles of pleiad.h point to. They hold nothing that would keep a world alive after its shutdown: MPI could not
-// be finalised, nor another world joined, as long as somebody has forgotten to free one.
+// What the handles of pleiad.h point to. They hold nothing that would keep a world alive after its shutdown: MPI could
+// not be finalised, nor another world joined, as long as somebody has forgotten to free one.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -21,6 +22,8 @@ class CSession {
 
   /// The core, for one call. Throws a StateError after the shutdown and in a forked child.
   [[nodiscard]] std::shared_ptr<SessionCore> use(std::string_view where) const;
+  /// The same, but null after the shutdown.
+  [[nodiscard]] std::shared_ptr<SessionCore> use_if_open(std::string_view where) const;
   [[nodiscard]] bool in_forked_child() const;
 
   void shutdown();
@@ -31,35 +34,24 @@ class CSession {
 
   void set_interrupt(pleiad_interrupt callback, void* data);
 
-  void enlist(pleiad_pending* pending);
+  /// Whoever ends the session takes the outcome out of what is enlisted: an operation refers to its engine. False where
+  /// the session is over already.
+  [[nodiscard]] bool enlist(pleiad_pending* pending);
   void delist(pleiad_pending* pending);
 
  private:
   bool interrupted() const;
-  void settle_pending();
+  void close();
 
   const std::uint64_t generation_;
   mutable std::mutex mutex_;
-  std::shared_ptr<SessionCore> core_;               // guarded by mutex_; null once the session is over
-  std::unordered_set<pleiad_pending*> under_way_;   // guarded by mutex_
+  std::shared_ptr<SessionCore> core_;              // guarded by mutex_; null once the session is over
+  std::unordered_set<pleiad_pending*> under_way_;  // guarded by mutex_
 
   mutable std::mutex interrupt_mutex_;
   pleiad_interrupt interrupt_ = nullptr;  // guarded by interrupt_mutex_
   void* interrupt_data_ = nullptr;        // guarded by interrupt_mutex_
-  std::atomic<bool> exiting_{false};
-};
-
-/// While one lives, this thread is in a call from C: the interrupt callback is asked on such threads only.
-class CCall {
- public:
-  CCall() { ++depth; }
-  ~CCall() { --depth; }
-  CCall(const CCall&) = delete;
-  CCall& operator=(const CCall&) = delete;
-  [[nodiscard]] static bool here() { return depth > 0; }
-
- private:
-  static thread_local int depth;
+  std::atomic<bool> given_up_{false};
 };
 
 /// Hands out a text that lives until this thread's next one.

@@ -164,8 +164,10 @@ void Engine::leave() {
     if (!one_host()) remote_leave();
   } catch (...) {
     left_.store(true);
+    after_leave(false);
     throw;
   }
+  after_leave(true);
 }
 
 // What only an engine that spans hosts can do.

@@ -89,9 +89,16 @@ class Engine {
   /// Throws if this is a forked child of the process that made the engine, or the engine has left the world.
   void check_usable(std::string_view where) const;
   [[nodiscard]] bool in_forked_child() const;
+  [[nodiscard]] bool has_left() const { return left_.load(); }
 
   void at(Point point) {
-    if (hooks_ != nullptr) hooks_->at(rank_, point);
+    if (hooks_ == nullptr) return;
+    try {
+      hooks_->at(rank_, point);
+    } catch (const RankKilled&) {
+      killed_.store(true);  // before the stack unwinds: what it holds stays held
+      throw;
+    }
   }
   [[nodiscard]] bool scheduled() const { return hooks_ != nullptr && hooks_->scheduled(); }
   /// True for a rank that a test has killed: it must leave everything as it is.
@@ -99,7 +106,9 @@ class Engine {
 
   /// Clean end of this rank: its clocks become infinite. Waits for the others.
   void leave();
-  /// Ends this rank in the eyes of the others without waiting for them.
+  /// From now on waits of this rank end with a StateError: what its threads have under way comes to an end.
+  void end_waits() { ending_.store(true); }
+  /// Ends this rank in the eyes of the others without waiting for them. It holds no lock by now, or was killed.
   void abandon(Life life);
 
   /// What every rank of this host is doing, a line each; `table_name` turns a table's number into its name.
@@ -134,6 +143,9 @@ class Engine {
   virtual void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes);
   virtual void remote_leave() {}
 
+  /// The rank has left its world; `clean` where all others of this host have too, and nobody died.
+  virtual void after_leave(bool /*clean*/) {}
+
   std::atomic<bool> killed_{false};
 
  private:
@@ -162,6 +174,7 @@ class Engine {
   std::unique_ptr<Log> log_;
   std::uint64_t made_in_generation_;
   std::atomic<bool> left_{false};
+  std::atomic<bool> ending_{false};
   std::atomic<bool> in_collective_{false};
   std::uint64_t step_ = 0;
   bool shares_cores_;

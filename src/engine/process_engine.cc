@@ -146,11 +146,14 @@ ProcessEngine::~ProcessEngine() {
     (void)wire_.release();
     return;
   }
+  if (has_left()) return;
   abandon(Life::dead);
+  after_leave(false);
+}
+
+void ProcessEngine::after_leave(bool clean) {
   service_.reset();
-  bool clean = true;
-  for (int r = 0; r < size(); ++r) clean &= life(r) == Life::finished || place(r).host != place(rank()).host;
-  wire_->finish(clean && life(rank()) == Life::finished);
+  wire_->finish(clean);
 }
 
 void ProcessEngine::peer_died(int rank) {

@@ -53,6 +53,9 @@ class Engine::Stall {
       : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
 
   void look(double seconds) {
+    if (engine_.ending_.load()) {
+      throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", engine_.rank_, name_of(waiting_.call)));
+    }
     if (waiting_.ordered) engine_.check_failure();
     look_for_the_gone();
     if (engine_.interrupt_ && engine_.interrupt_()) {
@@ -85,6 +88,8 @@ class Engine::Stall {
   void look_for_the_gone() const {
     for (const int rank : waiting_.missing()) {
       const Life life = engine_.life(rank);
+      // It may have done its part and gone since it was found missing.
+      if (life != Life::alive && waiting_.ready()) return;
       if (life == Life::dead) {
         throw TransportError(fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call),
                                          engine_.describe(rank)));

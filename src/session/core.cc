@@ -40,7 +40,9 @@ Roster meet(Engine& engine) {
 // What a rank brings to the creation of a table: its wish, or what is wrong with it.
 struct Wish {
   std::array<char, 640> words{};
+  std::uint64_t all_words = 0;  // a hash: a long name may leave no room for the rest
   std::array<char, 512> problem{};
+  ErrorKind kind = ErrorKind::invalid_argument;
 };
 
 }  // namespace
@@ -58,8 +60,13 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
 }
 
 SessionCore::~SessionCore() {
-  engine_->set_table_namer({});
+  // What is still under way uses the tables, which go with this, and may hold locks, which the others take from the dead.
+  engine_->end_waits();
+  context_->clocked.stop();
+  context_->background.stop();
   if (!engine_->in_forked_child()) engine_->abandon(Life::dead);
+  engine_->set_table_namer({});
+  context_->ledger.set_namer({});
 }
 
 std::string SessionCore::table_name(std::uint32_t id) const {
@@ -81,7 +88,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   const auto put = [](auto& field, const std::string& text) {
     std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
   };
-  put(wish.words, spec.words(id));
+  const std::string words = spec.words(id);
+  put(wish.words, words);
+  wish.all_words = std::hash<std::string>{}(words);
   try {
     spec.check();
     if (!engine_->one_host()) {
@@ -97,8 +106,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
                                         spec.name(id), grouped(spec.rows * spec.cols), name_of(spec.options.dtype),
                                         grouped(initial.count), name_of(initial.dtype)));
     }
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
     put(wish.problem, error.what());
+    wish.kind = error.kind();
   }
   std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
   engine_->all_gather(&wish, wishes.data(), sizeof wish);
@@ -106,12 +116,14 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     for (int r = 0; r < engine_->size(); ++r) {
       const Wish& theirs = wishes[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
-        throw InvalidArgument(r == engine_->rank() ? theirs.problem.data()
-                                                   : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data()));
+        const std::string problem = r == engine_->rank() ? theirs.problem.data()
+                                                         : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data());
+        if (theirs.kind == ErrorKind::memory) throw MemoryError(problem);
+        throw InvalidArgument(problem);
       }
     }
     for (int r = 1; r < engine_->size(); ++r) {
-      if (wishes[static_cast<std::size_t>(r)].words != wishes[0].words) {
+      if (wishes[static_cast<std::size_t>(r)].all_words != wishes[0].all_words) {
         throw OrderError(fmt::format("[create_table] the ranks create different tables as number {}: {} {}; {} {}", id,
                                      engine_->describe(0), wishes[0].words.data(), engine_->describe(r),
                                      wishes[static_cast<std::size_t>(r)].words.data()));

@@ -14,7 +14,8 @@ Pending::~Pending() {
 Pending::Pending(Pending&&) noexcept = default;
 
 Pending& Pending::operator=(Pending&& other) noexcept {
-  std::swap(operation_, other.operation_);
+  Pending taken(std::move(other));
+  std::swap(operation_, taken.operation_);  // what this one held is dropped with `taken`
   return *this;
 }
 

@@ -4,8 +4,8 @@
 
 namespace pleiad {
 
-Operation::Operation(Engine& engine, std::size_t bytes, std::function<void(Operation&)> work)
-    : engine_(engine), bytes_(bytes), work_(std::move(work)) {}
+Operation::Operation(std::shared_ptr<Engine> engine, std::size_t bytes, std::function<void(Operation&)> work)
+    : engine_(std::move(engine)), bytes_(bytes), work_(std::move(work)) {}
 
 void Operation::run() {
   try {
@@ -19,8 +19,8 @@ void Operation::run() {
 }
 
 void Operation::wait() {
-  engine_.wait(finished_, {.call = Call::wait,
-                           .ready = [&] { return done(); },
+  engine_->wait(finished_, {.call = Call::wait,
+                            .ready = [&] { return done(); },
                            .missing = [] { return std::vector<int>{}; },
                            .ordered = false});
   if (error_) std::rethrow_exception(error_);
@@ -36,7 +36,9 @@ void Operation::write_unless_abandoned(FunctionRef<void()> write) {
   if (!abandoned_) write();
 }
 
-OperationQueue::~OperationQueue() {
+OperationQueue::~OperationQueue() { stop(); }
+
+void OperationQueue::stop() {
   if (engine_.in_forked_child()) {
     // The thread lives in the parent only: forget it.
     new (&thread_) std::thread;
@@ -58,11 +60,11 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
                         },
                         .missing = [] { return std::vector<int>{}; },
                         .ordered = false});
-  operation->engagement_.emplace(engine_);
   waiting_.fetch_add(1);
   bytes_.fetch_add(operation->bytes());
   {
     const std::lock_guard lock(mutex_);
+    if (!engagement_) engagement_.emplace(engine_);
     operations_.push_back(operation);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
@@ -89,7 +91,10 @@ void OperationQueue::run() {
       operations_.pop_front();
     }
     operation->run();
-    operation->engagement_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      if (operations_.empty()) engagement_.reset();
+    }
     bytes_.fetch_sub(operation->bytes());
     waiting_.fetch_sub(1);
     moved_.notify();

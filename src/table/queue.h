@@ -18,8 +18,8 @@ namespace pleiad {
 /// A get or add under way.
 class Operation {
  public:
-  /// `work(abandoned)` does it; it looks at *abandoned under the lock before it writes to the caller's memory.
-  Operation(Engine& engine, std::size_t bytes, std::function<void(Operation&)> work);
+  /// `work` does it, and writes to the caller's memory only inside write_unless_abandoned.
+  Operation(std::shared_ptr<Engine> engine, std::size_t bytes, std::function<void(Operation&)> work);
 
   [[nodiscard]] bool done() const { return done_.load(); }
   void wait();
@@ -28,13 +28,13 @@ class Operation {
   /// Runs `write` unless abandoned; abandon() waits for its end.
   void write_unless_abandoned(FunctionRef<void()> write);
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] const Engine& engine() const { return engine_; }
+  [[nodiscard]] const Engine& engine() const { return *engine_; }
 
  private:
   friend class OperationQueue;
   void run();
 
-  Engine& engine_;
+  std::shared_ptr<Engine> engine_;  // a handle may outlive its session
   std::size_t bytes_;
   std::function<void(Operation&)> work_;
   std::mutex mutex_;
@@ -42,7 +42,6 @@ class Operation {
   std::exception_ptr error_;  // written before done_
   std::atomic<bool> done_{false};
   Event finished_;
-  std::optional<Engagement> engagement_;
 };
 
 /// Runs operations one after another, on a thread that is started with the first of them. At most kMostBytes wait in it: a
@@ -54,6 +53,8 @@ class OperationQueue {
 
   explicit OperationQueue(Engine& engine) : engine_(engine) {}
   ~OperationQueue();
+  /// Runs what is still there and ends the thread. The rank has left its world, so nothing in it waits for long.
+  void stop();
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
@@ -72,6 +73,7 @@ class OperationQueue {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<std::shared_ptr<Operation>> operations_;  // guarded by mutex_
+  std::optional<Engagement> engagement_;               // guarded by mutex_; held while there is something to do
   bool stop_ = false;                                  // guarded by mutex_
   std::thread thread_;                                 // guarded by mutex_
 };

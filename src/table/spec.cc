@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/option_list.h"
 #include "core/text.h"
 #include "pleiad/error.h"
 #include "table/table.h"
@@ -36,12 +37,16 @@ void TableSpec::check() const {
 std::string TableSpec::name(std::uint32_t id) const { return options.name.empty() ? fmt::format("table {}", id) : options.name; }
 
 std::string TableSpec::words(std::uint32_t id) const {
-  const UpdaterOptions& u = options.updater;
-  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {} (rate {}, momentum {}, rho {}, lambda {}), init_rank {}{}",
+  std::string rule;
+  for (const auto& field : updater_fields()) {
+    const std::string value = field.get(options.updater);
+    if (field.name != "rule" && value != field.get({})) rule += fmt::format(", {} {}", field.name, value);
+  }
+  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {}{}, init_rank {}{}",
                      matrix ? "matrix" : "array", name(id),
                      matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols), name_of(options.dtype),
-                     options.clock, options.apply, options.ordered ? " ordered" : "", u.rule, u.learning_rate, u.momentum,
-                     u.rho, u.lambda, options.init_rank, options.reserve_only ? ", reserve_only" : "");
+                     options.clock, options.apply, options.ordered ? " ordered" : "", options.updater.rule, rule,
+                     options.init_rank, options.reserve_only ? ", reserve_only" : "");
 }
 
 }  // namespace pleiad

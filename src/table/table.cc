@@ -177,7 +177,7 @@ Pending Table::get_async(Selection selection, View out) {
     return {};
   }
   auto operation = std::make_shared<Operation>(
-      engine_, 0,
+      context_->engine, 0,
       [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
        out = out.data](Operation& self) {
         run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
@@ -195,7 +195,7 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
   }
   const auto* first = static_cast<const char*>(delta.data);
   auto operation = std::make_shared<Operation>(
-      engine_, static_cast<std::size_t>(delta.count * width_),
+      context_->engine, static_cast<std::size_t>(delta.count * width_),
       [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
        rates = merge(updater_options_, options),
        copy = std::vector<char>(first, first + delta.count * width_)](Operation&) {

@@ -37,8 +37,8 @@ const Dialect kDialects[] = {
     {"multiverso/sgd", "sgd", {.prescaled = true}},
     {"neon/gradient_descent", "sgd", {}},
     {"neon/momentum", "momentum", {.rate_in_velocity = true}},
-    {"singa/adagrad", "adagrad", {.epsilon_inside_root = true, .epsilon = 1e-8}},
-    {"singa/adam", "adam", {.epsilon_inside_root = true, .epsilon = 1e-8}},
+    {"singa/adagrad", "adagrad", {.epsilon_inside_root = true}},
+    {"singa/adam", "adam", {.epsilon_inside_root = true}},
     {"singa/nesterov", "nesterov", {}},
     {"singa/sgd", "momentum", {.rate_in_velocity = true}},
 };

@@ -148,7 +148,8 @@ CASE(Clock, RoundRunsTheRuleOnceOnTheSumOfAllWorkersAdds) {
         sums.emplace_back(40);
         for (int r = 0; r < session.size(); ++r) add_into(sums.back(), delta(r));
         // Rounds follow each other with a get between them and without.
-        if (step % 3 != 1) ASSERT_EQ(all_of<double>(table), serial(options.updater, sums)) << rule;
+        if (step % 3 == 1) continue;
+        ASSERT_EQ(all_of<double>(table), serial(options.updater, sums)) << rule;
       }
     }
   }
@@ -173,7 +174,7 @@ CASE(Clock, OrderedRoundsSumInRankOrder) {
     pause_at_random(random);
     ASSERT_EQ(all_of<float>(table), expected);
   }
-  if (session.size() > 2) EXPECT_NE(expected, backwards) << "these numbers show nothing";
+  EXPECT_TRUE(session.size() < 3 || expected != backwards) << "these numbers show nothing";
 }
 
 CASE(Clock, RoundsByRowsTouchOnlyTheRowsThatWereAdded) {
@@ -241,7 +242,8 @@ CASE(Clock, SynchronousAndAsynchronousTablesGoTogether) {
     round.add(ones);
     ASSERT_GE(all_of<std::int32_t>(async)[99], own);
     ASSERT_EQ(all_of<std::int32_t>(round)[99], step * session.size());
-    if (step % 2 == 0) ASSERT_EQ(all_of<std::int32_t>(sync)[0], step * session.size());
+    if (step % 2 == 1) continue;
+    ASSERT_EQ(all_of<std::int32_t>(sync)[0], step * session.size());
   }
   std::vector<std::int32_t> total = {own};
   session.all_reduce(total);

@@ -14,7 +14,8 @@ template <class T>
 std::vector<T> numbers(std::size_t count, int seed) {
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<T>(static_cast<std::int64_t>((i * 2654435761U + static_cast<std::size_t>(seed) * 40503U) % 2001) - 1000);
+    values[i] = static_cast<T>(
+        static_cast<std::int64_t>((i * 2654435761U + static_cast<std::size_t>(seed) * 40503U) % 2001) - 1000);
   }
   return values;
 }
@@ -32,8 +33,9 @@ void check_reductions(Session& session) {
       for (int r = 1; r < session.size(); ++r) {
         for (std::size_t i = 0; i < count; ++i) {
           const T x = all[static_cast<std::size_t>(r)][i];
-          expected[i] = op == ReduceOp::sum ? static_cast<T>(expected[i] + x)
-                        : op == ReduceOp::min ? std::min(expected[i], x) : std::max(expected[i], x);
+          expected[i] = op == ReduceOp::sum   ? static_cast<T>(expected[i] + x)
+                        : op == ReduceOp::min ? std::min(expected[i], x)
+                                              : std::max(expected[i], x);
         }
       }
       std::vector<T> mine = all[static_cast<std::size_t>(session.rank())];
@@ -67,7 +69,8 @@ CASE(Engine, AllReducesInt64) { check_reductions<std::int64_t>(session); }
 
 CASE(Engine, AllReduceGivesAllRanksTheSameBits) {
   std::vector<float> values(100003);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0F / static_cast<float>(i * 7 + 3 + static_cast<std::size_t>(session.rank()) * 13);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = 1.0F / static_cast<float>(i * 7 + 3 + static_cast<std::size_t>(session.rank()) * 13);
   session.all_reduce(values);
   std::vector<float> first = values;
   session.broadcast(first, 0);
@@ -105,7 +108,8 @@ CASE(Engine, ReduceScattersBlocks) {
     std::vector<std::int32_t> expected(count, 0);
     for (std::size_t r = 0; r < n; ++r) {
       const auto theirs = numbers<std::int32_t>(count * n, static_cast<int>(r));
-      for (std::size_t i = 0; i < count; ++i) expected[i] += theirs[static_cast<std::size_t>(session.rank()) * count + i];
+      for (std::size_t i = 0; i < count; ++i)
+        expected[i] += theirs[static_cast<std::size_t>(session.rank()) * count + i];
     }
     ASSERT_EQ(block, expected);
   }

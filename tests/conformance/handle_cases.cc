@@ -40,6 +40,7 @@ CASE(Handle, CanBeWaitedForTestedAndDropped) {
     }
     got.wait();
     EXPECT_EQ(out, std::vector<float>(count, static_cast<float>(session.size())));
+    session.barrier();
     (void)table.add_async(ones);
     Pending none;
     EXPECT_TRUE(none.done());
@@ -139,7 +140,6 @@ CASE(Handle, OutlivesItsSession) {
   const auto outlive = [](bool shut_down) {
     std::vector<float> out(kLarge, 5);
     Pending pending;
-    Pending refused;
     std::optional<ArrayTable> table;
     {
       Session inner = Session::start(solo());

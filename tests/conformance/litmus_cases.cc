@@ -1,4 +1,5 @@
 // The litmus tests of docs/consistency.md: each guarantee has one, and its name stands there.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -118,6 +119,22 @@ CASE(Litmus, AStripeIsReadAndWrittenAsAWhole) {
   }
   session.barrier();
   EXPECT_EQ(all_of<std::int32_t>(array)[0], 60 * session.size()) << "an add was lost";
+}
+
+CASE(Litmus, ARowIsReadAndWrittenAsAWhole) {
+  constexpr std::int64_t kCols = 500;  // 65 rows in a stripe
+  const MatrixTable table = session.create_matrix(10, kCols, options_of<std::int32_t>());
+  const std::vector<RowId> ids = {3, 4, 3};
+  const std::vector<std::int32_t> ones(3 * kCols, 1);
+  const std::vector<std::int32_t> all(10 * kCols, 1);
+  for (int step = 0; step < 600; ++step) {
+    if (step % 7 == 0) table.add(all);
+    table.add_rows(ids, ones);
+    const auto rows = rows_of<std::int32_t>(table, ids);
+    for (std::size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(rows[i], rows[i / kCols * kCols]) << "row " << i / kCols;
+  }
+  session.barrier();
+  EXPECT_EQ(all_of<std::int32_t>(table)[3 * kCols], (1200 + 86) * session.size()) << "an add was lost";
 }
 
 CASE(Litmus, ABarrierFlushesStartedAdds) {

@@ -100,6 +100,7 @@ CASE(Refusal, NotANumberIsRefusedWhereFiniteIsCheckedAndNothingIsAdded) {
     }
     EXPECT_EQ(all_of<T>(array), std::vector<T>(40000));
     EXPECT_EQ(all_of<T>(matrix), std::vector<T>(15));
+    session.barrier();
     array.add(std::vector<T>(40000, std::numeric_limits<T>::max() / 8));
     session.barrier();
     EXPECT_EQ(all_of<T>(array)[0], std::numeric_limits<T>::max() / 8 * static_cast<T>(session.size()));
@@ -175,7 +176,7 @@ CASE_FOR(Refusal, TheMistakeOfOneRankIsAnErrorOnAllAndNamesIt, 2) {
   if (session.rank() == 1) options.updater.rule = "adma";
   const std::string text = refused_array<InvalidArgument>(session, 3, options);
   EXPECT_TRUE(mentions(text, {"adma"}));
-  if (session.rank() != 1) EXPECT_TRUE(mentions(text, {rank_words(1)}));
+  EXPECT_TRUE(session.rank() == 1 || mentions(text, {rank_words(1)}));
   expect_usable(session);
 }
 

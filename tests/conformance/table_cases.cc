@@ -105,7 +105,7 @@ CASE(Table, ARowNamedTwiceIsSummedOnAddAndRepeatedOnGet) {
 CASE(Table, ARowNamedTwiceIsSummedBeforeARuleWithStateSeesIt) {
   TableOptions options;
   for (const char* rule : {"momentum", "adagrad", "adam", "nesterov"}) {
-    options.updater = {.rule = rule, .learning_rate = 0.5};
+    options.updater = {.rule = rule, .learning_rate = 0.5, .momentum = 0.5};
     const MatrixTable twice = session.create_matrix(6, 3, options);
     const MatrixTable once = session.create_matrix(6, 3, options);
     const MatrixTable one_by_one = session.create_matrix(6, 3, options);

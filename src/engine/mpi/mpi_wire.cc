@@ -26,6 +26,7 @@ using pleiad::WireRequest;
 struct Library {
   bool ours = false;      // we called MPI_Init_thread, so we call MPI_Finalize
   bool clean = true;      // every session so far ended with all its ranks
+  int open = 0;           // sessions that have not ended
   pid_t process = 0;
   int threads = 0;
   MPI_Comm world = MPI_COMM_NULL;
@@ -33,8 +34,8 @@ struct Library {
 Library library;
 
 void finalize_at_exit() {
-  // A forked child runs this too, and a world that lost a rank would wait in MPI_Finalize for ever.
-  if (!library.ours || !library.clean || getpid() != library.process) return;
+  // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep MPI_Finalize waiting.
+  if (!library.ours || !library.clean || library.open > 0 || getpid() != library.process) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized == 0) MPI_Finalize();
@@ -62,6 +63,7 @@ class MpiWire final : public pleiad::Wire {
   MpiWire() {
     MPI_Comm_rank(library.world, &rank_);
     MPI_Comm_size(library.world, &size_);
+    ++library.open;
   }
 
   int rank() const override { return rank_; }
@@ -93,6 +95,8 @@ class MpiWire final : public pleiad::Wire {
   }
 
   void finish(bool clean) override {
+    if (!finished_) --library.open;
+    finished_ = true;
     library.clean = library.clean && clean;
     {
       const std::lock_guard lock(mutex_);
@@ -190,6 +194,7 @@ class MpiWire final : public pleiad::Wire {
 
   int rank_ = 0;
   int size_ = 0;
+  bool finished_ = false;
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<std::shared_ptr<WireRequest>> fresh_;  // guarded by mutex_

@@ -1,0 +1,26 @@
+# What `cmake --install` puts where, and the packages for find_package(pleiad) and pkg-config. All of it may be moved as a
+# whole: the files find each other by where they lie.
+install(TARGETS pleiad multiverso EXPORT pleiad
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set_target_properties(pleiad multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
+if(PLEIAD_MPI)
+  # The library looks for its module beside itself.
+  install(TARGETS pleiad_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pleiad ${PROJECT_SOURCE_DIR}/include/multiverso
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *.hpp)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/pleiad)
+install(EXPORT pleiad NAMESPACE pleiad:: FILE pleiadTargets.cmake DESTINATION ${package_folder})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/pleiadConfig.cmake.in ${PROJECT_BINARY_DIR}/pleiadConfig.cmake
+  INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/pleiadConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/pleiadConfig.cmake ${PROJECT_BINARY_DIR}/pleiadConfigVersion.cmake
+  DESTINATION ${package_folder})
+
+file(RELATIVE_PATH pc_up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+foreach(name IN ITEMS pleiad multiverso)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

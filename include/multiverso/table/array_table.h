@@ -1,0 +1,48 @@
+// An array of numbers, shared by all workers.
+#pragma once
+
+#include <cstddef>
+
+#include "multiverso/multiverso.h"
+#include "multiverso/table_interface.h"
+#include "multiverso/updater/updater.h"
+
+namespace multiverso {
+
+template <typename T>
+struct ArrayTableOption;
+
+/// `size` is always the number of elements in `data`, and must be that of the table.
+template <typename T>
+class ArrayWorker : public WorkerTable {
+ public:
+  /// Collective, like MV_CreateTable.
+  explicit ArrayWorker(std::size_t size)
+      : WorkerTable(detail::TypeOf<T>(), false, 1, static_cast<std::int64_t>(size)) {}
+  explicit ArrayWorker(const ArrayTableOption<T>& option) : ArrayWorker(option.size) {}
+
+  void Get(T* data, std::size_t size) { get(detail::Rows(), data, size); }
+  /// `data` must live until Wait.
+  int GetAsync(T* data, std::size_t size) { return get_async(detail::Rows(), data, size); }
+  void Add(T* data, std::size_t size, const AddOption* option = nullptr) { add(detail::Rows(), data, size, option); }
+  /// `data` is free again on return.
+  int AddAsync(T* data, std::size_t size, const AddOption* option = nullptr) {
+    return add_async(detail::Rows(), data, size, option);
+  }
+};
+
+template <typename T>
+class ArrayServer : public ServerTable {
+ public:
+  explicit ArrayServer(std::size_t) {}
+  explicit ArrayServer(const ArrayTableOption<T>&) {}
+};
+
+template <typename T>
+struct ArrayTableOption {
+  explicit ArrayTableOption(std::size_t s) : size(s) {}
+  std::size_t size;
+  DEFINE_TABLE_TYPE(T, ArrayWorker, ArrayServer);
+};
+
+}  // namespace multiverso

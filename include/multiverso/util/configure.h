@@ -1,0 +1,16 @@
+// Flags by name.
+#pragma once
+
+#include <string>
+
+#include "multiverso/multiverso.h"
+
+namespace multiverso {
+
+/// MV_SetFlag by its other name.
+template <typename T>
+void SetCMDFlag(const std::string& name, const T& value) {
+  MV_SetFlag(name, value);
+}
+
+}  // namespace multiverso

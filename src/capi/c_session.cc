@@ -1,0 +1,267 @@
+// pleiad.h: sessions and collectives.
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "capi/guard.h"
+#include "capi/handles.h"
+#include "core/option_list.h"
+#include "engine/start.h"
+
+using pleiad::checked_dtype;
+using pleiad::checked_view;
+using pleiad::ConstView;
+using pleiad::CSession;
+using pleiad::ErrorKind;
+using pleiad::guarded;
+using pleiad::InvalidArgument;
+using pleiad::keep_text;
+using pleiad::need;
+using pleiad::ReduceOp;
+using pleiad::Session;
+using pleiad::SessionCore;
+using pleiad::View;
+
+// The codes and types of C are those of C++.
+static_assert(PLEIAD_INVALID_ARGUMENT == static_cast<int>(ErrorKind::invalid_argument));
+static_assert(PLEIAD_STATE == static_cast<int>(ErrorKind::state));
+static_assert(PLEIAD_ORDER == static_cast<int>(ErrorKind::order));
+static_assert(PLEIAD_TRANSPORT == static_cast<int>(ErrorKind::transport));
+static_assert(PLEIAD_TIMEOUT == static_cast<int>(ErrorKind::timeout));
+static_assert(PLEIAD_MEMORY == static_cast<int>(ErrorKind::memory));
+static_assert(PLEIAD_INTERRUPTED == static_cast<int>(ErrorKind::interrupted));
+static_assert(PLEIAD_INTERNAL == static_cast<int>(ErrorKind::internal));
+static_assert(PLEIAD_FLOAT32 == static_cast<int>(pleiad::DType::float32));
+static_assert(PLEIAD_FLOAT64 == static_cast<int>(pleiad::DType::float64));
+static_assert(PLEIAD_INT32 == static_cast<int>(pleiad::DType::int32));
+static_assert(PLEIAD_INT64 == static_cast<int>(pleiad::DType::int64));
+static_assert(PLEIAD_SUM == static_cast<int>(ReduceOp::sum));
+static_assert(PLEIAD_MIN == static_cast<int>(ReduceOp::min));
+static_assert(PLEIAD_MAX == static_cast<int>(ReduceOp::max));
+
+namespace {
+
+// Sessions that are open when the process exits leave their worlds. Never destroyed: it is needed until the very end.
+struct OpenSessions {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<CSession>> sessions;  // guarded by mutex
+};
+
+OpenSessions& open_sessions() {
+  static auto* const all = new OpenSessions;
+  return *all;
+}
+
+void leave_all_at_exit() {
+  OpenSessions& all = open_sessions();
+  std::vector<std::weak_ptr<CSession>> sessions;
+  {
+    const std::unique_lock lock(all.mutex, std::try_to_lock);  // a forked child may find it held by nobody
+    if (!lock.owns_lock()) return;
+    sessions.swap(all.sessions);
+  }
+  for (const auto& weak : sessions) {
+    const auto session = weak.lock();
+    if (session == nullptr) continue;
+    try {
+      session->leave_at_exit();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and nobody is left to hear of it
+    }
+  }
+}
+
+void remember(const std::shared_ptr<CSession>& session) {
+  OpenSessions& all = open_sessions();
+  {
+    const std::lock_guard lock(all.mutex);
+    std::erase_if(all.sessions, [](const auto& weak) { return weak.expired(); });
+    all.sessions.push_back(session);
+  }
+  // Each time: handlers run in reverse order, and this one must run before that of an MPI that has just been loaded.
+  (void)std::atexit(leave_all_at_exit);
+}
+
+// A Session for one call. It does not end with this: the handle keeps the core.
+struct Use {
+  Use(const pleiad_session* handle, std::string_view where)
+      : core(need(handle, where, "session").session->use(where)), session(core) {
+    core->engine().check_usable(where);
+  }
+  std::shared_ptr<SessionCore> core;
+  Session session;
+};
+
+ReduceOp checked_op(int op, std::string_view where) {
+  if (op < PLEIAD_SUM || op > PLEIAD_MAX) {
+    throw InvalidArgument(fmt::format("[{}] {} is no operation; known: 0 (sum), 1 (min), 2 (max)", where, op));
+  }
+  return static_cast<ReduceOp>(op);
+}
+
+// All ranks' blocks of `count` elements.
+std::int64_t in_all(std::int64_t count, int ranks, std::string_view where) {
+  if (count > std::numeric_limits<std::int64_t>::max() / 8 / ranks) {
+    throw InvalidArgument(
+        fmt::format("[{}] {} blocks of {} elements are beyond any address space", where, ranks, count));
+  }
+  return count * ranks;
+}
+
+template <class F>
+int number_of(const pleiad_session* session, std::string_view where, std::int32_t* out, F&& ask) {
+  return guarded([&] {
+    std::int32_t& to = need(out, where, "the result");
+    to = ask(Use(session, where).session);
+  });
+}
+
+template <class F>
+int text_of(const pleiad_session* session, std::string_view where, const char** out, F&& ask) {
+  return guarded([&] {
+    const char*& to = need(out, where, "the result");
+    to = keep_text(ask(Use(session, where).session));
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+int pleiad_session_start(const char* options, pleiad_session** out) {
+  return guarded([&] {
+    pleiad_session*& to = need(out, "start", "the result");
+    pleiad::SessionOptions chosen;
+    if (options != nullptr) pleiad::set_options(chosen, options);
+    pleiad::read_environment(chosen);
+    if (!(chosen.timeout > 0)) {
+      throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", chosen.timeout));
+    }
+    auto handle = std::make_unique<pleiad_session>();
+    handle->session =
+        std::make_shared<CSession>(std::make_shared<SessionCore>(pleiad::start_engine(std::move(chosen))));
+    remember(handle->session);
+    to = handle.release();
+  });
+}
+
+int pleiad_session_shutdown(pleiad_session* session) {
+  return guarded([&] { need(session, "shutdown", "session").session->shutdown(); });
+}
+
+void pleiad_session_free(pleiad_session* session) {
+  if (session == nullptr || session->session->in_forked_child()) return;
+  (void)guarded([&] { session->session->drop(); });
+  delete session;
+}
+
+int pleiad_session_world(const pleiad_session* session, pleiad_world* out) {
+  return guarded([&] {
+    pleiad_world& to = need(out, "world", "the result");
+    const Use use(session, "world");
+    const Session& s = use.session;
+    to = {.rank = s.rank(),
+          .size = s.size(),
+          .workers = s.workers(),
+          .servers = s.servers(),
+          .worker_id = s.worker_id(),
+          .server_id = s.server_id(),
+          .hosts = s.hosts(),
+          .host = s.host_of(s.rank())};
+  });
+}
+
+int pleiad_session_worker_rank(const pleiad_session* session, int32_t worker, int32_t* rank) {
+  return number_of(session, "worker_rank", rank, [&](const Session& s) { return s.worker_rank(worker); });
+}
+
+int pleiad_session_server_rank(const pleiad_session* session, int32_t server, int32_t* rank) {
+  return number_of(session, "server_rank", rank, [&](const Session& s) { return s.server_rank(server); });
+}
+
+int pleiad_session_host_of(const pleiad_session* session, int32_t rank, int32_t* host) {
+  return number_of(session, "host_of", host, [&](const Session& s) { return s.host_of(rank); });
+}
+
+int pleiad_session_alive(const pleiad_session* session, int32_t rank, int32_t* alive) {
+  return number_of(session, "alive", alive, [&](const Session& s) { return s.alive(rank) ? 1 : 0; });
+}
+
+int pleiad_session_host_name(const pleiad_session* session, int32_t rank, const char** text) {
+  return text_of(session, "host_name", text, [&](const Session& s) { return s.host_name(rank); });
+}
+
+int pleiad_session_engine(const pleiad_session* session, const char** text) {
+  return text_of(session, "engine", text, [](const Session& s) { return s.engine(); });
+}
+
+int pleiad_session_stats(const pleiad_session* session, const char** text) {
+  return text_of(session, "stats", text, [](const Session& s) { return s.stats(); });
+}
+
+int pleiad_session_report(const pleiad_session* session, const char** text) {
+  return text_of(session, "report", text, [](const Session& s) { return s.report(); });
+}
+
+int pleiad_session_set_interrupt(pleiad_session* session, pleiad_interrupt callback, void* data) {
+  return guarded([&] {
+    const Use use(session, "set_interrupt");
+    session->session->set_interrupt(callback, data);
+  });
+}
+
+int pleiad_barrier(pleiad_session* session) {
+  return guarded([&] { Use(session, "barrier").session.barrier(); });
+}
+
+int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dtype, int op) {
+  return guarded([&] {
+    Use use(session, "all_reduce");
+    const View view = checked_view(data, count, dtype, "all_reduce", "data");
+    use.session.all_reduce(view, checked_op(op, "all_reduce"));
+  });
+}
+
+int pleiad_broadcast(pleiad_session* session, void* data, int64_t count, int dtype, int32_t root) {
+  return guarded([&] {
+    Use use(session, "broadcast");
+    use.session.broadcast(checked_view(data, count, dtype, "broadcast", "data"), root);
+  });
+}
+
+int pleiad_all_gather(pleiad_session* session, const void* in, int64_t count, int dtype, void* out) {
+  return guarded([&] {
+    Use use(session, "all_gather");
+    const ConstView from = checked_view(in, count, dtype, "all_gather", "in");
+    const std::int64_t all = in_all(count, use.session.size(), "all_gather");
+    use.session.all_gather(from, checked_view(out, all, dtype, "all_gather", "out"));
+  });
+}
+
+int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, int64_t count, int dtype, int op) {
+  return guarded([&] {
+    Use use(session, "reduce_scatter");
+    const View to = checked_view(out, count, dtype, "reduce_scatter", "out");
+    const std::int64_t all = in_all(count, use.session.size(), "reduce_scatter");
+    const ConstView from = checked_view(in, all, dtype, "reduce_scatter", "in");
+    use.session.reduce_scatter(from, to, checked_op(op, "reduce_scatter"));
+  });
+}
+
+int pleiad_send(pleiad_session* session, int32_t to, uint32_t tag, const void* data, int64_t count, int dtype) {
+  return guarded([&] {
+    Use use(session, "send");
+    use.session.send(to, tag, checked_view(data, count, dtype, "send", "data"));
+  });
+}
+
+int pleiad_receive(pleiad_session* session, int32_t from, uint32_t tag, void* data, int64_t count, int dtype) {
+  return guarded([&] {
+    Use use(session, "receive");
+    use.session.receive(from, tag, checked_view(data, count, dtype, "receive", "data"));
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,96 @@
+// multiverso/c_api.h.
+#include "multiverso/c_api.h"
+
+#include "capi/guard.h"
+#include "capi/mv_world.h"
+
+using multiverso::detail::Rows;
+using pleiad::mv::check;
+using pleiad::mv::MvTable;
+using pleiad::mv::run;
+using pleiad::mv::World;
+
+namespace {
+
+int world_number(std::string_view where, int32_t pleiad_world::* field) {
+  int number = -1;
+  run(where, [&] { number = World::the().use()->world.*field; });
+  return number;
+}
+
+void create(std::string_view where, bool matrix, int rows, int cols, TableHandler* out) {
+  run(where, [&] {
+    TableHandler& to = pleiad::need(out, where, "the result");
+    MvTable* const made = World::the().create(PLEIAD_FLOAT32, matrix, rows, cols);
+    to = World::the().use()->world.worker_id < 0 ? nullptr : made;
+  });
+}
+
+void get(std::string_view where, TableHandler handler, bool matrix, Rows rows, float* data, int size) {
+  run(where, [&] { pleiad::mv::get(World::the().table(handler, matrix), rows, data, size); });
+}
+
+void add(std::string_view where, TableHandler handler, bool matrix, Rows rows, const float* data, int size) {
+  run(where, [&] { pleiad::mv::add(World::the().table(handler, matrix), rows, data, size, nullptr); });
+}
+
+void add_async(std::string_view where, TableHandler handler, bool matrix, Rows rows, const float* data, int size) {
+  run(where, [&] { pleiad::mv::add_async(World::the().table(handler, matrix), rows, data, size, nullptr, nullptr); });
+}
+
+}  // namespace
+
+extern "C" {
+
+void MV_Init(int* argc, char* argv[]) {
+  run("MV_Init", [&] { World::the().init(argc, argv); });
+}
+
+void MV_ShutDown(void) {
+  run("MV_ShutDown", [] { World::the().shut_down(); });
+}
+
+void MV_Barrier(void) {
+  run("MV_Barrier", [] { check(pleiad_barrier(World::the().use()->session)); });
+}
+
+int MV_NumWorkers(void) { return world_number("MV_NumWorkers", &pleiad_world::workers); }
+int MV_WorkerId(void) { return world_number("MV_WorkerId", &pleiad_world::worker_id); }
+int MV_ServerId(void) { return world_number("MV_ServerId", &pleiad_world::server_id); }
+
+void MV_NewArrayTable(int size, TableHandler* out) { create("MV_NewArrayTable", false, 1, size, out); }
+void MV_NewMatrixTable(int num_row, int num_col, TableHandler* out) {
+  create("MV_NewMatrixTable", true, num_row, num_col, out);
+}
+
+void MV_GetArrayTable(TableHandler handler, float* data, int size) {
+  get("MV_GetArrayTable", handler, false, Rows(), data, size);
+}
+void MV_AddArrayTable(TableHandler handler, float* data, int size) {
+  add("MV_AddArrayTable", handler, false, Rows(), data, size);
+}
+void MV_AddAsyncArrayTable(TableHandler handler, float* data, int size) {
+  add_async("MV_AddAsyncArrayTable", handler, false, Rows(), data, size);
+}
+
+void MV_GetMatrixTableAll(TableHandler handler, float* data, int size) {
+  get("MV_GetMatrixTableAll", handler, true, Rows(), data, size);
+}
+void MV_AddMatrixTableAll(TableHandler handler, float* data, int size) {
+  add("MV_AddMatrixTableAll", handler, true, Rows(), data, size);
+}
+void MV_AddAsyncMatrixTableAll(TableHandler handler, float* data, int size) {
+  add_async("MV_AddAsyncMatrixTableAll", handler, true, Rows(), data, size);
+}
+
+void MV_GetMatrixTableByRows(TableHandler handler, float* data, int size, int row_ids[], int row_ids_n) {
+  get("MV_GetMatrixTableByRows", handler, true, Rows(row_ids, row_ids_n), data, size);
+}
+void MV_AddMatrixTableByRows(TableHandler handler, float* data, int size, int row_ids[], int row_ids_n) {
+  add("MV_AddMatrixTableByRows", handler, true, Rows(row_ids, row_ids_n), data, size);
+}
+void MV_AddAsyncMatrixTableByRows(TableHandler handler, float* data, int size, int row_ids[], int row_ids_n) {
+  add_async("MV_AddAsyncMatrixTableByRows", handler, true, Rows(row_ids, row_ids_n), data, size);
+}
+
+}  // extern "C"
