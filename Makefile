@@ -74,11 +74,13 @@ lint: format-check layout ## check the format, the layout, and the C++ sources b
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
 	run-clang-tidy-19 -quiet -j $(PARALLEL) -p $(BUILD) $(TIDY_FILES)
 
-format: ## format the C++ sources
+format: ## format the C++ and Python sources
 	@clang-format-19 -i $(CXX_FILES)
+	@.venv/bin/ruff format -q .
 
 format-check:
 	@clang-format-19 --dry-run --Werror $(CXX_FILES)
+	@.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .
 
 layout:
 	@python3 tools/check_layout.py

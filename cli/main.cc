@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "core/option_list.h"
 #include "core/text.h"
 #include "info.h"
 #include "launch.h"
@@ -123,12 +125,17 @@ int run(const Words& words) {
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
   app.add_subcommand("launch", "Run a command in several processes under mpirun");
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
-  const Words known = {"info", "launch"};
-  if (!words.empty() && !words[0].starts_with('-') && words[0] != "info") {
+  const CLI::App* options = app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
+  const Words known = {"info", "launch", "options"};
+  if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }
   bool done = false;
   if (const int code = parse(app, words, done); done) return code;
+  if (options->parsed()) {
+    fmt::print("{}", pleiad::options_markdown());
+    return 0;
+  }
   if (!info->parsed()) return fail(app, "expected a subcommand: " + pleiad::join(known));
   return pleiad::cli::print_info();
 }

@@ -3,7 +3,7 @@
  * Where the original would exit, these leave the outputs alone, log to stderr and set the error that
  * pleiad_last_error() of pleiad/pleiad.h returns; functions that return a number return -1. Any thread may call them.
  * In a process that was forked after MV_Init they all fail. A session that is still open when the process exits counts
- * as shut down for the other ranks.
+ * as shut down for the other ranks, and mpirun takes the exit for a failure.
  */
 #ifndef MULTIVERSO_C_API_H_
 #define MULTIVERSO_C_API_H_

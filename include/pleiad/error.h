@@ -29,19 +29,38 @@ class PLEIAD_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-template <ErrorKind K>
-class PLEIAD_API ErrorOf : public Error {
+// One class a kind, so that each can be caught by itself and its name tells what happened.
+class PLEIAD_API InvalidArgument : public Error {
  public:
-  explicit ErrorOf(const std::string& message) : Error(K, message) {}
+  explicit InvalidArgument(const std::string& message) : Error(ErrorKind::invalid_argument, message) {}
 };
-
-using InvalidArgument = ErrorOf<ErrorKind::invalid_argument>;
-using StateError = ErrorOf<ErrorKind::state>;
-using OrderError = ErrorOf<ErrorKind::order>;
-using TransportError = ErrorOf<ErrorKind::transport>;
-using TimeoutError = ErrorOf<ErrorKind::timeout>;
-using MemoryError = ErrorOf<ErrorKind::memory>;
-using Interrupted = ErrorOf<ErrorKind::interrupted>;
-using InternalError = ErrorOf<ErrorKind::internal>;
+class PLEIAD_API StateError : public Error {
+ public:
+  explicit StateError(const std::string& message) : Error(ErrorKind::state, message) {}
+};
+class PLEIAD_API OrderError : public Error {
+ public:
+  explicit OrderError(const std::string& message) : Error(ErrorKind::order, message) {}
+};
+class PLEIAD_API TransportError : public Error {
+ public:
+  explicit TransportError(const std::string& message) : Error(ErrorKind::transport, message) {}
+};
+class PLEIAD_API TimeoutError : public Error {
+ public:
+  explicit TimeoutError(const std::string& message) : Error(ErrorKind::timeout, message) {}
+};
+class PLEIAD_API MemoryError : public Error {
+ public:
+  explicit MemoryError(const std::string& message) : Error(ErrorKind::memory, message) {}
+};
+class PLEIAD_API Interrupted : public Error {
+ public:
+  explicit Interrupted(const std::string& message) : Error(ErrorKind::interrupted, message) {}
+};
+class PLEIAD_API InternalError : public Error {
+ public:
+  explicit InternalError(const std::string& message) : Error(ErrorKind::internal, message) {}
+};
 
 }  // namespace pleiad

@@ -54,7 +54,7 @@ PLEIAD_API void pleiad_clear_error(void);
 /* Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. `options`
  * is null or a list "timeout=60, log_level=warn"; docs/parameters.md has the names. The environment wins:
  * PLEIAD_TIMEOUT. A process takes part in one launched world at a time. A session that is still open when the process
- * exits counts as shut down for the other ranks: they go on without this one. */
+ * exits counts as shut down for the other ranks, and mpirun takes the exit for a failure. */
 PLEIAD_API int pleiad_session_start(const char* options, pleiad_session** out);
 
 /* Collective: flushes, lets the others go on without this worker, and waits until all have come here. Whatever it

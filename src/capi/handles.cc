@@ -82,12 +82,11 @@ void CSession::leave_at_exit() {
   const auto core = use_if_open("exit");
   if (core == nullptr) return;
   Engine& engine = core->engine();
+  if (engine.kind() == "mpi") {
+    engine.log().warn("the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
+  }
+  // Other threads may be in the middle of calls, so all stays in place.
   engine.abandon(Life::finished);
-  bool all_live = true;
-  for (int r = 0; r < engine.size(); ++r) all_live &= engine.life(r) != Life::dead;
-  // Other threads may be in the middle of calls, so all stays in place. Only where a rank died the engine has to go: it
-  // keeps MPI from waiting for that rank.
-  if (!all_live) drop();
 }
 
 bool CSession::enlist(pleiad_pending* pending) {

@@ -177,7 +177,11 @@ std::string complaint(const std::vector<std::string>& unknown) {
     const std::string near = has(known, name) ? std::string(name) : nearest(name, known);
     if (!near.empty()) hints += fmt::format("{}\"-{}\"", hints.empty() ? "" : ", ", near);
   }
-  text += fmt::format(" left in argv; known: {}", join(known));
+  std::vector<std::string> listed(kOwn.begin(), kOwn.end());
+  for (const auto& field : session_fields()) listed.push_back(field.name);
+  listed.insert(listed.end(), {"updater.NAME", "table.NAME"});
+  listed.insert(listed.end(), kIdle.begin(), kIdle.end());
+  text += fmt::format(" left in argv; known: {}", join(listed));
   return hints.empty() ? text : fmt::format("{} (did you mean {}?)", text, hints);
 }
 

@@ -1,6 +1,11 @@
 #include "engine/lock.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 #include "core/process.h"
+#include "pleiad/error.h"
 
 namespace pleiad {
 
@@ -8,6 +13,9 @@ void SharedLock::lock_slowly() {
   constexpr std::int64_t kSlice = 20'000'000;
   constexpr int kSpins = 400;
   std::uint32_t want = mine();
+  const SessionOptions& options = engine_.options();
+  const std::int64_t start = now_ns();
+  double next_warning = options.warn_after;
   for (int spins = 0;; ++spins) {
     std::uint32_t holder = word_.load(std::memory_order_relaxed);
     if (holder == 0) {
@@ -30,6 +38,14 @@ void SharedLock::lock_slowly() {
     if (spins < kSpins) {
       engine_.relax(spins);
       continue;
+    }
+    const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
+    if (seconds >= next_warning || seconds >= options.timeout) {
+      const std::string text = fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",
+                                           engine_.rank(), seconds, engine_.describe(rank));
+      if (seconds >= options.timeout) throw TimeoutError(text);
+      engine_.log().warn(text);
+      next_warning += std::max(options.warn_after, 1.0);
     }
     if ((holder & kSleepers) == 0 && !word_.compare_exchange_weak(holder, holder | kSleepers)) continue;
     futex_wait(word_, holder | kSleepers, kSlice);

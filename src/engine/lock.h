@@ -10,7 +10,8 @@
 
 namespace pleiad {
 
-/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short.
+/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short; where the holder is stopped
+/// it warns and at last fails, as any wait does.
 class SharedLock {
  public:
   SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock) : engine_(engine), word_(word) {

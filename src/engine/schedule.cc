@@ -3,7 +3,11 @@
 namespace pleiad {
 
 Schedule::Schedule(int ranks, std::uint64_t seed, double switch_chance, std::optional<Fault> fault)
-    : here_(static_cast<std::size_t>(ranks), false), random_(seed), switch_chance_(switch_chance), fault_(fault) {}
+    : turns_(static_cast<std::size_t>(ranks)),
+      here_(static_cast<std::size_t>(ranks), false),
+      random_(seed),
+      switch_chance_(switch_chance),
+      fault_(fault) {}
 
 void Schedule::enter(int rank) {
   std::unique_lock lock(mutex_);
@@ -11,9 +15,9 @@ void Schedule::enter(int rank) {
   // Nobody runs before all are there, or the start of the threads would decide who is first.
   if (++entered_ == static_cast<int>(here_.size())) {
     running_ = static_cast<int>(random_() % here_.size());
-    turn_.notify_all();
+    turns_[static_cast<std::size_t>(running_)].notify_one();
   }
-  turn_.wait(lock, [&] { return running_ == rank; });
+  turns_[static_cast<std::size_t>(rank)].wait(lock, [&] { return running_ == rank; });
 }
 
 void Schedule::leave(int rank) {
@@ -47,9 +51,9 @@ void Schedule::hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_st
   }
   running_ = others[random_() % others.size()];
   if (running_ == rank) return;
-  turn_.notify_all();
+  turns_[static_cast<std::size_t>(running_)].notify_one();
   if (here_[static_cast<std::size_t>(rank)]) {
-    turn_.wait(lock, [&] { return running_ == rank; });
+    turns_[static_cast<std::size_t>(rank)].wait(lock, [&] { return running_ == rank; });
   }
 }
 

@@ -30,7 +30,7 @@ class Schedule final : public Hooks {
   void hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
 
   std::mutex mutex_;
-  std::condition_variable turn_;
+  std::vector<std::condition_variable> turns_;  // one a rank, so that a switch wakes one thread
   std::vector<bool> here_;      // guarded by mutex_, as are all below
   int entered_ = 0;
   int running_ = -1;

@@ -86,19 +86,23 @@ class Engine::Stall {
   }
 
   void look_for_the_gone() const {
-    for (const int rank : waiting_.missing()) {
-      const Life life = engine_.life(rank);
-      // It may have done its part and gone since it was found missing.
-      if (life != Life::alive && waiting_.ready()) return;
-      if (life == Life::dead) {
-        throw TransportError(fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call),
-                                         engine_.describe(rank)));
-      }
-      if (life == Life::finished && waiting_.ordered) {
-        throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_,
-                                     name_of(waiting_.call), engine_.describe(rank)));
-      }
+    const auto first = [&](const std::vector<int>& ranks, Life life) {
+      const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.life(rank) == life; });
+      return found == ranks.end() ? -1 : *found;
+    };
+    const std::vector<int> missing = waiting_.missing();
+    int dead = first(missing, Life::dead);
+    const int finished = waiting_.ordered ? first(missing, Life::finished) : -1;
+    if (dead < 0 && finished < 0) return;
+    // It may have done its part and gone since it was found missing.
+    if (waiting_.ready()) return;
+    // Who has shut down early may have done so because another one died: that is what the caller must hear of.
+    if (dead < 0) dead = first(engine_.neighbours_, Life::dead);
+    if (dead >= 0) {
+      throw TransportError(fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call), engine_.describe(dead)));
     }
+    throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_, name_of(waiting_.call),
+                                 engine_.describe(finished)));
   }
 
   // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left who

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/clones.h"
 #include "engine/futex.h"
 #include "engine/segment.h"
 #include "table/geometry.h"
@@ -32,7 +33,7 @@ struct alignas(64) Stripe {
 /// Rows can be read without the lock: whoever finds the same even version before and after has read between two changes. Taking
 /// a lock would move its cache line to the reader's core at every row. ThreadSanitizer cannot follow such reads, so there all
 /// readers take the lock.
-#if defined(__SANITIZE_THREAD__)
+#if defined(PLEIAD_THREAD_SANITIZER)
 inline constexpr bool kReadsWithoutLock = false;
 #else
 inline constexpr bool kReadsWithoutLock = true;

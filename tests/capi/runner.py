@@ -1,0 +1,45 @@
+"""Runs cases as one rank and prints the outcome of each as a line of JSON: `runner.py MODULE [CASE...]`."""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+
+
+def case(at_least=1):
+    """Marks a case. It is run by every rank of a world of at least so many ranks, and starts its own session."""
+
+    def mark(function):
+        function.at_least = at_least
+        return function
+
+    return mark
+
+
+def cases_of(module):
+    return {name: f for name, f in vars(module).items() if hasattr(f, "at_least")}
+
+
+def ranks_launched():
+    return int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+
+
+def main():
+    module = importlib.import_module(sys.argv[1])
+    cases = cases_of(module)
+    rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    for name in sys.argv[2:] or cases:
+        if cases[name].at_least > ranks_launched():
+            continue
+        problem = None
+        try:
+            cases[name]()
+        except Exception:
+            problem = traceback.format_exc()
+        line = json.dumps({"case": name, "rank": rank, "problem": problem}) + "\n"
+        os.write(1, line.encode())  # in one piece: ranks do not mix
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+// What a rank does while another one dies, and what it sees of it. The same program runs on threads (failures_test.cc)
+// and on processes (programs/victim.cc under mpirun).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleiad/pleiad.hpp"
+
+namespace pleiad::failures {
+
+struct Plan {
+  int steps = 4;
+  int idle_victim = -1;  ///< this rank ends between two calls, in the middle of the program
+  int late_victim = -1;  ///< this rank ends in its shutdown, when it has done all it had to do
+  int slow_rank = -1;    ///< this rank is late for every barrier
+  int torn_at_most = 1;  ///< stripes that may be half-changed: a victim has one thread
+  bool synchronous = true;
+  std::function<void()> end_now;    ///< as SIGKILL would
+  std::function<void()> end_later;  ///< as SIGKILL would, while this rank is in its next wait
+};
+
+struct Observation {
+  std::optional<ErrorKind> error;  ///< the first one
+  std::string text;
+  double seconds = 0;         ///< that the call took which ended with it
+  std::int64_t at = 0;        ///< when, by the steady clock, in nanoseconds
+  std::string table_problem;  ///< what is wrong with the asynchronous table afterwards
+  std::uint64_t torn = 0;
+  std::string shutdown_text;  ///< the error of shutdown
+};
+
+inline constexpr std::int64_t kSize = 40'000;
+inline constexpr std::int64_t kStripe = 16'384;
+
+inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+/// Every add brings one to every element, so a stripe holds one number: a count of whole adds. Where a writer died in
+/// the middle, one stripe may hold two.
+inline std::string check_stripes(const ArrayTable& table, std::int64_t least, int torn_at_most) {
+  std::vector<std::int64_t> values(kSize);
+  table.get(values);
+  int torn = 0;
+  for (std::int64_t first = 0; first < kSize; first += kStripe) {
+    bool whole = true;
+    for (std::int64_t i = first; i < std::min(kSize, first + kStripe); ++i) {
+      const std::int64_t value = values[static_cast<std::size_t>(i)];
+      whole &= value == values[static_cast<std::size_t>(first)];
+      if (value < least) return "element " + std::to_string(i) + " is " + std::to_string(value) + ": adds were lost";
+    }
+    torn += whole ? 0 : 1;
+  }
+  return torn <= torn_at_most ? "" : std::to_string(torn) + " stripes hold parts of adds";
+}
+
+inline Observation observe(Session& session, const Plan& plan) {
+  Observation seen;
+  std::optional<ArrayTable> async;
+  std::int64_t added = 0;
+  const std::vector<std::int64_t> ones(kSize, 1);
+  std::int64_t start = now();
+  // Runs one call; false where it ended with an error.
+  const auto attempt = [&](const std::function<void()>& call) {
+    start = now();
+    try {
+      call();
+      return true;
+    } catch (const Error& error) {
+      seen.error = error.kind();
+      seen.text = error.what();
+      seen.at = now();
+      seen.seconds = static_cast<double>(seen.at - start) * 1e-9;
+      return false;
+    }
+  };
+  std::optional<ArrayTable> sync;
+  bool ok =
+      attempt([&] { async = session.create_array(kSize, {.name = "async", .dtype = DType::int64}); }) &&
+      attempt([&] { sync = session.create_array(kSize, {.name = "sync", .dtype = DType::int64, .clock = "sync"}); });
+  std::vector<std::int64_t> out(kSize);
+  std::vector<double> sums(100'000, 1);
+  for (int step = 0; ok && step < plan.steps; ++step) {
+    if (step == plan.steps / 2 && session.rank() == plan.idle_victim) plan.end_now();
+    if (session.rank() == plan.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ok = attempt([&] { async->add(ones); });
+    added += ok ? 1 : 0;
+    ok = ok && attempt([&] { async->get(out); });
+    if (plan.synchronous) ok = ok && attempt([&] { sync->add(ones); }) && attempt([&] { sync->get(out); });
+    ok = ok && attempt([&] { session.barrier(); }) && attempt([&] { session.all_reduce(sums); });
+  }
+  if (ok && plan.late_victim >= 0) {
+    if (session.rank() == plan.late_victim) {
+      plan.end_later();
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    }
+  }
+  // Whatever happened, the asynchronous table serves those who are left, and no lock is held.
+  if (async) {
+    for (int i = 0; i < 20 && seen.table_problem.empty(); ++i) {
+      try {
+        async->add(ones);
+        ++added;
+        seen.table_problem = check_stripes(*async, added, plan.torn_at_most);
+      } catch (const Error& error) {
+        seen.table_problem = error.what();
+      }
+    }
+    seen.torn = async->stats().torn_stripes;
+  }
+  try {
+    session.shutdown();
+  } catch (const Error& error) {
+    seen.shutdown_text = error.what();
+  }
+  return seen;
+}
+
+}  // namespace pleiad::failures

@@ -1,0 +1,373 @@
+// The failure matrix of docs/consistency.md, its column for ranks that are threads; and what a wait says when it fails.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "engine/inproc.h"
+#include "session/core.h"
+#include "tests/failure_program.h"
+
+namespace pleiad {
+namespace {
+
+using failures::Observation;
+using failures::Plan;
+
+SessionOptions quiet() {
+  SessionOptions options;
+  options.log_level = "off";
+  options.timeout = 30;
+  return options;
+}
+
+/// Runs the program on `ranks` threads; what the dead one saw is empty.
+std::vector<std::optional<Observation>> observe_all(int ranks, const std::string& fault, Plan plan = {}) {
+  std::optional<FaultHooks> hooks;
+  if (!fault.empty()) hooks.emplace(Fault::parse(fault), true);
+  std::vector<std::optional<Observation>> seen(static_cast<std::size_t>(ranks));
+  plan.end_now = [] { throw RankKilled{}; };
+  run_inproc(ranks, quiet(), hooks ? &*hooks : nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
+    const int rank = engine->rank();
+    Plan own = plan;
+    own.end_later = [&] { engine->set_interrupt([]() -> bool { throw RankKilled{}; }); };
+    try {
+      Session session(std::make_shared<SessionCore>(engine));
+      seen[static_cast<std::size_t>(rank)] = observe(session, own);
+    } catch (const Error& error) {
+      seen[static_cast<std::size_t>(rank)] = Observation{};
+      seen[static_cast<std::size_t>(rank)]->error = error.kind();
+      seen[static_cast<std::size_t>(rank)]->text = error.what();
+    }
+  });
+  return seen;
+}
+
+bool names(const std::string& text, int rank) {
+  return text.find("rank " + std::to_string(rank) + " ") != std::string::npos;
+}
+
+// Rank 1 dies; every other one is told its name soon, and goes on with the asynchronous table.
+void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool tables = true) {
+  EXPECT_FALSE(seen[1]) << "rank 1 did not die";
+  for (std::size_t r = 0; r < seen.size(); ++r) {
+    if (r == 1) continue;
+    ASSERT_TRUE(seen[r]);
+    EXPECT_EQ(seen[r]->error, ErrorKind::transport) << seen[r]->text;
+    EXPECT_TRUE(names(seen[r]->text, 1)) << seen[r]->text;
+    EXPECT_LT(seen[r]->seconds, 10);
+    if (!tables) continue;
+    EXPECT_EQ(seen[r]->table_problem, "");
+    EXPECT_TRUE(names(seen[r]->shutdown_text, 1)) << seen[r]->shutdown_text;
+  }
+}
+
+TEST(InprocFailure, InTheMiddleOfAnAdd) {
+  const auto seen = observe_all(4, "1:add:8");  // the second stripe of the second add to the asynchronous table
+  expect_all_told(seen);
+  EXPECT_EQ(seen[0]->torn, 1U);
+}
+
+TEST(InprocFailure, InTheMiddleOfAGet) {
+  const auto seen = observe_all(4, "1:get:8");
+  expect_all_told(seen);
+  EXPECT_EQ(seen[0]->torn, 1U) << "a reader's lock cannot be told from a writer's";
+}
+
+TEST(InprocFailure, InASynchronousCall) { expect_all_told(observe_all(4, "1:clock:5")); }
+TEST(InprocFailure, InABarrier) { expect_all_told(observe_all(4, "1:barrier:6")); }
+TEST(InprocFailure, InAnAllReduce) { expect_all_told(observe_all(4, "1:all_reduce:6")); }
+TEST(InprocFailure, InTheCreationOfATable) { expect_all_told(observe_all(4, "1:collective:3"), false); }
+TEST(InprocFailure, BeforeTheFirstCall) { expect_all_told(observe_all(4, "1:collective:1"), false); }
+
+TEST(InprocFailure, BetweenTwoCalls) {
+  Plan plan;
+  plan.idle_victim = 1;
+  const auto seen = observe_all(4, "", plan);
+  expect_all_told(seen);
+  EXPECT_EQ(seen[0]->torn, 0U);
+}
+
+TEST(InprocFailure, AfterItsShutdownDisturbsNobody) {
+  Plan plan;
+  plan.late_victim = 1;
+  const auto seen = observe_all(3, "", plan);
+  EXPECT_FALSE(seen[1]) << "rank 1 did not die";
+  for (const std::size_t r : {0, 2}) {
+    ASSERT_TRUE(seen[r]);
+    EXPECT_FALSE(seen[r]->error) << seen[r]->text;
+    EXPECT_EQ(seen[r]->table_problem, "");
+    EXPECT_EQ(seen[r]->shutdown_text, "");
+  }
+}
+
+TEST(InprocFailure, WithoutADeathThereIsNothingToSee) {
+  for (const auto& seen : observe_all(3, "")) {
+    ASSERT_TRUE(seen);
+    EXPECT_FALSE(seen->error) << seen->text;
+    EXPECT_EQ(seen->table_problem, "");
+    EXPECT_EQ(seen->torn, 0U);
+    EXPECT_EQ(seen->shutdown_text, "");
+  }
+}
+
+TEST(InprocFailure, AnUncaughtErrorOfOneRankIsADeathToTheOthers) {
+  std::atomic<int> told{0};
+  EXPECT_THROW(run_cluster(
+                   3,
+                   [&](Session& session) {
+                     if (session.rank() == 1) throw std::runtime_error("a mistake in the user's code");
+                     try {
+                       session.barrier();
+                     } catch (const TransportError& error) {
+                       told += names(error.what(), 1) ? 1 : 0;
+                     }
+                   },
+                   quiet()),
+               std::runtime_error);
+  EXPECT_EQ(told, 2);
+}
+
+TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsWhatItHadUnderWay) {
+  // Rank 1's adds wait for rank 0's gets in another thread when its session ends.
+  std::string text;
+  EXPECT_THROW(run_cluster(
+                   2,
+                   [&](Session& session) {
+                     const ArrayTable table = session.create_array(50'000, {.name = "sync", .clock = "sync"});
+                     const std::vector<float> ones(50'000, 1);
+                     std::vector<float> out(50'000);
+                     table.add(ones);
+                     if (session.rank() == 1) {
+                       table.get(out);
+                       for (int i = 0; i < 5; ++i) (void)table.add_async(ones);
+                       throw std::logic_error("leaves");
+                     }
+                     try {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                       for (;;) {
+                         table.get(out);
+                         table.add(ones);
+                       }
+                     } catch (const Error& error) {
+                       text = error.what();
+                     }
+                   },
+                   quiet()),
+               std::logic_error);
+  EXPECT_TRUE(names(text, 1)) << text;
+}
+
+TEST(Wait, ADeathIsNamedEvenIfAnotherRankHasShutDownBecauseOfIt) {
+  std::atomic<bool> left{false};
+  std::string text;
+  run_inproc(3, quiet(), nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    std::vector<float> one(1);
+    if (session.rank() == 2) throw RankKilled{};
+    if (session.rank() == 0) {
+      EXPECT_THROW(session.receive(2, 1, one), TransportError);
+      left = true;
+      EXPECT_THROW(session.shutdown(), TransportError);
+      return;
+    }
+    while (!left || session.report().find("has shut down") == std::string::npos) std::this_thread::yield();
+    try {
+      session.barrier();  // without rank 0, which has shut down, and rank 2, which is dead
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::transport) << error.what();
+      text = error.what();
+    }
+  });
+  EXPECT_TRUE(names(text, 2)) << text;
+}
+
+TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
+  // What a waiting rank must not do: find rank 1 missing, be stopped, and then find it gone, and complain.
+  std::atomic<bool> looked{false};
+  std::atomic<bool> done{false};
+  std::atomic<bool> gone{false};
+  run_inproc(2, quiet(), nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
+    if (engine->rank() == 1) {
+      while (!looked) std::this_thread::yield();
+      done = true;
+      engine->abandon(Life::finished);
+      gone = true;
+      return;
+    }
+    Event event;
+    EXPECT_NO_THROW(engine->wait(event, {.call = Call::barrier,
+                                         .ready = [&] { return done.load(); },
+                                         .missing =
+                                             [&] {
+                                               looked = true;
+                                               while (!gone) std::this_thread::yield();
+                                               return std::vector<int>{1};
+                                             }}));
+  });
+}
+
+TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
+  for (const bool clocked : {true, false}) {
+    SessionOptions options = quiet();
+    options.timeout = 0.4;
+    std::string text;
+    std::atomic<bool> told{false};
+    run_cluster(
+        3,
+        [&](Session& session) {
+          const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
+          const auto call = [&] {
+            if (clocked) {
+              table.add(std::vector<float>{1, 2, 3});
+              std::vector<float> out(3);
+              table.get(out);
+            } else {
+              session.barrier();
+            }
+          };
+          if (session.rank() == 2) {
+            while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            // Whoever gave up left the ranks out of step: this one is told so at its next call.
+            EXPECT_THROW(call(), OrderError);
+            return;
+          }
+          try {
+            call();
+            ADD_FAILURE() << "went on without rank 2";
+          } catch (const Error& error) {
+            // The first to give up says so; the other one hears it from that one.
+            if (error.kind() == ErrorKind::timeout) text = error.what();
+            EXPECT_TRUE(error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::order);
+            told = true;
+          }
+        },
+        options);
+    EXPECT_NE(text.find(clocked ? "get waited 0.4 s for rank 2" : "barrier waited 0.4 s for rank 2"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("idle"), std::string::npos) << text;
+  }
+}
+
+TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
+  SessionOptions options = quiet();
+  options.log_level = "warn";
+  options.warn_after = 0.2;
+  testing::internal::CaptureStderr();
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
+        const std::vector<float> delta = {1, 2, 3};
+        std::vector<float> out(3);
+        table.add(delta);
+        table.get(out);
+        if (session.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        table.add(delta);
+        table.get(out);
+        EXPECT_EQ(out[2], 12);
+        session.shutdown();
+      },
+      options);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("warn"), std::string::npos) << log;
+  EXPECT_NE(log.find("rank 0 "), std::string::npos) << log;
+  EXPECT_NE(log.find("(\"weights\"), waiting"), std::string::npos) << log;
+  EXPECT_NE(log.find("rank 1 "), std::string::npos) << log;
+  EXPECT_NE(log.find("idle"), std::string::npos) << log;
+}
+
+TEST(Wait, AnInterruptEndsIt) {
+  std::atomic<int> interrupted{0};
+  run_cluster(
+      2,
+      [&](Session& session) {
+        if (session.rank() == 1) {
+          while (interrupted == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          EXPECT_THROW(session.barrier(), OrderError);
+          return;
+        }
+        session.set_interrupt([] { return true; });
+        EXPECT_THROW(session.barrier(), Interrupted);
+        session.set_interrupt({});
+        interrupted = 1;
+      },
+      quiet());
+}
+
+// Ranks with roles of their own.
+void run_roles(const std::vector<std::string>& roles, const std::function<void(Session&)>& body) {
+  const auto host = std::make_shared<InprocHost>(static_cast<int>(roles.size()));
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (std::size_t r = 0; r < roles.size(); ++r) {
+    SessionOptions options = quiet();
+    options.role = roles[r];
+    engines.push_back(std::make_shared<InprocEngine>(options, static_cast<int>(r), host, nullptr));
+  }
+  std::vector<std::thread> threads;
+  for (auto& engine : engines) {
+    threads.emplace_back([&body, engine = std::move(engine)] {
+      Session session(std::make_shared<SessionCore>(engine));
+      body(session);
+      session.shutdown();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
+  run_roles({"server", "worker", "none", "both"}, [](Session& session) {
+    EXPECT_EQ(session.workers(), 2);
+    EXPECT_EQ(session.servers(), 2);
+    EXPECT_EQ(session.worker_id(), (std::vector{-1, 0, -1, 1}[static_cast<std::size_t>(session.rank())]));
+    EXPECT_EQ(session.server_id(), (std::vector{0, -1, -1, 1}[static_cast<std::size_t>(session.rank())]));
+    EXPECT_EQ(session.worker_rank(1), 3);
+    EXPECT_EQ(session.server_rank(0), 0);
+    const ArrayTable sync =
+        session.create_array(10, {.name = "sync", .dtype = DType::int64, .clock = "sync", .apply = "round"});
+    const ArrayTable async = session.create_array(10, {.name = "async", .dtype = DType::int64});
+    EXPECT_EQ(sync.shard(1).second, 10);
+    std::vector<std::int64_t> out(10);
+    const std::vector<std::int64_t> ones(10, 1);
+    if (session.worker_id() < 0) {
+      try {
+        sync.get(out);
+        ADD_FAILURE() << "a rank that is no worker has no clock";
+      } catch (const StateError& error) {
+        EXPECT_NE(std::string(error.what()).find("no worker"), std::string::npos) << error.what();
+      }
+      EXPECT_THROW(sync.add(ones), StateError);
+    } else {
+      for (int step = 1; step <= 5; ++step) {
+        sync.add(ones);
+        sync.get(out);
+        EXPECT_EQ(out[9], 2 * step);
+      }
+    }
+    async.add(ones);  // an asynchronous table serves everybody
+    session.barrier();
+    async.get(out);
+    EXPECT_EQ(out[0], 4);
+  });
+}
+
+TEST(Roles, AnUnknownRoleIsAnErrorOnAllRanks) {
+  const auto host = std::make_shared<InprocHost>(2);
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (const int r : {0, 1}) {
+    SessionOptions options = quiet();
+    options.role = r == 0 ? "both" : "slave";
+    engines.push_back(std::make_shared<InprocEngine>(options, r, host, nullptr));
+  }
+  std::thread other([&] { EXPECT_THROW(SessionCore core(engines[1]), InvalidArgument); });
+  try {
+    const SessionCore core(engines[0]);
+    ADD_FAILURE() << "did not hear of it";
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+  }
+  other.join();
+}
+
+}  // namespace
+}  // namespace pleiad

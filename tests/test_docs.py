@@ -1,0 +1,56 @@
+"""What the documentation says is what the programs do."""
+
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def test_the_page_of_parameters_is_what_the_command_prints(pleiad):
+    printed = subprocess.run([str(pleiad), "options"], capture_output=True, text=True, check=True).stdout
+    assert printed == (ROOT / "docs" / "parameters.md").read_text(), "run: pleiad options > docs/parameters.md"
+
+
+def test_every_option_of_the_headers_is_on_the_page_of_parameters():
+    header = (ROOT / "include" / "pleiad" / "options.h").read_text()
+    page = (ROOT / "docs" / "parameters.md").read_text()
+    body = header[header.index("struct SessionOptions"):]
+    body = body[:body.index("struct AddOptions")] + body[body.index("struct TableOptions"):]
+    names = re.findall(r"^  (?:std::string|double|bool|int|DType) (\w+)", body, re.MULTILINE)
+    assert len(names) > 30
+    assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_links_between_the_pages_lead_somewhere():
+    broken = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def test_every_make_target_that_a_page_names_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for name in re.findall(r"`make ([a-z-]+)", page.read_text()):
+            assert name in targets, f"{page.name}: make {name}"
+
+
+def test_the_programs_in_the_readme_are_the_examples():
+    readme = (ROOT / "README.md").read_text()
+    for name in ("first.cc", "first_multiverso.c"):
+        assert (ROOT / "examples" / name).read_text() in readme, name
+
+
+def test_the_examples_do_what_the_readme_says(build_dir, mpirun):
+    first = build_dir / "bin" / "first"
+    alone = subprocess.run([first], capture_output=True, text=True, check=True, timeout=30)
+    assert alone.stdout == "1 ranks made weights[0] = 0.5\n"
+    assert mpirun(4, first, timeout=60).stdout == "4 ranks made weights[0] = 2\n"
+    multiverso = build_dir / "bin" / "first_multiverso"
+    assert mpirun(2, multiverso, timeout=60).stdout == "2 workers made row 10 = 4 4 4\n"
+    sgd = mpirun(2, multiverso, "-updater_type=sgd", timeout=60)
+    assert sgd.stdout == "2 workers made row 10 = -4 -4 -4\n"
