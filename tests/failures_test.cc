@@ -277,6 +277,41 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
   EXPECT_NE(log.find("idle"), std::string::npos) << log;
 }
 
+// Stops rank 1 for a second with a stripe's lock held, as a debugger would.
+class StopInAnAdd final : public Hooks {
+ public:
+  void at(int rank, Point point) override {
+    if (rank == 1 && point == Point::add && !stopped.exchange(true))
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  std::atomic<bool> stopped{false};
+};
+
+TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
+  StopInAnAdd hooks;
+  SessionOptions options = quiet();
+  options.timeout = 0.3;
+  run_inproc(2, options, &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    const ArrayTable table = session.create_array(3, {.name = "async", .dtype = DType::int64});
+    std::vector<std::int64_t> values = {1, 2, 3};
+    if (session.rank() == 1) {
+      table.add(values);
+      return;
+    }
+    while (!hooks.stopped) std::this_thread::yield();
+    try {
+      table.get(values);
+      ADD_FAILURE() << "got what rank 1 is changing";
+    } catch (const TimeoutError& error) {
+      EXPECT_NE(std::string(error.what()).find("lock that rank 1 "), std::string::npos) << error.what();
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    table.get(values);
+    EXPECT_EQ(values[2], 3);
+  });
+}
+
 TEST(Wait, AnInterruptEndsIt) {
   std::atomic<int> interrupted{0};
   run_cluster(

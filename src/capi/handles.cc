@@ -83,7 +83,8 @@ void CSession::leave_at_exit() {
   if (core == nullptr) return;
   Engine& engine = core->engine();
   if (engine.kind() == "mpi") {
-    engine.log().warn("the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
+    engine.log().warn(
+        "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
   }
   // Other threads may be in the middle of calls, so all stays in place.
   engine.abandon(Life::finished);

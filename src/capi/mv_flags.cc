@@ -72,12 +72,19 @@ std::pair<std::string_view, std::string_view> cut(std::string_view word) {
   return {word.substr(1, equals - 1), word.substr(equals + 1)};
 }
 
-// Whether a value is right is the option's to say: with its words, before any rank waits for another.
+// Whether a value is right is the option's to say, with its words, before any rank waits for another.
 template <class Options>
-void try_out(std::string_view flag, std::string_view name, std::string_view value) {
+void try_out(std::string_view flag, std::string_view name, std::string_view value,
+             const std::vector<OptionField<Options>>& fields) {
+  const auto found = std::ranges::find(fields, name, &OptionField<Options>::name);
+  if (found == fields.end()) {
+    std::vector<std::string> known;
+    for (const auto& field : fields) known.push_back(field.name);
+    throw InvalidArgument(fmt::format("flag -{}: {}", flag, unknown_name("option", name, known)));
+  }
   try {
     Options options;
-    set_option(options, name, value);
+    found->set(options, value);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(fmt::format("flag -{}: {}", flag, error.what()));
   }
@@ -102,13 +109,14 @@ bool Flags::set(std::string_view name, std::string_view value) {
   } else if (has(kIdle, name)) {
     idle_.push_back(fmt::format("-{}={}", name, value));
   } else if (is_session_option(name)) {
-    try_out<SessionOptions>(name, name, value);
+    try_out(name, name, value, session_fields());
     put(session_, name, value);
   } else if (name.starts_with(kTablePrefix)) {
-    try_out<TableOptions>(name, name.substr(kTablePrefix.size()), value);
-    put(table_, name.substr(kTablePrefix.size()), value);
+    const std::string_view option = name.substr(kTablePrefix.size());
+    try_out(name, option, value, table_fields());
+    put(table_, option, value);
   } else if (name.starts_with(kUpdaterPrefix)) {
-    try_out<TableOptions>(name, name, value);
+    try_out(name, name.substr(kUpdaterPrefix.size()), value, updater_fields());
     put(updater_, name, value);
   } else {
     return false;

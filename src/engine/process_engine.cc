@@ -146,7 +146,7 @@ ProcessEngine::~ProcessEngine() {
     (void)wire_.release();
     return;
   }
-  if (has_left()) return;
+  if (service_ == nullptr) return;  // it has left by leave()
   abandon(Life::dead);
   after_leave(false);
 }

@@ -72,6 +72,17 @@ std::shared_ptr<Engine> start_engine(SessionOptions options) {
   }
   const Launch launch = detect_launch();
   if (options.engine == "solo" || (options.engine == "auto" && !launch.launched)) return start_solo(std::move(options));
+  if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
+    throw StateError("[start] this process was forked from a rank: it is not a rank itself; use engine = solo here");
+  }
+  // Handles of tables may keep the engine of a session that was shut down.
+  if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
+    throw StateError("[start] this process already takes part in a world; shut that session down first");
+  }
+  if (spawned_by_a_rank(launch)) {
+    throw StateError("[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
+                     "rank; call start only in the processes that the launcher started, or use engine = solo here");
+  }
   const StartWatch watch(options, launch);
   auto wire = load_wire();
   if (launch.size > 0 && wire->size() != launch.size) {

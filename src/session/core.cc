@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/problem.h"
 #include "core/text.h"
 #include "pleiad/error.h"
 
@@ -118,8 +119,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
       if (theirs.problem[0] != 0) {
         const std::string problem = r == engine_->rank() ? theirs.problem.data()
                                                          : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data());
-        if (theirs.kind == ErrorKind::memory) throw MemoryError(problem);
-        throw InvalidArgument(problem);
+        Problem{.kind = theirs.kind, .text = problem}.raise();
       }
     }
     for (int r = 1; r < engine_->size(); ++r) {

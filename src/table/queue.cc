@@ -10,8 +10,10 @@ Operation::Operation(std::shared_ptr<Engine> engine, std::size_t bytes, std::fun
 void Operation::run() {
   try {
     work_(*this);
+  } catch (const RankKilled&) {
+    killed_ = true;
   } catch (...) {
-    error_ = std::current_exception();
+    problem_ = Problem::current();
   }
   work_ = nullptr;
   done_.store(true);
@@ -23,7 +25,8 @@ void Operation::wait() {
                             .ready = [&] { return done(); },
                            .missing = [] { return std::vector<int>{}; },
                            .ordered = false});
-  if (error_) std::rethrow_exception(error_);
+  if (killed_) throw RankKilled{};
+  if (problem_) problem_->raise();
 }
 
 void Operation::abandon() {
@@ -40,8 +43,9 @@ OperationQueue::~OperationQueue() { stop(); }
 
 void OperationQueue::stop() {
   if (engine_.in_forked_child()) {
-    // The thread lives in the parent only: forget it.
+    // The thread lives in the parent only: forget it, and that it waits (the end of a condition waits for its waiters).
     new (&thread_) std::thread;
+    new (&filled_) std::condition_variable;
     return;
   }
   {

@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "core/problem.h"
 #include "engine/engine.h"
 
 namespace pleiad {
@@ -39,7 +39,8 @@ class Operation {
   std::function<void(Operation&)> work_;
   std::mutex mutex_;
   bool abandoned_ = false;  // guarded by mutex_
-  std::exception_ptr error_;  // written before done_
+  std::optional<Problem> problem_;  // written before done_, as is killed_
+  bool killed_ = false;
   std::atomic<bool> done_{false};
   Event finished_;
 };

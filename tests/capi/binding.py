@@ -201,9 +201,12 @@ class Table:
 class Session:
     """A session of pleiad.h. Left by an exception it counts as dead, so no other rank waits for it."""
 
+    open = []
+
     def __init__(self, options="timeout=30, log_level=off"):
         self.handle = c_void_p()
         check(c.pleiad_session_start(options.encode(), byref(self.handle)))
+        Session.open.append(self)
         self.world = World()
         check(c.pleiad_session_world(self.handle, byref(self.world)))
         self.rank, self.size = self.world.rank, self.world.size
@@ -228,12 +231,16 @@ class Session:
     def __enter__(self):
         return self
 
+    def free(self):
+        Session.open.remove(self)
+        c.pleiad_session_free(self.handle)
+
     def __exit__(self, kind, value, trace):
         try:
             if kind is None and c.pleiad_session_world(self.handle, byref(World())) == OK:
                 self.shutdown()
         finally:
-            c.pleiad_session_free(self.handle)
+            self.free()
 
 
 def mv_init(*flags):

@@ -74,6 +74,7 @@ def arrays_of_every_type_sum_exactly():
             initial = array(dtype, [100 + i for i in range(33)])
             table = s.array(33, dtype, "name=sums", initial if s.rank == 0 else None)
             assert table.get() == list(initial)
+            s.barrier()
             delta = [(s.rank + 1) * i for i in range(33)]
             table.add(delta)
             pending = table.add_async(delta)
@@ -131,6 +132,7 @@ def matrices_of_every_type_take_rows_twice_and_none():
             assert list(out) == [3 * n, 4 * n]
             whole = table.get()
             assert whole[16:] == [6 * n, 8 * n] and whole[:2] == [3 * n, 4 * n] and whole[10:12] == [0, 0]
+            s.barrier()
             table.add([1] * 18)
             s.barrier()
             assert table.get() == [v + n for v in whole]
@@ -278,7 +280,7 @@ def a_pending_operation_survives_its_session():
     out = big.zeros()
     pendings.append(big.get_async(out))
     s.shutdown()
-    c.pleiad_session_free(s.handle)
+    s.free()
     done = c_int32()
     for pending in pendings:
         check(c.pleiad_pending_done(pending, byref(done)))
@@ -303,7 +305,7 @@ def sessions_follow_each_other_whatever_is_left_of_the_last():
         kept.append((s, table))
     for s, table in kept:
         c.pleiad_table_free(table.handle)
-        c.pleiad_session_free(s.handle)
+        s.free()
 
 
 @case()

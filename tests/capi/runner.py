@@ -26,6 +26,8 @@ def ranks_launched():
 
 
 def main():
+    from binding import Session
+
     module = importlib.import_module(sys.argv[1])
     cases = cases_of(module)
     rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
@@ -37,6 +39,8 @@ def main():
             cases[name]()
         except Exception:
             problem = traceback.format_exc()
+            for session in list(Session.open):
+                session.free()
         line = json.dumps({"case": name, "rank": rank, "problem": problem}) + "\n"
         os.write(1, line.encode())  # in one piece: ranks do not mix
 

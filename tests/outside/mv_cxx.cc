@@ -78,7 +78,7 @@ void test_matrix() {
   delete table;
 }
 
-// sgd subtracts; an option counts for its own add.
+// Of an updater with options, an add may bring its own.
 void test_options() {
   MV_SetFlag("updater_type", std::string("momentum_sgd"));
   ArrayWorker<double>* table = MV_CreateTable(ArrayTableOption<double>(3));
