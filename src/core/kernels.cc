@@ -54,22 +54,25 @@ std::size_t first_bad(const T* values, std::size_t count) {
 #define PLEIAD_KEEP_LOOP __attribute__((optimize("O3", "no-tree-loop-distribute-patterns")))
 #endif
 
-PLEIAD_KEEP_LOOP PLEIAD_CLONES void copy_words(std::uint64_t* __restrict to,
-                                               const std::uint64_t* __restrict from,
-                                               std::size_t words) {
+// Numbers of any type, four-byte ones too, so aligned to no more than these.
+using Word [[gnu::may_alias, gnu::aligned(4)]] = std::uint64_t;
+
+PLEIAD_KEEP_LOOP PLEIAD_CLONES void copy_words(Word* __restrict to, const Word* __restrict from, std::size_t words) {
   for (std::size_t i = 0; i < words; ++i) to[i] = from[i];
 }
 
 }  // namespace
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;  // the pointers may be null
+  if (bytes == 0) return;  // nothing may lie at null
   const std::size_t words = bytes / 8;
   const bool aligned = (reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % 4 == 0;
   if (words < 32 || !aligned) {
     std::memcpy(to, from, bytes);
     return;
   }
-  copy_words(static_cast<std::uint64_t*>(to), static_cast<const std::uint64_t*>(from), words);
+  copy_words(static_cast<Word*>(to), static_cast<const Word*>(from), words);
   const std::size_t done = words * 8;
   std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);
 }
