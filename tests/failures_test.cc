@@ -211,7 +211,8 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
   for (const bool clocked : {true, false}) {
     SessionOptions options = quiet();
     options.timeout = 0.4;
-    std::string text;
+    std::mutex mutex;
+    std::string text;  // guarded by mutex
     std::atomic<bool> told{false};
     run_cluster(
         3,
@@ -237,7 +238,10 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
             ADD_FAILURE() << "went on without rank 2";
           } catch (const Error& error) {
             // The first to give up says so; the other one hears it from that one.
-            if (error.kind() == ErrorKind::timeout) text = error.what();
+            if (error.kind() == ErrorKind::timeout) {
+              const std::lock_guard lock(mutex);
+              text = error.what();
+            }
             EXPECT_TRUE(error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::order);
             told = true;
           }

@@ -93,7 +93,7 @@ int create(pleiad_session* session, TableSpec spec, int dtype, const char* optio
   return guarded([&] {
     pleiad_table*& to = need(out, where, "the result");
     const auto& owner = need(session, where, "session").session;
-    const auto core = owner->use(where);
+    (void)owner->use(where);
     spec.options.dtype = checked_dtype(dtype, where);
     if (options != nullptr) pleiad::set_options(spec.options, options);
     if (spec.options.dtype != static_cast<pleiad::DType>(dtype)) {
@@ -106,7 +106,7 @@ int create(pleiad_session* session, TableSpec spec, int dtype, const char* optio
       values = {initial, size, spec.options.dtype};
     auto handle = std::make_unique<pleiad_table>();
     handle->session = owner;
-    handle->table = core->create(std::move(spec), values);
+    handle->table = owner->create(std::move(spec), values);
     to = handle.release();
   });
 }

@@ -15,8 +15,10 @@ const char* keep_text(std::string text) {
   return kept.c_str();
 }
 
-CSession::CSession(std::shared_ptr<SessionCore> core) : generation_(fork_generation()), core_(std::move(core)) {
-  core_->engine().set_interrupt([this] { return interrupted(); });
+CSession::CSession(std::shared_ptr<SessionCore> core)
+    : generation_(fork_generation()), parts_(std::make_shared<Parts>()) {
+  core->engine().set_interrupt([this] { return interrupted(); });
+  parts_->core = std::move(core);
 }
 
 bool CSession::in_forked_child() const { return generation_ != fork_generation(); }
@@ -28,7 +30,7 @@ std::shared_ptr<SessionCore> CSession::use_if_open(std::string_view where) const
         fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
   }
   const std::lock_guard lock(mutex_);
-  return core_;
+  return parts_ == nullptr ? nullptr : std::shared_ptr<SessionCore>(parts_, parts_->core.get());
 }
 
 std::shared_ptr<SessionCore> CSession::use(std::string_view where) const {
@@ -50,12 +52,22 @@ void CSession::set_interrupt(pleiad_interrupt callback, void* data) {
   interrupt_data_ = data;
 }
 
+std::shared_ptr<Table> CSession::create(TableSpec spec, ConstView initial) {
+  const std::string_view where = spec.matrix ? "create_matrix" : "create_array";
+  const auto core = use(where);
+  auto table = core->create(std::move(spec), initial);
+  const std::lock_guard lock(mutex_);
+  if (parts_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
+  parts_->tables.push_back(table);
+  return table;
+}
+
 // The caller holds the core, so the engine is there until all outcomes are known.
 void CSession::close() {
   const std::lock_guard lock(mutex_);
   for (pleiad_pending* pending : under_way_) pending->give_up();
   under_way_.clear();
-  core_.reset();
+  parts_.reset();
 }
 
 void CSession::shutdown() {
@@ -92,7 +104,7 @@ void CSession::leave_at_exit() {
 
 bool CSession::enlist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
-  if (core_ == nullptr) return false;
+  if (parts_ == nullptr) return false;
   under_way_.insert(pending);
   return true;
 }

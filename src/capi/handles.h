@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "pleiad/pleiad.h"
 #include "session/core.h"
@@ -20,12 +21,14 @@ class CSession {
  public:
   explicit CSession(std::shared_ptr<SessionCore> core);
 
-  /// The core, for one call. Throws a StateError after the shutdown and in a forked child.
+  /// The core, for one call: the session's tables and engine stay until the result is gone. Throws a StateError after
+  /// the shutdown and in a forked child.
   [[nodiscard]] std::shared_ptr<SessionCore> use(std::string_view where) const;
   /// The same, but null after the shutdown.
   [[nodiscard]] std::shared_ptr<SessionCore> use_if_open(std::string_view where) const;
   [[nodiscard]] bool in_forked_child() const;
 
+  [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
   void shutdown();
   /// Ends the session without waiting for the others.
   void drop();
@@ -40,12 +43,19 @@ class CSession {
   void delist(pleiad_pending* pending);
 
  private:
+  // An operation under way uses its table without owning it, so the tables go after the core, which ends what is under
+  // way.
+  struct Parts {
+    std::vector<std::shared_ptr<Table>> tables;  // guarded by mutex_
+    std::shared_ptr<SessionCore> core;
+  };
+
   bool interrupted() const;
   void close();
 
   const std::uint64_t generation_;
   mutable std::mutex mutex_;
-  std::shared_ptr<SessionCore> core_;              // guarded by mutex_; null once the session is over
+  std::shared_ptr<Parts> parts_;                   // guarded by mutex_; null once the session is over
   std::unordered_set<pleiad_pending*> under_way_;  // guarded by mutex_
 
   mutable std::mutex interrupt_mutex_;

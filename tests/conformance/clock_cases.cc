@@ -74,14 +74,14 @@ std::vector<double> serial(const UpdaterOptions& options, const std::vector<std:
 CASE(Clock, GetsOfAllWorkersAreBitEqualInRandomPrograms) {
   constexpr std::int64_t kRows = 600;
   constexpr std::int64_t kCols = 80;  // two stripes
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= repeats(3); ++seed) {
     const std::vector<MatrixTable> tables = {session.create_matrix(kRows, kCols, sync_options()),
                                              session.create_matrix(kRows, kCols, sync_options("round")),
                                              session.create_matrix(kRows, kCols, sync_options("round", true))};
     std::mt19937_64 program(seed);  // the same on every rank
     std::mt19937_64 own(seed * 1000 + static_cast<std::uint64_t>(session.rank()));
     std::uint64_t seen = 0;
-    for (int step = 0; step < 80; ++step) {
+    for (int step = 0; step < repeats(80); ++step) {
       const MatrixTable& table = tables[program() % tables.size()];
       const std::uint64_t what = program() % 4;
       std::vector<RowId> ids(program() % 20);
@@ -108,7 +108,7 @@ CASE(Clock, AGetSeesEveryWorkersAddsSoFarAndNoneThatFollow) {
     std::mt19937_64 random(static_cast<std::uint64_t>(session.rank()));
     const std::vector<std::int64_t> ones(50'000, 1);
     std::int64_t adds = 0;
-    for (int step = 0; step < 40; ++step) {
+    for (int step = 0; step < repeats(40); ++step) {
       for (int i = 0; i <= step % 3; ++i) {
         pause_at_random(random);
         table.add(ones);
@@ -160,7 +160,7 @@ CASE(Clock, OrderedRoundsSumInRankOrder) {
   std::mt19937_64 random(static_cast<std::uint64_t>(session.rank()));
   std::vector<float> expected(40'000);
   std::vector<float> backwards(40'000);
-  for (std::uint64_t step = 0; step < 10; ++step) {
+  for (std::uint64_t step = 0; step < repeats(10); ++step) {
     const auto delta = [&](int r) { return awkward_numbers(40'000, step * 10 + static_cast<std::uint64_t>(r)); };
     std::vector<float> sum = delta(0);
     for (int r = 1; r < session.size(); ++r) add_into(sum, delta(r));
@@ -255,7 +255,7 @@ CASE(Clock, StartedOperationsKeepTheirOrder) {
     const ArrayTable first = session.create_array(60'000, options_of<std::int32_t>(sync_options(apply)));
     const ArrayTable second = session.create_array(60'000, options_of<std::int32_t>(sync_options(apply)));
     std::mt19937_64 random(static_cast<std::uint64_t>(session.rank()));
-    constexpr std::size_t kSteps = 12;
+    constexpr std::size_t kSteps = repeats(12);
     std::vector<std::vector<std::int32_t>> got(2 * kSteps, std::vector<std::int32_t>(60'000));
     std::vector<Pending> pending;
     for (std::size_t step = 0; step < kSteps; ++step) {

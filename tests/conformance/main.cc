@@ -1,5 +1,5 @@
-// Without a launcher: every case on worlds of 1 to 4 threads. Under mpirun: every case on that world, each in a session of its
-// own, so that start follows shutdown many times.
+// Without a launcher: every case on worlds of 1 to 4 threads. Under mpirun: every case on that world, each in a session
+// of its own, so that start follows shutdown many times.
 #include <cstdlib>
 
 #include "tests/conformance/suite.h"
@@ -64,10 +64,13 @@ int main(int argc, char** argv) {
     }
     for (int ranks = c.at_least; ranks <= 4; ++ranks) {
       add("Inproc" + std::to_string(ranks), c, [&c, ranks] {
-        pleiad::run_cluster(ranks, [&](pleiad::Session& session) {
-          c.run(session);
-          session.shutdown();
-        }, test_options());
+        pleiad::run_cluster(
+            ranks,
+            [&](pleiad::Session& session) {
+              c.run(session);
+              session.shutdown();
+            },
+            test_options());
       });
     }
   }

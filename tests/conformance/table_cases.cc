@@ -212,7 +212,7 @@ CASE(Table, RandomAddsOfAllWorkersEqualTheSerialSum) {
     std::vector<T> expected(kRows * kCols);
     for (int r = 0; r < session.size(); ++r) {
       std::mt19937_64 random(seed * 100 + static_cast<std::uint64_t>(r));
-      for (int step = 0; step < 60; ++step) {
+      for (int step = 0; step < repeats(60); ++step) {
         const std::uint64_t what = random() % 8;
         std::vector<RowId> ids(what == 0 ? kRows : what == 1 ? 1 : random() % 40);
         std::iota(ids.begin(), ids.end(), RowId{0});
@@ -236,7 +236,7 @@ CASE(Table, RandomAddsOfAllWorkersEqualTheSerialSum) {
     ASSERT_EQ(all_of<T>(table), expected);
     session.barrier();
   };
-  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+  for (std::uint64_t seed = 1; seed <= repeats(2); ++seed) {
     check.template operator()<std::int32_t>(seed);
     check.template operator()<std::int64_t>(seed);
     check.template operator()<double>(seed);
@@ -245,7 +245,7 @@ CASE(Table, RandomAddsOfAllWorkersEqualTheSerialSum) {
 
 CASE(Table, ThreadsOfOneRankMayAllCallAnAsynchronousTable) {
   constexpr int kThreads = 3;
-  constexpr int kAdds = 40;
+  constexpr int kAdds = repeats(40);
   const ArrayTable array = session.create_array(40000, options_of<std::int64_t>());
   const MatrixTable matrix = session.create_matrix(50, 10, options_of<std::int64_t>());
   std::vector<std::thread> threads;

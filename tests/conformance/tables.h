@@ -9,6 +9,13 @@
 
 namespace pleiad::conformance {
 
+/// Fewer where a sanitizer makes every step many times as long.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int repeats(int usual) { return (usual + 5) / 6; }
+#else
+constexpr int repeats(int usual) { return usual; }
+#endif
+
 /// Small whole numbers, so that sums are exact in every element type and in any order.
 template <class T>
 std::vector<T> whole_numbers(std::size_t count, std::uint64_t seed) {

@@ -84,9 +84,8 @@ class SerialTable {
 
 template <class T>
 std::vector<T> gradients(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<T> values(count);
-  for (T& value : values) value = static_cast<T>(static_cast<double>(random() % 4001) / 1000 - 2);
+  auto values = whole_numbers<T>(count, seed);
+  for (T& value : values) value = value / 250 - 2;
   return values;
 }
 
@@ -117,20 +116,47 @@ std::vector<AddOptions> steps() {
 
 // The workers add in turn, so that the order is known.
 template <class T>
+struct Turn {
+  int worker = 0;
+  bool whole = true;
+  std::vector<RowId> ids;  // where not whole; in order, so that sums of equal ones have one order
+  std::vector<T> delta;
+  AddOptions options;
+};
+
+template <class T>
+std::vector<Turn<T>> turns(Session& session, std::int64_t rows, std::int64_t cols, bool by_rows, bool distinct) {
+  std::mt19937_64 random(5);
+  std::vector<Turn<T>> all;
+  for (const AddOptions& options : steps()) {
+    Turn<T> turn;
+    turn.worker = static_cast<int>(random() % static_cast<std::uint64_t>(session.size()));
+    turn.options = options;
+    turn.whole = !by_rows || random() % 3 == 0;
+    turn.ids.resize(turn.whole ? 0 : 1 + random() % 12);
+    std::ranges::generate(turn.ids, [&] { return static_cast<RowId>(random() % static_cast<std::uint64_t>(rows)); });
+    std::ranges::sort(turn.ids);
+    if (distinct) turn.ids.erase(std::ranges::unique(turn.ids).begin(), turn.ids.end());
+    const std::size_t count = turn.whole ? static_cast<std::size_t>(rows) : turn.ids.size();
+    turn.delta = gradients<T>(count * static_cast<std::size_t>(cols), random());
+    all.push_back(std::move(turn));
+  }
+  return all;
+}
+
+template <class T>
 void check_arrays(Session& session, std::int64_t size) {
   const std::int64_t block = kBlockBytes / static_cast<std::int64_t>(sizeof(T));
   const auto initial = gradients<T>(static_cast<std::size_t>(size), 77);
+  const auto program = turns<T>(session, 1, size, false, true);
   for (const UpdaterOptions& rule : rules()) {
     TableOptions options = options_of<T>();
     options.updater = rule;
     const ArrayTable table = session.create_array(size, options, initial);
     SerialTable<T> expected(rule, (size + block - 1) / block, block, size, session.workers(), initial);
-    std::uint64_t seed = 0;
-    for (const AddOptions& add : steps()) {
-      const int turn = static_cast<int>(seed) % session.size();
-      const auto delta = gradients<T>(static_cast<std::size_t>(size), ++seed);
-      if (session.rank() == turn) table.add(delta, add);
-      expected.add_all(turn, delta, add);
+    for (const Turn<T>& turn : program) {
+      if (session.rank() == turn.worker) table.add(turn.delta, turn.options);
+      expected.add_all(turn.worker, turn.delta, turn.options);
       session.barrier();
     }
     ASSERT_EQ(all_of<T>(table), expected.values()) << rule.rule;
@@ -140,31 +166,23 @@ void check_arrays(Session& session, std::int64_t size) {
 
 template <class T>
 void check_matrices(Session& session, std::int64_t rows, std::int64_t cols) {
-  const auto count = static_cast<std::size_t>(rows * cols);
-  const auto initial = gradients<T>(count, 78);
+  const auto initial = gradients<T>(static_cast<std::size_t>(rows * cols), 78);
+  const auto repeated = turns<T>(session, rows, cols, true, false);
+  const auto distinct = turns<T>(session, rows, cols, true, true);
   for (const UpdaterOptions& rule : rules()) {
     TableOptions options = options_of<T>();
     options.updater = rule;
     const MatrixTable table = session.create_matrix(rows, cols, options, initial);
     SerialTable<T> expected(rule, rows, cols, rows * cols, session.workers(), initial);
-    std::mt19937_64 random(5);
-    for (const AddOptions& add : steps()) {
-      const int turn = static_cast<int>(random() % static_cast<std::uint64_t>(session.size()));
-      const bool whole = random() % 3 == 0;
-      std::vector<RowId> ids(1 + random() % 12);
-      std::ranges::generate(ids, [&] { return static_cast<RowId>(random() % static_cast<std::uint64_t>(rows)); });
-      std::ranges::sort(ids);
-      if (rule.rule == "sum" || rule.rule == "multiverso/default" || make_updater(rule, dtype_of<T>)->additive()) {
-        // Summed first or one by one is the same here but for rounding: keep to distinct rows.
-        ids.erase(std::ranges::unique(ids).begin(), ids.end());
-      }
-      const auto delta = gradients<T>(whole ? count : ids.size() * static_cast<std::size_t>(cols), random());
-      if (whole) {
-        if (session.rank() == turn) table.add(delta, add);
-        expected.add_all(turn, delta, add);
+    // Where a rule only adds, a row named twice may be summed first or added one by one: the same but for rounding.
+    for (const Turn<T>& turn : make_updater(rule, dtype_of<T>)->additive() ? distinct : repeated) {
+      const bool mine = session.rank() == turn.worker;
+      if (turn.whole) {
+        if (mine) table.add(turn.delta, turn.options);
+        expected.add_all(turn.worker, turn.delta, turn.options);
       } else {
-        if (session.rank() == turn) table.add_rows(ids, delta, add);
-        expected.add_rows(turn, ids, delta, add);
+        if (mine) table.add_rows(turn.ids, turn.delta, turn.options);
+        expected.add_rows(turn.worker, turn.ids, turn.delta, turn.options);
       }
       session.barrier();
     }

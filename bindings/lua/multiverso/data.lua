@@ -1,0 +1,154 @@
+--- What users hand over (torch's tensors, this module's, Lua tables) as memory that the backend takes, and back.
+local adapter = require "multiverso.torch_adapter"
+local check = require "multiverso.check"
+local kinds = require "multiverso.kinds"
+
+return function(backend, Tensor, torch)
+  local data = {}
+  local fail = check.fail
+
+  local function is_torch(value) return torch ~= nil and adapter.is_tensor(torch, value) end
+
+  function data.describe(value)
+    if is_torch(value) then return adapter.describe(torch, value) end
+    return Tensor.describe(value)
+  end
+
+  --- Memory that a handler uses again and again for what must be converted. It grows and never shrinks.
+  function data.staging(kind) return {kind = kind, size = 0} end
+
+  local function room(staging, count)
+    if staging.size < count or not staging.buffer then
+      local buffer, words = backend.buffer(staging.kind, count)
+      if not buffer then fail("[multiverso] %s", words) end
+      staging.buffer, staging.size = buffer, count
+    end
+    return staging.buffer
+  end
+
+  local function put(where, buffer, kind, at, value, index)
+    if type(value) ~= "number" then
+      fail("[%s] expected a number as value %s; received %s", where, index, data.describe(value))
+    end
+    if kind.low and not (value % 1 == 0 and value >= kind.low and value <= kind.high) then
+      fail("[%s] a table of %s cannot take value %s: %s", where, kind.name, index, check.number(value))
+    end
+    buffer[at] = value
+  end
+
+  -- Returns the count, and rows and columns of a nested table.
+  local function measure(where, list)
+    if type(list[1]) ~= "table" then return #list end
+    local cols = #list[1]
+    for i = 2, #list do
+      if type(list[i]) ~= "table" or #list[i] ~= cols then
+        fail("[%s] expected rows of %d values, as the first has; row %d is %s", where, cols, i, data.describe(list[i]))
+      end
+    end
+    return #list * cols, #list, cols
+  end
+
+  local function from_table(where, list, kind, staging)
+    local count, rows, cols = measure(where, list)
+    local buffer = room(staging, count)
+    if not rows then
+      for i = 1, count do put(where, buffer, kind, i - 1, list[i], i) end
+      return buffer, 0, count
+    end
+    for r = 1, rows do
+      local row, start = list[r], (r - 1) * cols - 1
+      for c = 1, cols do put(where, buffer, kind, start + c, row[c], ("[%d][%d]"):format(r, c)) end
+    end
+    return buffer, 0, count, rows, cols
+  end
+
+  local function from_torch(tensor, kind, staging)
+    local dense = adapter.dense(torch, tensor, kind)
+    local count = dense:nElement()
+    local rows, cols
+    if dense:dim() == 2 then rows, cols = dense:size(1), dense:size(2) end
+    if backend.name == "ffi" and count > 0 then
+      staging.keep = dense -- the pointer does not hold it
+      return dense:data(), 0, count, rows, cols
+    end
+    local buffer = room(staging, count)
+    adapter.read(dense, buffer)
+    return buffer, 0, count, rows, cols
+  end
+
+  local function from_own(tensor, kind, staging)
+    local shape, buffer, offset = tensor._shape, tensor._buffer, tensor._offset
+    if tensor._kind ~= kind then
+      local converted = Tensor[kind.tensor](tensor)
+      staging.keep, buffer, offset = converted, converted._buffer, 0
+    end
+    if #shape == 2 then return buffer, offset, tensor._count, shape[1], shape[2] end
+    return buffer, offset, tensor._count
+  end
+
+  --- Returns buffer, offset, count, and rows and columns where the value has two dimensions. A tensor of the right kind
+  --- is not copied. The buffer lives as long as the value and the staging, until the staging is used again.
+  function data.read(where, value, kind, staging)
+    if Tensor.is(value) then return from_own(value, kind, staging) end
+    if is_torch(value) then return from_torch(value, kind, staging) end
+    if type(value) == "table" then return from_table(where, value, kind, staging) end
+    return fail("[%s] expected a tensor or a table of numbers; received %s", where, data.describe(value))
+  end
+
+  --- Row numbers, counted from 0, as a buffer of int64 and how many.
+  function data.read_ids(where, value, rows, staging)
+    local count, at
+    if Tensor.is(value) then
+      local buffer, offset = value._buffer, value._offset
+      count, at = value._count, function(i) return tonumber(buffer[offset + i - 1]) end
+    elseif is_torch(value) then
+      local dense = value:isContiguous() and value or value:contiguous()
+      count = dense:nElement()
+      local storage = count > 0 and dense:storage()
+      local first = count > 0 and dense:storageOffset() - 1
+      at = function(i) return storage[first + i] end
+    elseif type(value) == "table" then
+      count, at = #value, function(i) return value[i] end
+    else
+      fail("[%s] expected row ids as a table or a tensor; received %s", where, data.describe(value))
+    end
+    local buffer = room(staging, math.max(count, 1))
+    for i = 1, count do
+      local id = at(i)
+      if not check.whole(id) then
+        fail("[%s] expected whole numbers as row ids; id %d is %s", where, i, data.describe(id))
+      end
+      if id < 0 or id >= rows then
+        fail("[%s] row id %s (number %d of %d) is not in 0..%d: ids count from 0", where, check.number(id), i, count, rows - 1)
+      end
+      buffer[i - 1] = id
+    end
+    return buffer, count
+  end
+
+  --- Makes a tensor of this shape and has `fill(buffer, offset, count)` write it. Returns it, or nil and words.
+  function data.write(kind, shape, fill)
+    if not torch then
+      local tensor = Tensor.empty(kind, shape)
+      local good, words = fill(tensor._buffer, 0, tensor._count)
+      if not good then return nil, words end
+      return tensor
+    end
+    local tensor = adapter.empty(torch, kind, shape)
+    local count = tensor:nElement()
+    if backend.name == "ffi" and count > 0 then
+      local good, words = fill(tensor:data(), 0, count)
+      if not good then return nil, words end
+      return tensor
+    end
+    local buffer, words = backend.buffer(kind, count)
+    if not buffer then return nil, words end
+    local good, more = fill(buffer, 0, count)
+    if not good then return nil, more end
+    adapter.write(tensor, buffer)
+    return tensor
+  end
+
+  data.id_kind = kinds.int64
+  return data
+end

@@ -1,0 +1,81 @@
+--- Multiverso's Lua API over Pleiad: `local multiverso = require "multiverso"`. docs/lua.md is its page.
+local adapter = require "multiverso.torch_adapter"
+local check = require "multiverso.check"
+local library = require "multiverso.library"
+local options = require "multiverso.options"
+
+local backend = require "multiverso.backend"
+local library_path = library.load(backend.open)
+local torch = adapter.find()
+local Tensor = require "multiverso.tensor"(backend)
+local data = require "multiverso.data"(backend, Tensor, torch)
+
+-- The one session of the process.
+local session, numbers
+local world = {}
+
+function world.session(where)
+  if not session then check.fail("[%s] there is no session; call multiverso.init() first", where) end
+  return session
+end
+
+local multiverso = {}
+
+--- Joins the world that mpirun made, or makes a world of one. `given` is nil, sync (true or false) or a table of options.
+function multiverso.init(given)
+  local where = "multiverso.init"
+  if session then check.fail("[%s] the session is open already, and goes on; call multiverso.shutdown() first", where) end
+  local list, tables = options.for_session(where, given)
+  local started, words = backend.start(list)
+  if not started then check.fail("[%s] %s", where, words) end
+  local found, more = backend.world(started)
+  if not found then check.fail("[%s] %s", where, more) end
+  session, numbers = started, found
+  world.table_options, world.master = tables, found.master
+end
+
+--- Flushes this worker's adds and waits for all.
+function multiverso.barrier()
+  local good, words = backend.barrier(world.session("multiverso.barrier"))
+  if not good then check.fail("[multiverso.barrier] %s", words) end
+end
+
+--- Collective. Whatever happens, the session is over; another init may follow.
+function multiverso.shutdown()
+  local ended = world.session("multiverso.shutdown")
+  session, numbers = nil, nil
+  local good, words = backend.shutdown(ended)
+  if not good then check.fail("[multiverso.shutdown] %s", words) end
+end
+
+function multiverso.num_workers()
+  world.session("multiverso.num_workers")
+  return numbers.workers
+end
+
+--- Counted from 0; -1 on a rank that is no worker.
+function multiverso.worker_id()
+  world.session("multiverso.worker_id")
+  return numbers.worker_id
+end
+
+function multiverso.server_id()
+  world.session("multiverso.server_id")
+  return numbers.server_id
+end
+
+multiverso.ArrayTableHandler, multiverso.MatrixTableHandler = require "multiverso.tables"(backend, data, world)
+
+--- This module's tensors, for where torch is absent.
+multiverso.FloatTensor, multiverso.DoubleTensor = Tensor.FloatTensor, Tensor.DoubleTensor
+multiverso.IntTensor, multiverso.LongTensor = Tensor.IntTensor, Tensor.LongTensor
+
+--- What is at work: "ffi" or "c", the path of libpleiad, its version, and whether torch was found.
+multiverso.about = {
+  backend = backend.name,
+  library = library_path,
+  version = backend.version(),
+  torch = torch ~= nil,
+}
+
+return multiverso

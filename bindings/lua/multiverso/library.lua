@@ -1,0 +1,59 @@
+--- Finds libpleiad.so, and says where it looked if it is nowhere.
+local library = {}
+
+local here = (debug.getinfo(1, "S").source:match("^@(.*[/\\])") or "./")
+
+local function is_file(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function folder_of_libraries(machine)
+  return {"lib", "lib64", "lib/" .. machine}
+end
+
+--- Paths in the order in which they are tried, each with why it is on the list.
+function library.candidates()
+  local named = os.getenv("PLEIAD_LIBRARY")
+  if named and named ~= "" then
+    local path = named:match("%.so[%.%d]*$") and named or named:gsub("/$", "") .. "/libpleiad.so"
+    return {{path = path, why = "PLEIAD_LIBRARY"}}
+  end
+  local list = {}
+  local function beside(path, why)
+    if is_file(here .. path) then
+      list[#list + 1] = {path = here .. path, why = why}
+    else
+      list[#list + 1] = {path = here .. path, why = why, missing = true}
+    end
+  end
+  -- build/release/lua/multiverso, then bindings/lua/multiverso in the source tree.
+  beside("../../lib/libpleiad.so", "beside a build")
+  beside("../../../build/release/lib/libpleiad.so", "the source tree's build")
+  -- prefix/share/lua/5.1/multiverso
+  for _, name in ipairs(folder_of_libraries("x86_64-linux-gnu")) do
+    beside("../../../../" .. name .. "/libpleiad.so.0", "beside the installed module")
+  end
+  beside("../../../../lib/aarch64-linux-gnu/libpleiad.so.0", "beside the installed module")
+  list[#list + 1] = {path = "libpleiad.so.0", why = "the system's libraries"}
+  return list
+end
+
+--- Opens the first candidate that `open(path)` takes: it returns true, or nil and words. Raises if there is none.
+function library.load(open)
+  local said = {}
+  for _, candidate in ipairs(library.candidates()) do
+    local why = "no such file"
+    if not candidate.missing then
+      local good, words = open(candidate.path)
+      if good then return candidate.path end
+      why = words
+    end
+    said[#said + 1] = ("  %s (%s): %s"):format(candidate.path, candidate.why, why)
+  end
+  error("multiverso: libpleiad.so is not found. Set PLEIAD_LIBRARY to it or to its folder. Looked at:\n"
+    .. table.concat(said, "\n"), 0)
+end
+
+return library

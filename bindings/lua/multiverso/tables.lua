@@ -1,0 +1,142 @@
+--- ArrayTableHandler and MatrixTableHandler. A handler never owns its table: the session does, until its shutdown.
+local check = require "multiverso.check"
+local kinds = require "multiverso.kinds"
+local options = require "multiverso.options"
+
+return function(backend, data, world)
+  local fail = check.fail
+  local ArrayTableHandler, MatrixTableHandler = {}, {}
+  ArrayTableHandler.__index, MatrixTableHandler.__index = ArrayTableHandler, MatrixTableHandler
+
+  local function size_argument(where, what, value)
+    if not check.whole(value) or value < 1 then
+      fail("[%s] expected %s as a whole number of at least 1; received %s", where, what, data.describe(value))
+    end
+    return value
+  end
+
+  -- What both kinds of handler have: the session they belong to, the element type, memory for conversions.
+  local function begin(where, class, more)
+    local session = world.session(where)
+    local list, kind = options.for_table(where, world.table_options, more, world.master)
+    local self = setmetatable({_session = session, _kind = kind, _staging = data.staging(kind)}, class)
+    return self, session, list
+  end
+
+  local function handle_of(self, class, where)
+    if getmetatable(self) ~= class or not rawget(self, "_handle") then
+      fail("[%s] expected a handler that new made, called with a colon; received %s", where, data.describe(self))
+    end
+    if self._session ~= world.session(where) then
+      fail("[%s] the table belongs to a session that was shut down; make a new handler", where)
+    end
+    return self._handle
+  end
+
+  local function wait_argument(where, value)
+    if value ~= nil and type(value) ~= "boolean" then
+      fail("[%s] expected sync as true or false; received %s", where, data.describe(value))
+    end
+    return value or false
+  end
+
+  local function must(where, good, words)
+    if not good then fail("[%s] %s", where, words) end
+    return good
+  end
+
+  -- An array of `size` values.
+
+  --- Collective. `init` (a tensor or table) counts on worker 0 only; `more` has options of the table: {dtype = ...}.
+  function ArrayTableHandler:new(size, init, more)
+    local where = "ArrayTableHandler:new"
+    size_argument(where, "the size", size)
+    local made, session, list = begin(where, ArrayTableHandler, more)
+    local initial
+    if init ~= nil then
+      local buffer, offset, count = data.read(where, init, made._kind, made._staging)
+      if count ~= size then
+        fail("[%s] the table has %s values; received %s to start with", where, check.number(size), data.describe(init))
+      end
+      initial = backend.start_of(buffer, offset)
+    end
+    made._size = size
+    made._handle = must(where, backend.create_array(session, size, made._kind, list, initial))
+    return made
+  end
+
+  --- Hands the values to the table's rule; with sync, returns when that was done.
+  function ArrayTableHandler:add(values, sync)
+    local where = "ArrayTableHandler:add"
+    local handle = handle_of(self, ArrayTableHandler, where)
+    local wait = wait_argument(where, sync)
+    local buffer, offset, count = data.read(where, values, self._kind, self._staging)
+    if count ~= self._size then
+      fail("[%s] the table holds %s values; received %s", where, check.number(self._size), data.describe(values))
+    end
+    must(where, backend.add(handle, self._kind, nil, 0, buffer, offset, count, wait))
+  end
+
+  --- All values, as a new tensor of one dimension.
+  function ArrayTableHandler:get()
+    local where = "ArrayTableHandler:get"
+    local handle, kind = handle_of(self, ArrayTableHandler, where), self._kind
+    return must(where, data.write(kind, {self._size}, function(buffer, offset, count)
+      return backend.get(handle, kind, nil, 0, buffer, offset, count)
+    end))
+  end
+
+  -- A matrix, whole or by rows.
+
+  function MatrixTableHandler:new(rows, cols, init, more)
+    local where = "MatrixTableHandler:new"
+    size_argument(where, "the number of rows", rows)
+    size_argument(where, "the number of columns", cols)
+    local made, session, list = begin(where, MatrixTableHandler, more)
+    made._rows, made._cols, made._ids = rows, cols, data.staging(data.id_kind)
+    local initial
+    if init ~= nil then
+      local buffer, offset = made:_read(where, init, rows)
+      initial = backend.start_of(buffer, offset)
+    end
+    made._handle = must(where, backend.create_matrix(session, rows, cols, made._kind, list, initial))
+    return made
+  end
+  MatrixTableHandler.New = MatrixTableHandler.new
+  ArrayTableHandler.New = ArrayTableHandler.new
+
+  -- The memory of `values`, which must be `n` rows.
+  function MatrixTableHandler:_read(where, values, n)
+    local buffer, offset, count, rows, cols = data.read(where, values, self._kind, self._staging)
+    if count ~= n * self._cols or (rows and count > 0 and (rows ~= n or cols ~= self._cols)) then
+      fail("[%s] expected %s x %s values; received %s", where, check.number(n), check.number(self._cols),
+        rows and not data.describe(values):find(" x ") and ("table of %d x %d"):format(rows, cols) or data.describe(values))
+    end
+    return buffer, offset, count
+  end
+
+  --- add(values), add(values, row_ids), add(values, sync) or add(values, row_ids, sync).
+  function MatrixTableHandler:add(values, row_ids, sync)
+    local where = "MatrixTableHandler:add"
+    local handle = handle_of(self, MatrixTableHandler, where)
+    if type(row_ids) == "boolean" and sync == nil then row_ids, sync = nil, row_ids end
+    local wait = wait_argument(where, sync)
+    local ids, n
+    if row_ids ~= nil then ids, n = data.read_ids(where, row_ids, self._rows, self._ids) end
+    local buffer, offset, count = self:_read(where, values, n or self._rows)
+    must(where, backend.add(handle, self._kind, ids, n or 0, buffer, offset, count, wait))
+  end
+
+  --- All rows, or those of row_ids in that order, as a new tensor of two dimensions.
+  function MatrixTableHandler:get(row_ids)
+    local where = "MatrixTableHandler:get"
+    local handle, kind = handle_of(self, MatrixTableHandler, where), self._kind
+    local ids, n
+    if row_ids ~= nil then ids, n = data.read_ids(where, row_ids, self._rows, self._ids) end
+    return must(where, data.write(kind, {n or self._rows, self._cols}, function(buffer, offset, count)
+      return backend.get(handle, kind, ids, n or 0, buffer, offset, count)
+    end))
+  end
+
+  return ArrayTableHandler, MatrixTableHandler
+end
