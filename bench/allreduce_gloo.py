@@ -71,11 +71,20 @@ def main():
         if rank == 0:
             quartiles = statistics.quantiles(ours_us, n=4)
             median = statistics.median(ours_us)
-            print(json.dumps({
-                "name": "allreduce_gloo", "procs": size, "size": count, "median_us": round(median, 3),
-                "spread": round((quartiles[2] - quartiles[0]) / 2 / median, 3),
-                "peer_us": round(statistics.median(theirs_us), 3),
-                "ratio": round(statistics.median(b / a for a, b in zip(ours_us, theirs_us)), 3)}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "name": "allreduce_gloo",
+                        "procs": size,
+                        "size": count,
+                        "median_us": round(median, 3),
+                        "spread": round((quartiles[2] - quartiles[0]) / 2 / median, 3),
+                        "peer_us": round(statistics.median(theirs_us), 3),
+                        "ratio": round(statistics.median(b / a for a, b in zip(ours_us, theirs_us)), 3),
+                    }
+                ),
+                flush=True,
+            )
 
     dist.destroy_process_group()
     check(library.pleiad_session_shutdown(session))

@@ -21,10 +21,11 @@ int main(int argc, char** argv) {
         return 1;
       }
       std::fill(ours.begin(), ours.end(), 0.0F);
-      bench::compare(session, {.name = "allreduce_mpi", .size = size, .rounds = rounds}, [&] { session.all_reduce(ours); },
-                     [&] {
-                       MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(size), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-                     });
+      bench::compare(
+          session, {.name = "allreduce_mpi", .size = size, .rounds = rounds}, [&] { session.all_reduce(ours); },
+          [&] {
+            MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(size), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+          });
       std::fill(theirs.begin(), theirs.end(), 0.0F);
     }
     session.shutdown();

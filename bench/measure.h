@@ -29,13 +29,14 @@ inline double spread(std::vector<double> values) {
 struct Plan {
   std::string name;
   std::int64_t size = 0;
-  int rounds = 15;          ///< ours and the peer take turns this often
-  double block_ms = 20;     ///< a turn repeats its body for about this long
+  int rounds = 15;       ///< ours and the peer take turns this often
+  double block_ms = 20;  ///< a turn repeats its body for about this long
 };
 
 /// Times `ours` and `peer` in all ranks at once, by turns. A turn's time is that of its slowest rank. Rank 0 prints
 /// {"name","procs","size","median_us","spread","peer_us","ratio"}; ratio is the median of the turns' peer / ours.
-inline void compare(Session& session, const Plan& plan, const std::function<void()>& ours, const std::function<void()>& peer) {
+inline void compare(Session& session, const Plan& plan, const std::function<void()>& ours,
+                    const std::function<void()>& peer) {
   const auto turn = [&](const std::function<void()>& body, std::int64_t repeats) {
     session.barrier();
     const std::int64_t start = now_ns();
@@ -62,7 +63,8 @@ inline void compare(Session& session, const Plan& plan, const std::function<void
     ratios.push_back(peer_us.back() / our_us.back());
   }
   if (session.rank() != 0) return;
-  std::printf(R"({"name":"%s","procs":%d,"size":%lld,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f})" "\n",
+  std::printf(R"({"name":"%s","procs":%d,"size":%lld,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f})"
+              "\n",
               plan.name.c_str(), session.size(), static_cast<long long>(plan.size), median(our_us), spread(our_us),
               median(peer_us), median(ratios));
   std::fflush(stdout);

@@ -23,13 +23,15 @@ BARE void bare_copy(float* __restrict to, const float* __restrict from, std::int
 BARE void bare_add(float* __restrict to, const float* __restrict from, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] += from[i];
 }
-BARE void bare_gather(float* __restrict to, const float* __restrict from, const std::int64_t* ids, std::int64_t n, std::int64_t cols) {
+BARE void bare_gather(float* __restrict to, const float* __restrict from, const std::int64_t* ids, std::int64_t n,
+                      std::int64_t cols) {
   for (std::int64_t r = 0; r < n; ++r) {
     const float* row = from + ids[r] * cols;
     for (std::int64_t c = 0; c < cols; ++c) to[r * cols + c] = row[c];
   }
 }
-BARE void bare_scatter(float* __restrict to, const float* __restrict from, const std::int64_t* ids, std::int64_t n, std::int64_t cols) {
+BARE void bare_scatter(float* __restrict to, const float* __restrict from, const std::int64_t* ids, std::int64_t n,
+                       std::int64_t cols) {
   for (std::int64_t r = 0; r < n; ++r) {
     float* row = to + ids[r] * cols;
     for (std::int64_t c = 0; c < cols; ++c) row[c] += from[r * cols + c];
@@ -37,7 +39,9 @@ BARE void bare_scatter(float* __restrict to, const float* __restrict from, const
 }
 
 // An uninitialised page is not the same kind of memory as one that was touched.
-std::vector<float> touched(std::int64_t count, float value) { return std::vector<float>(static_cast<std::size_t>(count), value); }
+std::vector<float> touched(std::int64_t count, float value) {
+  return std::vector<float>(static_cast<std::size_t>(count), value);
+}
 
 void check(bool right, const char* what) {
   if (right) return;
@@ -58,18 +62,20 @@ void array_bench(Session& session, Engine& engine, const std::string& clock, std
   session.barrier();
   table.get(out);
   check(out.front() == static_cast<float>(session.size()) && out.back() == out.front(), "array");
-  compare(session, {.name = "array_" + clock, .size = size, .rounds = rounds},
-          [&] {
-            table.add(delta);
-            table.get(out);
-          },
-          [&] {
-            bare_add(bare, delta.data(), size);
-            bare_copy(out.data(), bare, size);
-          });
+  compare(
+      session, {.name = "array_" + clock, .size = size, .rounds = rounds},
+      [&] {
+        table.add(delta);
+        table.get(out);
+      },
+      [&] {
+        bare_add(bare, delta.data(), size);
+        bare_copy(out.data(), bare, size);
+      });
 }
 
-void matrix_bench(Session& session, Engine& engine, std::int64_t rows, std::int64_t cols, std::int64_t picked, int rounds) {
+void matrix_bench(Session& session, Engine& engine, std::int64_t rows, std::int64_t cols, std::int64_t picked,
+                  int rounds) {
   MatrixTable table = session.create_matrix(rows, cols);
   const auto memory = engine.share(static_cast<std::size_t>(rows * cols) * 4, false);
   auto* bare = static_cast<float*>(memory->data());
@@ -89,10 +95,12 @@ void matrix_bench(Session& session, Engine& engine, std::int64_t rows, std::int6
   auto numbers = touched(picked * cols, 1.0F);
   session.barrier();
   const std::string suffix = picked == 1 ? "_one_row_of_" + std::to_string(rows) : "";
-  compare(session, {.name = "matrix_get" + suffix, .size = picked, .rounds = rounds},
-          [&] { table.get_rows(ids(), numbers); }, [&] { bare_gather(numbers.data(), bare, ids().data(), picked, cols); });
-  compare(session, {.name = "matrix_add" + suffix, .size = picked, .rounds = rounds},
-          [&] { table.add_rows(ids(), numbers); }, [&] { bare_scatter(bare, numbers.data(), ids().data(), picked, cols); });
+  compare(
+      session, {.name = "matrix_get" + suffix, .size = picked, .rounds = rounds},
+      [&] { table.get_rows(ids(), numbers); }, [&] { bare_gather(numbers.data(), bare, ids().data(), picked, cols); });
+  compare(
+      session, {.name = "matrix_add" + suffix, .size = picked, .rounds = rounds},
+      [&] { table.add_rows(ids(), numbers); }, [&] { bare_scatter(bare, numbers.data(), ids().data(), picked, cols); });
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Runs the benchmarks of tables and all-reduce: one JSON line each, ratio = peer / ours.
 
-    make bench-tables                          all of it
-    .venv/bin/python bench/tables.py --rounds 5 --only matrix
+make bench-tables                          all of it
+.venv/bin/python bench/tables.py --rounds 5 --only matrix
 """
 
 import argparse
@@ -41,8 +41,14 @@ def main():
         jobs += [(name, launched(procs, binary, options.rounds, name)) for procs in (2, 4)]
     for procs in (2, 4):
         jobs.append(("allreduce_mpi", launched(procs, build / "bin" / "bench_allreduce_mpi", options.rounds)))
-        jobs.append(("allreduce_gloo", launched(procs, sys.executable, ROOT / "bench" / "allreduce_gloo.py", build,
-                                                options.rounds, free_port())))
+        jobs.append(
+            (
+                "allreduce_gloo",
+                launched(
+                    procs, sys.executable, ROOT / "bench" / "allreduce_gloo.py", build, options.rounds, free_port()
+                ),
+            )
+        )
     failed = 0
     for name, command in jobs:
         if options.only in (None, name):

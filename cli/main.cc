@@ -125,7 +125,8 @@ int run(const Words& words) {
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
   app.add_subcommand("launch", "Run a command in several processes under mpirun");
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
-  const CLI::App* options = app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
+  const CLI::App* options =
+      app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
   const Words known = {"info", "launch", "options"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));

@@ -32,7 +32,11 @@ def outcomes(build_dir, run, mpirun):
         if (module, world) not in known:
             command = [sys.executable, FOLDER / "runner.py", module]
             env = {"PLEIAD_BUILD": str(build_dir), "PYTHONDONTWRITEBYTECODE": "1"}
-            job = run(*command, timeout=120, env=env) if world == "alone" else mpirun(world, *command, timeout=180, env=env)
+            job = (
+                run(*command, timeout=120, env=env)
+                if world == "alone"
+                else mpirun(world, *command, timeout=180, env=env)
+            )
             said = {}
             for line in job.stdout.splitlines():
                 outcome = json.loads(line)
@@ -151,12 +155,15 @@ def test_ranks_that_exit_without_shutdown_neither_hang_nor_crash(script, world, 
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_a_rank_that_exits_without_shutdown_is_not_waited_for(script, world):
-    code = OPEN + """
+    code = (
+        OPEN
+        + """
 if mv.MV_WorkerId() == 1: sys.exit(0)
 mv.MV_Barrier()
 code, words = mv_error()
 os.write(1, f"{code} {words}\\n".encode())
 """
+    )
     job = script(world, code, recovery=True)  # or mpirun ends the others before they can speak
     said = job.stdout.splitlines()
     assert len(said) == world - 1, job.stderr
@@ -165,7 +172,9 @@ os.write(1, f"{code} {words}\\n".encode())
 
 @pytest.mark.parametrize("world", ["alone", 2, 4])
 def test_a_forked_child_gets_errors_and_its_parent_goes_on(script, world):
-    code = OPEN + """
+    code = (
+        OPEN
+        + """
 sys.stdout.flush()
 child = os.fork()
 if child == 0:
@@ -184,6 +193,7 @@ mv.MV_ShutDown()
 mv_fine()
 os.write(1, b"fine\\n")
 """
+    )
     job = script(world, code)
     assert job.returncode == 0, job.stderr
     assert job.stdout.splitlines() == ["fine"] * (1 if world == "alone" else world)
@@ -223,7 +233,10 @@ mv.MV_ShutDown()
     lines = job.stderr.splitlines()
     assert re.fullmatch(r"multiverso: MV_Barrier: there is no session; call MV_Init first", lines[0])
     assert "debug: flags that mean nothing here: -port=5" in lines[1]
-    assert 'warning: unknown flags "-snyc=true", "-mine=1", "--ma=true" left in argv; known: sync, updater_type' in lines[2]
+    assert (
+        'warning: unknown flags "-snyc=true", "-mine=1", "--ma=true" left in argv; known: sync, updater_type'
+        in lines[2]
+    )
     assert lines[2].endswith('(did you mean "-sync", "-ma"?)')
     assert re.search(r"rank 0/1 \S+\] error: MV_GetArrayTable: .*3 values; received an array of 4", lines[3])
     assert len(lines) == 4, "log_level=off is silent"

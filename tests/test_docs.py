@@ -15,8 +15,8 @@ def test_the_page_of_parameters_is_what_the_command_prints(pleiad):
 def test_every_option_of_the_headers_is_on_the_page_of_parameters():
     header = (ROOT / "include" / "pleiad" / "options.h").read_text()
     page = (ROOT / "docs" / "parameters.md").read_text()
-    body = header[header.index("struct SessionOptions"):]
-    body = body[:body.index("struct AddOptions")] + body[body.index("struct TableOptions"):]
+    body = header[header.index("struct SessionOptions") :]
+    body = body[: body.index("struct AddOptions")] + body[body.index("struct TableOptions") :]
     names = re.findall(r"^  (?:std::string|double|bool|int|DType) (\w+)", body, re.MULTILINE)
     assert len(names) > 30
     assert [name for name in names if f"| `{name}` |" not in page] == []

@@ -81,7 +81,9 @@ def expect_survivors_told(job, dead, *, tables=True):
             assert one["torn"] <= len(dead), one
     codes = exit_codes(job)
     assert {codes.get(rank) for rank in range(RANKS) if rank not in dead} == {1}, job.text()
-    assert any(re.search(rf"error: rank {rank} \(pid \d+ on \S+\) died", line) for rank in dead for line in job.err), job.text()
+    assert any(re.search(rf"error: rank {rank} \(pid \d+ on \S+\) died", line) for rank in dead for line in job.err), (
+        job.text()
+    )
     assert job.left() == {}
     return seen
 
@@ -94,7 +96,9 @@ def test_with_recovery_survivors_are_told_and_go_on_when_a_rank_dies(start, wher
     seen = expect_survivors_told(job, {VICTIM}, tables=where not in WITHOUT_TABLES)
     assert shared_files() == before
     if where in ("in the middle of an add", "in the middle of a get"):
-        assert max(one["torn"] for one in seen) == 1, "the dead rank held a lock, and who took it over counts the stripe"
+        assert max(one["torn"] for one in seen) == 1, (
+            "the dead rank held a lock, and who took it over counts the stripe"
+        )
     print(f"{where}: told within {max(one['seconds'] for one in seen) * 1000:.1f} ms of their call")
 
 

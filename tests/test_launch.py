@@ -215,7 +215,9 @@ time.sleep(600)
 
 
 def test_a_lost_wrapper_takes_its_command_with_it_and_is_named(start):
-    job = start("-n", 2, *script("if rank == 1: time.sleep(0.5); os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)"))
+    job = start(
+        "-n", 2, *script("if rank == 1: time.sleep(0.5); os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
+    )
     assert job.finish() == 128 + signal.SIGKILL, job.lines
     assert "rank 1 was lost, its wrapper killed" in job.lines[-1]
     assert job.left() == {}

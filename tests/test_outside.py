@@ -59,7 +59,8 @@ def by_pkg_config(installed, tmp_path_factory):
     for name in PROGRAMS:
         source = next(SOURCES.glob(f"{name}.c*"))
         flags = must_run(
-            ["pkg-config", "--cflags", "--libs", PACKAGES[name]], env={"PATH": "/usr/bin", "PKG_CONFIG_PATH": str(lib / "pkgconfig")}
+            ["pkg-config", "--cflags", "--libs", PACKAGES[name]],
+            env={"PATH": "/usr/bin", "PKG_CONFIG_PATH": str(lib / "pkgconfig")},
         ).split()
         warnings = ["-Wall", "-Wextra", "-Werror"]
         must_run([*COMPILERS[name], *warnings, source, *flags, f"-Wl,-rpath,{lib}", "-o", build / name])
@@ -106,7 +107,9 @@ def test_a_program_with_flags(by_find_package, mpirun, name, arguments, ranks):
 
 def test_a_program_that_links_libmultiverso_alone(installed, run, tmp_path):
     lib = next(installed.glob("lib*/**/pkgconfig")).parent
-    must_run(["gcc", SOURCES / "mv_c.c", f"-I{installed / 'include'}", f"-L{lib}", "-lmultiverso", "-o", tmp_path / "mv_c"])
+    must_run(
+        ["gcc", SOURCES / "mv_c.c", f"-I{installed / 'include'}", f"-L{lib}", "-lmultiverso", "-o", tmp_path / "mv_c"]
+    )
     check(run(tmp_path / "mv_c", env={"LD_LIBRARY_PATH": str(lib)}), "mv_c", 1)
 
 

@@ -24,8 +24,10 @@ def plot(run, tmp_path):
 
 
 def curve(points):
-    rows = (f"{i * 0.5},{i * 6000},{0.85 - 0.75 * math.exp(-i / 4):.4f},{0.4 + 1.9 * math.exp(-i / 4):.4f}"
-            for i in range(points))
+    rows = (
+        f"{i * 0.5},{i * 6000},{0.85 - 0.75 * math.exp(-i / 4):.4f},{0.4 + 1.9 * math.exp(-i / 4):.4f}"
+        for i in range(points)
+    )
     return HEADER + "\n".join(rows) + "\n"
 
 
@@ -49,7 +51,10 @@ def test_columns_may_come_in_any_order_with_others_between(plot):
     "text, complaint",
     [
         ("", "curve.csv:1: expected the columns seconds, examples, accuracy, loss; missing: seconds, examples"),
-        ("seconds,examples,loss\n1,2,3\n", "curve.csv:1: expected the columns seconds, examples, accuracy, loss; missing: accuracy"),
+        (
+            "seconds,examples,loss\n1,2,3\n",
+            "curve.csv:1: expected the columns seconds, examples, accuracy, loss; missing: accuracy",
+        ),
         (HEADER, "curve.csv:2: expected at least one line of numbers"),
         (HEADER + "0,0,0.1,2.3\n1,2,high,2.0\n", "curve.csv:3: accuracy: expected a number; received 'high'"),
         (HEADER + "0,0,0.1,2.3\n1,2,82.5,2.0\n", "curve.csv:3: accuracy: expected 0 to 1; received 82.5"),

@@ -160,7 +160,12 @@ def test_mpi_may_be_initialised_before_or_by_a_session_and_used_between_and_afte
     job = mpirun(3, build_dir / "bin" / "user_mpi", order)
     assert job.returncode == 0, job.stderr
     lines = sorted(job.stdout.splitlines())
-    for line in ('{"first session": "mpi 3 6"}', '{"after": "6"}', '{"second session": "mpi 3 6"}', '{"finalized": "0"}'):
+    for line in (
+        '{"first session": "mpi 3 6"}',
+        '{"after": "6"}',
+        '{"second session": "mpi 3 6"}',
+        '{"finalized": "0"}',
+    ):
         assert lines.count(line) == 3, job.stdout
 
 
@@ -189,7 +194,9 @@ def test_sigusr1_prints_what_every_rank_is_doing(start):
     assert job.finish() == 0, job.text()
     text = "\n".join(job.err)
     for rank in (0, 1):
-        assert re.search(rf'^rank {rank} \(pid \d+ on \S+\): get\("weights"\), waiting for 0\.\d s; 1 adds', text, re.M), text
+        assert re.search(
+            rf'^rank {rank} \(pid \d+ on \S+\): get\("weights"\), waiting for 0\.\d s; 1 adds', text, re.M
+        ), text
     assert re.search(r"^rank 2 \(pid \d+ on \S+\): idle; 0 adds, 0 gets", text, re.M), text
     assert set(said(job, "waited").values()) == {""}, "the signal disturbs nobody"
 

@@ -51,8 +51,10 @@ def read_curve(path):
                 for name in COLUMNS:
                     curve[name].append(read_number(where, name, values[name]))
                 if len(curve["seconds"]) > 1 and curve["seconds"][-1] < curve["seconds"][-2]:
-                    raise BadFile(f"{where}: seconds: expected at least {curve['seconds'][-2]:g}, as before; "
-                                  f"received {values['seconds']}")
+                    raise BadFile(
+                        f"{where}: seconds: expected at least {curve['seconds'][-2]:g}, as before; "
+                        f"received {values['seconds']}"
+                    )
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if not curve["seconds"]:
@@ -67,10 +69,19 @@ def draw(curve, path, title):
     from matplotlib import pyplot
     from matplotlib.ticker import PercentFormatter
 
-    pyplot.rcParams.update({"font.size": 11, "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK,
-                            "ytick.color": INK, "axes.edgecolor": FAINT})
-    figure, (top, bottom) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 6), dpi=150, height_ratios=[3, 2],
-                                            layout="constrained")
+    pyplot.rcParams.update(
+        {
+            "font.size": 11,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.edgecolor": FAINT,
+        }
+    )
+    figure, (top, bottom) = pyplot.subplots(
+        2, 1, sharex=True, figsize=(8, 6), dpi=150, height_ratios=[3, 2], layout="constrained"
+    )
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.15)
     seconds = curve["seconds"]
     marker = "o" if len(seconds) <= 60 else None
@@ -85,8 +96,17 @@ def draw(curve, path, title):
     bottom.set_xlabel("seconds")
     last = curve["accuracy"][-1]
     top.plot(seconds[-1], last, "o", color=BLUE, markersize=7)
-    top.annotate(f"{last:.1%}", (seconds[-1], last), (0, -10), textcoords="offset points", ha="right", va="top",
-                 color=BLUE, fontsize=14, fontweight="bold")
+    top.annotate(
+        f"{last:.1%}",
+        (seconds[-1], last),
+        (0, -10),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        color=BLUE,
+        fontsize=14,
+        fontweight="bold",
+    )
     top.set_title(title, loc="left", fontsize=14, fontweight="bold")
     top.set_title(f"{curve['examples'][-1]:,.0f} examples in {seconds[-1]:.1f} s", loc="right", fontsize=10)
     figure.savefig(path, format="png")

@@ -41,12 +41,18 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (i + 1 == argc) throw std::runtime_error(name + " needs a value");
     const std::string value = argv[i + 1];
-    if (name == "--epochs") options.epochs = std::stoi(value);
-    else if (name == "--batch") options.batch = std::stoll(value);
-    else if (name == "--rate") options.rate = std::stod(value);
-    else if (name == "--data") options.data = value;
-    else if (name == "--out") options.out = value;
-    else throw std::runtime_error("unknown option " + name + "; known: --epochs, --batch, --rate, --data, --out");
+    if (name == "--epochs")
+      options.epochs = std::stoi(value);
+    else if (name == "--batch")
+      options.batch = std::stoll(value);
+    else if (name == "--rate")
+      options.rate = std::stod(value);
+    else if (name == "--data")
+      options.data = value;
+    else if (name == "--out")
+      options.out = value;
+    else
+      throw std::runtime_error("unknown option " + name + "; known: --epochs, --batch, --rate, --data, --out");
   }
   if (options.epochs < 1 || options.batch < 1) throw std::runtime_error("--epochs and --batch must be at least 1");
   return options;
@@ -168,7 +174,9 @@ int run(int argc, char** argv) {
     const auto before_get = Clock::now();
     table.get(weights);
     get_seconds += seconds_since(before_get);
-    gradient_of(train, std::span(order).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(options.batch, size - at))),
+    gradient_of(train,
+                std::span(order).subspan(static_cast<std::size_t>(at),
+                                         static_cast<std::size_t>(std::min(options.batch, size - at))),
                 weights, gradient);
     // The rate falls to a tenth, so that the end is calm.
     const double rate = options.rate * std::pow(0.1, static_cast<double>(step) / static_cast<double>(steps));
@@ -178,10 +186,12 @@ int run(int argc, char** argv) {
     if (master && (step >= next_look || step + 1 == steps)) {
       const double trained = seconds_since(start);
       const Quality quality = evaluate(test, weights);
-      curve << trained << ',' << (step + 1) * options.batch * session.workers() << ',' << quality.accuracy << ',' << quality.loss << '\n';
+      curve << trained << ',' << (step + 1) * options.batch * session.workers() << ',' << quality.accuracy << ','
+            << quality.loss << '\n';
       char text[160];
       std::snprintf(text, sizeof text, "epoch %lld of %d  %.1f s  test accuracy %.4f  loss %.4f",
-                    static_cast<long long>(step / steps_per_epoch + 1), options.epochs, trained, quality.accuracy, quality.loss);
+                    static_cast<long long>(step / steps_per_epoch + 1), options.epochs, trained, quality.accuracy,
+                    quality.loss);
       progress.show(static_cast<double>(step + 1) / static_cast<double>(steps), text);
       next_look = step + std::max<std::int64_t>(1, steps / 24);
     }
@@ -191,14 +201,17 @@ int run(int argc, char** argv) {
   table.get(weights);
   if (master) {
     const Quality quality = evaluate(test, weights);
-    curve << worked << ',' << steps * options.batch * session.workers() << ',' << quality.accuracy << ',' << quality.loss << '\n';
+    curve << worked << ',' << steps * options.batch * session.workers() << ',' << quality.accuracy << ','
+          << quality.loss << '\n';
     progress.show(1, "done");
     const auto microseconds = [&](double seconds) { return seconds * 1e6 / static_cast<double>(steps); };
-    std::printf("\n%d workers on %d host(s), %d epochs of %lld images in %.1f s: %.0f images/s\n", session.workers(), session.hosts(),
-                options.epochs, static_cast<long long>(train.count()), worked,
+    std::printf("\n%d workers on %d host(s), %d epochs of %lld images in %.1f s: %.0f images/s\n", session.workers(),
+                session.hosts(), options.epochs, static_cast<long long>(train.count()), worked,
                 static_cast<double>(train.count()) * options.epochs / worked);
-    std::printf("a step of worker 0 took %.0f us: get %.1f us, add %.1f us, the rest is the gradient and looking at the test set\n",
-                microseconds(worked), microseconds(get_seconds), microseconds(add_seconds));
+    std::printf(
+        "a step of worker 0 took %.0f us: get %.1f us, add %.1f us, the rest is the gradient and looking at the test "
+        "set\n",
+        microseconds(worked), microseconds(get_seconds), microseconds(add_seconds));
     std::printf("test accuracy %.4f, loss %.4f\n", quality.accuracy, quality.loss);
     std::fflush(stdout);
   }

@@ -23,12 +23,14 @@ inline Idx read_idx(const std::string& path) {
   const auto read = [&](void* to, std::size_t count) {
     const int got = gzread(file.get(), to, static_cast<unsigned>(count));
     if (got < 0 || static_cast<std::size_t>(got) != count) {
-      fail("is truncated: expected " + std::to_string(count) + " more bytes, received " + std::to_string(std::max(got, 0)));
+      fail("is truncated: expected " + std::to_string(count) + " more bytes, received " +
+           std::to_string(std::max(got, 0)));
     }
   };
   std::array<std::uint8_t, 4> magic{};
   read(magic.data(), magic.size());
-  if (magic[0] != 0 || magic[1] != 0 || magic[2] != 8 || magic[3] < 1 || magic[3] > 4) fail("is not an IDX file of bytes");
+  if (magic[0] != 0 || magic[1] != 0 || magic[2] != 8 || magic[3] < 1 || magic[3] > 4)
+    fail("is not an IDX file of bytes");
   Idx idx;
   std::int64_t count = 1;
   for (int d = 0; d < magic[3]; ++d) {

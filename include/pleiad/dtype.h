@@ -13,9 +13,7 @@ enum class DType : std::uint8_t { float32, float64, int32, int64 };
 inline constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::int32, DType::int64};
 
 /// Bytes of one element.
-constexpr std::size_t size_of(DType type) {
-  return type == DType::float32 || type == DType::int32 ? 4 : 8;
-}
+constexpr std::size_t size_of(DType type) { return type == DType::float32 || type == DType::int32 ? 4 : 8; }
 
 constexpr bool is_integer(DType type) { return type == DType::int32 || type == DType::int64; }
 
@@ -31,8 +29,8 @@ constexpr std::string_view name_of(DType type) {
 
 /// The element types a table can hold.
 template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> ||
-                  std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
+concept Element =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
 template <Element T>
 inline constexpr DType dtype_of = std::same_as<T, float>          ? DType::float32

@@ -10,15 +10,15 @@
 namespace pleiad {
 
 struct SessionOptions {
-  std::string engine = "auto";    ///< auto | solo | mpi. auto: mpi under a launcher, else a world of one
-  std::string role = "both";      ///< both | worker | server | none
-  double timeout = 1800;          ///< seconds a wait may last before it fails
-  double warn_after = 60;         ///< seconds after which a wait reports what every rank is doing
-  std::string log_level = "info"; ///< debug | info | warn | error | off
-  bool stats = false;             ///< print counters and timings at shutdown
-  bool signal_report = true;      ///< print what every rank is doing on SIGUSR1
-  int split_hosts = 0;            ///< for tests: act as if the ranks lay on this many hosts
-  std::string fault = {};         ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
+  std::string engine = "auto";     ///< auto | solo | mpi. auto: mpi under a launcher, else a world of one
+  std::string role = "both";       ///< both | worker | server | none
+  double timeout = 1800;           ///< seconds a wait may last before it fails
+  double warn_after = 60;          ///< seconds after which a wait reports what every rank is doing
+  std::string log_level = "info";  ///< debug | info | warn | error | off
+  bool stats = false;              ///< print counters and timings at shutdown
+  bool signal_report = true;       ///< print what every rank is doing on SIGUSR1
+  int split_hosts = 0;             ///< for tests: act as if the ranks lay on this many hosts
+  std::string fault = {};          ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
 };
 
 /// How an add changes a shard. `rule` names a rule of Pleiad (sum, sgd, ...) or of a dialect
@@ -32,18 +32,18 @@ struct UpdaterOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;        ///< g = scale * clip(delta) + weight_decay * value
+  double weight_decay = 0;  ///< g = scale * clip(delta) + weight_decay * value
   double scale = 1;
-  double clip_low = 0;            ///< clips where clip_high > clip_low
+  double clip_low = 0;  ///< clips where clip_high > clip_low
   double clip_high = 0;
-  bool ascend = false;            ///< value += step in place of value -= step
-  bool prescaled = false;         ///< the delta is already learning_rate * gradient (Multiverso)
-  bool damped = false;            ///< momentum: v = m*v + (1-m)*g
-  bool rate_in_velocity = false;  ///< momentum: v = m*v + rate*g; value -= v (SINGA, neon)
-  bool bias_correction = true;    ///< adam
+  bool ascend = false;               ///< value += step in place of value -= step
+  bool prescaled = false;            ///< the delta is already learning_rate * gradient (Multiverso)
+  bool damped = false;               ///< momentum: v = m*v + (1-m)*g
+  bool rate_in_velocity = false;     ///< momentum: v = m*v + rate*g; value -= v (SINGA, neon)
+  bool bias_correction = true;       ///< adam
   bool epsilon_inside_root = false;  ///< adagrad, adam: sqrt(h + epsilon) in place of sqrt(h) + epsilon
-  bool per_worker = false;        ///< adagrad: each worker has its own history
-  bool adaptive = false;          ///< dcasgd: lambda is divided by the root of the mean square (dcasgda)
+  bool per_worker = false;           ///< adagrad: each worker has its own history
+  bool adaptive = false;             ///< dcasgd: lambda is divided by the root of the mean square (dcasgda)
 };
 
 /// What one add may change about the rule; what is unset comes from the table.
@@ -55,14 +55,14 @@ struct AddOptions {
 };
 
 struct TableOptions {
-  std::string name = {};          ///< for messages; "table 3" where empty
+  std::string name = {};  ///< for messages; "table 3" where empty
   DType dtype = DType::float32;
-  std::string clock = "async";    ///< async | sync
-  std::string apply = "each";     ///< each: the rule runs once an add; round: once on the sum of all workers' k-th adds
-  bool ordered = false;           ///< round: sum in rank order, so the bits do not depend on timing
-  bool check_finite = false;      ///< refuse NaN and infinity in an add
-  bool reserve_only = false;      ///< do not commit memory at creation: for huge tables of which little is touched
-  int init_rank = 0;              ///< whose initial values count
+  std::string clock = "async";  ///< async | sync
+  std::string apply = "each";   ///< each: the rule runs once an add; round: once on the sum of all workers' k-th adds
+  bool ordered = false;         ///< round: sum in rank order, so the bits do not depend on timing
+  bool check_finite = false;    ///< refuse NaN and infinity in an add
+  bool reserve_only = false;    ///< do not commit memory at creation: for huge tables of which little is touched
+  int init_rank = 0;            ///< whose initial values count
   UpdaterOptions updater = {};
 };
 

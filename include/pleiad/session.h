@@ -19,8 +19,9 @@ enum class ReduceOp : std::uint8_t { sum, min, max };
 
 class PLEIAD_API Session {
  public:
-  /// Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. Options come
-  /// from the environment too: PLEIAD_TIMEOUT and so on, which win. A process takes part in one launched world at a time.
+  /// Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. Options
+  /// come from the environment too: PLEIAD_TIMEOUT and so on, which win. A process takes part in one launched world at
+  /// a time.
   [[nodiscard]] static Session start(SessionOptions options = {});
   /// Ends the session without waiting for the others if shutdown was not called; they take that for a death.
   ~Session();
@@ -45,8 +46,9 @@ class PLEIAD_API Session {
   [[nodiscard]] std::string engine() const;
   [[nodiscard]] const SessionOptions& options() const;
 
-  /// Collective: all ranks create the same tables in the same order. Of `initial`, only that of options.init_rank counts; it
-  /// has the table's size and type, or is empty for zeros. When it returns, all ranks see the initial values.
+  /// Collective: all ranks create the same tables in the same order. Of `initial`, only that of options.init_rank
+  /// counts; it has the table's size and type, or is empty for zeros. When it returns, all ranks see the initial
+  /// values.
   [[nodiscard]] ArrayTable create_array(std::int64_t size, const TableOptions& options = {}, ConstView initial = {});
   [[nodiscard]] MatrixTable create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options = {},
                                           ConstView initial = {});
@@ -70,8 +72,8 @@ class PLEIAD_API Session {
   /// Asked about twenty times a second in every wait; true ends the wait with Interrupted.
   void set_interrupt(std::function<bool()> interrupt);
 
-  /// Collective: flushes, lets the others go on without this worker, and waits until all have come here. Tables are gone
-  /// afterwards. Another start may follow.
+  /// Collective: flushes, lets the others go on without this worker, and waits until all have come here. Tables are
+  /// gone afterwards. Another start may follow.
   void shutdown();
 
   explicit Session(std::shared_ptr<SessionCore> core);
@@ -80,8 +82,8 @@ class PLEIAD_API Session {
   std::shared_ptr<SessionCore> core_;
 };
 
-/// Runs body(session) on `ranks` threads, each a rank of one world inside this process, and waits for all. Rethrows the first
-/// rank's exception.
+/// Runs body(session) on `ranks` threads, each a rank of one world inside this process, and waits for all. Rethrows the
+/// first rank's exception.
 PLEIAD_API void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options = {});
 
 }  // namespace pleiad

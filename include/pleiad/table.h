@@ -1,8 +1,8 @@
 // Tables: numbers shared by all workers of a session.
 //
-// Any thread may call an asynchronous table. A worker calls the synchronous tables of a session in one order, the same on every
-// worker: a second thread that calls one meanwhile gets a StateError, and workers whose calls differ all get an OrderError.
-// A handle is cheap to copy and never owns the table: the session does, until its shutdown.
+// Any thread may call an asynchronous table. A worker calls the synchronous tables of a session in one order, the same
+// on every worker: a second thread that calls one meanwhile gets a StateError, and workers whose calls differ all get
+// an OrderError. A handle is cheap to copy and never owns the table: the session does, until its shutdown.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +46,9 @@ struct TableStats {
   std::uint64_t gets = 0;
   std::uint64_t bytes_added = 0;
   std::uint64_t bytes_got = 0;
-  double add_seconds = 0;   ///< in adds, waiting included
+  double add_seconds = 0;  ///< in adds, waiting included
   double get_seconds = 0;
-  double wait_seconds = 0;  ///< waiting for other workers
+  double wait_seconds = 0;         ///< waiting for other workers
   std::uint64_t torn_stripes = 0;  ///< of the whole host: stripes whose writer died in the middle
 };
 
@@ -101,7 +101,8 @@ class PLEIAD_API MatrixTable : public TableHandle {
   /// Deltas of a row named twice are summed first.
   void add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
   [[nodiscard]] Pending get_rows_async(std::span<const RowId> ids, View out) const;
-  [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, ConstView delta,
+                                       const AddOptions& options = {}) const;
 
   void get_row(RowId id, View out) const { get_rows({&id, 1}, out); }
   void add_row(RowId id, ConstView delta, const AddOptions& options = {}) const { add_rows({&id, 1}, delta, options); }

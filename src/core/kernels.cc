@@ -25,12 +25,8 @@ PLEIAD_INLINE void add_loop(T* __restrict to, const T* __restrict from, std::siz
 
 PLEIAD_CLONES void add_f32(float* to, const float* from, std::size_t n) { add_loop(to, from, n); }
 PLEIAD_CLONES void add_f64(double* to, const double* from, std::size_t n) { add_loop(to, from, n); }
-PLEIAD_CLONES void add_i32(std::int32_t* to, const std::int32_t* from, std::size_t n) {
-  add_loop(to, from, n);
-}
-PLEIAD_CLONES void add_i64(std::int64_t* to, const std::int64_t* from, std::size_t n) {
-  add_loop(to, from, n);
-}
+PLEIAD_CLONES void add_i32(std::int32_t* to, const std::int32_t* from, std::size_t n) { add_loop(to, from, n); }
+PLEIAD_CLONES void add_i64(std::int64_t* to, const std::int64_t* from, std::size_t n) { add_loop(to, from, n); }
 
 template <class T>
 std::size_t first_bad(const T* values, std::size_t count) {
@@ -79,18 +75,10 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 
 void add_to(DType dtype, void* to, const void* from, std::size_t count) {
   switch (dtype) {
-    case DType::float32:
-      add_f32(static_cast<float*>(to), static_cast<const float*>(from), count);
-      return;
-    case DType::float64:
-      add_f64(static_cast<double*>(to), static_cast<const double*>(from), count);
-      return;
-    case DType::int32:
-      add_i32(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), count);
-      return;
-    case DType::int64:
-      add_i64(static_cast<std::int64_t*>(to), static_cast<const std::int64_t*>(from), count);
-      return;
+    case DType::float32: add_f32(static_cast<float*>(to), static_cast<const float*>(from), count); return;
+    case DType::float64: add_f64(static_cast<double*>(to), static_cast<const double*>(from), count); return;
+    case DType::int32: add_i32(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), count); return;
+    case DType::int64: add_i64(static_cast<std::int64_t*>(to), static_cast<const std::int64_t*>(from), count); return;
   }
 }
 

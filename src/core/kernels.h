@@ -7,8 +7,8 @@
 
 namespace pleiad {
 
-/// Copies `bytes` from `from` to `to`, which do not overlap. A plain vector loop: glibc 2.36's memcpy falls to a tenth of its
-/// speed where (to - from) mod 4096 is small, which is what mapped segments and large malloc'd buffers give.
+/// Copies `bytes` from `from` to `to`, which do not overlap. A plain vector loop: glibc 2.36's memcpy falls to a tenth
+/// of its speed where (to - from) mod 4096 is small, which is what mapped segments and large malloc'd buffers give.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
 /// to[i] += from[i]. The arrays do not overlap. Signed integers wrap around.

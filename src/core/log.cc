@@ -29,7 +29,8 @@ void Log::warn(std::string_view line) const { logger_->warn("{}", line); }
 void Log::error(std::string_view line) const { logger_->error("{}", line); }
 void Log::print(std::string_view line) const {
   spdlog::level::level_enum level = logger_->level();
-  logger_->log(level == spdlog::level::off ? spdlog::level::critical : std::max(level, spdlog::level::info), "{}", line);
+  logger_->log(level == spdlog::level::off ? spdlog::level::critical : std::max(level, spdlog::level::info), "{}",
+               line);
 }
 
 }  // namespace pleiad

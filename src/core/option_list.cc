@@ -133,7 +133,8 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
       field("apply", &T::apply, "each: the rule runs once an add; round: once on the sum of all workers' k-th adds"),
       field("ordered", &T::ordered, "round: sum in rank order, so the bits do not depend on timing"),
       field("check_finite", &T::check_finite, "refuse NaN and infinity in an add"),
-      field("reserve_only", &T::reserve_only, "do not commit memory at creation: for huge tables of which little is touched"),
+      field("reserve_only", &T::reserve_only,
+            "do not commit memory at creation: for huge tables of which little is touched"),
       field("init_rank", &T::init_rank, "whose initial values count"),
   };
   return fields;

@@ -1,5 +1,5 @@
-// An error on its way from one thread, or one rank, to another. What is thrown there is a new exception: an exception object that
-// two threads hold is released by counts that ThreadSanitizer cannot see.
+// An error on its way from one thread, or one rank, to another. What is thrown there is a new exception: an exception
+// object that two threads hold is released by counts that ThreadSanitizer cannot see.
 #pragma once
 
 #include <string>

@@ -46,7 +46,8 @@ std::string host_name() {
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  int cores =
+      sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
   double quota = 0;
   double period = 0;

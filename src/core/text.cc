@@ -62,8 +62,7 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
   return best;
 }
 
-std::string unknown_name(std::string_view family, std::string_view word,
-                         std::span<const std::string> known) {
+std::string unknown_name(std::string_view family, std::string_view word, std::span<const std::string> known) {
   const std::string near = nearest(word, known);
   return fmt::format("unknown {} \"{}\"; known: {}{}", family, word, join(known),
                      near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));

@@ -1,7 +1,8 @@
 // Collectives of the ranks of one host, through the buffers of the control segment.
 //
-// A step: every rank fills its buffer, arrives, and waits until all have arrived. Buffers alternate by the parity of the step:
-// whoever has seen all arrive at step s knows that all are done with the buffers of step s - 1, so it may fill them for s + 1.
+// A step: every rank fills its buffer, arrives, and waits until all have arrived. Buffers alternate by the parity of
+// the step: whoever has seen all arrive at step s knows that all are done with the buffers of step s - 1, so it may
+// fill them for s + 1.
 #include <algorithm>
 #include <cstring>
 
@@ -32,14 +33,13 @@ class Engine::Turn {
   Turn(Engine& engine, Call call) : engine_(engine), mark_(engine, call) {
     engine_.check_usable(name_of(call));
     if (engine_.in_collective_.exchange(true)) {
-      throw StateError(fmt::format("[rank {}] {}: another thread of this rank is in a collective; call them from one thread",
-                                   engine_.rank_, name_of(call)));
+      throw StateError(
+          fmt::format("[rank {}] {}: another thread of this rank is in a collective; call them from one thread",
+                      engine_.rank_, name_of(call)));
     }
     engine_.self().collectives.fetch_add(1, std::memory_order_relaxed);
   }
-  ~Turn() {
-    engine_.in_collective_.store(false);
-  }
+  ~Turn() { engine_.in_collective_.store(false); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
@@ -64,7 +64,9 @@ std::uint64_t Engine::arrive() {
 }
 
 void Engine::await(std::uint64_t step, Call call) {
-  const auto behind = [&](int local) { return control_.collective(local).arrived.load(std::memory_order_acquire) < step; };
+  const auto behind = [&](int local) {
+    return control_.collective(local).arrived.load(std::memory_order_acquire) < step;
+  };
   const auto ready = [&] {
     for (int local = 0; local < local_ranks(); ++local) {
       if (behind(local)) return false;
@@ -93,7 +95,8 @@ std::string words(std::uint64_t what, std::uint64_t bytes) {
 }  // namespace
 
 // Throws where another rank came for something else.
-void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes) {
+void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine,
+                     std::uint64_t my_bytes) {
   if (theirs == mine && their_bytes == my_bytes) return;
   throw OrderError(fail(fmt::format("ranks called different collectives: {} called {}, {} called {}", describe(rank),
                                     words(theirs, their_bytes), describe(rank_), words(mine, my_bytes))));
@@ -199,7 +202,8 @@ void Engine::reduce_scatter(DType dtype, const void* in, void* out, std::size_t 
     char* to = static_cast<char*>(out) + done;
     const std::size_t mine = static_cast<std::size_t>(rank_) * piece;
     copy_bytes(to, control_.buffer(0, step_) + mine, part);
-    for (int r = 1; r < size(); ++r) reduce_into(dtype, op, to, control_.buffer(r, step_) + mine, part / size_of(dtype));
+    for (int r = 1; r < size(); ++r)
+      reduce_into(dtype, op, to, control_.buffer(r, step_) + mine, part / size_of(dtype));
   }
 }
 
@@ -240,8 +244,8 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) 
   }
 }
 
-// Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over while the
-// second is under way.
+// Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over
+// while the second is under way.
 void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op) {
   const std::uint64_t first = step_ + 1;
   const auto chunk_bytes = [&](std::size_t chunk) { return std::min(kChunkBytes, bytes - chunk * kChunkBytes); };

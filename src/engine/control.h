@@ -13,8 +13,21 @@ namespace pleiad {
 
 /// What a rank is doing, for reports.
 enum class Call : std::uint32_t {
-  idle, start, create_table, add, get, barrier, broadcast, all_reduce, all_gather, reduce_scatter, send, receive,
-  flush, wait, shutdown,
+  idle,
+  start,
+  create_table,
+  add,
+  get,
+  barrier,
+  broadcast,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  send,
+  receive,
+  flush,
+  wait,
+  shutdown,
 };
 [[nodiscard]] std::string_view name_of(Call call);
 
@@ -43,8 +56,8 @@ struct alignas(64) RankSlot {
   std::atomic<std::uint64_t> clocked{0};  ///< calls to synchronous tables, as counted by the ledger
 };
 
-/// A rank's place in the collectives: it has reached step `arrived`. `what[step % 2]` describes the collective that began
-/// with that step, so that ranks which call different ones find out.
+/// A rank's place in the collectives: it has reached step `arrived`. `what[step % 2]` describes the collective that
+/// began with that step, so that ranks which call different ones find out.
 struct alignas(64) CollectiveSlot {
   std::atomic<std::uint64_t> arrived{0};
   std::array<std::atomic<std::uint64_t>, 2> what{};
@@ -73,10 +86,10 @@ struct alignas(64) Ledger {
 };
 
 struct alignas(64) ControlHead {
-  Event collective;        ///< a rank arrived somewhere
-  Event life;              ///< a rank started, finished or died; a failure was written
-  Event mail;              ///< a mailbox changed
-  Event calls;             ///< a worker moved on in the ledger
+  Event collective;  ///< a rank arrived somewhere
+  Event life;        ///< a rank started, finished or died; a failure was written
+  Event mail;        ///< a mailbox changed
+  Event calls;       ///< a worker moved on in the ledger
   Failure failure;
   Ledger ledger;
 };
@@ -99,9 +112,7 @@ class Control {
   void construct();
 
   [[nodiscard]] ControlHead& head() const { return *reinterpret_cast<ControlHead*>(base_); }
-  [[nodiscard]] RankSlot& rank(int local) const {
-    return reinterpret_cast<RankSlot*>(base_ + at_.ranks)[local];
-  }
+  [[nodiscard]] RankSlot& rank(int local) const { return reinterpret_cast<RankSlot*>(base_ + at_.ranks)[local]; }
   [[nodiscard]] CollectiveSlot& collective(int local) const {
     return reinterpret_cast<CollectiveSlot*>(base_ + at_.collectives)[local];
   }
@@ -126,7 +137,8 @@ class Control {
   Offsets at_{};
 };
 
-/// Bytes of one rank's buffer in a collective: large enough to make a step worth its wait, small enough to stay in cache.
+/// Bytes of one rank's buffer in a collective: large enough to make a step worth its wait, small enough to stay in
+/// cache.
 inline constexpr std::size_t kChunkBytes = 256 * 1024;
 
 }  // namespace pleiad

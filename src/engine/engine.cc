@@ -78,8 +78,8 @@ bool Engine::in_forked_child() const { return made_in_generation_ != fork_genera
 
 void Engine::check_usable(std::string_view where) const {
   if (in_forked_child()) {
-    throw StateError(fmt::format("[{}] this process was forked from rank {}: it is not a rank and cannot use its tables",
-                                 where, rank_));
+    throw StateError(fmt::format(
+        "[{}] this process was forked from rank {}: it is not a rank and cannot use its tables", where, rank_));
   }
   if (left_.load(std::memory_order_relaxed)) {
     throw StateError(fmt::format("[{}] the session was shut down", where));
@@ -154,11 +154,13 @@ void Engine::leave() {
   };
   // Whatever went wrong before, the end is the same for all: an order failure does not disturb it.
   try {
-    wait(head.life, {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
+    wait(head.life,
+         {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
     left_.store(true);
     for (const int r : neighbours_) {
       if (life(r) == Life::dead) {
-        throw TransportError(fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));
+        throw TransportError(
+            fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));
       }
     }
     if (!one_host()) remote_leave();

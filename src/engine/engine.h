@@ -24,14 +24,14 @@ enum class Reduce : std::uint8_t { sum, min, max };
 
 /// Where a rank lives.
 struct Place {
-  int host = 0;        ///< index of its host, 0 for that of rank 0
-  int local = 0;       ///< its index among the ranks of its host
-  std::string name;    ///< the host's name
+  int host = 0;      ///< index of its host, 0 for that of rank 0
+  int local = 0;     ///< its index among the ranks of its host
+  std::string name;  ///< the host's name
 };
 
-/// One rank's view of a world. Collectives are called by all ranks in the same order, one at a time: a second thread that
-/// calls one meanwhile is refused, and ranks that call different ones all get an OrderError. A rank that died turns them
-/// into a TransportError that names it. send, receive and wait may be called by any thread.
+/// One rank's view of a world. Collectives are called by all ranks in the same order, one at a time: a second thread
+/// that calls one meanwhile is refused, and ranks that call different ones all get an OrderError. A rank that died
+/// turns them into a TransportError that names it. send, receive and wait may be called by any thread.
 class Engine {
  public:
   virtual ~Engine();
@@ -61,8 +61,8 @@ class Engine {
   /// The message must have exactly `bytes`.
   void receive(int from, std::uint32_t tag, void* data, std::size_t bytes);
 
-  /// Memory that all ranks of this host see, zero at the start. Collective over the world; ranks of one host ask for the same
-  /// size. On no memory all ranks get the error.
+  /// Memory that all ranks of this host see, zero at the start. Collective over the world; ranks of one host ask for
+  /// the same size. On no memory all ranks get the error.
   [[nodiscard]] std::shared_ptr<Segment> share(std::size_t bytes, bool reserve_only);
 
   [[nodiscard]] Life life(int rank) const;
@@ -130,8 +130,10 @@ class Engine {
   void announce_alive();
   void mark_dead(int rank);
 
-  /// Makes memory that the other ranks of this host can fetch under `id`. Called by local rank 0 alone, before a barrier.
-  [[nodiscard]] virtual std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) = 0;
+  /// Makes memory that the other ranks of this host can fetch under `id`. Called by local rank 0 alone, before a
+  /// barrier.
+  [[nodiscard]] virtual std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes,
+                                                              bool reserve_only) = 0;
   [[nodiscard]] virtual std::shared_ptr<Segment> fetch_segment(std::uint64_t id, std::size_t bytes) = 0;
 
   // What a world of several hosts does by messages. Called only where one_host() is false.
@@ -199,8 +201,8 @@ class CallMark {
   std::uint32_t table_before_;
 };
 
-/// Work that another thread does for this rank counts as one more thread of it, from the moment it is handed over: a rank
-/// whose caller waits for that thread is stuck only if the thread is.
+/// Work that another thread does for this rank counts as one more thread of it, from the moment it is handed over: a
+/// rank whose caller waits for that thread is stuck only if the thread is.
 class Engagement {
  public:
   explicit Engagement(const Engine& engine);

@@ -12,8 +12,9 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
 void futex_wake_one(const std::atomic<std::uint32_t>& word);
 void futex_wake_all(const std::atomic<std::uint32_t>& word);
 
-/// Something that others may wait for, in shared memory. Change the state first, by a sequentially consistent store, then
-/// notify: a waiter counts itself before it looks at the state for the last time, so one of the two sees the other.
+/// Something that others may wait for, in shared memory. Change the state first, by a sequentially consistent store,
+/// then notify: a waiter counts itself before it looks at the state for the last time, so one of the two sees the
+/// other.
 struct Event {
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> sleepers{0};

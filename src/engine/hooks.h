@@ -12,7 +12,8 @@ namespace pleiad {
 enum class Point : std::uint32_t { add, get, barrier, all_reduce, lock, clock, collective };
 [[nodiscard]] std::string_view name_of(Point point);
 
-/// Thrown where a test ends a rank that is a thread. Not an Error: nobody may handle it but the one who runs the thread.
+/// Thrown where a test ends a rank that is a thread. Not an Error: nobody may handle it but the one who runs the
+/// thread.
 struct RankKilled {};
 
 class Hooks {

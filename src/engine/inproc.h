@@ -44,8 +44,9 @@ class InprocEngine final : public Engine {
   std::shared_ptr<InprocHost> host_;
 };
 
-/// Runs body(engine) on `ranks` threads, each a rank, and waits for all. A rank whose body throws, or is killed by the hooks,
-/// is dead to the others. Rethrows the exception of the lowest rank that threw one other than RankKilled.
-void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks, const std::function<void(std::shared_ptr<InprocEngine>)>& body);
+/// Runs body(engine) on `ranks` threads, each a rank, and waits for all. A rank whose body throws, or is killed by the
+/// hooks, is dead to the others. Rethrows the exception of the lowest rank that threw one other than RankKilled.
+void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
+                const std::function<void(std::shared_ptr<InprocEngine>)>& body);
 
 }  // namespace pleiad

@@ -22,8 +22,8 @@ int count(const std::string& text) { return text.empty() ? 0 : std::atoi(text.c_
 
 Launch detect_launch() {
   // PMIx names the job for both Open MPI's mpirun and srun --mpi=pmix; a Slurm step has its own number too.
-  const std::string job = variable("PMIX_NAMESPACE") + "/" + variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") + "/" +
-                          variable("PMI_ID");
+  const std::string job = variable("PMIX_NAMESPACE") + "/" + variable("SLURM_JOB_ID") + "." +
+                          variable("SLURM_STEP_ID") + "/" + variable("PMI_ID");
   if (const std::string size = variable("OMPI_COMM_WORLD_SIZE"); !size.empty()) {
     return {.launched = true, .by = "mpirun", .size = count(size), .job = job};
   }
@@ -37,9 +37,7 @@ Launch detect_launch() {
   return {};
 }
 
-void mark_as_rank(const Launch& launch) {
-  setenv(kMark, (std::to_string(getpid()) + " " + launch.job).c_str(), 1);
-}
+void mark_as_rank(const Launch& launch) { setenv(kMark, (std::to_string(getpid()) + " " + launch.job).c_str(), 1); }
 
 bool spawned_by_a_rank(const Launch& launch) {
   const std::string mark = variable(kMark);

@@ -11,7 +11,8 @@
 namespace pleiad {
 
 std::unique_ptr<Wire> load_wire() {
-  // The module lies beside the library (or, for programs that hold the library inside them, in the lib folder beside theirs).
+  // The module lies beside the library (or, for programs that hold the library inside them, in the lib folder beside
+  // theirs).
   Dl_info here{};
   dladdr(reinterpret_cast<void*>(&load_wire), &here);
   const std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
@@ -29,7 +30,8 @@ std::unique_ptr<Wire> load_wire() {
     if (wire == nullptr) throw TransportError(fmt::format("[start] {}", error));
     return std::unique_ptr<Wire>(wire);
   }
-  throw TransportError(fmt::format("[start] a launcher started this process, but the MPI engine cannot be loaded:{}", problem));
+  throw TransportError(
+      fmt::format("[start] a launcher started this process, but the MPI engine cannot be loaded:{}", problem));
 }
 
 }  // namespace pleiad

@@ -41,8 +41,9 @@ void SharedLock::lock_slowly() {
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
     if (seconds >= next_warning || seconds >= options.timeout) {
-      const std::string text = fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",
-                                           engine_.rank(), seconds, engine_.describe(rank));
+      const std::string text =
+          fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",
+                      engine_.rank(), seconds, engine_.describe(rank));
       if (seconds >= options.timeout) throw TimeoutError(text);
       engine_.log().warn(text);
       next_warning += std::max(options.warn_after, 1.0);

@@ -1,6 +1,7 @@
-// A lock in shared memory that outlives its holder. The word holds the holder's rank: whoever waits for a rank that died takes
-// the lock over and is told so. (A POSIX robust mutex is released when the thread that holds it is gone, while other threads of
-// the killed process may still be writing; here the whole process is gone before its rank is declared dead.)
+// A lock in shared memory that outlives its holder. The word holds the holder's rank: whoever waits for a rank that
+// died takes the lock over and is told so. (A POSIX robust mutex is released when the thread that holds it is gone,
+// while other threads of the killed process may still be writing; here the whole process is gone before its rank is
+// declared dead.)
 #pragma once
 
 #include <atomic>
@@ -10,11 +11,12 @@
 
 namespace pleiad {
 
-/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short; where the holder is stopped
-/// it warns and at last fails, as any wait does.
+/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short; where the holder
+/// is stopped it warns and at last fails, as any wait does.
 class SharedLock {
  public:
-  SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock) : engine_(engine), word_(word) {
+  SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock)
+      : engine_(engine), word_(word) {
     if (engine_.scheduled()) engine_.at(point);
     std::uint32_t free = 0;
     if (!word_.compare_exchange_strong(free, mine(), std::memory_order_acquire, std::memory_order_relaxed)) {

@@ -1,5 +1,5 @@
-// send and receive between ranks of one host: a ring of bytes for each pair. A message is its tag, its length and its bytes,
-// streamed through the ring, so it may be larger than the ring.
+// send and receive between ranks of one host: a ring of bytes for each pair. A message is its tag, its length and its
+// bytes, streamed through the ring, so it may be larger than the ring.
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +33,8 @@ void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) 
 
 void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
   check_usable("send");
-  if (to < 0 || to >= size()) throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {}", to, size()));
+  if (to < 0 || to >= size())
+    throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {}", to, size()));
   const CallMark mark(*this, Call::send);
   if (place(to).host != place(rank_).host) return remote_send(to, tag, data, bytes);
   if (life(to) == Life::dead) throw TransportError(fmt::format("[rank {}] send: {} died", rank_, describe(to)));
@@ -52,9 +53,8 @@ void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes
     while (left > 0) {
       const std::uint64_t written = box.written.load(std::memory_order_relaxed);
       const auto room = [&] { return ring_size - (written - box.read.load()); };
-      wait(control_.head().mail, {.call = Call::send,
-                                  .ready = [&] { return room() > 0; },
-                                  .missing = [&] { return std::vector<int>{to}; }});
+      wait(control_.head().mail,
+           {.call = Call::send, .ready = [&] { return room() > 0; }, .missing = [&] { return std::vector<int>{to}; }});
       const std::size_t part = std::min(left, static_cast<std::size_t>(room()));
       stretches(written, part, ring_size, [&](std::size_t at, std::size_t done, std::size_t length) {
         copy_bytes(ring + at, from + done, length);
@@ -80,8 +80,9 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
   Inbox::Peer& peer = inbox_->peers[static_cast<std::size_t>(from)];
   const auto check_size = [&](std::size_t came) {
     if (came == bytes) return;
-    throw InvalidArgument(fmt::format("[receive] the message with tag {} from rank {} has {} bytes; expected {}", tag, from,
-                                      grouped(static_cast<std::int64_t>(came)), grouped(static_cast<std::int64_t>(bytes))));
+    throw InvalidArgument(fmt::format("[receive] the message with tag {} from rank {} has {} bytes; expected {}", tag,
+                                      from, grouped(static_cast<std::int64_t>(came)),
+                                      grouped(static_cast<std::int64_t>(bytes))));
   };
   const std::lock_guard lock(peer.receiving);
   Mailbox& box = control_.mailbox(place(from).local, place(rank_).local);

@@ -22,8 +22,8 @@ constexpr std::size_t kWireBytes = std::size_t{1} << 30;
 // What a rank tells the others at the start.
 struct Introduction {
   char host[128] = {};
-  char boot[40] = {};              // two hosts may bear one name
-  std::uint64_t network = 0;       // a network namespace counts as a host of its own
+  char boot[40] = {};         // two hosts may bear one name
+  std::uint64_t network = 0;  // a network namespace counts as a host of its own
   std::int32_t pid = 0;
 };
 
@@ -34,7 +34,7 @@ Introduction introduce() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::memcpy(self.boot, boot.data(), std::min(boot.size(), sizeof self.boot - 1));
-  struct stat status {};
+  struct stat status{};
   if (stat("/proc/self/ns/net", &status) == 0) self.network = status.st_ino;
   self.pid = static_cast<std::int32_t>(getpid());
   return self;
@@ -50,7 +50,8 @@ std::vector<T> gather(Wire& wire, const T& mine) {
 }
 
 // Hosts by first appearance, local indices by rank.
-std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std::vector<char>& alone, int split_hosts) {
+std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std::vector<char>& alone,
+                               int split_hosts) {
   std::vector<Place> places;
   std::vector<std::pair<int, int>> hosts;  // a rank that stands for the host, and how many it has
   const int size = static_cast<int>(ranks.size());
@@ -60,8 +61,8 @@ std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std
     const auto same = [&](const std::pair<int, int>& host) {
       const auto& other = ranks[static_cast<std::size_t>(host.first)];
       return alone[static_cast<std::size_t>(r)] == 0 && alone[static_cast<std::size_t>(host.first)] == 0 &&
-             part(r) == part(host.first) && std::strcmp(me.host, other.host) == 0 && std::strcmp(me.boot, other.boot) == 0 &&
-             me.network == other.network;
+             part(r) == part(host.first) && std::strcmp(me.host, other.host) == 0 &&
+             std::strcmp(me.boot, other.boot) == 0 && me.network == other.network;
     };
     auto found = std::ranges::find_if(hosts, same);
     if (found == hosts.end()) found = hosts.insert(hosts.end(), {r, 0});
@@ -84,14 +85,21 @@ struct ProcessEngine::Meeting {
 };
 
 std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Wire> wire) {
-  Meeting m{.options = std::move(options), .wire = std::move(wire), .key = {}, .service = nullptr, .places = {},
-            .control = nullptr, .hooks = nullptr, .pids = {}};
+  Meeting m{.options = std::move(options),
+            .wire = std::move(wire),
+            .key = {},
+            .service = nullptr,
+            .places = {},
+            .control = nullptr,
+            .hooks = nullptr,
+            .pids = {}};
   Wire& w = *m.wire;
   const int me = w.rank();
   m.key = gather(w, JobKey::random())[0];
   m.service = std::make_unique<Service>(m.key, me);
   const auto ranks = gather(w, introduce());
-  // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet again.
+  // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet
+  // again.
   std::vector<char> alone(ranks.size(), 0);
   for (;;) {
     m.places = place_ranks(ranks, alone, m.options.split_hosts);
@@ -122,7 +130,8 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
   }
   if (!m.options.fault.empty()) m.hooks = std::make_unique<FaultHooks>(Fault::parse(m.options.fault), false);
   for (int r = 0; r < w.size(); ++r) {
-    const bool neighbour = r != me && m.places[static_cast<std::size_t>(r)].host == m.places[static_cast<std::size_t>(me)].host;
+    const bool neighbour =
+        r != me && m.places[static_cast<std::size_t>(r)].host == m.places[static_cast<std::size_t>(me)].host;
     if (neighbour) m.pids.emplace_back(r, ranks[static_cast<std::size_t>(r)].pid);
   }
   return std::make_shared<ProcessEngine>(std::move(m));
@@ -195,8 +204,8 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
     }
     return ranks;
   };
-  // A rank of the other host may be done with a collective, and with the session, while this one still waits for its end: so
-  // nothing follows from who has shut down.
+  // A rank of the other host may be done with a collective, and with the session, while this one still waits for its
+  // end: so nothing follows from who has shut down.
   try {
     wait(request->finished, {.call = request->call,
                              .ready = [&] { return request->done.load(); },

@@ -1,5 +1,5 @@
-// A world whose ranks are processes, started by a launcher. Ranks of one host meet in shared memory; the wire says who is there
-// and carries bytes between hosts.
+// A world whose ranks are processes, started by a launcher. Ranks of one host meet in shared memory; the wire says who
+// is there and carries bytes between hosts.
 #pragma once
 
 #include <atomic>

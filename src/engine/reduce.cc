@@ -25,9 +25,9 @@ PLEIAD_INLINE void loop(Reduce op, T* to, const T* a, const T* b, std::size_t co
   }
 }
 
-#define PLEIAD_REDUCE(NAME, T)                                                                  \
-  PLEIAD_CLONES void NAME(Reduce op, void* to, const void* a, const void* b, std::size_t n) {   \
-    loop(op, static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b), n);       \
+#define PLEIAD_REDUCE(NAME, T)                                                                \
+  PLEIAD_CLONES void NAME(Reduce op, void* to, const void* a, const void* b, std::size_t n) { \
+    loop(op, static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b), n);     \
   }
 PLEIAD_REDUCE(reduce_f32, float)
 PLEIAD_REDUCE(reduce_f64, double)

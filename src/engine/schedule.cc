@@ -39,7 +39,8 @@ std::int64_t Schedule::pass(int rank) {
   return 10'000'000;
 }
 
-// Picks the next rank and waits until it is this one's turn again. With may_stay false another one is picked if there is one.
+// Picks the next rank and waits until it is this one's turn again. With may_stay false another one is picked if there
+// is one.
 void Schedule::hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay) {
   std::vector<int> others;
   for (int r = 0; r < static_cast<int>(here_.size()); ++r) {

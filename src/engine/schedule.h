@@ -1,5 +1,5 @@
-// Explores interleavings of an inproc world: the ranks run one at a time, and at every point a seeded choice says who goes on.
-// The same seed gives the same run.
+// Explores interleavings of an inproc world: the ranks run one at a time, and at every point a seeded choice says who
+// goes on. The same seed gives the same run.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +31,7 @@ class Schedule final : public Hooks {
 
   std::mutex mutex_;
   std::vector<std::condition_variable> turns_;  // one a rank, so that a switch wakes one thread
-  std::vector<bool> here_;      // guarded by mutex_, as are all below
+  std::vector<bool> here_;                      // guarded by mutex_, as are all below
   int entered_ = 0;
   int running_ = -1;
   std::mt19937_64 random_;

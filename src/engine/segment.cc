@@ -35,7 +35,8 @@ void* map(std::size_t bytes, int flags, int fd) {
   return data;
 }
 
-// Random rows of a large table would miss the TLB at every row. A wish only: not every kind of memory can have huge pages.
+// Random rows of a large table would miss the TLB at every row. A wish only: not every kind of memory can have huge
+// pages.
 void prefer_huge_pages(void* data, std::size_t bytes) {
   if (bytes >= (std::size_t{4} << 20)) (void)madvise(data, bytes, MADV_HUGEPAGE);
 }

@@ -85,7 +85,8 @@ int receive_descriptor(int connection) {
 
 JobKey JobKey::random() {
   JobKey key;
-  if (getrandom(&key, sizeof key, 0) != sizeof key) throw TransportError("the kernel gave no random bytes for the job's key");
+  if (getrandom(&key, sizeof key, 0) != sizeof key)
+    throw TransportError("the kernel gave no random bytes for the job's key");
   return key;
 }
 
@@ -143,7 +144,8 @@ void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std:
 
 void Service::run() {
   for (;;) {
-    std::vector<pollfd> waits = {{.fd = stop_, .events = POLLIN, .revents = 0}, {.fd = listener_, .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> waits = {{.fd = stop_, .events = POLLIN, .revents = 0},
+                                 {.fd = listener_, .events = POLLIN, .revents = 0}};
     {
       const std::lock_guard lock(mutex_);
       for (const auto& [rank, fd] : watched_) waits.push_back({.fd = fd, .events = POLLIN, .revents = 0});

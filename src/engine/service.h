@@ -1,4 +1,5 @@
-// What a process of a host does for its neighbours on a thread of its own: hands out its segments, and watches them live.
+// What a process of a host does for its neighbours on a thread of its own: hands out its segments, and watches them
+// live.
 #pragma once
 
 #include <atomic>
@@ -44,9 +45,9 @@ class Service {
   int listener_ = -1;
   int stop_ = -1;
   std::mutex mutex_;
-  std::map<std::uint64_t, int> published_;         // guarded by mutex_
-  std::vector<std::pair<int, int>> watched_;       // rank and pidfd; guarded by mutex_
-  std::function<void(int)> died_;                  // guarded by mutex_
+  std::map<std::uint64_t, int> published_;    // guarded by mutex_
+  std::vector<std::pair<int, int>> watched_;  // rank and pidfd; guarded by mutex_
+  std::function<void(int)> died_;             // guarded by mutex_
   std::thread thread_;
 };
 

@@ -36,9 +36,10 @@ std::shared_ptr<Engine> start_solo(SessionOptions options) {
 class StartWatch {
  public:
   StartWatch(const SessionOptions& options, const Launch& launch) {
-    thread_ = std::thread([this, after = options.warn_after, text = fmt::format(
-        "pleiad: start waits for the other processes of the job ({} says that there are {}); has each of them called start?\n",
-        launch.by, launch.size)] {
+    thread_ = std::thread([this, after = options.warn_after,
+                           text = fmt::format("pleiad: start waits for the other processes of the job ({} says that "
+                                              "there are {}); has each of them called start?\n",
+                                              launch.by, launch.size)] {
       std::unique_lock lock(mutex_);
       while (!over_.wait_for(lock, std::chrono::duration<double>(std::max(after, 0.1)), [this] { return stop_; })) {
         std::fputs(text.c_str(), stderr);
@@ -80,17 +81,19 @@ std::shared_ptr<Engine> start_engine(SessionOptions options) {
     throw StateError("[start] this process already takes part in a world; shut that session down first");
   }
   if (spawned_by_a_rank(launch)) {
-    throw StateError("[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
-                     "rank; call start only in the processes that the launcher started, or use engine = solo here");
+    throw StateError(
+        "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
+        "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
   const StartWatch watch(options, launch);
   auto wire = load_wire();
   if (launch.size > 0 && wire->size() != launch.size) {
     const int size = wire->size();
     wire->finish(true);
-    throw StateError(fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
-                                 "the one that Pleiad was built with (Open MPI); use that one's mpirun",
-                                 launch.by, launch.size, size));
+    throw StateError(
+        fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
+                    "the one that Pleiad was built with (Open MPI); use that one's mpirun",
+                    launch.by, launch.size, size));
   }
   mark_as_rank(launch);
   std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));

@@ -1,4 +1,5 @@
-// How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for ever.
+// How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for
+// ever.
 #include <sched.h>
 
 #include <algorithm>
@@ -68,8 +69,9 @@ class Engine::Stall {
           engine_.report(engine_.table_namer_))));
     }
     if (seconds >= engine_.options_.timeout) {
-      throw TimeoutError(fmt::format("[rank {}] {} waited {:.1f} s for {}; what the ranks are doing:\n{}", engine_.rank_,
-                                     name_of(waiting_.call), seconds, whom(), engine_.report(engine_.table_namer_)));
+      throw TimeoutError(fmt::format("[rank {}] {} waited {:.1f} s for {}; what the ranks are doing:\n{}",
+                                     engine_.rank_, name_of(waiting_.call), seconds, whom(),
+                                     engine_.report(engine_.table_namer_)));
     }
     if (seconds >= next_warning_) {
       engine_.log_->warn(fmt::format("{} has waited {:.0f} s for {}; what the ranks are doing:\n{}",
@@ -99,14 +101,15 @@ class Engine::Stall {
     // Who has shut down early may have done so because another one died: that is what the caller must hear of.
     if (dead < 0) dead = first(engine_.neighbours_, Life::dead);
     if (dead >= 0) {
-      throw TransportError(fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call), engine_.describe(dead)));
+      throw TransportError(
+          fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call), engine_.describe(dead)));
     }
-    throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_, name_of(waiting_.call),
-                                 engine_.describe(finished)));
+    throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_,
+                                 name_of(waiting_.call), engine_.describe(finished)));
   }
 
-  // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left who
-  // could change anything.
+  // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left
+  // who could change anything.
   bool all_wait() {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> now;
     bool someone_lives = false;
@@ -149,7 +152,8 @@ void Engine::relax(int spins) const {
 
 void Engine::register_thread() {
   if (engaged) return;
-  if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end()) return;
+  if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end())
+    return;
   engines_of_this_thread.push_back(id_);
   self().threads.fetch_add(1);
   self().changes.fetch_add(1);

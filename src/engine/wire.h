@@ -1,5 +1,5 @@
-// What a launcher's library (MPI) does for a world: it says who is there, and carries bytes between hosts. A pure interface:
-// the library behind it is loaded only when a launcher is there.
+// What a launcher's library (MPI) does for a world: it says who is there, and carries bytes between hosts. A pure
+// interface: the library behind it is loaded only when a launcher is there.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,17 @@ namespace pleiad {
 struct WireRequest {
   Call call = Call::idle;
   DType dtype = DType::float32;
-  std::uint8_t op = 0;          ///< a Reduce
+  std::uint8_t op = 0;  ///< a Reduce
   const void* in = nullptr;
   void* out = nullptr;
-  std::size_t count = 0;        ///< elements for reductions, else bytes; below 2^30
-  int peer = 0;                 ///< root, sender or receiver
+  std::size_t count = 0;  ///< elements for reductions, else bytes; below 2^30
+  int peer = 0;           ///< root, sender or receiver
   std::uint32_t tag = 0;
 
   std::atomic<bool> done{false};
   Event finished;
-  std::string error;            ///< empty where all went well; written before done
-  bool wrong_size = false;      ///< the error is the caller's: the message is still there
+  std::string error;        ///< empty where all went well; written before done
+  bool wrong_size = false;  ///< the error is the caller's: the message is still there
 };
 
 class Wire {

@@ -55,13 +55,15 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
   context_->ledger.set_namer(namer);
   if (engine_->options().signal_report && engine_->kind() != "inproc") {
     signal_report_ = SignalReport::install([this] {
-      engine_->log().print(fmt::format("what the ranks are doing:\n{}", engine_->report([this](std::uint32_t id) { return table_name(id); })));
+      engine_->log().print(fmt::format("what the ranks are doing:\n{}",
+                                       engine_->report([this](std::uint32_t id) { return table_name(id); })));
     });
   }
 }
 
 SessionCore::~SessionCore() {
-  // What is still under way uses the tables, which go with this, and may hold locks, which the others take from the dead.
+  // What is still under way uses the tables, which go with this, and may hold locks, which the others take from the
+  // dead.
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
@@ -95,17 +97,18 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   try {
     spec.check();
     if (!engine_->one_host()) {
-      throw InvalidArgument("tables of a world on several hosts need the message path, which this version does not have yet");
+      throw InvalidArgument(
+          "tables of a world on several hosts need the message path, which this version does not have yet");
     }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
-      throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}", spec.options.init_rank,
-                                        engine_->size()));
+      throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
+                                        spec.options.init_rank, engine_->size()));
     }
     const bool counts = engine_->rank() == spec.options.init_rank && initial.count > 0;
     if (counts && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {
-      throw InvalidArgument(fmt::format("[create_table] table \"{}\" holds {} values of {}; the initial values are {} of {}",
-                                        spec.name(id), grouped(spec.rows * spec.cols), name_of(spec.options.dtype),
-                                        grouped(initial.count), name_of(initial.dtype)));
+      throw InvalidArgument(fmt::format(
+          "[create_table] table \"{}\" holds {} values of {}; the initial values are {} of {}", spec.name(id),
+          grouped(spec.rows * spec.cols), name_of(spec.options.dtype), grouped(initial.count), name_of(initial.dtype)));
     }
   } catch (const Error& error) {
     put(wish.problem, error.what());
@@ -117,8 +120,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     for (int r = 0; r < engine_->size(); ++r) {
       const Wish& theirs = wishes[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
-        const std::string problem = r == engine_->rank() ? theirs.problem.data()
-                                                         : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data());
+        const std::string problem = r == engine_->rank()
+                                        ? theirs.problem.data()
+                                        : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data());
         Problem{.kind = theirs.kind, .text = problem}.raise();
       }
     }
@@ -165,8 +169,8 @@ void SessionCore::shutdown() {
 }
 
 std::string SessionCore::stats() const {
-  std::string text = fmt::format("{:<24} {:>12} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10}\n", "", "adds", "bytes", "us/add", "gets",
-                                 "bytes", "us/get", "waited s");
+  std::string text = fmt::format("{:<24} {:>12} {:>10} {:>10} {:>12} {:>10} {:>10} {:>10}\n", "", "adds", "bytes",
+                                 "us/add", "gets", "bytes", "us/get", "waited s");
   const auto each = [](double seconds, std::uint64_t calls) {
     return calls == 0 ? 0.0 : seconds * 1e6 / static_cast<double>(calls);
   };
@@ -174,15 +178,17 @@ std::string SessionCore::stats() const {
     const std::lock_guard lock(mutex_);
     for (const auto& table : tables_) {
       const TableStats s = table->stats();
-      text += fmt::format("{:<24} {:>12} {:>10} {:>10.2f} {:>12} {:>10} {:>10.2f} {:>10.3f}{}\n", table->name(),
-                          grouped(static_cast<std::int64_t>(s.adds)), byte_size(s.bytes_added), each(s.add_seconds, s.adds),
-                          grouped(static_cast<std::int64_t>(s.gets)), byte_size(s.bytes_got), each(s.get_seconds, s.gets),
-                          s.wait_seconds, s.torn_stripes > 0 ? fmt::format("  torn stripes: {}", s.torn_stripes) : "");
+      text +=
+          fmt::format("{:<24} {:>12} {:>10} {:>10.2f} {:>12} {:>10} {:>10.2f} {:>10.3f}{}\n", table->name(),
+                      grouped(static_cast<std::int64_t>(s.adds)), byte_size(s.bytes_added), each(s.add_seconds, s.adds),
+                      grouped(static_cast<std::int64_t>(s.gets)), byte_size(s.bytes_got), each(s.get_seconds, s.gets),
+                      s.wait_seconds, s.torn_stripes > 0 ? fmt::format("  torn stripes: {}", s.torn_stripes) : "");
     }
   }
   const std::uint64_t calls = collectives.calls.load();
-  text += fmt::format("engine {}: {} collectives, {}, {:.2f} us each", engine_->kind(), grouped(static_cast<std::int64_t>(calls)),
-                      byte_size(collectives.bytes.load()), each(static_cast<double>(collectives.ns.load()) * 1e-9, calls));
+  text += fmt::format("engine {}: {} collectives, {}, {:.2f} us each", engine_->kind(),
+                      grouped(static_cast<std::int64_t>(calls)), byte_size(collectives.bytes.load()),
+                      each(static_cast<double>(collectives.ns.load()) * 1e-9, calls));
   return text;
 }
 

@@ -51,7 +51,8 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 Session Session::start(SessionOptions options) {
   read_environment(options);
-  if (!(options.timeout > 0)) throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
+  if (!(options.timeout > 0))
+    throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
   return Session(std::make_shared<SessionCore>(start_engine(std::move(options))));
 }
 
@@ -63,12 +64,14 @@ int Session::worker_id() const { return core_->context().roster.worker; }
 int Session::server_id() const { return core_->context().roster.server; }
 
 int Session::worker_rank(int worker) const {
-  if (worker < 0 || worker >= workers()) throw InvalidArgument(fmt::format("[worker_rank] there are {} workers; received {}", workers(), worker));
+  if (worker < 0 || worker >= workers())
+    throw InvalidArgument(fmt::format("[worker_rank] there are {} workers; received {}", workers(), worker));
   return core_->context().roster.workers[static_cast<std::size_t>(worker)];
 }
 
 int Session::server_rank(int server) const {
-  if (server < 0 || server >= servers()) throw InvalidArgument(fmt::format("[server_rank] there are {} servers; received {}", servers(), server));
+  if (server < 0 || server >= servers())
+    throw InvalidArgument(fmt::format("[server_rank] there are {} servers; received {}", servers(), server));
   return core_->context().roster.servers[static_cast<std::size_t>(server)];
 }
 
@@ -95,7 +98,8 @@ ArrayTable Session::create_array(std::int64_t size, const TableOptions& options,
   return ArrayTable(core_->create({.matrix = false, .rows = 1, .cols = size, .options = options}, initial));
 }
 
-MatrixTable Session::create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options, ConstView initial) {
+MatrixTable Session::create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options,
+                                   ConstView initial) {
   return MatrixTable(core_->create({.matrix = true, .rows = rows, .cols = cols, .options = options}, initial));
 }
 
@@ -128,8 +132,12 @@ void Session::reduce_scatter(ConstView in, View out, ReduceOp op) {
   core_->engine().reduce_scatter(in.dtype, in.data, out.data, static_cast<std::size_t>(out.count), engine_op(op));
 }
 
-void Session::send(int to, std::uint32_t tag, ConstView data) { core_->engine().send(to, tag, data.data, bytes_of(data)); }
-void Session::receive(int from, std::uint32_t tag, View data) { core_->engine().receive(from, tag, data.data, bytes_of(data)); }
+void Session::send(int to, std::uint32_t tag, ConstView data) {
+  core_->engine().send(to, tag, data.data, bytes_of(data));
+}
+void Session::receive(int from, std::uint32_t tag, View data) {
+  core_->engine().receive(from, tag, data.data, bytes_of(data));
+}
 
 std::string Session::stats() const { return core_->stats(); }
 std::string Session::report() const {

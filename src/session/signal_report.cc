@@ -38,7 +38,7 @@ class Installed final : public SignalReport {
         if (word > 0) print();
       }
     });
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, nullptr);
@@ -68,7 +68,7 @@ class Installed final : public SignalReport {
 }  // namespace
 
 std::unique_ptr<SignalReport> SignalReport::install(std::function<void()> print) {
-  struct sigaction present {};
+  struct sigaction present{};
   sigaction(SIGUSR1, nullptr, &present);
   if (present.sa_handler != SIG_DFL) return nullptr;
   const int fd = eventfd(0, EFD_CLOEXEC);

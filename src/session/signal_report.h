@@ -6,8 +6,8 @@
 
 namespace pleiad {
 
-/// While one lives, SIGUSR1 calls `print` on a thread of its own. Leaves a handler that the user has installed alone, and gives
-/// way to one that exists already.
+/// While one lives, SIGUSR1 calls `print` on a thread of its own. Leaves a handler that the user has installed alone,
+/// and gives way to one that exists already.
 class SignalReport {
  public:
   /// Null where the signal is taken.

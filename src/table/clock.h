@@ -1,7 +1,8 @@
 // When a call to a synchronous table may start. It counts operations:
 //   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
 //   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
-// and in rounds an add also waits until the round before is complete. A worker that has shut down counts as infinitely far.
+// and in rounds an add also waits until the round before is complete. A worker that has shut down counts as infinitely
+// far.
 #pragma once
 
 #include <vector>

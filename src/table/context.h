@@ -22,8 +22,11 @@ struct Roster {
 class TableContext {
  public:
   TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster)
-      : engine(std::move(the_engine)), roster(std::move(the_roster)), ledger(*engine, roster.workers),
-        clocked(*engine), background(*engine) {}
+      : engine(std::move(the_engine)),
+        roster(std::move(the_roster)),
+        ledger(*engine, roster.workers),
+        clocked(*engine),
+        background(*engine) {}
 
   const std::shared_ptr<Engine> engine;
   const Roster roster;

@@ -10,8 +10,8 @@ namespace pleiad {
 
 inline constexpr std::int64_t kStripeBytes = 128 * 1024;
 
-/// Values in units, units in stripes. A unit is what a rule updates as a whole: a row of a matrix, a block of an array. A
-/// stripe is what one lock guards: as many whole units as fit into kStripeBytes, at least one.
+/// Values in units, units in stripes. A unit is what a rule updates as a whole: a row of a matrix, a block of an array.
+/// A stripe is what one lock guards: as many whole units as fit into kStripeBytes, at least one.
 struct Geometry {
   std::int64_t elements = 0;
   std::int64_t units = 0;
@@ -24,19 +24,24 @@ struct Geometry {
   }
   static Geometry matrix(std::int64_t rows, std::int64_t cols, DType dtype) {
     const std::int64_t row_bytes = cols * static_cast<std::int64_t>(size_of(dtype));
-    return {.elements = rows * cols, .units = rows, .unit_length = cols,
+    return {.elements = rows * cols,
+            .units = rows,
+            .unit_length = cols,
             .stripe_units = std::max<std::int64_t>(1, kStripeBytes / std::max<std::int64_t>(1, row_bytes))};
   }
 
   [[nodiscard]] std::int64_t stripes() const { return (units + stripe_units - 1) / stripe_units; }
   [[nodiscard]] std::int64_t stripe_of(std::int64_t unit) const { return unit / stripe_units; }
   [[nodiscard]] std::int64_t first_unit(std::int64_t stripe) const { return stripe * stripe_units; }
-  [[nodiscard]] std::int64_t end_unit(std::int64_t stripe) const { return std::min(units, (stripe + 1) * stripe_units); }
+  [[nodiscard]] std::int64_t end_unit(std::int64_t stripe) const {
+    return std::min(units, (stripe + 1) * stripe_units);
+  }
   /// The first element of a unit; of the unit after the last, the number of elements.
   [[nodiscard]] std::int64_t start(std::int64_t unit) const { return std::min(elements, unit * unit_length); }
 };
 
-/// Elements of an array or rows of a matrix that one server owns: equal runs, the remainder with the last (as in Multiverso).
+/// Elements of an array or rows of a matrix that one server owns: equal runs, the remainder with the last (as in
+/// Multiverso).
 struct ShardRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;

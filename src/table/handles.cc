@@ -33,7 +33,8 @@ TableStats TableHandle::stats() const { return table_->stats(); }
 std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   const int servers = static_cast<int>(table_->context().roster.servers.size());
   if (server < 0 || server >= servers) {
-    throw InvalidArgument("[shard] there are " + std::to_string(servers) + " servers; received " + std::to_string(server));
+    throw InvalidArgument("[shard] there are " + std::to_string(servers) + " servers; received " +
+                          std::to_string(server));
   }
   const TableSpec& spec = table_->spec();
   const ShardRange range = shard_range(spec.matrix ? spec.rows : spec.cols, servers, server);
@@ -44,14 +45,18 @@ std::int64_t ArrayTable::size() const { return table_->spec().cols; }
 void ArrayTable::get(View out) const { table_->get({}, out); }
 void ArrayTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
 Pending ArrayTable::get_async(View out) const { return table_->get_async({}, out); }
-Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const { return table_->add_async({}, delta, options); }
+Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const {
+  return table_->add_async({}, delta, options);
+}
 
 std::int64_t MatrixTable::rows() const { return table_->spec().rows; }
 std::int64_t MatrixTable::cols() const { return table_->spec().cols; }
 void MatrixTable::get(View out) const { table_->get({}, out); }
 void MatrixTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
 Pending MatrixTable::get_async(View out) const { return table_->get_async({}, out); }
-Pending MatrixTable::add_async(ConstView delta, const AddOptions& options) const { return table_->add_async({}, delta, options); }
+Pending MatrixTable::add_async(ConstView delta, const AddOptions& options) const {
+  return table_->add_async({}, delta, options);
+}
 void MatrixTable::get_rows(std::span<const RowId> ids, View out) const { table_->get({.all = false, .ids = ids}, out); }
 void MatrixTable::add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
   table_->add({.all = false, .ids = ids}, delta, options);

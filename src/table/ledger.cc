@@ -28,11 +28,13 @@ void CallLedger::record(Call call, std::uint32_t table) {
   };
   engine_.wait(control.head().calls, {.call = call,
                                       .ready = [&] { return std::ranges::none_of(worker_ranks_, too_far_behind); },
-                                      .missing = [&] {
-                                        std::vector<int> ranks;
-                                        std::ranges::copy_if(worker_ranks_, std::back_inserter(ranks), too_far_behind);
-                                        return ranks;
-                                      }});
+                                      .missing =
+                                          [&] {
+                                            std::vector<int> ranks;
+                                            std::ranges::copy_if(worker_ranks_, std::back_inserter(ranks),
+                                                                 too_far_behind);
+                                            return ranks;
+                                          }});
   std::optional<LedgerEntry> other;
   {
     Ledger& ledger = control.head().ledger;
@@ -46,11 +48,12 @@ void CallLedger::record(Call call, std::uint32_t table) {
     }
   }
   if (other) {
-    throw OrderError(engine_.fail(fmt::format(
-        "workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker must make the same "
-        "calls in the same order:\n{}",
-        k + 1, engine_.describe(engine_.rank()), words(call, table), engine_.describe(other->rank),
-        words(other->call, other->table), engine_.report(namer_))));
+    throw OrderError(engine_.fail(
+        fmt::format("workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker "
+                    "must make the same "
+                    "calls in the same order:\n{}",
+                    k + 1, engine_.describe(engine_.rank()), words(call, table), engine_.describe(other->rank),
+                    words(other->call, other->table), engine_.report(namer_))));
   }
   engine_.self().clocked.store(k + 1);
   control.head().calls.notify();

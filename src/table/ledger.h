@@ -15,8 +15,8 @@ class CallLedger {
   CallLedger(Engine& engine, std::vector<int> worker_ranks);
   /// Names tables in messages.
   void set_namer(std::function<std::string(std::uint32_t)> namer) { namer_ = std::move(namer); }
-  /// Writes down this worker's next call. A call that differs from another worker's is an OrderError, here and in every rank
-  /// that waits for an ordered call. A worker far ahead of the slowest waits.
+  /// Writes down this worker's next call. A call that differs from another worker's is an OrderError, here and in every
+  /// rank that waits for an ordered call. A worker far ahead of the slowest waits.
   void record(Call call, std::uint32_t table);
 
  private:

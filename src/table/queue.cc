@@ -23,8 +23,8 @@ void Operation::run() {
 void Operation::wait() {
   engine_->wait(finished_, {.call = Call::wait,
                             .ready = [&] { return done(); },
-                           .missing = [] { return std::vector<int>{}; },
-                           .ordered = false});
+                            .missing = [] { return std::vector<int>{}; },
+                            .ordered = false});
   if (killed_) throw RankKilled{};
   if (problem_) problem_->raise();
 }
@@ -58,10 +58,11 @@ void OperationQueue::stop() {
 
 void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
   engine_.wait(moved_, {.call = Call::wait,
-                        .ready = [&] {
-                          return waiting_.load() == 0 ||
-                                 (bytes_.load() + operation->bytes() <= kMostBytes && waiting_.load() < kMostOperations);
-                        },
+                        .ready =
+                            [&] {
+                              return waiting_.load() == 0 || (bytes_.load() + operation->bytes() <= kMostBytes &&
+                                                              waiting_.load() < kMostOperations);
+                            },
                         .missing = [] { return std::vector<int>{}; },
                         .ordered = false});
   waiting_.fetch_add(1);

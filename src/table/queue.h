@@ -38,15 +38,15 @@ class Operation {
   std::size_t bytes_;
   std::function<void(Operation&)> work_;
   std::mutex mutex_;
-  bool abandoned_ = false;  // guarded by mutex_
+  bool abandoned_ = false;          // guarded by mutex_
   std::optional<Problem> problem_;  // written before done_, as is killed_
   bool killed_ = false;
   std::atomic<bool> done_{false};
   Event finished_;
 };
 
-/// Runs operations one after another, on a thread that is started with the first of them. At most kMostBytes wait in it: a
-/// caller that hands over more waits.
+/// Runs operations one after another, on a thread that is started with the first of them. At most kMostBytes wait in
+/// it: a caller that hands over more waits.
 class OperationQueue {
  public:
   static constexpr std::size_t kMostBytes = 64 * 1024 * 1024;

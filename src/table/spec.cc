@@ -12,16 +12,19 @@ namespace pleiad {
 namespace {
 
 void check_word(std::string_view option, const std::string& word, const std::vector<std::string>& known) {
-  if (std::find(known.begin(), known.end(), word) == known.end()) throw InvalidArgument(unknown_name(option, word, known));
+  if (std::find(known.begin(), known.end(), word) == known.end())
+    throw InvalidArgument(unknown_name(option, word, known));
 }
 
 }  // namespace
 
 void TableSpec::check() const {
   if (matrix && (rows < 1 || cols < 1)) {
-    throw InvalidArgument(fmt::format("[create_matrix] a matrix needs at least one row and column; received {} x {}", rows, cols));
+    throw InvalidArgument(
+        fmt::format("[create_matrix] a matrix needs at least one row and column; received {} x {}", rows, cols));
   }
-  if (!matrix && cols < 1) throw InvalidArgument(fmt::format("[create_array] an array needs at least one value; received {}", cols));
+  if (!matrix && cols < 1)
+    throw InvalidArgument(fmt::format("[create_array] an array needs at least one value; received {}", cols));
   if (rows > std::numeric_limits<std::int64_t>::max() / 64 / cols) {
     throw MemoryError(fmt::format("no memory for a table of {} x {}: beyond any address space", rows, cols));
   }
@@ -34,7 +37,9 @@ void TableSpec::check() const {
   (void)make_updater(options.updater, options.dtype);
 }
 
-std::string TableSpec::name(std::uint32_t id) const { return options.name.empty() ? fmt::format("table {}", id) : options.name; }
+std::string TableSpec::name(std::uint32_t id) const {
+  return options.name.empty() ? fmt::format("table {}", id) : options.name;
+}
 
 std::string TableSpec::words(std::uint32_t id) const {
   std::string rule;
@@ -42,11 +47,10 @@ std::string TableSpec::words(std::uint32_t id) const {
     const std::string value = field.get(options.updater);
     if (field.name != "rule" && value != field.get({})) rule += fmt::format(", {} {}", field.name, value);
   }
-  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {}{}, init_rank {}{}",
-                     matrix ? "matrix" : "array", name(id),
-                     matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols), name_of(options.dtype),
-                     options.clock, options.apply, options.ordered ? " ordered" : "", options.updater.rule, rule,
-                     options.init_rank, options.reserve_only ? ", reserve_only" : "");
+  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {}{}, init_rank {}{}", matrix ? "matrix" : "array",
+                     name(id), matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols),
+                     name_of(options.dtype), options.clock, options.apply, options.ordered ? " ordered" : "",
+                     options.updater.rule, rule, options.init_rank, options.reserve_only ? ", reserve_only" : "");
 }
 
 }  // namespace pleiad

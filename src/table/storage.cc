@@ -35,8 +35,10 @@ Storage::Offsets Storage::offsets(const StorageShape& shape) {
 
 std::size_t Storage::bytes(const StorageShape& shape) {
   // Sizes near 2^63 would wrap around on the way.
-  const double states = 1 + shape.state.per_element + static_cast<double>(shape.state.per_worker) * shape.workers + shape.sums;
-  const double estimate = static_cast<double>(shape.geometry.elements) * static_cast<double>(size_of(shape.dtype)) * states;
+  const double states =
+      1 + shape.state.per_element + static_cast<double>(shape.state.per_worker) * shape.workers + shape.sums;
+  const double estimate =
+      static_cast<double>(shape.geometry.elements) * static_cast<double>(size_of(shape.dtype)) * states;
   if (estimate > 4e18) {
     throw MemoryError(fmt::format("no memory for a segment of {:.3g} bytes: beyond any address space", estimate));
   }

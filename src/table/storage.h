@@ -30,9 +30,9 @@ struct alignas(64) Stripe {
   Rates rates;                ///< what that lowest worker passed
 };
 
-/// Rows can be read without the lock: whoever finds the same even version before and after has read between two changes. Taking
-/// a lock would move its cache line to the reader's core at every row. ThreadSanitizer cannot follow such reads, so there all
-/// readers take the lock.
+/// Rows can be read without the lock: whoever finds the same even version before and after has read between two
+/// changes. Taking a lock would move its cache line to the reader's core at every row. ThreadSanitizer cannot follow
+/// such reads, so there all readers take the lock.
 #if defined(PLEIAD_THREAD_SANITIZER)
 inline constexpr bool kReadsWithoutLock = false;
 #else
@@ -91,7 +91,9 @@ class Storage {
 
   [[nodiscard]] StorageHead& head() const { return *reinterpret_cast<StorageHead*>(base_); }
   [[nodiscard]] ClockSlot& clock(int worker) const { return reinterpret_cast<ClockSlot*>(base_ + at_.clocks)[worker]; }
-  [[nodiscard]] Stripe& stripe(std::int64_t index) const { return reinterpret_cast<Stripe*>(base_ + at_.stripes)[index]; }
+  [[nodiscard]] Stripe& stripe(std::int64_t index) const {
+    return reinterpret_cast<Stripe*>(base_ + at_.stripes)[index];
+  }
   [[nodiscard]] char* value(std::int64_t element) const { return base_ + at_.values + element * width_; }
   [[nodiscard]] char* sum(int slot, std::int64_t element) const {
     return base_ + at_.sums + slot * at_.array_bytes + element * width_;
@@ -100,9 +102,11 @@ class Storage {
   [[nodiscard]] std::uint8_t& dirty(int slot, std::int64_t unit) const {
     return reinterpret_cast<std::uint8_t*>(base_ + at_.dirty)[slot * shape_.geometry.units + unit];
   }
-  /// An update of the units [first, end), which lie in one stripe; more than one only where the rule keeps nothing per unit.
+  /// An update of the units [first, end), which lie in one stripe; more than one only where the rule keeps nothing per
+  /// unit.
   template <class T>
-  [[nodiscard]] Update<T> update(int worker, std::int64_t first, std::int64_t end, const T* delta, const Rates& rates) const;
+  [[nodiscard]] Update<T> update(int worker, std::int64_t first, std::int64_t end, const T* delta,
+                                 const Rates& rates) const;
 
   [[nodiscard]] const StorageShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t width() const { return width_; }

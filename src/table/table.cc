@@ -19,8 +19,8 @@ namespace {
 // Below this a background thread costs more than it hides.
 constexpr std::int64_t kBackgroundBytes = 1 << 20;
 
-// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before their turn.
-// Inlined, because the compiler takes a function that only fetches for one that does nothing.
+// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before
+// their turn. Inlined, because the compiler takes a function that only fetches for one that does nothing.
 template <bool kForWriting>
 PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> ids, std::size_t i, std::int64_t cols) {
   constexpr std::size_t kLocksAhead = 16;
@@ -48,9 +48,10 @@ class Table::ClockedCall {
  public:
   explicit ClockedCall(Table& table, std::string_view call) : context_(*table.context_) {
     if (context_.in_clocked_call.exchange(true)) {
-      throw StateError(fmt::format(
-          "{} another thread of this rank is calling a synchronous table; call them from one thread, or use an asynchronous one",
-          table.where(call)));
+      throw StateError(
+          fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "
+                      "use an asynchronous one",
+                      table.where(call)));
     }
     try {
       context_.clocked.drain();
@@ -83,11 +84,15 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
   const int workers = std::max<int>(1, static_cast<int>(context_->roster.workers.size()));
   const StateLayout state = updater_->state();
   if (rounds_ && state.per_worker > 0) {
-    throw InvalidArgument(fmt::format("[create_table] table \"{}\": apply = round sums the workers' adds, so it cannot keep "
-                                      "state for each worker as rule \"{}\" does",
-                                      name_, spec_.options.updater.rule));
+    throw InvalidArgument(
+        fmt::format("[create_table] table \"{}\": apply = round sums the workers' adds, so it cannot keep "
+                    "state for each worker as rule \"{}\" does",
+                    name_, spec_.options.updater.rule));
   }
-  const StorageShape shape{.geometry = geometry_, .dtype = spec_.options.dtype, .state = state, .workers = workers,
+  const StorageShape shape{.geometry = geometry_,
+                           .dtype = spec_.options.dtype,
+                           .state = state,
+                           .workers = workers,
                            .sums = rounds_ ? (spec_.options.ordered ? workers : 1) : 0};
   storage_.emplace(shape, engine_.share(Storage::bytes(shape), spec_.options.reserve_only));
   if (engine_.rank() == 0) storage_->construct();
@@ -108,27 +113,32 @@ std::string Table::where(std::string_view call) const {
 
 TableStats Table::stats() const {
   const auto seconds = [](const std::atomic<std::uint64_t>& ns) { return static_cast<double>(ns.load()) * 1e-9; };
-  return {.adds = added_.calls.load(), .gets = got_.calls.load(), .bytes_added = added_.bytes.load(),
-          .bytes_got = got_.bytes.load(), .add_seconds = seconds(added_.ns), .get_seconds = seconds(got_.ns),
-          .wait_seconds = seconds(waited_ns_), .torn_stripes = storage_->head().torn.load()};
+  return {.adds = added_.calls.load(),
+          .gets = got_.calls.load(),
+          .bytes_added = added_.bytes.load(),
+          .bytes_got = got_.bytes.load(),
+          .add_seconds = seconds(added_.ns),
+          .get_seconds = seconds(got_.ns),
+          .wait_seconds = seconds(waited_ns_),
+          .torn_stripes = storage_->head().torn.load()};
 }
 
 void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
   engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
   if (numbers.dtype != spec_.options.dtype) {
-    throw InvalidArgument(fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype),
-                                      name_of(numbers.dtype)));
+    throw InvalidArgument(
+        fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(numbers.dtype)));
   }
   const std::int64_t expected = bytes_of(selection) / width_;
   if (numbers.count != expected) {
-    throw InvalidArgument(
-        selection.all
-            ? fmt::format("{} holds {} values; received an array of {}", where(call), grouped(expected), grouped(numbers.count))
-            : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
-                          grouped(static_cast<std::int64_t>(selection.ids.size())), grouped(spec_.cols), grouped(expected),
-                          grouped(numbers.count)));
+    throw InvalidArgument(selection.all ? fmt::format("{} holds {} values; received an array of {}", where(call),
+                                                      grouped(expected), grouped(numbers.count))
+                                        : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
+                                                      grouped(static_cast<std::int64_t>(selection.ids.size())),
+                                                      grouped(spec_.cols), grouped(expected), grouped(numbers.count)));
   }
-  if (numbers.data == nullptr && expected > 0) throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
+  if (numbers.data == nullptr && expected > 0)
+    throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
   for (std::size_t i = 0; i < selection.ids.size(); ++i) {
     const RowId id = selection.ids[i];
     if (id < 0 || id >= spec_.rows) {
@@ -148,8 +158,8 @@ void Table::check_add(Selection selection, ConstView delta) const {
   if (bad == static_cast<std::size_t>(delta.count)) return;
   const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
                                                      : static_cast<const double*>(delta.data)[bad];
-  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where("add"), value,
-                                    grouped(static_cast<std::int64_t>(bad))));
+  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added",
+                                    where("add"), value, grouped(static_cast<std::int64_t>(bad))));
 }
 
 void Table::get(Selection selection, View out) {
@@ -197,16 +207,14 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
   auto operation = std::make_shared<Operation>(
       context_->engine, static_cast<std::size_t>(delta.count * width_),
       [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
-       rates = merge(updater_options_, options),
-       copy = std::vector<char>(first, first + delta.count * width_)](Operation&) {
-        run_add({.all = all, .ids = ids}, copy.data(), rates);
-      });
+       rates = merge(updater_options_, options), copy = std::vector<char>(first, first + delta.count * width_)](
+          Operation&) { run_add({.all = all, .ids = ids}, copy.data(), rates); });
   context_->clocked.submit(operation);
   return Pending(std::move(operation));
 }
 
-// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls one in kSample is timed and
-// stands for all.
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls one in kSample is
+// timed and stands for all.
 class Table::Timed {
  public:
   Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
@@ -307,7 +315,8 @@ void Table::change(Selection selection, const char* delta, const Rates& rates) {
 void Table::change_all(const char* delta, const Rates& rates) {
   each_stripe(Point::add, [&](std::int64_t index) {
     const std::int64_t first = geometry_.first_unit(index);
-    change_units(storage_->stripe(index), first, geometry_.end_unit(index), delta + geometry_.start(first) * width_, rates);
+    change_units(storage_->stripe(index), first, geometry_.end_unit(index), delta + geometry_.start(first) * width_,
+                 rates);
   });
 }
 
@@ -339,7 +348,8 @@ void Table::change_distinct_rows(std::span<const RowId> ids, const char* delta, 
   for (std::size_t i = 0; i < ids.size(); ++i) {
     fetch_ahead<true>(*storage_, ids, i, spec_.cols);
     with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
-      change_units(storage_->stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes, rates);
+      change_units(storage_->stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes,
+                   rates);
     });
   }
 }
@@ -349,7 +359,8 @@ void Table::change_units(Stripe& stripe, std::int64_t first, std::int64_t end, c
   const Change change(stripe);
   if (!per_unit_) return apply(context_->roster.worker, first, end, delta, rates);
   for (std::int64_t unit = first; unit < end; ++unit) {
-    apply(context_->roster.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);
+    apply(context_->roster.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_,
+          rates);
   }
 }
 
@@ -365,7 +376,8 @@ void Table::apply(int worker, std::int64_t first, std::int64_t end, const char* 
   }
 }
 
-// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add start.
+// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add
+// start.
 void Table::put_off(Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
   const std::uint64_t round = clock_->round();
   if (stripe.round != round) {

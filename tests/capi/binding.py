@@ -15,7 +15,7 @@ SET_LEARNING_RATE, SET_MOMENTUM, SET_RHO, SET_LAMBDA = 1, 2, 4, 8
 
 
 class World(ctypes.Structure):
-    _fields_ = [(n, c_int32) for n in "rank size workers servers worker_id server_id hosts host".split()]
+    _fields_ = [(n, c_int32) for n in ["rank", "size", "workers", "servers", "worker_id", "server_id", "hosts", "host"]]
 
 
 class TableInfo(ctypes.Structure):
@@ -24,14 +24,14 @@ class TableInfo(ctypes.Structure):
 
 class TableStats(ctypes.Structure):
     _fields_ = [
-        *((n, c_uint64) for n in "adds gets bytes_added bytes_got".split()),
-        *((n, c_double) for n in "add_seconds get_seconds wait_seconds".split()),
+        *((n, c_uint64) for n in ["adds", "gets", "bytes_added", "bytes_got"]),
+        *((n, c_double) for n in ["add_seconds", "get_seconds", "wait_seconds"]),
         ("torn_stripes", c_uint64),
     ]
 
 
 class AddOptions(ctypes.Structure):
-    _fields_ = [("set", c_uint32), *((n, c_double) for n in "learning_rate momentum rho lambda_".split())]
+    _fields_ = [("set", c_uint32), *((n, c_double) for n in ["learning_rate", "momentum", "rho", "lambda_"])]
 
 
 Interrupt = ctypes.CFUNCTYPE(c_int, c_void_p)

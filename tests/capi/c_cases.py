@@ -148,7 +148,9 @@ def options_of_a_table_choose_the_rule_and_those_of_an_add_its_rates():
             table.add([8, 8])
             velocity = 0.25 * velocity + 8
             value -= 0.5 * velocity
-            options = AddOptions(set=SET_LEARNING_RATE | SET_MOMENTUM, learning_rate=2, momentum=0.5, rho=-1, lambda_=-1)
+            options = AddOptions(
+                set=SET_LEARNING_RATE | SET_MOMENTUM, learning_rate=2, momentum=0.5, rho=-1, lambda_=-1
+            )
             table.add([4, 4], byref(options))
             velocity = 0.5 * velocity + 4
             value -= 2 * velocity

@@ -105,7 +105,9 @@ def a_null_pointer_is_an_error_in_every_function():
         pending = array_table.add_async([0] * 6)
         tried = 0
         good = calls(s, array_table, matrix, pending)
-        assert set(good) | {"pleiad_session_start"} == {name for name, (result, args) in FUNCTIONS.items() if result and args}
+        assert set(good) | {"pleiad_session_start"} == {
+            name for name, (result, args) in FUNCTIONS.items() if result and args
+        }
         for name, arguments in good.items():
             for at, kind in enumerate(FUNCTIONS[name][1]):
                 if points(kind) and at not in MAY_BE_NULL.get(name, ()):
@@ -169,7 +171,9 @@ def numbers_that_mean_nothing_are_refused():
         for dtype in (-1, 4, 99):
             fails(INVALID_ARGUMENT, c.pleiad_all_reduce(s.handle, floats, 1, dtype, SUM), str(dtype), "float32")
             fails(INVALID_ARGUMENT, c.pleiad_table_get(table.handle, floats, 8, dtype), str(dtype))
-            fails(INVALID_ARGUMENT, c.pleiad_array_create(s.handle, 3, dtype, None, None, byref(c_void_p())), str(dtype))
+            fails(
+                INVALID_ARGUMENT, c.pleiad_array_create(s.handle, 3, dtype, None, None, byref(c_void_p())), str(dtype)
+            )
         for op in (-1, 3):
             fails(INVALID_ARGUMENT, c.pleiad_all_reduce(s.handle, floats, 1, FLOAT32, op), str(op), "max")
             fails(INVALID_ARGUMENT, c.pleiad_reduce_scatter(s.handle, floats, floats, 1, FLOAT32, op), str(op))
@@ -196,14 +200,18 @@ def a_wrong_size_type_or_row_is_refused_and_changes_nothing():
         floats = array(FLOAT32, [UNTOUCHED] * 9)
         doubles = array(FLOAT64, [UNTOUCHED] * 6)
         for count in (0, 5, 7):
-            fails(INVALID_ARGUMENT, c.pleiad_table_get(table.handle, floats, count, FLOAT32), "weights", "6", str(count))
+            fails(
+                INVALID_ARGUMENT, c.pleiad_table_get(table.handle, floats, count, FLOAT32), "weights", "6", str(count)
+            )
             fails(INVALID_ARGUMENT, c.pleiad_table_add(table.handle, floats, count, FLOAT32, None), "weights")
         fails(INVALID_ARGUMENT, c.pleiad_table_get(table.handle, doubles, 6, FLOAT64), "float32", "float64")
         fails(INVALID_ARGUMENT, c.pleiad_table_add(table.handle, doubles, 6, FLOAT64, None), "float32", "float64")
         for row in (-1, 2, 2**40, -(2**63)):
             for call in (c.pleiad_table_get_rows, c.pleiad_table_add_rows):
                 more = [None] if call is c.pleiad_table_add_rows else []
-                fails(INVALID_ARGUMENT, call(matrix.handle, ids(0, row), 2, floats, 6, FLOAT32, *more), "rows", str(row))
+                fails(
+                    INVALID_ARGUMENT, call(matrix.handle, ids(0, row), 2, floats, 6, FLOAT32, *more), "rows", str(row)
+                )
             out = c_void_p()
             returned = c.pleiad_table_get_rows_async(matrix.handle, ids(row), 1, floats, 3, FLOAT32, byref(out))
             fails(INVALID_ARGUMENT, returned, str(row))
@@ -247,7 +255,12 @@ def options_that_do_not_exist_are_refused_with_the_nearest():
             fails(INVALID_ARGUMENT, c.pleiad_array_create(s.handle, 3, FLOAT32, options, None, byref(out)), *words)
         fails(INVALID_ARGUMENT, c.pleiad_array_create(s.handle, 0, FLOAT32, None, None, byref(out)), "0")
         fails(INVALID_ARGUMENT, c.pleiad_matrix_create(s.handle, 3, -2, FLOAT32, None, None, byref(out)), "-2")
-        fails(INVALID_ARGUMENT, c.pleiad_array_create(s.handle, 3, INT32, b"updater=adam", None, byref(out)), "int32", "sum")
+        fails(
+            INVALID_ARGUMENT,
+            c.pleiad_array_create(s.handle, 3, INT32, b"updater=adam", None, byref(out)),
+            "int32",
+            "sum",
+        )
         assert out.value is None
         assert s.array(3).get() == [0] * 3, "a table that was refused takes no number"
 
@@ -257,7 +270,11 @@ def not_a_number_is_refused_where_asked_for():
     with Session() as s:
         table = s.array(3, FLOAT64, "check_finite=true")
         for bad in (float("nan"), float("inf"), float("-inf")):
-            fails(INVALID_ARGUMENT, c.pleiad_table_add(table.handle, array(FLOAT64, [1, bad, 1]), 3, FLOAT64, None), "position 1")
+            fails(
+                INVALID_ARGUMENT,
+                c.pleiad_table_add(table.handle, array(FLOAT64, [1, bad, 1]), 3, FLOAT64, None),
+                "position 1",
+            )
         s.barrier()
         assert table.get() == [0] * 3
 

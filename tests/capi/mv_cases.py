@@ -403,7 +403,9 @@ def the_flag_updater_type_chooses_the_formula():
 
 @case()
 def flags_are_taken_out_of_argv():
-    with Multiverso("train", "-sync=TRUE", "-x", "-backup_worker_ratio=20", "-mine=3", "-omp_threads=4", "a=b", "--y=1") as m:
+    with Multiverso(
+        "train", "-sync=TRUE", "-x", "-backup_worker_ratio=20", "-mine=3", "-omp_threads=4", "a=b", "--y=1"
+    ) as m:
         assert m.left == ["train", "-x", "-mine=3", "a=b", "--y=1"]
     for idle in ("logtostderr=true", "machine_file=a,b", "port=1", "allocator_type=smart", "allocator_alignment=16"):
         with Multiverso(f"-{idle}") as m:

@@ -1,5 +1,5 @@
-// Conformance cases: what every engine, table, clock and updater must do. A case is what one rank runs; all ranks of a world run
-// it at once. The same cases run on threads (inproc, with 1 to 4 ranks) and, under mpirun, on processes.
+// Conformance cases: what every engine, table, clock and updater must do. A case is what one rank runs; all ranks of a
+// world run it at once. The same cases run on threads (inproc, with 1 to 4 ranks) and, under mpirun, on processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ struct Case {
 std::vector<Case>& cases();
 
 struct Register {
-  Register(const char* suite, const char* name, std::function<void(Session&)> run, int at_least = 1, bool one_host = false) {
+  Register(const char* suite, const char* name, std::function<void(Session&)> run, int at_least = 1,
+           bool one_host = false) {
     cases().push_back({suite, name, std::move(run), at_least, one_host});
   }
 };

@@ -5,7 +5,7 @@ local kinds = require "multiverso.kinds"
 
 return function(backend)
   local Tensor, meta, methods = {}, {}, {}
-  local fail, describe = check.fail, check.describe
+  local fail = check.fail
 
   function Tensor.is(value) return getmetatable(value) == meta end
 
@@ -14,9 +14,9 @@ return function(backend)
   --- "multiverso.FloatTensor of 2 x 3", and what check.describe says of other values.
   function Tensor.describe(value)
     if Tensor.is(value) then return ("multiverso.%s of %s"):format(value._kind.tensor, words_of(value._shape)) end
-    return describe(value)
+    return check.describe(value)
   end
-  describe = Tensor.describe
+  local describe = Tensor.describe
 
   local function count_of(shape)
     local count = 1

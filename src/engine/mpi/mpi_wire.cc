@@ -1,7 +1,7 @@
 // The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws.
 //
-// On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls (blocking
-// calls from many threads are a hundred times slower) and polls only while requests are outstanding.
+// On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls
+// (blocking calls from many threads are a hundred times slower) and polls only while requests are outstanding.
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -24,9 +24,9 @@ using pleiad::WireRequest;
 
 // What outlives a session: MPI can be initialised only once in a process.
 struct Library {
-  bool ours = false;      // we called MPI_Init_thread, so we call MPI_Finalize
-  bool clean = true;      // every session so far ended with all its ranks
-  int open = 0;           // sessions that have not ended
+  bool ours = false;  // we called MPI_Init_thread, so we call MPI_Finalize
+  bool clean = true;  // every session so far ended with all its ranks
+  int open = 0;       // sessions that have not ended
   pid_t process = 0;
   int threads = 0;
   MPI_Comm world = MPI_COMM_NULL;
@@ -34,7 +34,8 @@ struct Library {
 Library library;
 
 void finalize_at_exit() {
-  // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep MPI_Finalize waiting.
+  // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep
+  // MPI_Finalize waiting.
   if (!library.ours || !library.clean || library.open > 0 || getpid() != library.process) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -138,8 +139,8 @@ class MpiWire final : public pleiad::Wire {
     }
   }
 
-  // Takes a message only if it has the right size: another one stays for a receive that fits. Only this thread receives, so what
-  // it has probed is still there.
+  // Takes a message only if it has the right size: another one stays for a receive that fits. Only this thread
+  // receives, so what it has probed is still there.
   static int begin_receive(Running& running, int& done) {
     WireRequest& r = *running.request;
     const int tag = static_cast<int>(r.tag & 0x7fffffff);
