@@ -13,7 +13,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-lua install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -69,6 +69,17 @@ bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
+
+bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_LIBRARY= LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" \
+	  luajit bench/lua.lua $(CURDIR)/$(BUILD)/lib/libbench_lua_peer.so
+
+PREFIX ?= /usr/local
+install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)
+	$(CMAKE) --install $(BUILD) --prefix $(PREFIX)
+	$(CMAKE) --install $(BUILD) --prefix $(PREFIX) --component lua
 
 lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release

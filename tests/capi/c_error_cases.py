@@ -380,6 +380,36 @@ def an_interrupt_ends_a_wait_on_the_thread_that_waits():
 
 
 @case(at_least=2)
+def the_interrupt_is_not_asked_on_threads_of_the_session():
+    with Session() as s:
+        table = s.array(3, FLOAT32, "clock=sync")
+        asked = []
+
+        @Interrupt
+        def interrupt(data):
+            asked.append(threading.get_ident())
+            return 0
+
+        check(c.pleiad_session_set_interrupt(s.handle, interrupt, None))
+        if s.rank == 0:
+            table.add([1, 1, 1])
+            asked.clear()
+            out = table.zeros()
+            pending = table.get_async(out)  # a thread of the session waits for the others' adds
+            time.sleep(0.3)
+            assert asked == []
+            check(c.pleiad_pending_wait(pending))
+            assert set(asked) == {threading.get_ident()}, "now this one waits"
+            c.pleiad_pending_free(pending)
+            assert list(out) == [s.size] * 3
+        else:
+            time.sleep(0.6)
+            table.add([1, 1, 1])
+            table.get()
+        check(c.pleiad_session_set_interrupt(s.handle, Interrupt(), None))
+
+
+@case(at_least=2)
 def a_session_freed_without_shutdown_is_dead_to_the_others():
     s = Session()
     table = s.array(10)

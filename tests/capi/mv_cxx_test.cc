@@ -180,6 +180,46 @@ TEST_F(MvCxx, WrongSizesRowsAndPointersLeaveTheOutputsAlone) {
   EXPECT_EQ(out, std::vector<double>(12, 0)) << "-1 stands for the whole table";
 }
 
+TEST_F(MvCxx, OptionsCountForTheirAdd) {
+  MV_SetFlag("updater_type", "momentum_sgd");
+  MV_SetFlag("updater.momentum", 0.25);
+  const std::unique_ptr<MatrixWorkerTable<double>> table(MV_CreateTable(MatrixTableOption<double>(2, 2)));
+  MV_SetFlag("updater_type", "default");
+  MV_SetFlag("updater.momentum", 0.0);
+  ASSERT_NE(table, nullptr);
+  AddOption option;
+  option.set_momentum(0.5F);
+  std::vector<double> delta = {8, 16};
+  std::vector<double> values(4);
+  if (MV_WorkerId() == 0) {
+    table->Wait(table->AddAsync(0, delta.data(), 2, &option));  // s = 0.5 * 8
+    table->Add({1}, {delta.data()}, 2);                         // s = 0.75 * 8
+  }
+  MV_Barrier();
+  table->Get(values.data(), 4);
+  EXPECT_EQ(values, (std::vector<double>{-4, -8, -6, -12}));
+}
+
+TEST_F(MvCxx, RowsGoToTheirPlacesOnWait) {
+  for (const bool sync : {false, true}) {
+    MV_SetFlag("sync", sync);
+    const std::unique_ptr<MatrixWorkerTable<int>> table(MV_CreateTable(MatrixTableOption<int>(6, 2)));
+    ASSERT_NE(table, nullptr);
+    std::vector<int> delta = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    table->Add(delta.data(), 12);
+    MV_Barrier();
+    std::vector<int> first(2, -1);
+    std::vector<int> again(2, -1);
+    std::vector<int> last(2, -1);
+    table->Wait(table->GetAsync({1, 5, 1}, {first.data(), last.data(), again.data()}, 2));
+    const int n = MV_NumWorkers();
+    EXPECT_EQ(first, (std::vector<int>{2 * n, 3 * n}));
+    EXPECT_EQ(again, first);
+    EXPECT_EQ(last, (std::vector<int>{10 * n, 11 * n}));
+    table->Wait(table->GetAsync({}, {}, 2));
+  }
+}
+
 TEST_F(MvCxx, AddsThatNobodyWaitsForDoNotPileUp) {
   MV_SetFlag("sync", true);
   const std::unique_ptr<ArrayWorker<int>> table(MV_CreateTable(ArrayTableOption<int>(4)));

@@ -132,7 +132,7 @@ std::vector<Turn<T>> turns(Session& session, std::int64_t rows, std::int64_t col
     Turn<T> turn;
     turn.worker = static_cast<int>(random() % static_cast<std::uint64_t>(session.size()));
     turn.options = options;
-    turn.whole = !by_rows || random() % 3 == 0;
+    turn.whole = !by_rows || all.size() % 3 == 0;
     turn.ids.resize(turn.whole ? 0 : 1 + random() % 12);
     std::ranges::generate(turn.ids, [&] { return static_cast<RowId>(random() % static_cast<std::uint64_t>(rows)); });
     std::ranges::sort(turn.ids);

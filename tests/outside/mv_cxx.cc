@@ -6,7 +6,8 @@
 #include <multiverso/util/configure.h>
 #include <multiverso/util/log.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,11 @@ void test_matrix() {
     for (const integer_t row : ids) {
       for (int c = 0; c < num_col; ++c) CHECK(values[row * num_col + c] == expected(row * num_col + c));
     }
+    std::fill(values.begin(), values.end(), T(-1));
     table->Wait(table->GetAsync(ids, value_rows, num_col));
+    for (const integer_t row : ids) {
+      for (int c = 0; c < num_col; ++c) CHECK(values[row * num_col + c] == expected(row * num_col + c));
+    }
     std::vector<T> packed(4 * num_col), row(num_col);
     table->Get(packed.data(), packed.size(), ids.data(), 4);
     table->Get(5, row.data(), num_col);

@@ -81,7 +81,7 @@ end
 -- Small buffers are LuaJIT's own memory. Large ones would cost their page faults each time: they come from a pool, to
 -- which the collector brings them back. It cannot see their size, so it is called when much was handed out.
 local kPooled = 65536 -- bytes
-local kPatience = 8 * 2 ^ 20 -- bytes handed out before the collector is called, at least
+local kPatience = 4 * 2 ^ 20 -- bytes handed out before the collector is called, at least
 local kKept = 32 * 2 ^ 20 -- bytes in the pool, at most
 local pool, kept = {}, 0
 local out, limit = 0, kPatience
@@ -140,7 +140,7 @@ function backend.buffer(kind, count)
   if bytes < kPooled then return array_types[kind.name](count) end
   if out + bytes > limit then
     collectgarbage()
-    limit = math.max(kPatience, 2 * out)
+    limit = math.max(kPatience, 2 * out, 1024 * collectgarbage("count"))
   end
   local memory = from_pool(bytes)
   if not memory then

@@ -62,7 +62,10 @@ return function(backend, Tensor, torch)
     return buffer, 0, count, rows, cols
   end
 
-  local function from_torch(tensor, kind, staging)
+  local function from_torch(where, tensor, kind, staging)
+    if not adapter.fits(torch, tensor, kind) then
+      fail("[%s] a table of %s cannot take a %s", where, kind.name, adapter.describe(torch, tensor))
+    end
     local dense = adapter.dense(torch, tensor, kind)
     local count = dense:nElement()
     local rows, cols
@@ -90,7 +93,7 @@ return function(backend, Tensor, torch)
   --- is not copied. The buffer lives as long as the value and the staging, until the staging is used again.
   function data.read(where, value, kind, staging)
     if Tensor.is(value) then return from_own(value, kind, staging) end
-    if is_torch(value) then return from_torch(value, kind, staging) end
+    if is_torch(value) then return from_torch(where, value, kind, staging) end
     if type(value) == "table" then return from_table(where, value, kind, staging) end
     return fail("[%s] expected a tensor or a table of numbers; received %s", where, data.describe(value))
   end
@@ -126,26 +129,30 @@ return function(backend, Tensor, torch)
     return buffer, count
   end
 
-  --- Makes a tensor of this shape and has `fill(buffer, offset, count)` write it. Returns it, or nil and words.
-  function data.write(kind, shape, fill)
-    if not torch then
-      local tensor = Tensor.empty(kind, shape)
-      local good, words = fill(tensor._buffer, 0, tensor._count)
-      if not good then return nil, words end
-      return tensor
+  --- A tensor for `count` values of a table: `into` if it is given and fits, else a new one of this shape. Returns it, and
+  --- the buffer and offset to write to; data.written must follow.
+  function data.target(where, kind, count, shape, into)
+    if into == nil and not torch then
+      local tensor = Tensor.empty(kind, {shape[1], shape[2]})
+      return tensor, tensor._buffer, 0
     end
-    local tensor = adapter.empty(torch, kind, shape)
-    local count = tensor:nElement()
-    if backend.name == "ffi" and count > 0 then
-      local good, words = fill(tensor:data(), 0, count)
-      if not good then return nil, words end
-      return tensor
+    if Tensor.is(into) then
+      if into._kind == kind and into._count == count then return into, into._buffer, into._offset end
+    elseif into == nil or is_torch(into) then
+      local tensor = into or adapter.empty(torch, kind, shape)
+      if rawequal(adapter.dense(torch, tensor, kind), tensor) and tensor:nElement() == count then
+        if backend.name == "ffi" and count > 0 then return tensor, tensor:data(), 0 end
+        local buffer, words = backend.buffer(kind, count)
+        if not buffer then fail("[%s] %s", where, words) end
+        return tensor, buffer, 0
+      end
     end
-    local buffer, words = backend.buffer(kind, count)
-    if not buffer then return nil, words end
-    local good, more = fill(buffer, 0, count)
-    if not good then return nil, more end
-    adapter.write(tensor, buffer)
+    return fail("[%s] expected a dense tensor of %s values of %s to write to; received %s", where, check.number(count),
+      kind.name, data.describe(into))
+  end
+
+  function data.written(tensor, buffer)
+    if backend.name ~= "ffi" and not Tensor.is(tensor) then adapter.write(tensor, buffer) end
     return tensor
   end
 

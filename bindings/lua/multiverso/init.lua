@@ -12,7 +12,7 @@ local data = require "multiverso.data"(backend, Tensor, torch)
 
 -- The one session of the process.
 local session, numbers
-local world = {}
+local world = {generation = 0} -- which session this is: the first is 1
 
 function world.session(where)
   if not session then check.fail("[%s] there is no session; call multiverso.init() first", where) end
@@ -31,7 +31,7 @@ function multiverso.init(given)
   local found, more = backend.world(started)
   if not found then check.fail("[%s] %s", where, more) end
   session, numbers = started, found
-  world.table_options, world.master = tables, found.master
+  world.table_options, world.master, world.generation = tables, found.master, world.generation + 1
 end
 
 --- Flushes this worker's adds and waits for all.

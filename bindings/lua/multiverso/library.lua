@@ -9,9 +9,8 @@ local function is_file(path)
   return file ~= nil
 end
 
-local function folder_of_libraries(machine)
-  return {"lib", "lib64", "lib/" .. machine}
-end
+-- Where a prefix may have its libraries.
+local folders = {"lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"}
 
 --- Paths in the order in which they are tried, each with why it is on the list.
 function library.candidates()
@@ -22,20 +21,15 @@ function library.candidates()
   end
   local list = {}
   local function beside(path, why)
-    if is_file(here .. path) then
-      list[#list + 1] = {path = here .. path, why = why}
-    else
-      list[#list + 1] = {path = here .. path, why = why, missing = true}
-    end
+    list[#list + 1] = {path = here .. path, why = why, missing = not is_file(here .. path)}
   end
   -- build/release/lua/multiverso, then bindings/lua/multiverso in the source tree.
   beside("../../lib/libpleiad.so", "beside a build")
   beside("../../../build/release/lib/libpleiad.so", "the source tree's build")
   -- prefix/share/lua/5.1/multiverso
-  for _, name in ipairs(folder_of_libraries("x86_64-linux-gnu")) do
+  for _, name in ipairs(folders) do
     beside("../../../../" .. name .. "/libpleiad.so.0", "beside the installed module")
   end
-  beside("../../../../lib/aarch64-linux-gnu/libpleiad.so.0", "beside the installed module")
   list[#list + 1] = {path = "libpleiad.so.0", why = "the system's libraries"}
   return list
 end

@@ -19,7 +19,7 @@ return function(backend, data, world)
   local function begin(where, class, more)
     local session = world.session(where)
     local list, kind = options.for_table(where, world.table_options, more, world.master)
-    local self = setmetatable({_session = session, _kind = kind, _staging = data.staging(kind)}, class)
+    local self = setmetatable({_generation = world.generation, _kind = kind, _staging = data.staging(kind)}, class)
     return self, session, list
   end
 
@@ -27,7 +27,8 @@ return function(backend, data, world)
     if getmetatable(self) ~= class or not rawget(self, "_handle") then
       fail("[%s] expected a handler that new made, called with a colon; received %s", where, data.describe(self))
     end
-    if self._session ~= world.session(where) then
+    world.session(where)
+    if self._generation ~= world.generation then
       fail("[%s] the table belongs to a session that was shut down; make a new handler", where)
     end
     return self._handle
@@ -60,7 +61,7 @@ return function(backend, data, world)
       end
       initial = backend.start_of(buffer, offset)
     end
-    made._size = size
+    made._size, made._shape = size, {size}
     made._handle = must(where, backend.create_array(session, size, made._kind, list, initial))
     return made
   end
@@ -77,13 +78,13 @@ return function(backend, data, world)
     must(where, backend.add(handle, self._kind, nil, 0, buffer, offset, count, wait))
   end
 
-  --- All values, as a new tensor of one dimension.
-  function ArrayTableHandler:get()
+  --- All values, as a new tensor of one dimension; or in `into`, a dense tensor of as many, which is returned.
+  function ArrayTableHandler:get(into)
     local where = "ArrayTableHandler:get"
-    local handle, kind = handle_of(self, ArrayTableHandler, where), self._kind
-    return must(where, data.write(kind, {self._size}, function(buffer, offset, count)
-      return backend.get(handle, kind, nil, 0, buffer, offset, count)
-    end))
+    local handle, kind, size = handle_of(self, ArrayTableHandler, where), self._kind, self._size
+    local tensor, buffer, offset = data.target(where, kind, size, self._shape, into)
+    must(where, backend.get(handle, kind, nil, 0, buffer, offset, size))
+    return data.written(tensor, buffer)
   end
 
   -- A matrix, whole or by rows.
@@ -127,15 +128,17 @@ return function(backend, data, world)
     must(where, backend.add(handle, self._kind, ids, n or 0, buffer, offset, count, wait))
   end
 
-  --- All rows, or those of row_ids in that order, as a new tensor of two dimensions.
-  function MatrixTableHandler:get(row_ids)
+  --- All rows, or those of row_ids in that order, as a new tensor of two dimensions; or in `into`, as with arrays.
+  function MatrixTableHandler:get(row_ids, into)
     local where = "MatrixTableHandler:get"
     local handle, kind = handle_of(self, MatrixTableHandler, where), self._kind
     local ids, n
     if row_ids ~= nil then ids, n = data.read_ids(where, row_ids, self._rows, self._ids) end
-    return must(where, data.write(kind, {n or self._rows, self._cols}, function(buffer, offset, count)
-      return backend.get(handle, kind, ids, n or 0, buffer, offset, count)
-    end))
+    local shape = {n or self._rows, self._cols}
+    local count = shape[1] * shape[2]
+    local tensor, buffer, offset = data.target(where, kind, count, shape, into)
+    must(where, backend.get(handle, kind, ids, n or 0, buffer, offset, count))
+    return data.written(tensor, buffer)
   end
 
   return ArrayTableHandler, MatrixTableHandler

@@ -163,9 +163,11 @@ return function(backend)
   function methods:isContiguous() return true end
   function methods:contiguous() return self end
   function methods:type() return "multiverso." .. self._kind.tensor end
-  --- The memory, indexed from 0: LuaJIT's pointer, or a buffer of this tensor and those it shares memory with.
+  --- The memory, indexed from 0: a pointer under LuaJIT, else a checked buffer, which a view into it cannot give.
   function methods:data()
-    return backend.name == "ffi" and self._buffer + self._offset or self._buffer
+    if backend.name == "ffi" then return self._buffer + self._offset end
+    if self._offset ~= 0 then fail("[Tensor:data] the memory of a view can be had under LuaJIT only") end
+    return self._buffer
   end
 
   --- Changes the shape in place. What was there stays, in order; what is new is undefined.

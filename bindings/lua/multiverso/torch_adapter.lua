@@ -25,6 +25,21 @@ function adapter.describe(torch, tensor)
   return ("%s of %s"):format(torch.typename(tensor), #sizes > 0 and table.concat(sizes, " x ") or "no values")
 end
 
+local whole_types = {
+  int32 = {"Byte", "Char", "Short", "Int"},
+  int64 = {"Byte", "Char", "Short", "Int", "Long"},
+}
+
+--- Whether a table of `kind` can take such a tensor: one of integers takes no fractions and nothing wider than itself.
+function adapter.fits(torch, tensor, kind)
+  local allowed = whole_types[kind.name]
+  if not allowed then return true end
+  for _, name in ipairs(allowed) do
+    if torch.typename(tensor) == "torch." .. name .. "Tensor" then return true end
+  end
+  return false
+end
+
 --- The tensor itself, or a dense one of the type that a table of `kind` needs.
 function adapter.dense(torch, tensor, kind)
   local wanted = "torch." .. kind.tensor
@@ -34,6 +49,9 @@ end
 
 --- A tensor with undefined contents.
 function adapter.empty(torch, kind, shape)
+  for _, size in ipairs(shape) do
+    if size == 0 then return torch[kind.tensor]() end -- torch knows no shape without elements
+  end
   return torch[kind.tensor]((unpack or table.unpack)(shape))
 end
 
