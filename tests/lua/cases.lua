@@ -250,6 +250,28 @@ case("collecting_a_handler_leaves_the_table", function()
   end)
 end)
 
+case("a_table_outlives_the_handler_of_one_worker", function()
+  session(nil, function(workers, id)
+    local shared = multiverso.ArrayTableHandler:new(3)
+    multiverso.barrier()
+    -- Worker 0 lets go of its handler; the table that the others see stays.
+    if id == 0 then
+      shared:add{1, 2, 3}
+      shared = nil
+      for _ = 1, 3 do collectgarbage() end
+    end
+    multiverso.barrier()
+    if shared then
+      shared:add{10, 10, 10}
+    end
+    multiverso.barrier()
+    if shared then
+      local others = 10 * (workers - 1)
+      equal(shared:get(), {others + 1, others + 2, others + 3})
+    end
+  end)
+end)
+
 case("gotten_tensors_do_not_change_and_share_nothing", function()
   session(nil, function(_, id)
     local array = multiverso.ArrayTableHandler:new(30000)
