@@ -216,7 +216,7 @@ TEST_F(MvCxx, RowsGoToTheirPlacesOnWait) {
     EXPECT_EQ(first, (std::vector<int>{2 * n, 3 * n}));
     EXPECT_EQ(again, first);
     EXPECT_EQ(last, (std::vector<int>{10 * n, 11 * n}));
-    table->Wait(table->GetAsync({}, {}, 2));
+    table->Wait(table->GetAsync(std::vector<integer_t>(), std::vector<int*>(), 2));
   }
 }
 
