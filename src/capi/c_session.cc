@@ -11,7 +11,6 @@
 #include "core/option_list.h"
 #include "engine/start.h"
 
-using pleiad::checked_dtype;
 using pleiad::checked_view;
 using pleiad::ConstView;
 using pleiad::CSession;

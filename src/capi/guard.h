@@ -62,10 +62,9 @@ inline DType checked_dtype(int dtype, std::string_view where) {
 /// `count` elements at `data`, which may be null for none.
 inline View checked_view(const void* data, std::int64_t count, int dtype, std::string_view where,
                          std::string_view what) {
-  static char nothing = 0;  // copying no bytes from or to null is not allowed either
   if (count < 0) throw InvalidArgument(fmt::format("[{}] expected 0 or more elements; received {}", where, count));
   if (count > 0) (void)need(static_cast<const char*>(data), where, what);
-  return {data == nullptr ? &nothing : const_cast<void*>(data), count, checked_dtype(dtype, where)};
+  return {const_cast<void*>(data), count, checked_dtype(dtype, where)};
 }
 
 }  // namespace pleiad
