@@ -461,7 +461,7 @@ def test_info_tells_about_the_machine(run, pleiad):
     "arguments, message",
     [
         ([], "expected a subcommand: info, launch"),
-        (["lunch"], 'unknown subcommand "lunch"; known: info, launch (did you mean "launch"?)'),
+        (["lunch"], 'unknown subcommand "lunch"; known: info, launch, options (did you mean "launch"?)'),
         (["--verion"], 'unknown option "--verion" (did you mean "--version"?)'),
         (["info", "more"], 'unexpected argument "more"'),
     ],

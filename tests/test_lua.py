@@ -141,7 +141,9 @@ def test_the_xor_example_learns(job, world):
 
 @pytest.mark.parametrize("world", ["alone", 4])
 def test_the_fashion_example_learns(job, world):
-    finished = job("luajit", world, ROOT / "examples" / "lua" / "fashion.lua", "--images", 24000, "--epochs", 3, "--rate", 0.03)
+    finished = job(
+        "luajit", world, ROOT / "examples" / "lua" / "fashion.lua", "--images", 24000, "--epochs", 3, "--rate", 0.03
+    )
     assert finished.returncode == 0, finished.stderr
     accuracy = float(re.search(r"test accuracy (\S+)", finished.stdout).group(1))
     assert accuracy > 0.75, finished.stdout
