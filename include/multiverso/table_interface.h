@@ -84,8 +84,3 @@ class ServerTable {
 };
 
 }  // namespace multiverso
-
-/// What MV_CreateTable reads from the options of a table.
-#define DEFINE_TABLE_TYPE(element, worker, server) \
-  typedef worker<element> WorkerTableType;         \
-  typedef server<element> ServerTableType

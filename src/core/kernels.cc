@@ -61,7 +61,6 @@ PLEIAD_KEEP_LOOP PLEIAD_CLONES void copy_words(Word* __restrict to, const Word* 
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;  // the pointers may be null
-  if (bytes == 0) return;  // nothing may lie at null
   const std::size_t words = bytes / 8;
   const bool aligned = (reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from)) % 4 == 0;
   if (words < 32 || !aligned) {

@@ -32,6 +32,7 @@ class Engine::Turn {
  public:
   Turn(Engine& engine, Call call) : engine_(engine), mark_(engine, call) {
     engine_.check_usable(name_of(call));
+    engine_.take_part();
     if (engine_.in_collective_.exchange(true)) {
       throw StateError(
           fmt::format("[rank {}] {}: another thread of this rank is in a collective; call them from one thread",

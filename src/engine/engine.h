@@ -82,6 +82,10 @@ class Engine {
   /// Sleeps until ready(), a death, an order failure, the deadline or the caller's interrupt. Spins a little first.
   void wait(Event& event, const Waiting& waiting);
 
+  /// The calling thread makes calls that other ranks may wait for. From now on the rank counts as stuck only while this
+  /// thread waits too, whatever it does between its calls.
+  void take_part();
+
   /// Writes down the world's first order failure and wakes everybody. Returns the error to throw.
   [[nodiscard]] std::string fail(const std::string& text);
   /// Throws the order failure if there is one.
@@ -163,7 +167,6 @@ class Engine {
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op);
   void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op);
-  void register_thread();
   void sleep_until_ready(Event& event, const Waiting& waiting);
 
   SessionOptions options_;

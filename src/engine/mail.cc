@@ -33,6 +33,7 @@ void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) 
 
 void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
   check_usable("send");
+  take_part();
   if (to < 0 || to >= size())
     throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {}", to, size()));
   const CallMark mark(*this, Call::send);
@@ -72,6 +73,7 @@ void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes
 
 void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
   check_usable("receive");
+  take_part();
   if (from < 0 || from >= size()) {
     throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {}", from, size()));
   }

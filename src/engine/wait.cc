@@ -150,7 +150,7 @@ void Engine::relax(int spins) const {
   }
 }
 
-void Engine::register_thread() {
+void Engine::take_part() {
   if (engaged) return;
   if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end())
     return;
@@ -168,7 +168,7 @@ void Engine::wait(Event& event, const Waiting& waiting) {
       if (waiting.ready()) return;
     }
   }
-  register_thread();
+  take_part();
   try {
     sleep_until_ready(event, waiting);
   } catch (const Error& error) {

@@ -161,6 +161,10 @@ void SessionCore::shutdown() {
   if (engine_->options().stats) engine_->log().print(stats());
   signal_report_.reset();
   engine_->leave();
+  // What another thread has started meanwhile uses the tables.
+  engine_->end_waits();
+  context_->clocked.stop();
+  context_->background.stop();
   {
     const std::lock_guard lock(mutex_);
     tables_.clear();

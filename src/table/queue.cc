@@ -65,10 +65,11 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
                             },
                         .missing = [] { return std::vector<int>{}; },
                         .ordered = false});
-  waiting_.fetch_add(1);
-  bytes_.fetch_add(operation->bytes());
   {
     const std::lock_guard lock(mutex_);
+    if (stop_) throw StateError("the session was shut down");
+    waiting_.fetch_add(1);
+    bytes_.fetch_add(operation->bytes());
     if (!engagement_) engagement_.emplace(engine_);
     operations_.push_back(operation);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });

@@ -47,6 +47,7 @@ void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
 class Table::ClockedCall {
  public:
   explicit ClockedCall(Table& table, std::string_view call) : context_(*table.context_) {
+    context_.engine->take_part();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
           fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "

@@ -221,6 +221,26 @@ CASE_FOR(Engine, ASlowRankIsNoDeadlock, 2) {
   session.barrier();
 }
 
+// Rank 0's second thread waits in a synchronous get while its main thread, which will end rank 1's wait, is busy.
+CASE_FOR(Engine, ABusyThreadBesideAWaitingOneIsNoDeadlock, 2, true) {
+  const ArrayTable table = session.create_array(4, {.clock = "sync"});
+  const std::vector<float> ones(4, 1);
+  std::vector<float> out(4);
+  std::vector<std::int32_t> word(1);
+  if (session.rank() == 0) {
+    table.add(ones);
+    std::thread getter([&] { table.get(out); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    for (int r = 1; r < session.size(); ++r) session.send(r, 3, word);
+    getter.join();
+  } else {
+    session.receive(0, 3, word);
+    table.add(ones);
+    table.get(out);
+  }
+  EXPECT_EQ(out[0], static_cast<float>(session.size()));
+}
+
 CASE(Engine, RefusesWrongArguments) {
   std::vector<float> values(3);
   message_of<InvalidArgument>([&] { session.broadcast(values, session.size()); });

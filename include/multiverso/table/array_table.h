@@ -42,7 +42,8 @@ template <typename T>
 struct ArrayTableOption {
   explicit ArrayTableOption(std::size_t s) : size(s) {}
   std::size_t size;
-  DEFINE_TABLE_TYPE(T, ArrayWorker, ArrayServer);
+  using WorkerTableType = ArrayWorker<T>;  ///< what MV_CreateTable makes
+  using ServerTableType = ArrayServer<T>;
 };
 
 }  // namespace multiverso

@@ -97,7 +97,8 @@ struct MatrixTableOption {
   MatrixTableOption(integer_t rows, integer_t cols) : num_row(rows), num_col(cols) {}
   integer_t num_row = 0;
   integer_t num_col = 0;
-  DEFINE_TABLE_TYPE(T, MatrixWorkerTable, MatrixServerTable);
+  using WorkerTableType = MatrixWorkerTable<T>;  ///< what MV_CreateTable makes
+  using ServerTableType = MatrixServerTable<T>;
 };
 
 }  // namespace multiverso
