@@ -9,14 +9,9 @@ using pleiad::mv::check;
 using pleiad::mv::MvTable;
 using pleiad::mv::run;
 using pleiad::mv::World;
+using pleiad::mv::world_number;
 
 namespace {
-
-int world_number(std::string_view where, int32_t pleiad_world::* field) {
-  int number = -1;
-  run(where, [&] { number = World::the().use()->world.*field; });
-  return number;
-}
 
 void create(std::string_view where, bool matrix, int rows, int cols, TableHandler* out) {
   run(where, [&] {

@@ -20,14 +20,9 @@ using pleiad::mv::check;
 using pleiad::mv::MvTable;
 using pleiad::mv::run;
 using pleiad::mv::World;
+using pleiad::mv::world_number;
 
 namespace {
-
-int world_number(std::string_view where, int32_t pleiad_world::* field) {
-  int number = -1;
-  run(where, [&] { number = World::the().use()->world.*field; });
-  return number;
-}
 
 int refuse_net(std::string_view where) {
   run(where, [&] {

@@ -230,4 +230,10 @@ void add_async(const MvTable& table, ::multiverso::detail::Rows rows, const void
             : pleiad_table_add_rows_async(table.table, ids.data, ids.n, data, count, table.dtype, options, pending));
 }
 
+int world_number(std::string_view where, int32_t pleiad_world::* field) {
+  int number = -1;
+  run(where, [&] { number = World::the().use()->world.*field; });
+  return number;
+}
+
 }  // namespace pleiad::mv

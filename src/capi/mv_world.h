@@ -98,4 +98,7 @@ void add(const MvTable& table, ::multiverso::detail::Rows rows, const void* data
 void add_async(const MvTable& table, ::multiverso::detail::Rows rows, const void* data, std::int64_t count,
                const pleiad_add_options* options, pleiad_pending** pending);
 
+/// One of the numbers of the open world, or -1 with the last error set.
+int world_number(std::string_view where, int32_t pleiad_world::* field);
+
 }  // namespace pleiad::mv
