@@ -37,6 +37,13 @@ std::int64_t now_ns() {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
+std::int64_t cpu_ns(int pid) {
+  clockid_t clock = 0;
+  timespec time{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
 std::string host_name() {
   char name[256] = {};
   if (gethostname(name, sizeof name - 1) != 0) return "unknown-host";

@@ -41,9 +41,11 @@ struct alignas(64) RankSlot {
   std::atomic<std::uint32_t> role{0};
 
   // Whether the rank can move: it cannot while all its threads that ever waited are waiting. `changes` grows whenever a
-  // thread begins or ends a wait, `polls` whenever a waiting thread looked again and found nothing.
+  // thread begins or ends a wait, `polls` whenever a waiting thread looked again and found nothing. Any thread may end
+  // a wait for a message, so those are counted by themselves.
   std::atomic<std::uint32_t> threads{0};
   std::atomic<std::uint32_t> waiting{0};
+  std::atomic<std::uint32_t> waiting_for_mail{0};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> polls{0};
 
@@ -62,6 +64,7 @@ struct alignas(64) CollectiveSlot {
   std::atomic<std::uint64_t> arrived{0};
   std::array<std::atomic<std::uint64_t>, 2> what{};
   std::array<std::atomic<std::uint64_t>, 2> bytes{};
+  std::array<std::atomic<std::uint64_t>, 2> number{};  ///< what a rank brings to a barrier
 };
 
 /// The first mistake in the order of calls. It ends the ordered calls of every rank.

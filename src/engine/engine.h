@@ -48,7 +48,11 @@ class Engine {
   [[nodiscard]] int local_ranks() const { return static_cast<int>(neighbours_.size()); }
   [[nodiscard]] int world_rank(int local) const { return neighbours_[static_cast<std::size_t>(local)]; }
 
-  void barrier();
+  void barrier() {
+    barrier(0, [](int, std::uint64_t) {});
+  }
+  /// A barrier to which every rank brings a number; `each` sees those of all ranks, in rank order, the same everywhere.
+  void barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each);
   void broadcast(void* data, std::size_t bytes, int root);
   /// Sums (or takes the least or greatest) in rank order: all ranks get the same bits. In place.
   void all_reduce(DType dtype, void* data, std::size_t count, Reduce op);
@@ -163,7 +167,7 @@ class Engine {
   void await(std::uint64_t step, Call call);
   void begin(Call call, std::uint64_t detail, std::uint64_t bytes);
   void meet(Call call, std::uint64_t detail, std::uint64_t bytes);
-  void agree(Call call, std::uint64_t detail, std::uint64_t bytes);
+  std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op);
   void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op);

@@ -17,6 +17,9 @@ namespace {
 constexpr std::int64_t kSlice = 50'000'000;
 constexpr std::int64_t kSpin = 200'000;
 constexpr int kPauses = 128;
+// A process that uses less than this share of a core over this time is idle: its waiting threads look around, no more.
+constexpr double kIdleSeconds = 0.5;
+constexpr double kIdleShare = 0.02;
 
 thread_local std::vector<std::uint64_t> engines_of_this_thread;
 thread_local bool engaged = false;
@@ -24,12 +27,14 @@ thread_local bool engaged = false;
 // One thread of this rank waits.
 class WaitMark {
  public:
-  explicit WaitMark(RankSlot& slot) : slot_(slot) {
+  WaitMark(RankSlot& slot, Call call) : slot_(slot), mail_(call == Call::send || call == Call::receive ? 1 : 0) {
+    slot_.waiting_for_mail.fetch_add(mail_);
     slot_.waiting.fetch_add(1);
     slot_.changes.fetch_add(1);
   }
   ~WaitMark() {
     slot_.waiting.fetch_sub(1);
+    slot_.waiting_for_mail.fetch_sub(mail_);
     slot_.changes.fetch_add(1);
   }
   WaitMark(const WaitMark&) = delete;
@@ -37,6 +42,7 @@ class WaitMark {
 
  private:
   RankSlot& slot_;
+  std::uint32_t mail_;
 };
 
 void pause() {
@@ -63,7 +69,7 @@ class Engine::Stall {
       throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", engine_.rank_,
                                     name_of(waiting_.call), whom()));
     }
-    if (waiting_.ordered && engine_.one_host() && all_wait()) {
+    if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
           "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
           engine_.report(engine_.table_namer_))));
@@ -108,37 +114,55 @@ class Engine::Stall {
                                  name_of(waiting_.call), engine_.describe(finished)));
   }
 
-  // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left
-  // who could change anything.
-  bool all_wait() {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> now;
+  // What is seen of a rank at one moment.
+  struct Sight {
+    std::uint64_t changes;
+    std::uint64_t polls;
+    std::int64_t cpu;
+  };
+
+  // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
+  // again, twice, to no avail. A thread that Pleiad has not met yet may be about to come, so the processes must have
+  // been idle meanwhile too; and since any thread may send, a wait for a message must have lasted until a warning.
+  bool all_wait(double seconds) {
+    std::vector<Sight> now;
     bool someone_lives = false;
+    bool mail = false;
     for (const int rank : engine_.neighbours_) {
       const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
       const Life life = slot.life.load();
       someone_lives |= life == Life::alive;
+      mail |= life == Life::alive && slot.waiting_for_mail.load() > 0;
       const bool stuck = slot.waiting.load() >= std::max(1U, slot.threads.load());
       if (life == Life::absent || (life == Life::alive && !stuck)) {
         then_.clear();
         return false;
       }
-      now.emplace_back(slot.changes.load(), slot.polls.load());
+      now.push_back({slot.changes.load(), slot.polls.load(), cpu_ns(slot.pid.load())});
     }
+    const double still_for = mail ? engine_.options_.warn_after : kIdleSeconds;
     bool same = then_.size() == now.size();
-    bool looked = true;
+    bool looked = seconds - then_seconds_ >= still_for;
     for (std::size_t i = 0; same && i < now.size(); ++i) {
-      same = then_[i].first == now[i].first;
       const RankSlot& slot = engine_.control_.rank(static_cast<int>(i));
-      if (slot.life.load() == Life::alive) looked &= now[i].second >= then_[i].second + 2 * slot.waiting.load();
+      if (slot.life.load() != Life::alive) continue;
+      const double used = static_cast<double>(now[i].cpu - then_[i].cpu) * 1e-9;
+      same = then_[i].changes == now[i].changes &&
+             (engine_.scheduled() || used <= kIdleShare * std::max(seconds - then_seconds_, kIdleSeconds));
+      looked &= now[i].polls >= then_[i].polls + 2 * slot.waiting.load();
     }
-    if (!same) then_ = now;
+    if (!same) {
+      then_ = now;
+      then_seconds_ = seconds;
+    }
     return same && looked && someone_lives;
   }
 
   Engine& engine_;
   const Waiting& waiting_;
   double next_warning_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> then_;
+  std::vector<Sight> then_;
+  double then_seconds_ = 0;
 };
 
 void Engine::relax(int spins) const {
@@ -180,7 +204,7 @@ void Engine::wait(Event& event, const Waiting& waiting) {
 
 void Engine::sleep_until_ready(Event& event, const Waiting& waiting) {
   RankSlot& slot = self();
-  const WaitMark mark(slot);
+  const WaitMark mark(slot, waiting.call);
   const std::int64_t start = now_ns();
   slot.since.store(start, std::memory_order_relaxed);
   std::int64_t virtual_time = 0;

@@ -107,7 +107,7 @@ void Session::barrier() {
   core_->engine().check_usable("barrier");
   const Timed timed(*core_, 0);
   core_->flush();
-  core_->engine().barrier();
+  core_->context().ledger.barrier();
 }
 
 void Session::all_reduce(View data, ReduceOp op) {

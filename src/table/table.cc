@@ -48,6 +48,7 @@ class Table::ClockedCall {
  public:
   explicit ClockedCall(Table& table, std::string_view call) : context_(*table.context_) {
     context_.engine->take_part();
+    context_.ledger.note_caller();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
           fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "
@@ -193,6 +194,7 @@ Pending Table::get_async(Selection selection, View out) {
        out = out.data](Operation& self) {
         run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
       });
+  if (clock_) context_->ledger.note_caller();
   (clock_ ? context_->clocked : context_->background).submit(operation);
   return Pending(std::move(operation));
 }
@@ -210,12 +212,13 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
       [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
        rates = merge(updater_options_, options), copy = std::vector<char>(first, first + delta.count * width_)](
           Operation&) { run_add({.all = all, .ids = ids}, copy.data(), rates); });
+  context_->ledger.note_caller();
   context_->clocked.submit(operation);
   return Pending(std::move(operation));
 }
 
-// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls one in kSample is
-// timed and stands for all.
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls, but for the first
+// ones, the last of every kSample is timed and stands for all of them.
 class Table::Timed {
  public:
   Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
@@ -223,7 +226,7 @@ class Table::Timed {
     add_relaxed(counters_.bytes, static_cast<std::uint64_t>(bytes));
     // For reports only: a count lost between two threads does no harm.
     of_rank.store(of_rank.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    weight_ = bytes >= kSmall ? 1 : call % kSample == 0 ? kSample : 0;
+    weight_ = bytes >= kSmall || call < kSample ? 1 : call % kSample == kSample - 1 ? kSample : 0;
     if (weight_ > 0) start_ = now_ns();
   }
   ~Timed() {
