@@ -390,6 +390,18 @@ TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
   });
 }
 
+TEST(Roles, AWorldWithoutServersHasNoTables) {
+  run_roles({"worker", "none"}, [](Session& session) {
+    try {
+      (void)session.create_array(10);
+      ADD_FAILURE() << "somebody holds it";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("no rank is a server"), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(session.barrier());
+  });
+}
+
 TEST(Roles, AnUnknownRoleIsAnErrorOnAllRanks) {
   const auto host = std::make_shared<InprocHost>(2);
   std::vector<std::shared_ptr<InprocEngine>> engines;

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "core/option_list.h"
 #include "core/problem.h"
 #include "core/text.h"
+#include "engine/start.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -47,6 +49,14 @@ struct Wish {
 };
 
 }  // namespace
+
+std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options) {
+  read_environment(options);
+  if (!(options.timeout > 0)) {
+    throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
+  }
+  return std::make_shared<SessionCore>(start_engine(std::move(options)));
+}
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
@@ -99,6 +109,10 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     if (!engine_->one_host()) {
       throw InvalidArgument(
           "tables of a world on several hosts need the message path, which this version does not have yet");
+    }
+    if (context_->roster.servers.empty()) {
+      throw InvalidArgument(
+          "[create_table] no rank is a server that could hold a table: the role of one must be both or server");
     }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
