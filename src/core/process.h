@@ -15,6 +15,9 @@ namespace pleiad {
 /// Nanoseconds of processor time that a process of this host has used, all its threads together; 0 where unknown.
 [[nodiscard]] std::int64_t cpu_ns(int pid);
 
+/// How many threads a process of this host has; 0 where unknown.
+[[nodiscard]] int thread_count(int pid);
+
 [[nodiscard]] std::string host_name();
 
 /// Cores this process may run on (affinity, and the cgroup's quota rounded up), at least one.

@@ -249,7 +249,9 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) 
     }
     const std::size_t elements = part / size_of(dtype);
     if (size() == 2) {
-      reduce_into(dtype, op, data + done, control_.buffer(1 - rank_, step_), elements);
+      char* mine = data + done;
+      const char* other = control_.buffer(1 - rank_, step_);
+      reduce_pair(dtype, op, mine, rank_ == 0 ? mine : other, rank_ == 0 ? other : mine, elements);
       continue;
     }
     reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);

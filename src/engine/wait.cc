@@ -1,6 +1,7 @@
 // How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for
 // ever.
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -21,8 +22,32 @@ constexpr int kPauses = 128;
 constexpr double kIdleSeconds = 0.5;
 constexpr double kIdleShare = 0.02;
 
-thread_local std::vector<std::uint64_t> engines_of_this_thread;
 thread_local bool engaged = false;
+
+// The worlds in which this thread takes part. It leaves them when it ends.
+struct Memberships {
+  struct Entry {
+    std::uint64_t engine;
+    std::uint64_t generation;
+    std::weak_ptr<Segment> memory;
+    RankSlot* slot;
+  };
+  std::vector<Entry> entries;
+
+  Memberships() = default;
+  ~Memberships() {
+    for (const Entry& entry : entries) {
+      const auto memory = entry.memory.lock();
+      if (memory == nullptr || entry.generation != fork_generation()) continue;
+      entry.slot->callers.fetch_sub(1);
+      entry.slot->threads.fetch_sub(1);
+      entry.slot->changes.fetch_add(1);
+    }
+  }
+  Memberships(const Memberships&) = delete;
+  Memberships& operator=(const Memberships&) = delete;
+};
+thread_local Memberships memberships;
 
 // One thread of this rank waits.
 class WaitMark {
@@ -60,15 +85,9 @@ class Engine::Stall {
       : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
 
   void look(double seconds) {
-    if (engine_.ending_.load()) {
-      throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", engine_.rank_, name_of(waiting_.call)));
-    }
     if (waiting_.ordered) engine_.check_failure();
     look_for_the_gone();
-    if (engine_.interrupt_ && engine_.interrupt_()) {
-      throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", engine_.rank_,
-                                    name_of(waiting_.call), whom()));
-    }
+    engine_.check_interrupt(name_of(waiting_.call));
     if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
           "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
@@ -122,12 +141,15 @@ class Engine::Stall {
   };
 
   // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
-  // again, twice, to no avail. A thread that Pleiad has not met yet may be about to come, so the processes must have
-  // been idle meanwhile too; and since any thread may send, a wait for a message must have lasted until a warning.
+  // again, twice, to no avail, while the processes were idle. A thread that Pleiad has not met may be about to come: so
+  // where there are such threads, and where a rank waits for a message, which any thread may send, it must have lasted
+  // until a warning.
   bool all_wait(double seconds) {
     std::vector<Sight> now;
     bool someone_lives = false;
     bool mail = false;
+    int last_pid = 0;
+    std::int64_t cpu = 0;
     for (const int rank : engine_.neighbours_) {
       const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
       const Life life = slot.life.load();
@@ -138,11 +160,13 @@ class Engine::Stall {
         then_.clear();
         return false;
       }
-      now.push_back({slot.changes.load(), slot.polls.load(), cpu_ns(slot.pid.load())});
+      const int pid = slot.pid.load();
+      if (pid != last_pid) cpu = cpu_ns(pid);
+      last_pid = pid;
+      now.push_back({slot.changes.load(), slot.polls.load(), cpu});
     }
-    const double still_for = mail ? engine_.options_.warn_after : kIdleSeconds;
     bool same = then_.size() == now.size();
-    bool looked = seconds - then_seconds_ >= still_for;
+    bool looked = seconds - then_seconds_ >= kIdleSeconds;
     for (std::size_t i = 0; same && i < now.size(); ++i) {
       const RankSlot& slot = engine_.control_.rank(static_cast<int>(i));
       if (slot.life.load() != Life::alive) continue;
@@ -155,7 +179,20 @@ class Engine::Stall {
       then_ = now;
       then_seconds_ = seconds;
     }
-    return same && looked && someone_lives;
+    if (!same || !looked || !someone_lives) return false;
+    return seconds - then_seconds_ >= engine_.options_.warn_after || !(mail || strangers());
+  }
+
+  // Whether a process of this host has threads that have never called Pleiad and are not its own.
+  bool strangers() const {
+    if (engine_.kind() == "inproc") return false;  // the process is the cluster's
+    return std::ranges::any_of(engine_.neighbours_, [&](int rank) {
+      const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
+      // The thread that started the session is among those of the start.
+      const std::uint32_t later = std::max(slot.callers.load(), 1U) - 1;
+      return slot.life.load() == Life::alive &&
+             thread_count(slot.pid.load()) > static_cast<int>(slot.own_threads.load() + later);
+    });
   }
 
   Engine& engine_;
@@ -164,6 +201,11 @@ class Engine::Stall {
   std::vector<Sight> then_;
   double then_seconds_ = 0;
 };
+
+void Engine::check_interrupt(std::string_view where) const {
+  if (ending_.load()) throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", rank_, where));
+  if (interrupt_ && interrupt_()) throw Interrupted(fmt::format("[rank {}] {} was interrupted", rank_, where));
+}
 
 void Engine::relax(int spins) const {
   // A yield costs little where nobody else wants the core, and lets the awaited rank run where it does.
@@ -176,12 +218,16 @@ void Engine::relax(int spins) const {
 
 void Engine::take_part() {
   if (engaged) return;
-  if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end())
-    return;
-  engines_of_this_thread.push_back(id_);
+  auto& entries = memberships.entries;
+  if (std::ranges::find(entries, id_, &Memberships::Entry::engine) != entries.end()) return;
+  std::erase_if(entries, [](const auto& entry) { return entry.memory.expired(); });
+  entries.push_back({.engine = id_, .generation = fork_generation(), .memory = control_memory_, .slot = &self()});
+  self().callers.fetch_add(1);
   self().threads.fetch_add(1);
   self().changes.fetch_add(1);
 }
+
+void Engine::count_threads() { self().own_threads.store(static_cast<std::uint32_t>(thread_count(getpid()))); }
 
 void Engine::wait(Event& event, const Waiting& waiting) {
   if (waiting.ready()) return;

@@ -69,6 +69,7 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
                                        engine_->report([this](std::uint32_t id) { return table_name(id); })));
     });
   }
+  engine_->count_threads();
 }
 
 SessionCore::~SessionCore() {
@@ -128,9 +129,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     put(wish.problem, error.what());
     wish.kind = error.kind();
   }
-  std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
-  engine_->all_gather(&wish, wishes.data(), sizeof wish);
   try {
+    std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
+    engine_->all_gather(&wish, wishes.data(), sizeof wish);
     for (int r = 0; r < engine_->size(); ++r) {
       const Wish& theirs = wishes[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
@@ -152,7 +153,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     tables_.push_back(table);
     return table;
   } catch (...) {
-    // The same on every rank, so the number is free again on every rank.
+    // The same on every rank, or nobody has come to an end: so the number is free again on every rank.
     const std::lock_guard lock(mutex_);
     names_.pop_back();
     throw;

@@ -73,10 +73,8 @@ void CallLedger::note_caller() {
 }
 
 std::uint64_t CallLedger::calls_so_far() const {
-  const std::thread::id caller = caller_.load();
-  const bool only_this_thread = caller == std::thread::id() || caller == std::this_thread::get_id();
-  const bool worker = std::ranges::find(worker_ranks_, engine_.rank()) != worker_ranks_.end();
-  return worker && only_this_thread && !several_callers_.load() ? engine_.self().clocked.load() : kNotCompared;
+  const bool only_this_thread = caller_.load() == std::this_thread::get_id() && !several_callers_.load();
+  return only_this_thread ? engine_.self().clocked.load() : kNotCompared;
 }
 
 void CallLedger::barrier() {

@@ -24,8 +24,8 @@ class CallLedger {
   /// Remembers that the calling thread calls synchronous tables.
   void note_caller();
   /// Waits for all ranks. Workers that have made different numbers of calls by then all get an OrderError, which names
-  /// the first call that is missing. A rank whose calls come from other threads too is not compared: what they have
-  /// under way counts or not by chance.
+  /// the first call that is missing. Compared are the ranks whose calls all come from the thread that is at the
+  /// barrier: what another one has under way counts or not by chance.
   void barrier();
 
  private:

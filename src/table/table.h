@@ -60,6 +60,9 @@ class Table {
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
+  [[nodiscard]] bool nothing_to_wait_for(Call call) const;
+  void submit(std::string_view call, const std::shared_ptr<Operation>& operation);
+  void check_whole() const;
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
   void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
   void run_add(Selection selection, const void* delta, const Rates& rates);

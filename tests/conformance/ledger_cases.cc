@@ -126,6 +126,37 @@ CASE_FOR(Ledger, ABarrierOfAnotherThreadDoesNotCountCalls, 2) {
   EXPECT_NO_THROW(table.get(out));
 }
 
+CASE_FOR(Ledger, ABarrierIsNoMistakeWhileAnotherThreadHasStillToCall, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::string problem;
+  std::thread other([&] {
+    try {
+      if (session.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      std::vector<float> out(3);
+      table.add(kDelta);
+      table.get(out);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  });
+  EXPECT_NO_THROW(session.barrier());
+  other.join();
+  EXPECT_EQ(problem, "");
+}
+
+CASE_FOR(Ledger, AThreadThatHasEndedDoesNotHideADeadlock, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::thread([&] { session.barrier(); }).join();
+  std::vector<float> out(3);
+  const std::string text = told([&] {
+    table.add(kDelta);
+    if (session.rank() == 0) session.barrier();
+    table.add(kDelta);
+    table.get(out);
+  });
+  EXPECT_TRUE(mentions(text, {"every rank waits"}));
+}
+
 CASE_FOR(Ledger, ABarrierInPlaceOfAGetIsFoundOutWhenAllWait, 2) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
@@ -155,6 +186,21 @@ CASE_FOR(Ledger, AWorkerThatWaitsForAStartedOperationCountsAsWaiting, 2) {
     }
   });
   EXPECT_TRUE(mentions(text, {"every rank waits", "barrier, waiting"}));
+}
+
+CASE_FOR(Ledger, AWaitingWorkerIsToldEvenIfTheOneThatErredShutsDown, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  if (session.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    told([&] { table.get(out); });  // and shuts down
+    return;
+  }
+  const std::string text = told([&] {
+    table.add(kDelta);
+    table.get(out);
+  });
+  EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(0)}));
 }
 
 CASE_FOR(Ledger, AnErrorInTheOrderDoesNotTouchAsynchronousTables, 2) {
@@ -214,6 +260,7 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::string text = message_of<StateError>([&] { other.add(kDelta); });
     EXPECT_TRUE(mentions(text, {"other", "another thread"}));
+    message_of<StateError>([&] { (void)other.add_async(kDelta); });
     first.join();
   }
   if (session.rank() == 0) table.get(out);
