@@ -9,10 +9,10 @@ import ctypes
 import os
 import pathlib
 
-import multiverso
 import numpy
 from measure import compare, timed
 
+import multiverso
 import pleiad
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
