@@ -312,6 +312,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             nonlocal count
             while not over:
                 count += 1
+                time.sleep(0.005)
 
         thread = threading.Thread(target=others_work)
         if s.rank != 0:
@@ -325,7 +326,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             for call in (s.barrier, lambda: table.add(np.ones(10, np.float32)), table.get):
                 call()
             if s.size > 1:
-                assert count > 100_000, count
+                assert count > 20, count  # where calls kept the interpreter, it would be one a call
             over = True
             thread.join()
 
