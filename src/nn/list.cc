@@ -10,7 +10,8 @@
 namespace pleiad::nn {
 
 using Factory = LayerPtr(const LayerFields&);
-Factory activation_from, dense_from, euclidean_loss_from, sigmoid_loss_from, softmax_loss_from;
+Factory activation_from, batch_norm_from, concat_from, convolution_from, dense_from, dropout_from, euclidean_loss_from,
+    flatten_from, lrn_from, pooling_from, sigmoid_loss_from, slice_from, softmax_loss_from, split_from, sum_from;
 
 namespace {
 
@@ -21,9 +22,21 @@ struct Entry {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
-      {"activation", activation_from},         {"dense", dense_from},
-      {"euclidean_loss", euclidean_loss_from}, {"sigmoid_loss", sigmoid_loss_from},
+      {"activation", activation_from},
+      {"batch_norm", batch_norm_from},
+      {"concat", concat_from},
+      {"convolution", convolution_from},
+      {"dense", dense_from},
+      {"dropout", dropout_from},
+      {"euclidean_loss", euclidean_loss_from},
+      {"flatten", flatten_from},
+      {"lrn", lrn_from},
+      {"pooling", pooling_from},
+      {"sigmoid_loss", sigmoid_loss_from},
+      {"slice", slice_from},
       {"softmax_loss", softmax_loss_from},
+      {"split", split_from},
+      {"sum", sum_from},
   };
   return list;
 }

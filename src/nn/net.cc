@@ -196,6 +196,11 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
   }
 }
 
+void Net::set_seed(std::uint64_t seed) {
+  inside_->options.seed = seed;
+  for (Node& node : inside_->nodes) node.pass.seed = seed;
+}
+
 void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }
 
 double Net::loss() const {

@@ -165,6 +165,7 @@ void Net::Inside::bind() {
     Node& node = nodes[n];
     Pass& pass = node.pass;
     pass.seed = options.seed;
+    pass.name = node.name;
     pass.x.clear();
     pass.y.clear();
     pass.dy.clear();

@@ -14,6 +14,15 @@ std::vector<std::unique_ptr<ParameterRule>> make_rules(nn::Net& net, const Updat
   return rules;
 }
 
+/// All ranks go on with what rank 0 has: untrained numbers and the seed.
+void agree(nn::Net& net, Session& session) {
+  for (const auto& [name, state] : net.states()) session.broadcast(state.view(), 0);
+  std::vector<std::int64_t> seed = {static_cast<std::int64_t>(net.options().seed)};
+  session.broadcast(seed, 0);
+  net.set_seed(static_cast<std::uint64_t>(seed[0]));
+  net.set_gradient_scale(1.0 / session.size());
+}
+
 /// One process: the update follows the gradient at once, or goes with it.
 class NoExchange final : public Exchange {
  public:
@@ -48,8 +57,7 @@ class AllReduce final : public Exchange {
   AllReduce(nn::Net& net, const TrainOptions& options, Session& session)
       : net_(net), session_(session), rules_(make_rules(net, options.updater)) {
     for (nn::Parameter& p : net.parameters()) session.broadcast(p.value.view(), 0);
-    for (const auto& [name, state] : net.states()) session.broadcast(state.view(), 0);
-    net.set_gradient_scale(1.0 / session.size());
+    agree(net, session);
   }
   ~AllReduce() override { net_.set_gradient_scale(1); }
   void begin(const StepRates& rates) override {
@@ -89,8 +97,7 @@ class Tables final : public Exchange {
       tables_.push_back(session.create_array(p.value.count(), table, p.value.view()));
       tables_.back().get(p.value.view());  // rank 0's
     }
-    for (const auto& [name, state] : net.states()) session.broadcast(state.view(), 0);
-    net.set_gradient_scale(1.0 / session.size());
+    agree(net, session);
   }
   ~Tables() override { net_.set_gradient_scale(1); }
   void begin(const StepRates& rates) override { rates_ = rates; }

@@ -48,6 +48,7 @@ struct Trainer::Inside {
   int ranks = 1;
   std::unique_ptr<Exchange> exchange;
   Tensor step{DType::int64, {1}};  // saved with the rest
+  Tensor seed{DType::int64, {1}};
   std::function<void(std::size_t)> ready;
 
   Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
@@ -63,6 +64,7 @@ struct Trainer::Inside {
     if (!options.momentum.type.empty()) check(options.momentum);
     exchange = make_exchange(net, options, session);
     net.prepare(options.batch / ranks);
+    seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
     ready = [this](std::size_t parameter) { exchange->ready(parameter); };
   }
 
@@ -170,7 +172,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
 
 std::vector<std::pair<std::string, Tensor>> Trainer::state() {
   Inside& in = *inside_;
-  std::vector<std::pair<std::string, Tensor>> all = {{"step", in.step}};
+  std::vector<std::pair<std::string, Tensor>> all = {{"step", in.step}, {"seed", in.seed}};
   for (const nn::Parameter& p : in.net.parameters()) all.emplace_back(p.name, p.value);
   for (const auto& [name, tensor] : in.net.states()) all.emplace_back(name, tensor);
   if (auto* rules = in.exchange->rules()) {
@@ -201,6 +203,7 @@ void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from
   std::vector<std::pair<Tensor, Tensor>> copies;  // all are found before any is changed
   for (const auto& [name, own] : state()) copies.emplace_back(own, find(name, own));
   for (const auto& [to, tensor] : copies) to.copy_from(tensor);
+  inside_->net.set_seed(static_cast<std::uint64_t>(inside_->seed.values<std::int64_t>()[0]));
 }
 
 }  // namespace pleiad

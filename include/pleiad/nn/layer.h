@@ -50,6 +50,7 @@ struct Pass {
   std::vector<Tensor> state;                 ///< numbers that are saved with the parameters but not trained
   std::vector<Tensor> workspace;             ///< from forward to backward
   Phase phase = Phase::train;
+  std::string name;  ///< of the layer in its net, for random numbers
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::int64_t first_sample = 0;  ///< the place of this batch's first sample in the whole batch of all ranks

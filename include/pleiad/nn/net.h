@@ -64,6 +64,8 @@ class PLEIAD_API Net {
   void forward(Phase phase, std::int64_t step = 0, std::int64_t first_sample = 0);
   /// After a forward in training. Calls ready(i) as soon as the gradient of parameter i is whole.
   void backward(const std::function<void(std::size_t)>& ready = {});
+  /// Of the random numbers that steps draw from now on (dropout): a resumed run goes on with those of the saved one.
+  void set_seed(std::uint64_t seed);
   /// What gradients are multiplied by: 1 / ranks, where ranks sum their gradients.
   void set_gradient_scale(double scale);
   /// The sum of the losses of the last forward; and the metrics, as "layer/accuracy" (or "accuracy" where one loss
