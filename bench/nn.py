@@ -252,7 +252,7 @@ def run(lib, name, batch, threads, options):
         ours.tensor("label", True, ctypes.c_int32)[:] = target.numpy().astype(np.int32)
 
     ways = {"eager": stepper(case, model, x, target)}
-    for step in range(3):
+    for step in range(options.compare):
         mine, theirs = ours.steps(1), ways["eager"](1)
         if not abs(mine - theirs) <= 1e-4 * max(1.0, abs(theirs)):
             raise SystemExit(f"{name}: the losses differ at step {step}: {mine} and PyTorch's {theirs}")
@@ -305,6 +305,9 @@ def main():
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=11, help="how often ours and PyTorch take turns")
     parser.add_argument("--block-ms", type=float, default=150, help="how long a turn lasts")
+    parser.add_argument(
+        "--compare", type=int, default=3, help="steps whose losses are compared before anything is timed"
+    )
     parser.add_argument("--compile", action="store_true", help="torch.compile too; needs a C++ compiler")
     options = parser.parse_args()
     lib = library()

@@ -81,6 +81,12 @@ Span span_of(const Window& window, std::int64_t out, std::int64_t length, bool c
 struct Sizes {
   std::int64_t batch, h, w, channels, out_h, out_w;
 };
+/// How many pieces of `elements` outputs a second thread pays for.
+std::int64_t grain_of(const Pool& p, std::int64_t elements) {
+  constexpr std::int64_t kWork = 32768;
+  return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(elements * p.h.size * p.w.size, 1));
+}
+
 Sizes sizes_of(const Tensor& x, const Tensor& y) {
   return {x.shape()[0], x.shape()[1], x.shape()[2], x.shape()[3], y.shape()[1], y.shape()[2]};
 }
@@ -143,7 +149,7 @@ void backward_image(const Pool& p, const Sizes& s, const T* x, const T* y, const
 void pool_forward(const Pool& p, const Tensor& x, const Tensor& y) {
   const Sizes s = sizes_of(x, y);
   by_type(x.dtype(), [&]<class T>(T) {
-    parallel_for(s.batch * s.out_h, 1, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(s.batch * s.out_h, grain_of(p, s.out_w * s.channels), [&](std::int64_t first, std::int64_t last) {
       forward_rows(p, s, data<T>(x), data<T>(y), first, last);
     });
   });
@@ -154,7 +160,7 @@ void pool_backward(const Pool& p, const Tensor& x, const Tensor& y, const Tensor
   const std::int64_t in = s.h * s.w * s.channels;
   const std::int64_t out = s.out_h * s.out_w * s.channels;
   by_type(x.dtype(), [&]<class T>(T) {
-    parallel_for(s.batch, 1, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(s.batch, grain_of(p, out), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t n = first; n < last; ++n) {
         backward_image(p, s, data<T>(x) + n * in, data<T>(y) + n * out, data<T>(dy) + n * out, data<T>(dx) + n * in);
       }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "core/process.h"
+#include "core/threads.h"
 #include "pleiad/error.h"
 #include "pleiad/train.h"
 #include "train/exchange.h"
@@ -37,6 +39,16 @@ class Mean {
   std::vector<double> sums_;  // the last one counts
 };
 
+/// The cores of this host are shared by its ranks; ranks that are threads have one each. OMP_NUM_THREADS wins.
+void share_cores(const Session& session) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr || session.size() == 1) return;
+  int neighbours = 0;
+  for (int rank = 0; rank < session.size(); ++rank) {
+    neighbours += session.host_of(rank) == session.host_of(session.rank()) ? 1 : 0;
+  }
+  set_compute_threads(session.engine() == "inproc" ? 1 : usable_cores() / neighbours);
+}
+
 bool due(std::int64_t frequency, std::int64_t step) { return frequency > 0 && step > 0 && step % frequency == 0; }
 
 }  // namespace
@@ -52,6 +64,7 @@ struct Trainer::Inside {
   std::function<void(std::size_t)> ready;
 
   Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
+    if (session != nullptr) share_cores(*session);
     if (session != nullptr && options.exchange != "none") {
       rank = session->rank();
       ranks = session->size();
