@@ -2,72 +2,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "core/option_field.h"
 #include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
-
-template <class T>
-T number(std::string_view name, std::string_view text) {
-  T value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) {
-    throw InvalidArgument(fmt::format("option {}: expected a number, received \"{}\"", name, text));
-  }
-  return value;
-}
-
-bool truth(std::string_view name, std::string_view text) {
-  for (const std::string_view yes : {"1", "true", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const std::string_view no : {"0", "false", "no", "off"}) {
-    if (text == no) return false;
-  }
-  throw InvalidArgument(fmt::format("option {}: expected true or false, received \"{}\"", name, text));
-}
-
-DType dtype_named(std::string_view text) {
-  std::vector<std::string> known;
-  for (const DType type : kDTypes) {
-    if (name_of(type) == text) return type;
-    known.emplace_back(name_of(type));
-  }
-  throw InvalidArgument(unknown_name("dtype", text, known));
-}
-
-template <class Options, class T>
-OptionField<Options> field(std::string name, T Options::* member, std::string help) {
-  OptionField<Options> field{.name = name, .help = std::move(help), .set = {}, .get = {}};
-  field.set = [name, member](Options& options, std::string_view text) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      options.*member = std::string(text);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      options.*member = truth(name, text);
-    } else if constexpr (std::is_same_v<T, DType>) {
-      options.*member = dtype_named(text);
-    } else {
-      options.*member = number<T>(name, text);
-    }
-  };
-  field.get = [member](const Options& options) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return std::string(options.*member ? "true" : "false");
-    } else if constexpr (std::is_same_v<T, DType>) {
-      return std::string(name_of(options.*member));
-    } else {
-      return fmt::format("{}", options.*member);
-    }
-  };
-  return field;
-}
 
 template <class Options>
 std::vector<std::string> names_of(const std::vector<OptionField<Options>>& fields) {
