@@ -69,8 +69,8 @@ class PLEIAD_API Store {
 
  protected:
   Store(std::string name, std::int64_t size, std::vector<Field> fields);
-  /// Fills `out`, which has the right size; the arguments are checked. `window` is null for whole records. Called by
-  /// several threads at once.
+  /// Fills `out`, which has the right size, more than 0; the arguments are checked. `window` is null for whole records.
+  /// Called by several threads at once.
   virtual void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
                      std::byte* out) const = 0;
 

@@ -87,13 +87,13 @@ void Store::check(std::size_t field, std::span<const std::int64_t> records, cons
 
 void Store::read(std::size_t field, std::span<const std::int64_t> records, std::span<std::byte> out) const {
   check(field, records, nullptr, out.size());
-  fetch(field, records, nullptr, out.data());
+  if (!out.empty()) fetch(field, records, nullptr, out.data());
 }
 
 void Store::read_window(std::size_t field, std::span<const std::int64_t> records, const Window& window,
                         std::span<std::byte> out) const {
   check(field, records, &window, out.size());
-  fetch(field, records, &window, out.data());
+  if (!out.empty()) fetch(field, records, &window, out.data());
 }
 
 }  // namespace pleiad
