@@ -99,14 +99,19 @@ void LoaderCore::stop() {
 void LoaderCore::work() {
   Lock lock(mutex_);
   while (true) {
-    emptied_.wait(lock, [&] { return stopping_ || (!ended_ && slot_of(claimed_).state == Slot::State::empty); });
+    emptied_.wait(lock, [&] { return stopping_ || (!ended_ && empty_slot() != nullptr); });
     if (stopping_) return;
     fill_next(lock);
   }
 }
 
+Slot* LoaderCore::empty_slot() {
+  const auto found = std::ranges::find(slots_, Slot::State::empty, &Slot::state);
+  return found == slots_.end() ? nullptr : &*found;
+}
+
 void LoaderCore::fill_next(Lock& lock) {
-  Slot& slot = slot_of(claimed_);
+  Slot& slot = *empty_slot();
   slot.plan = sampler_->plan(claim_at_);
   if (slot.plan.count == 0) {
     ended_ = true;
@@ -114,7 +119,7 @@ void LoaderCore::fill_next(Lock& lock) {
     return;
   }
   claim_at_ = slot.plan.end;
-  ++claimed_;
+  pending_.push_back(&slot);
   slot.state = Slot::State::filling;
   slot.problem.reset();
   lock.unlock();
@@ -149,31 +154,32 @@ void LoaderCore::fill(Slot& slot, std::vector<std::byte>& scratch) const {
 
 std::optional<Batch> LoaderCore::next() {
   Lock lock(mutex_);
-  Slot& slot = slot_of(delivered_);
-  if (slot.state == Slot::State::held) {
+  if (std::ranges::all_of(slots_, [](const Slot& slot) { return slot.state == Slot::State::held; })) {
     throw StateError(
         fmt::format("[Loader.next] the caller holds all {} batches that there is room for: let one go, or "
                     "give the loader more depth",
                     slots_.size()));
   }
   if (options_.threads == 0) {
-    if (claimed_ == delivered_ && !ended_) fill_next(lock);
+    if (pending_.empty() && !ended_) fill_next(lock);
   } else {
-    const auto done = [&] { return slot.state == Slot::State::ready || (ended_ && delivered_ == claimed_); };
+    const auto done = [&] { return pending_.empty() ? ended_ : pending_.front()->state == Slot::State::ready; };
     const auto wait = std::chrono::duration<double>(std::min(options_.timeout, 1e8));
     if (!filled_.wait_for(lock, wait, done)) {
+      const LoaderPosition& at = pending_.empty() ? claim_at_ : pending_.front()->plan.begin;
       throw TimeoutError(
-          fmt::format("[Loader.next] no batch after {} s: {} is still reading from {} (epoch {}, from record "
-                      "number {} of its order on)",
-                      options_.timeout, slot.state == Slot::State::filling ? "a thread" : "no thread", store_->name(),
-                      slot.plan.begin.epoch, grouped(slot.plan.begin.offset)));
+          fmt::format("[Loader.next] no batch after {} s: {} reading from {} (epoch {}, from record number {} of its "
+                      "order on)",
+                      options_.timeout, pending_.empty() ? "no thread has begun" : "a thread is still", store_->name(),
+                      at.epoch, grouped(at.offset)));
     }
   }
-  if (ended_ && delivered_ == claimed_) return std::nullopt;
+  if (pending_.empty()) return std::nullopt;
+  Slot& slot = *pending_.front();
   if (slot.problem) slot.problem->raise();
+  pending_.pop_front();
   slot.state = Slot::State::held;
   position_ = slot.plan.end;
-  ++delivered_;
   return Batch(this, &slot);
 }
 
@@ -211,7 +217,7 @@ void LoaderCore::restore(const LoaderPosition& position) {
     slot.state = Slot::State::empty;
     slot.problem.reset();
   }
-  claimed_ = delivered_ = 0;
+  pending_.clear();
   ended_ = false;
   position_ = claim_at_ = sampler_->plan(position).begin;
   start();

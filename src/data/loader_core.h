@@ -1,9 +1,10 @@
-// The loader's ring of buffers and the threads that fill them.
+// The loader's buffers and the threads that fill them.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,7 +36,7 @@ struct Slot {
   std::optional<Problem> problem;  ///< why it has no content
 };
 
-/// Batch number k lies in slot k mod depth: the ring's order is the batches' order, whoever fills them.
+/// Threads take batches in order, each into any empty slot; `pending_` keeps the order, whoever is ready first.
 class LoaderCore {
  public:
   LoaderCore(std::shared_ptr<const Store> store, LoaderOptions options);
@@ -64,7 +65,8 @@ class LoaderCore {
   /// Takes the next batch and fills its slot, unless there is none; the lock is given up meanwhile.
   void fill_next(Lock& lock);
   void fill(Slot& slot, std::vector<std::byte>& scratch) const;
-  [[nodiscard]] Slot& slot_of(std::int64_t number) { return slots_[static_cast<std::size_t>(number) % slots_.size()]; }
+  /// By mutex_; null if there is none.
+  [[nodiscard]] Slot* empty_slot();
 
   const std::shared_ptr<const Store> store_;
   const LoaderOptions options_;
@@ -80,9 +82,8 @@ class LoaderCore {
   std::condition_variable emptied_;
   std::condition_variable filled_;
   std::vector<Slot> slots_;
-  std::int64_t claimed_ = 0;    ///< batches that somebody fills or has filled
-  std::int64_t delivered_ = 0;  ///< batches that the caller got
-  bool ended_ = false;          ///< there are no more than claimed_
+  std::deque<Slot*> pending_;  ///< filling or ready, in the order of the batches
+  bool ended_ = false;         ///< nothing comes after those
   bool stopping_ = false;
   LoaderPosition claim_at_;
   LoaderPosition position_;

@@ -288,6 +288,20 @@ TEST(Loader, SaysThatTheCallerHoldsAllBuffers) {
   }
 }
 
+TEST(Loader, LetsOneBatchBeHeldWhileOthersPass) {
+  for (const int threads : {0, 1, 3}) {
+    Loader loader(make_store(53), {.batch = 5, .shuffle = true, .threads = threads, .depth = 3});
+    const auto held = loader.next();
+    const Copy before = copy_of(*held);
+    const auto rest = take(loader, 40);
+    ASSERT_EQ(rest.size(), 40U);
+    EXPECT_EQ(copy_of(*held), before);
+    auto expected = take({.batch = 5, .shuffle = true, .threads = 0}, 41);
+    expected.erase(expected.begin());
+    EXPECT_EQ(rest, expected);
+  }
+}
+
 TEST(Loader, StopsAtAnyTime) {
   for (int i = 0; i < 60; ++i) {
     Loader loader(make_store(500), {.batch = 7, .shuffle = true, .threads = 1 + i % 4, .depth = 1 + i % 5});
