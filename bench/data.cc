@@ -85,7 +85,7 @@ void run(const std::string& folder, bool augment, int threads, int rounds) {
     transform.crop_height = transform.crop_width = 32;
     transform.random_crop = transform.mirror = true;
   }
-  Loader loader(store, {.batch = kBatch, .threads = threads, .depth = 8, .transform = transform});
+  Loader loader(store, {.batch = kBatch, .threads = threads, .depth = 4, .transform = transform});
   Bare bare(*store, augment);
   bare.batch();
   const auto first = loader.next();
@@ -94,13 +94,18 @@ void run(const std::string& folder, bool augment, int threads, int rounds) {
     std::exit(1);
   }
   float sum = 0;
-  // Long turns: a loader that was left alone has some batches ready.
+  // An epoch a turn: a loader that was left alone has a few batches ready.
+  const std::int64_t batches = store->size() / kBatch;
   bench::compare_alone(
-      threads, {.name = augment ? "loader_augment" : "loader_mean", .size = kBatch, .rounds = rounds, .block_ms = 200},
-      [&] { sum += loader.next()->floats(0)[0]; },
+      threads, {.name = augment ? "loader_augment" : "loader_mean", .size = store->size(), .rounds = rounds},
       [&] {
-        bare.batch();
-        sum += bare.out[0];
+        for (std::int64_t i = 0; i < batches; ++i) sum += loader.next()->floats(0)[0];
+      },
+      [&] {
+        for (std::int64_t i = 0; i < batches; ++i) {
+          bare.batch();
+          sum += bare.out[0];
+        }
       });
   if (sum == 0.12345F) std::puts("");
 }
