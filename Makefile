@@ -13,7 +13,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-lua bench-python stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -48,13 +48,16 @@ test-full: setup ## test, and all that takes long: sanitizers over everything, t
 	@$(MAKE) --no-print-directory build lint sanitize
 	$(call run_suites,,)
 
-sanitize-short: ## the conformance suites under the sanitizers
+sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
-	$(CMAKE) --build --preset asan --target conformance
+	$(CMAKE) --build --preset asan --target conformance files data
 	build/asan/bin/conformance --gtest_brief=1
+	build/asan/bin/files --gtest_brief=1
+	build/asan/bin/data --gtest_brief=1
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
-	$(CMAKE) --build --preset tsan --target conformance
+	$(CMAKE) --build --preset tsan --target conformance data
 	$(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc3*'
+	$(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter='Loader*:*Threads*'
 
 sanitize: ## everything under the sanitizers. MPI leaks and races by itself: what it does is not looked at
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
@@ -74,6 +77,11 @@ bench-nn: ## measure training against PyTorch: one JSON line each
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn.py
+
+bench-data: ## measure the loader against a bare loop: one JSON line each
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@$(BUILD)/bin/bench_data
 
 bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
 	@tools/setup.sh base

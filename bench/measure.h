@@ -33,19 +33,19 @@ struct Plan {
   double block_ms = 20;  ///< a turn repeats its body for about this long
 };
 
-/// Times `ours` and `peer` in all ranks at once, by turns. A turn's time is that of its slowest rank. Rank 0 prints
-/// {"name","procs","size","median_us","spread","peer_us","ratio"}; ratio is the median of the turns' peer / ours.
-inline void compare(Session& session, const Plan& plan, const std::function<void()>& ours,
-                    const std::function<void()>& peer) {
-  const auto turn = [&](const std::function<void()>& body, std::int64_t repeats) {
-    session.barrier();
-    const std::int64_t start = now_ns();
-    for (std::int64_t i = 0; i < repeats; ++i) body();
-    std::vector<double> us = {static_cast<double>(now_ns() - start) * 1e-3 / static_cast<double>(repeats)};
-    session.all_reduce(us, ReduceOp::max);
-    return us[0];
-  };
-  const auto repeats_for = [&](const std::function<void()>& body) {
+struct Measured {
+  double median_us = 0;
+  double spread = 0;
+  double peer_us = 0;
+  double ratio = 0;  ///< the median of the turns' peer / ours
+};
+
+using Body = std::function<void()>;
+
+/// Times `ours` and `peer` by turns. `turn(body, n)` runs the body n times and returns the microseconds of one.
+inline Measured interleave(const Plan& plan, const Body& ours, const Body& peer,
+                           const std::function<double(const Body&, std::int64_t)>& turn) {
+  const auto repeats_for = [&](const Body& body) {
     (void)turn(body, 1);
     const double once = std::min(turn(body, 3), turn(body, 3));
     return std::clamp<std::int64_t>(static_cast<std::int64_t>(plan.block_ms * 1e3 / std::max(once, 0.05)), 1, 200000);
@@ -62,12 +62,38 @@ inline void compare(Session& session, const Plan& plan, const std::function<void
     if (round % 2 == 1) our_us.push_back(turn(ours, our_repeats));
     ratios.push_back(peer_us.back() / our_us.back());
   }
-  if (session.rank() != 0) return;
-  std::printf(R"({"name":"%s","procs":%d,"size":%lld,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f})"
+  return {.median_us = median(our_us), .spread = spread(our_us), .peer_us = median(peer_us), .ratio = median(ratios)};
+}
+
+/// One line of JSON; `many` is "procs" or "threads".
+inline void print(const Plan& plan, const char* many, int count, const Measured& measured) {
+  std::printf(R"({"name":"%s","%s":%d,"size":%lld,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f})"
               "\n",
-              plan.name.c_str(), session.size(), static_cast<long long>(plan.size), median(our_us), spread(our_us),
-              median(peer_us), median(ratios));
+              plan.name.c_str(), many, count, static_cast<long long>(plan.size), measured.median_us, measured.spread,
+              measured.peer_us, measured.ratio);
   std::fflush(stdout);
+}
+
+inline double microseconds_each(const Body& body, std::int64_t repeats) {
+  const std::int64_t start = now_ns();
+  for (std::int64_t i = 0; i < repeats; ++i) body();
+  return static_cast<double>(now_ns() - start) * 1e-3 / static_cast<double>(repeats);
+}
+
+/// In all ranks at once: a turn's time is that of its slowest rank. Rank 0 prints the line.
+inline void compare(Session& session, const Plan& plan, const Body& ours, const Body& peer) {
+  const Measured measured = interleave(plan, ours, peer, [&](const Body& body, std::int64_t repeats) {
+    session.barrier();
+    std::vector<double> us = {microseconds_each(body, repeats)};
+    session.all_reduce(us, ReduceOp::max);
+    return us[0];
+  });
+  if (session.rank() == 0) print(plan, "procs", session.size(), measured);
+}
+
+/// In this process alone; `threads` is for the line.
+inline void compare_alone(int threads, const Plan& plan, const Body& ours, const Body& peer) {
+  print(plan, "threads", threads, interleave(plan, ours, peer, microseconds_each));
 }
 
 }  // namespace pleiad::bench

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "info.h"
 #include "launch.h"
+#include "pleiad/data.h"
 #include "rank.h"
 
 namespace {
@@ -114,6 +115,26 @@ int run_launch(Words words) {
   return pleiad::cli::launch(options);
 }
 
+int run_generate(const Words& words) {
+  std::string set;
+  std::string folder;
+  pleiad::GeneratorOptions options;
+  CLI::App app("Write a data set that is made, not collected: the same bytes on every machine.", "pleiad generate");
+  app.add_option("SET", set, "Which: cifar10, pictures of ten kinds of shapes in CIFAR-10's binary format")
+      ->required()
+      ->check(CLI::IsMember({"cifar10"}));
+  app.add_option("FOLDER", folder, "Where to")->required();
+  app.add_option("--train", options.train, "Pictures to train with")->capture_default_str();
+  app.add_option("--test", options.test, "Pictures to test with")->capture_default_str();
+  app.add_option("--seed", options.seed, "Another seed, other pictures")->capture_default_str();
+  bool done = false;
+  if (const int code = parse(app, words, done); done) return code;
+  pleiad::generate_cifar10(folder, options);
+  fmt::print("{}: {} pictures to train with, {} to test with\n", folder, pleiad::grouped(options.train),
+             pleiad::grouped(options.test));
+  return 0;
+}
+
 int run(const Words& words) {
   // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
@@ -121,13 +142,16 @@ int run(const Words& words) {
   }
   if (!words.empty() && words[0] == "launch") return run_launch(Words(words.begin() + 1, words.end()));
 
+  if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
+
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
   app.add_subcommand("launch", "Run a command in several processes under mpirun");
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
-  const Words known = {"info", "launch", "options"};
+  app.add_subcommand("generate", "Write a data set that is made, not collected");
+  const Words known = {"generate", "info", "launch", "options"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

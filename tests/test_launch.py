@@ -460,8 +460,8 @@ def test_info_tells_about_the_machine(run, pleiad):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "expected a subcommand: info, launch"),
-        (["lunch"], 'unknown subcommand "lunch"; known: info, launch, options (did you mean "launch"?)'),
+        ([], "expected a subcommand: generate, info, launch"),
+        (["lunch"], 'unknown subcommand "lunch"; known: generate, info, launch, options (did you mean "launch"?)'),
         (["--verion"], 'unknown option "--verion" (did you mean "--version"?)'),
         (["info", "more"], 'unexpected argument "more"'),
     ],

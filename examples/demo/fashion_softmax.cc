@@ -14,8 +14,8 @@
 #include <numeric>
 #include <random>
 
-#include "examples/demo/idx.h"
 #include "examples/demo/progress.h"
+#include "pleiad/data.h"
 #include "pleiad/pleiad.hpp"
 
 namespace {
@@ -31,7 +31,7 @@ struct Options {
   int epochs = 20;
   std::int64_t batch = 100;
   double rate = 0.1;
-  std::string data = "/usr/share/datasets/fashion-mnist";
+  std::string data;  // empty: where open_dataset finds it
   std::string out = "out/demo";
 };
 
@@ -60,27 +60,26 @@ Options parse(int argc, char** argv) {
 
 struct Images {
   std::vector<float> pixels;  // a row of kInputs each
-  std::vector<std::uint8_t> labels;
+  std::vector<std::int32_t> labels;
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
   [[nodiscard]] const float* row(std::int64_t i) const { return pixels.data() + i * kInputs; }
 };
 
 Images load(const std::string& folder, const std::string& part) {
-  const Idx images = read_idx(folder + "/" + part + "-images-idx3-ubyte.gz");
-  Idx labels = read_idx(folder + "/" + part + "-labels-idx1-ubyte.gz");
-  const std::int64_t count = images.shape[0];
-  if (images.shape.size() != 3 || images.shape[1] * images.shape[2] != kPixels || labels.shape[0] != count) {
-    throw std::runtime_error(folder + ": expected images of 28 x 28 with as many labels");
-  }
+  const std::shared_ptr<const pleiad::Store> store =
+      pleiad::open_dataset({.name = "fashion-mnist", .part = part, .folder = folder});
+  if (store->fields()[0].count() != kPixels) throw std::runtime_error(store->name() + ": expected images of 28 x 28");
+  pleiad::Loader loader(store, {.batch = 1000, .epochs = 1, .transform = {.scale = 1.0 / 255}});
   Images loaded;
-  loaded.labels = std::move(labels.bytes);
-  loaded.pixels.resize(static_cast<std::size_t>(count * kInputs));
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t p = 0; p < kPixels; ++p) {
-      loaded.pixels[static_cast<std::size_t>(i * kInputs + p)] =
-          static_cast<float>(images.bytes[static_cast<std::size_t>(i * kPixels + p)]) / 255.0F;
+  loaded.pixels.reserve(static_cast<std::size_t>(store->size() * kInputs));
+  while (const auto batch = loader.next()) {
+    const auto labels = batch->ints(1);
+    loaded.labels.insert(loaded.labels.end(), labels.begin(), labels.end());
+    for (std::int64_t i = 0; i < batch->size(); ++i) {
+      const auto image = batch->floats(0).subspan(static_cast<std::size_t>(i * kPixels), kPixels);
+      loaded.pixels.insert(loaded.pixels.end(), image.begin(), image.end());
+      loaded.pixels.push_back(1);
     }
-    loaded.pixels[static_cast<std::size_t>(i * kInputs + kPixels)] = 1;
   }
   return loaded;
 }
@@ -139,7 +138,7 @@ int run(int argc, char** argv) {
   auto session = pleiad::Session::start();
   const bool master = session.worker_id() == 0;
   const Images train = load(options.data, "train");
-  const Images test = master ? load(options.data, "t10k") : Images{};
+  const Images test = master ? load(options.data, "test") : Images{};
 
   pleiad::TableOptions table_options;
   table_options.name = "weights";

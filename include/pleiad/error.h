@@ -18,6 +18,7 @@ enum class ErrorKind : int {
   memory = 6,            ///< a segment could not be allocated
   interrupted = 7,       ///< the wait was given up on the caller's request
   internal = 8,          ///< ours
+  file = 9,              ///< a file is missing, damaged or cannot be written; the message names it
 };
 
 class PLEIAD_API Error : public std::runtime_error {
@@ -61,6 +62,10 @@ class PLEIAD_API Interrupted : public Error {
 class PLEIAD_API InternalError : public Error {
  public:
   explicit InternalError(const std::string& message) : Error(ErrorKind::internal, message) {}
+};
+class PLEIAD_API FileError : public Error {
+ public:
+  explicit FileError(const std::string& message) : Error(ErrorKind::file, message) {}
 };
 
 }  // namespace pleiad

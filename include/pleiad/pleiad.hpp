@@ -1,6 +1,7 @@
 // All of Pleiad's C++ API.
 #pragma once
 
+#include "pleiad/data.h"     // IWYU pragma: export
 #include "pleiad/dtype.h"    // IWYU pragma: export
 #include "pleiad/error.h"    // IWYU pragma: export
 #include "pleiad/options.h"  // IWYU pragma: export

@@ -26,6 +26,7 @@ void Problem::raise() const {
     case ErrorKind::timeout: throw TimeoutError(text);
     case ErrorKind::memory: throw MemoryError(text);
     case ErrorKind::interrupted: throw Interrupted(text);
+    case ErrorKind::file: throw FileError(text);
     case ErrorKind::internal: break;
   }
   throw InternalError(text);

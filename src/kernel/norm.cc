@@ -124,7 +124,7 @@ void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_
     parallel_for(samples, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
         for (std::int64_t i = 0; i < row; i += 4) {
-          const Random4 words =
+          const Philox::Block words =
               stream.words(static_cast<std::uint64_t>(i / 4), static_cast<std::uint32_t>(first_sample + n), step);
           for (std::int64_t k = i; k < std::min(i + 4, row); ++k) {
             const T m = words[static_cast<std::size_t>(k - i)] < least ? T(0) : keep;

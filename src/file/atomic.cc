@@ -1,0 +1,105 @@
+#include "file/atomic.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/text.h"
+#include "file/checksum.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path followed(const fs::path& path) {
+  std::error_code problem;
+  if (!fs::is_symlink(path, problem)) return path;
+  fs::path target = fs::weakly_canonical(path, problem);
+  return problem ? path : target;
+}
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+// A rename is on the disk once the folder is.
+bool sync_folder(const fs::path& folder) {
+  const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return false;
+  // Some network file systems cannot, and say so by EINVAL.
+  const bool done = ::fsync(handle) == 0 || errno == EINVAL;
+  const int reason = errno;
+  ::close(handle);
+  errno = reason;
+  return done;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& path) : path_(followed(path)) {
+  static std::atomic<unsigned> serial = 0;
+  if (!path_.has_filename()) throw InvalidArgument(fmt::format("\"{}\" does not name a file", path.string()));
+  // Of two processes with one number (on two hosts, say), one gets EEXIST and tries the next name.
+  for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
+    temporary_ = folder_of(path_) / fmt::format(".{}.{}-{}.tmp", path_.filename().string(), ::getpid(), serial++);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) break;
+  }
+  if (file_ < 0) fail("cannot be made");
+}
+
+AtomicFile::~AtomicFile() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(const std::string& what) const {
+  const int reason = errno;
+  throw FileError(fmt::format("{}: {}: {} (after {}; the file of that name, if any, is as it was)", path_.string(),
+                              what, std::strerror(reason), byte_size(bytes_)));
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (file_ < 0) throw StateError(fmt::format("{}: written to after its commit", path_.string()));
+  checksum_ = crc32c(bytes, checksum_);
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    bytes_ += static_cast<std::uint64_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (file_ < 0) throw StateError(fmt::format("{}: committed twice", path_.string()));
+  if (::fsync(file_) != 0) fail("cannot be brought to the disk");
+  // A disk over the network may say only now that it is full.
+  const int file = std::exchange(file_, -1);
+  if (::close(file) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary_.c_str());
+    errno = reason;
+    fail("cannot be put in place");
+  }
+  if (!sync_folder(folder_of(path_))) {
+    throw FileError(fmt::format("{}: is written, but its folder cannot be brought to the disk: {}", path_.string(),
+                                std::strerror(errno)));
+  }
+}
+
+void write_whole_file(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+}  // namespace pleiad

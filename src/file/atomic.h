@@ -1,0 +1,49 @@
+// Files that are there in whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pleiad {
+
+/// A file under a temporary name in its own folder, which takes its place when it is complete and on the disk. Until
+/// then, and whatever goes wrong, a file of that name stays as it was. One thread at a time.
+///
+/// A failure is a FileError that names the file and the system's reason. A process that is killed in the middle leaves
+/// a file ".NAME.*.tmp" behind, which nothing reads.
+class AtomicFile {
+ public:
+  /// The folder must exist. A symbolic link is followed: what it points to is replaced.
+  explicit AtomicFile(const std::filesystem::path& path);
+  /// Without a commit the temporary file is removed.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// fsync, rename, fsync of the folder. After that the file survives a loss of power.
+  void commit();
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  /// CRC-32C of what was written so far.
+  [[nodiscard]] std::uint32_t checksum() const { return checksum_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int file_ = -1;
+  std::uint64_t bytes_ = 0;
+  std::uint32_t checksum_ = 0;
+};
+
+/// Replaces `path` by `bytes` as AtomicFile does.
+void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+}  // namespace pleiad

@@ -1,0 +1,40 @@
+// Every kind of store over the same made-up records, for the cases that all of them inherit.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pleiad/data.h"
+#include "tests/file/folder.h"
+
+namespace pleiad::test {
+
+inline constexpr std::int64_t kRecords = 7;
+
+/// Element `i` of record `r`, and its label, in every store of the list.
+inline int element(std::int64_t r, std::int64_t i) { return static_cast<int>((r * 31 + i * 7 + i / 13) % 251); }
+inline int label(std::int64_t r) { return static_cast<int>(r * 3 % 10); }
+
+/// The first `records` records with `elements` elements each, as bytes.
+std::string images(std::int64_t records, std::int64_t elements);
+std::string labels(std::int64_t records);
+std::string big_endian(std::uint32_t number);
+std::string idx_header(const std::vector<std::uint32_t>& shape);
+std::string gzipped(const std::string& plain, const Folder& folder);
+
+struct StoreCase {
+  std::string name;
+  /// Writes the records' files, and says how to open them.
+  std::function<StoreOptions(const Folder& folder)> write;
+};
+
+/// One entry a kind of store, or more. A new kind gets its line in stores.cc.
+std::vector<StoreCase> store_cases();
+
+/// A whole field of the named records, as numbers.
+std::vector<double> numbers(const Store& store, std::size_t field, const std::vector<std::int64_t>& records);
+std::vector<double> numbers(const Store& store, std::size_t field, const std::vector<std::int64_t>& records,
+                            const Window& window);
+
+}  // namespace pleiad::test
