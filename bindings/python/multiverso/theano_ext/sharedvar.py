@@ -7,6 +7,7 @@
     W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
 """
 
+import copyreg
 from functools import cache
 from typing import Any
 
@@ -76,14 +77,20 @@ def _forget_old_sessions() -> None:
 def _with_sync(base: type) -> type:
     """The class of a shared variable, with `mv_sync`."""
 
-    def mv_sync(self: Any) -> None:
-        self._mv_shared.mv_sync()
+    class Synced(base):
+        def mv_sync(self) -> None:
+            self._mv_shared.mv_sync()
 
-    def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        # The table belongs to this process: what leaves it is a variable of the base.
-        make, (_, *rest), state, *more = object.__reduce_ex__(self, 2)
-        state = {name: value for name, value in state.items() if name != "_mv_shared"}
-        return make, (base, *rest), state, *more
+        def clone(self, *args: Any, **kwargs: Any) -> Any:
+            twin = super().clone(*args, **kwargs)  # it has the same storage
+            twin._mv_shared = self._mv_shared
+            return twin
 
-    mv_sync.__doc__ = MVSharedVariable.mv_sync.__doc__
-    return type(base.__name__, (base,), {"mv_sync": mv_sync, "__reduce_ex__": __reduce_ex__})
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            # The table belongs to this process: what leaves it is a variable of the base.
+            state = {name: value for name, value in self.__dict__.items() if name != "_mv_shared"}
+            return copyreg._reconstructor, (base, object, None), state  # type: ignore[attr-defined]
+
+    Synced.mv_sync.__doc__ = MVSharedVariable.mv_sync.__doc__
+    Synced.__name__, Synced.__qualname__, Synced.__module__ = base.__name__, base.__qualname__, base.__module__
+    return Synced
