@@ -37,11 +37,13 @@ def load(samples=60000, folder=FOLDER):
 
 
 def share(images, labels, worker, workers, batch):
-    """This worker's part: every `workers`-th image, cut so that all workers have the same number of whole batches."""
+    """(images, labels, size of a batch) of this worker: every `workers`-th image, in batches that make one of `batch` with
+    those of the other workers. All workers have the same number of batches."""
+    batch = max(1, batch // workers)
     count = len(images) // workers // batch * batch
     if count == 0:
         sys.exit(f"{len(images)} images are less than one batch of {batch} for each of {workers} workers")
-    return images[worker::workers][:count], labels[worker::workers][:count]
+    return images[worker::workers][:count], labels[worker::workers][:count], batch
 
 
 def add_options(parser):

@@ -31,10 +31,12 @@ def main():
     parser.add_argument("--rate", type=float, default=0.05)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its own part of the images
+    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
     mv.init(sync=options.sync)
     X_train, y_train, X_test, y_test = fashion.load(options.samples, options.data)
-    X_train, y_train = fashion.share(X_train, y_train, mv.worker_id(), mv.workers_num(), options.batch)
+    workers = mv.workers_num()
+    X_train, y_train, batch = fashion.share(X_train, y_train, mv.worker_id(), workers, options.batch)
+    rate = numpy.float32(options.rate / workers)
     Y_train, Y_test = numpy.eye(10, dtype="float32")[y_train], numpy.eye(10, dtype="float32")[y_test]
 
     model = Sequential()
@@ -42,11 +44,11 @@ def main():
     model.add(Activation("relu"))
     model.add(Dense(10))
     model.add(Activation("softmax"))
-    model.compile(loss="categorical_crossentropy", optimizer=SGD(lr=options.rate), metrics=["accuracy"])
+    model.compile(loss="categorical_crossentropy", optimizer=SGD(lr=float(rate)), metrics=["accuracy"])
 
     # MULTIVERSO: only the master shows and validates
-    examples = len(X_train) * mv.workers_num()
-    batches = len(X_train) // options.batch
+    examples = len(X_train) * workers
+    batches = len(X_train) // batch
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)
     at = [0]
     shown = LambdaCallback(
@@ -57,7 +59,7 @@ def main():
     model.fit(
         X_train,
         Y_train,
-        batch_size=options.batch,
+        batch_size=batch,
         nb_epoch=options.epochs,
         verbose=0,
         shuffle=True,

@@ -41,10 +41,12 @@ def main():
     parser.add_argument("--rate", type=float, default=0.03)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its own part of the images
+    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
     mv.init(sync=options.sync)
     images, labels, test_images, test_labels = fashion.load(options.samples, options.data)
-    images, labels = fashion.share(images, labels, mv.worker_id(), mv.workers_num(), options.batch)
+    workers = mv.workers_num()
+    images, labels, batch = fashion.share(images, labels, mv.worker_id(), workers, options.batch)
+    rate = numpy.float32(options.rate / workers)
     images, test_images = images.reshape(-1, 1, 28, 28), test_images.reshape(-1, 1, 28, 28)
 
     x, y = T.tensor4("x", dtype="float32"), T.ivector("y")
@@ -56,7 +58,7 @@ def main():
     p = T.clip(lasagne.layers.get_output(network), 1e-7, 1)
     cost = lasagne.objectives.categorical_crossentropy(p, y).mean()
     params = lasagne.layers.get_all_params(network, trainable=True)
-    train = theano.function([x, y], cost, updates=lasagne.updates.sgd(cost, params, numpy.float32(options.rate)))
+    train = theano.function([x, y], cost, updates=lasagne.updates.sgd(cost, params, rate))
     test_batch = theano.function([x, y], [cost, T.mean(T.eq(T.argmax(p, axis=1), y))])
 
     def test():
@@ -64,14 +66,14 @@ def main():
         parts = [test_batch(test_images[cut : cut + 500], test_labels[cut : cut + 500]) for cut in cuts]
         return numpy.average(parts, axis=0, weights=[len(test_images[cut : cut + 500]) for cut in cuts])
 
-    batches = len(images) // options.batch
+    batches = len(images) // batch
     # MULTIVERSO: the clock starts when all have compiled; only the master shows and validates
     mv.barrier()
-    examples = len(images) * mv.workers_num()
+    examples = len(images) * workers
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)
     for epoch in range(options.epochs):
         for index in range(batches):
-            part = slice(index * options.batch, (index + 1) * options.batch)
+            part = slice(index * batch, (index + 1) * batch)
             train(images[part], labels[part])
             # MULTIVERSO: hand in what this batch changed, fetch what all workers made of it
             manager.sync_all_param()

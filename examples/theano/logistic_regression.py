@@ -47,27 +47,28 @@ def main():
     parser.add_argument("--rate", type=float, default=0.1)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its own part of the images
+    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
     mv.init(sync=options.sync)
     images, labels, test_images, test_labels = fashion.load(options.samples, options.data)
-    images, labels = fashion.share(images, labels, mv.worker_id(), mv.workers_num(), options.batch)
+    workers = mv.workers_num()
+    images, labels, batch = fashion.share(images, labels, mv.worker_id(), workers, options.batch)
+    rate = numpy.float32(options.rate / workers)
 
     x, y = T.matrix("x", dtype="float32"), T.ivector("y")
     classifier = LogisticRegression(input=x, n_in=28 * 28, n_out=10)
     cost = classifier.negative_log_likelihood(y)
-    rate = numpy.float32(options.rate)
     updates = [(param, param - rate * theano.grad(cost, param)) for param in classifier.params]
     train = theano.function([x, y], cost, updates=updates)
     test = theano.function([x, y], [cost, classifier.accuracy(y)])
 
-    batches = len(images) // options.batch
+    batches = len(images) // batch
     # MULTIVERSO: the clock starts when all have compiled; only the master shows and validates
     mv.barrier()
-    examples = len(images) * mv.workers_num()
+    examples = len(images) * workers
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)
     for epoch in range(options.epochs):
         for index in range(batches):
-            part = slice(index * options.batch, (index + 1) * options.batch)
+            part = slice(index * batch, (index + 1) * batch)
             train(images[part], labels[part])
             # MULTIVERSO: hand in what this batch changed, fetch what all workers made of it
             sharedvar.sync_all_mv_shared_vars()

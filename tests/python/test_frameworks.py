@@ -13,15 +13,15 @@ from run_page import sections
 FOLDER = Path(__file__).parent / "frameworks"
 PAGE = ROOT / "docs" / "python.md"
 OLD = ROOT / ".venv-theano" / "bin" / "python"
-OLD_KERAS = "mode=FAST_COMPILE"  # without C: the cases compile many small functions once each
+NO_C = "mode=FAST_COMPILE"  # for cases that compile many small functions and call each a few times
 
 # name: (interpreter, environment, program)
 STACKS = {
     "theano": (OLD, {}, "theano_cases.py"),
     "pytensor": (sys.executable, {}, "theano_cases.py"),
-    "lasagne": (OLD, {}, "lasagne_cases.py"),
-    "keras1": (OLD, {"THEANO_FLAGS": OLD_KERAS, "KERAS": "keras1"}, "keras_cases.py"),
-    "keras2": (OLD, {"THEANO_FLAGS": OLD_KERAS}, "keras_cases.py"),
+    "lasagne": (OLD, {"THEANO_FLAGS": NO_C}, "lasagne_cases.py"),
+    "keras1": (OLD, {"THEANO_FLAGS": NO_C, "KERAS": "keras1"}, "keras_cases.py"),
+    "keras2": (OLD, {"THEANO_FLAGS": NO_C}, "keras_cases.py"),
     "keras3-torch": (sys.executable, {"KERAS_BACKEND": "torch"}, "keras_cases.py"),
     "keras3-jax": (sys.executable, {"KERAS_BACKEND": "jax"}, "keras_cases.py"),
 }
@@ -72,7 +72,7 @@ def test_cases(job, stack, world):
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_the_blocks_of_the_page_run(job, world, mode):
     headings = ["Theano", "Lasagne", "Keras"]
-    done = job(OLD, world, FOLDER.parent / "run_page.py", PAGE, *headings, *mode, env={"THEANO_FLAGS": OLD_KERAS})
+    done = job(OLD, world, FOLDER.parent / "run_page.py", PAGE, *headings, *mode, env={"THEANO_FLAGS": NO_C})
     assert done.returncode == 0, done.stdout + done.stderr
     for heading in headings:
         blocks = sections(PAGE.read_text())[heading].count("```python")

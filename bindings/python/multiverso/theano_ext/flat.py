@@ -62,6 +62,7 @@ class FlatTable:
             int(ends[-1]), self._last, dtype=dtype, name=name, updater="sum", init_rank=source
         )
         self.table.get(out=self._last)
+        session.barrier()  # no add of a fast worker is in what a slow one starts with
         self.session = session
 
     def sync(self, arrays: Sequence[Any]) -> list[Array]:
