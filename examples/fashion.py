@@ -17,7 +17,9 @@ def read_idx(path):
         with gzip.open(path) as file:
             data = file.read()
     except FileNotFoundError:
-        sys.exit(f"{path}: is not there (Debian's package dataset-fashion-mnist has the data; --data names another folder)")
+        sys.exit(
+            f"{path}: is not there (Debian's package dataset-fashion-mnist has the data; --data names another folder)"
+        )
     sides = data[3] if len(data) > 3 and data[:3] == b"\0\0\x08" else 0
     shape = numpy.frombuffer(data, ">u4", sides, 4) if len(data) >= 4 + 4 * sides else []
     if not sides or int(numpy.prod(shape, dtype=numpy.int64)) != len(data) - 4 - 4 * sides:

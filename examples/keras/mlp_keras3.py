@@ -14,7 +14,6 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import fashion
-
 from keras.callbacks import LambdaCallback
 from keras.layers import Dense, Input
 from keras.models import Sequential

@@ -5,9 +5,10 @@ import pathlib
 import sys
 import types
 
-import multiverso as mv
 import numpy
 import pytest
+
+import multiverso as mv
 from multiverso import api
 
 BLOCKS = pathlib.Path(__file__).with_name("blocks")
@@ -15,7 +16,7 @@ BLOCKS = pathlib.Path(__file__).with_name("blocks")
 
 def block(name, replace=()):
     """A code block of the documents, compiled; `replace` has the changes that a version of a library demands."""
-    text = (BLOCKS / f"{name}.py").read_text()
+    text = (BLOCKS / f"{name}.txt").read_text()
     for old, new in dict(replace).items():
         assert text.count(old) == 1, f"{name}: {old!r}"
         text = text.replace(old, new)

@@ -1,16 +1,18 @@
 """Keras 1 and 2 on Theano, Keras 3 on PyTorch and JAX: whichever this interpreter finds."""
 
 import harness
-import multiverso as mv
 import numpy
-import pleiad
 from harness import block, fails, same_everywhere
+
+import multiverso as mv
+import pleiad
 from multiverso.theano_ext.keras_ext.callbacks import MVCallback
 from multiverso.theano_ext.param_manager import KerasParamManager
 
-import keras  # after the imports above, which make the old ones work
-from keras.layers import Dense
-from keras.models import Sequential
+# After the imports above, which make the old ones work.
+import keras  # isort: skip
+from keras.layers import Dense  # isort: skip
+from keras.models import Sequential  # isort: skip
 
 MAJOR = int(keras.__version__.partition(".")[0])
 EPOCHS = "nb_epoch" if MAJOR == 1 else "epochs"

@@ -1,15 +1,17 @@
 """Lasagne 0.1 on Theano 1.0.5."""
 
 import harness
-import multiverso as mv
 import numpy
-import pleiad
 from harness import block, fails, same_everywhere
+
+import multiverso as mv
+import pleiad
 from multiverso.theano_ext.lasagne_ext import param_manager
 
-import lasagne  # after the import above, which supplies what Theano 1.0 has no more
-import theano
-import theano.tensor as T
+# After the import above, which supplies what Theano 1.0 no longer has.
+import lasagne  # isort: skip
+import theano  # isort: skip
+import theano.tensor as T  # isort: skip
 
 
 def build_model():

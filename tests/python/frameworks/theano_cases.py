@@ -6,10 +6,11 @@ import pickle
 import types
 
 import harness
-import multiverso as mv
 import numpy
-import pleiad
 from harness import block, fails, same_everywhere
+
+import multiverso as mv
+import pleiad
 from multiverso.theano_ext import backend, compat, sharedvar
 from multiverso.theano_ext.param_manager import MVModelParamManager
 
