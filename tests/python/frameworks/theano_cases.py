@@ -108,19 +108,19 @@ def it_acts_as_a_shared_variable(sync):
 
 def all_variables_of_this_session_are_synced(sync):
     worker, workers = world()
-    assert sharedvar.mv_shared.shared_vars == [] or world_is_new()
+    assert sharedvar._shared_vars == [] or world_is_new()
     a = sharedvar.mv_shared(numpy.zeros(3, "float32"))
     b = sharedvar.mv_shared(numpy.zeros((2, 2), "float64"))
     a.set_value(a.get_value() + 1)
     b.set_value(b.get_value() + worker)
     settle()
     assert (a.get_value() == workers).all() and (b.get_value() == workers * (workers - 1) / 2).all()
-    assert len(sharedvar.mv_shared.shared_vars) == 2
+    assert len(sharedvar._shared_vars) == 2
 
 
 def world_is_new():
     """What is left of sessions that are over does not count."""
-    return all(kept._table.session is not mv.api._session() for kept in sharedvar.mv_shared.shared_vars)
+    return all(kept._table.session is not mv.api._session() for kept in sharedvar._shared_vars)
 
 
 def other_types_are_held_exactly(sync):

@@ -2,10 +2,10 @@
 
 import sys
 from importlib.util import find_spec
-from types import ModuleType
+from typing import Any
 
 
-def load() -> ModuleType:
+def load() -> Any:
     """The module `theano`, or `pytensor`, which has the same shared variables."""
     for name in ("theano", "pytensor"):
         if name in sys.modules:

@@ -27,7 +27,7 @@ def table_dtype(dtypes: Sequence[Any], where: str) -> "numpy.dtype[Any]":
     return numpy.result_type(*(WIDER.get(name, name) for name in names))
 
 
-def only_rank(flag: bool) -> list[int]:
+def ranks_where(flag: bool) -> list[int]:
     """The ranks at which `flag` is true. Collective."""
     flags = api._session().all_gather(numpy.array([bool(flag)], numpy.int32))
     return [int(rank) for rank in numpy.flatnonzero(flags)]
@@ -54,7 +54,7 @@ class FlatTable:
         session = api._session()
         if source is None:
             source = session.worker_rank(0)
-            givers = only_rank(self._last.any()) if session.workers > 1 else []
+            givers = ranks_where(bool(self._last.any())) if session.workers > 1 else []
             if len(givers) == 1:
                 source = givers[0]
         # What is added are differences: whatever rule `init` named, this table sums.

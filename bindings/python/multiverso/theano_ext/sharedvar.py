@@ -52,32 +52,32 @@ def mv_shared(*args: Any, **kwargs: Any) -> Any:
     variable.__class__ = _with_sync(type(variable))
     variable._mv_shared = synced
     _forget_old_sessions()
-    mv_shared.shared_vars.append(synced)
+    _shared_vars.append(synced)
     return variable
 
 
 # Strong references, in the order of creation: all workers must sync the same variables in the same order.
-mv_shared.shared_vars = []  # type: ignore[attr-defined]
+_shared_vars: list[MVSharedVariable] = []
 
 
 def sync_all_mv_shared_vars() -> None:
     """`mv_sync` of every variable that `mv_shared` made since `multiverso.init`."""
     api._session()
     _forget_old_sessions()
-    for variable in mv_shared.shared_vars:
+    for variable in _shared_vars:
         variable.mv_sync()
 
 
 def _forget_old_sessions() -> None:
     session = api._session()
-    mv_shared.shared_vars[:] = [kept for kept in mv_shared.shared_vars if kept._table.session is session]
+    _shared_vars[:] = [kept for kept in _shared_vars if kept._table.session is session]
 
 
 @cache
-def _with_sync(base: type) -> type:
+def _with_sync(base: Any) -> Any:
     """The class of a shared variable, with `mv_sync`."""
 
-    class Synced(base):
+    class Synced(base):  # type: ignore[misc]
         def mv_sync(self) -> None:
             self._mv_shared.mv_sync()
 

@@ -10,7 +10,7 @@ manager.sync_all_param()
 from typing import Any
 
 import pleiad
-from multiverso.theano_ext.flat import only_rank
+from multiverso.theano_ext.flat import ranks_where
 from multiverso.theano_ext.param_manager import MVModelParamManager
 
 
@@ -32,7 +32,7 @@ class MVNetParamManager(LasagneParamManager):
     it is."""
 
     def __init__(self, network: Any, is_master_worker: bool) -> None:
-        masters = only_rank(is_master_worker)
+        masters = ranks_where(is_master_worker)
         if len(masters) != 1:
             raise pleiad.InvalidArgument(
                 "[MVNetParamManager] is_master_worker: expected true in exactly one process; "
