@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import resource
 import threading
 import time
 
@@ -105,6 +106,58 @@ def test_out_is_filled_and_returned():
         np.testing.assert_array_equal(matrix.get(out=np.empty((2, 3), np.float32)), [[0, 1, 2], [3, 4, 5]])
         flat = matrix.get(rows=[1], out=np.empty(3, np.float32))
         np.testing.assert_array_equal(flat, [3, 4, 5])
+
+
+class Tensor:
+    """An array that has DLPack and nothing else, as PyTorch's have."""
+
+    def __init__(self, values):
+        self.values = values
+        self.dtype, self.shape = values.dtype, values.shape
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def test_tensors_go_in_and_out_by_dlpack():
+    with start() as s:
+        table = s.array(6)
+        table.add(Tensor(np.arange(6, dtype=np.float32)))
+        s.barrier()
+        out = Tensor(np.zeros((2, 3), np.float32))
+        assert table.get(out=out) is out
+        np.testing.assert_array_equal(out.values, np.arange(6).reshape(2, 3) * s.size)
+        assert table.get_async(out=out).result() is out
+        np.testing.assert_array_equal(s.array(2, init=Tensor(np.array([3, 4]))).get(), [3, 4])
+        x = Tensor(np.ones(3))
+        assert s.all_reduce(x) is x and x.values[0] == s.size
+        np.testing.assert_array_equal(s.all_gather(Tensor(np.array([1, 2]))), [[1, 2]] * s.size)
+        with raises(pleiad.InvalidArgument, "contiguous"):
+            table.add(Tensor(np.ones((6, 2), np.float32)[:, 0]))
+        with raises(pleiad.InvalidArgument, "holds float32; received float64"):
+            table.add(Tensor(np.ones(6)))
+        with raises(pleiad.InvalidArgument, "float16", "to_float32"):
+            table.add(Tensor(np.ones(6, np.float16)))
+        np.testing.assert_array_equal(pleiad.to_float32(Tensor(np.array([1.5], np.float16))), [1.5])
+        half = Tensor(np.zeros(2, np.float16))
+        pleiad.from_float32(np.array([0.5, 2], np.float32), out=half)
+        np.testing.assert_array_equal(half.values, [0.5, 2])
+
+
+class Secret(Tensor):
+    def __dlpack__(self, **options):
+        raise BufferError("it requires gradients")
+
+
+def test_a_tensor_that_cannot_be_exported_says_why():
+    with start() as s:
+        with raises(pleiad.InvalidArgument, "Secret of float32", "BufferError: it requires gradients"):
+            s.array(2).add(Secret(np.ones(2, np.float32)))
+        with raises(pleiad.InvalidArgument, "written", "it requires gradients"):
+            s.array(2).get(out=Secret(np.ones(2, np.float32)))
 
 
 def test_new_arrays_are_aligned_and_their_own():
@@ -238,7 +291,12 @@ def test_what_happened_is_told():
         stats = s.metrics()["tables"]["0: weights"]
         assert stats["adds"] == stats["gets"] == 1 and stats["bytes_got"] == 40
         assert stats == table.stats
-        assert s.metrics()["rank"] == s.rank
+        s.barrier()
+        s.all_reduce(np.ones(5))
+        metrics = s.metrics()
+        assert metrics["rank"] == s.rank
+        assert metrics["collectives"]["calls"] == 2 and metrics["collectives"]["bytes"] == 40
+        assert metrics["collectives"]["seconds"] > 0
         assert "weights" in s.stats()
         assert "rank" in s.report()
         begin, end = table.shard(0)
@@ -254,6 +312,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             nonlocal count
             while not over:
                 count += 1
+                time.sleep(0.005)
 
         thread = threading.Thread(target=others_work)
         if s.rank != 0:
@@ -267,7 +326,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             for call in (s.barrier, lambda: table.add(np.ones(10, np.float32)), table.get):
                 call()
             if s.size > 1:
-                assert count > 100_000, count
+                assert count > 20, count  # where calls kept the interpreter, it would be one a call
             over = True
             thread.join()
 
@@ -288,6 +347,28 @@ def test_threads_share_an_asynchronous_table():
             thread.join()
         s.barrier()
         np.testing.assert_array_equal(table.get(), 200 * s.size)
+
+
+def test_nothing_is_left_of_arrays_and_futures():
+    with start() as s:
+        small, large = s.array(1000), s.array(200_000)
+        one = np.ones(1000, np.float32)
+
+        def work(rounds):
+            for _ in range(rounds):
+                small.add_async(one)
+                small.get()
+                small.get_async().wait()
+            for _ in range(rounds // 100):
+                large.get()
+                large.get_async()
+            s.barrier()
+
+        work(2000)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        work(10_000)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert after - before < 4096, f"{before} kB became {after} kB"
 
 
 def test_another_session_may_follow():
