@@ -17,8 +17,20 @@ from types import ModuleType
 from typing import Any
 
 # Names that were both in `collections` and in `collections.abc` until Python 3.9.
-MOVED = """Callable Container Hashable Iterable Iterator Mapping MutableMapping MutableSequence MutableSet Sequence Set
-Sized""".split()
+MOVED = [
+    "Callable",
+    "Container",
+    "Hashable",
+    "Iterable",
+    "Iterator",
+    "Mapping",
+    "MutableMapping",
+    "MutableSequence",
+    "MutableSet",
+    "Sequence",
+    "Set",
+    "Sized",
+]
 
 
 def prepare_theano() -> None:

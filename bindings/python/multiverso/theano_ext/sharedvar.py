@@ -1,10 +1,12 @@
 """Shared variables that all workers share.
 
-from multiverso.theano_ext import sharedvar
+    from multiverso.theano_ext import sharedvar
 
-W = sharedvar.mv_shared(value=numpy.zeros((784, 10), dtype="float32"), name="W", borrow=True)
-...                                    # train: W is a shared variable like any other
-W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
+    W = sharedvar.mv_shared(value=numpy.zeros((784, 10), dtype="float32"), name="W", borrow=True)
+    ...                                    # train: W is a shared variable like any other
+    W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
+
+They start with the master's values.
 """
 
 import copyreg
@@ -49,7 +51,8 @@ def mv_shared(*args: Any, **kwargs: Any) -> Any:
     api._session()  # before the variable: without init there is none
     variable = backend.load().shared(*args, **kwargs)
     synced = MVSharedVariable(variable)
-    variable.__class__ = _with_sync(type(variable))
+    plain: Any = type(variable)
+    variable.__class__ = _with_sync(plain)
     variable._mv_shared = synced
     _forget_old_sessions()
     _shared_vars.append(synced)

@@ -1,7 +1,4 @@
-"""A callback that syncs a Keras model while it trains.
-
-model.fit(X_train, Y_train, callbacks=[MVCallback(model)])
-"""
+"""A callback that syncs a Keras model while it trains: model.fit(X_train, Y_train, callbacks=[MVCallback(model)])."""
 
 import operator
 from typing import Any

@@ -1,10 +1,12 @@
 """All parameters of a Lasagne network in one table.
 
-from multiverso.theano_ext.lasagne_ext import param_manager
+    from multiverso.theano_ext.lasagne_ext import param_manager
 
-manager = param_manager.LasagneParamManager(network)
-...                                    # train
-manager.sync_all_param()
+    manager = param_manager.LasagneParamManager(network)
+    ...                                    # train
+    manager.sync_all_param()
+
+It starts with the master's values.
 """
 
 from typing import Any
