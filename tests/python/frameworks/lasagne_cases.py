@@ -41,6 +41,7 @@ def first_of(worker):
 
 def changes_are_summed(network, sync_all):
     workers = mv.workers_num()
+    mv.barrier()  # nobody adds before all have looked at the first values
     before = flat(network)
     lasagne.layers.set_all_param_values(network, [value + numpy.float32(1) for value in values(network)])
     sync_all()
