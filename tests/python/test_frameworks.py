@@ -19,7 +19,7 @@ NO_C = "mode=FAST_COMPILE"  # for cases that compile many small functions and ca
 STACKS = {
     "theano": (OLD, {}, "theano_cases.py"),
     "pytensor": (sys.executable, {}, "theano_cases.py"),
-    "lasagne": (OLD, {"THEANO_FLAGS": NO_C}, "lasagne_cases.py"),
+    "lasagne": (OLD, {}, "lasagne_cases.py"),
     "keras1": (OLD, {"THEANO_FLAGS": NO_C, "KERAS": "keras1"}, "keras_cases.py"),
     "keras2": (OLD, {"THEANO_FLAGS": NO_C}, "keras_cases.py"),
     "keras3-torch": (sys.executable, {"KERAS_BACKEND": "torch"}, "keras_cases.py"),
