@@ -1,0 +1,118 @@
+"""Theano, PyTensor, Lasagne and Keras, each for real: the cases of tests/python/frameworks, the sections of the page and
+the examples, in worlds of 1, 2 and 4. The original Theano and what ran on it live in .venv-theano."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from run_page import sections
+
+FOLDER = Path(__file__).parent / "frameworks"
+PAGE = ROOT / "docs" / "python.md"
+OLD = ROOT / ".venv-theano" / "bin" / "python"
+NO_C = "mode=FAST_COMPILE"  # for cases that compile many small functions and call each a few times
+
+# name: (interpreter, environment, program)
+STACKS = {
+    "theano": (OLD, {}, "theano_cases.py"),
+    "pytensor": (sys.executable, {}, "theano_cases.py"),
+    "lasagne": (OLD, {}, "lasagne_cases.py"),
+    "keras1": (OLD, {"THEANO_FLAGS": NO_C, "KERAS": "keras1"}, "keras_cases.py"),
+    "keras2": (OLD, {"THEANO_FLAGS": NO_C}, "keras_cases.py"),
+    "keras3-torch": (sys.executable, {"KERAS_BACKEND": "torch"}, "keras_cases.py"),
+    "keras3-jax": (sys.executable, {"KERAS_BACKEND": "jax"}, "keras_cases.py"),
+}
+
+
+@pytest.fixture(scope="session")
+def job(run, mpirun, python_env, build_dir):
+    """job(python, world, *words, env): a finished job; its caches are in the build, where one run leaves them for the next."""
+    home = build_dir / "frameworks_home"
+    home.mkdir(exist_ok=True)
+
+    def call(python, world, *words, env, timeout=240):
+        if not Path(python).exists():
+            pytest.fail(f"{python} is not there: tools/setup.sh theano", pytrace=False)
+        flags = f"floatX=float32,blas.ldflags=-lopenblas,base_compiledir={home}/theano"
+        paths = [python_env["PYTHONPATH"]]
+        if env.get("KERAS") == "keras1":
+            paths.insert(0, str(ROOT / ".venv-theano" / "keras1"))
+        env = {
+            **python_env,
+            **env,
+            "HOME": str(home),  # Keras writes its settings there
+            "PYTHONPATH": os.pathsep.join(paths),
+            "THEANO_FLAGS": ",".join(filter(None, [flags, env.get("THEANO_FLAGS")])),
+            "PYTENSOR_FLAGS": f"base_compiledir={home}/pytensor",
+            "PLEIAD_LOG_LEVEL": "error",
+            "OMP_NUM_THREADS": "1",
+        }
+        if world == 1:
+            return run(python, *words, env=env, timeout=timeout)
+        return mpirun(world, python, *words, env=env, timeout=timeout)
+
+    return call
+
+
+# The worlds of one come first: they compile what the others then find.
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("world", [1, 2, pytest.param(4, marks=pytest.mark.full)])
+def test_cases(job, stack, world):
+    python, env, program = STACKS[stack]
+    done = job(python, world, FOLDER / program, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = len(re.findall(r"^def \w+\(sync\)", (FOLDER / program).read_text(), re.MULTILINE))
+    assert cases >= 4 and done.stdout.count(f"{2 * cases} passed") == world
+
+
+@pytest.mark.parametrize("mode", [[], ["--sync"]], ids=["async", "sync"])
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_the_blocks_of_the_page_run(job, world, mode):
+    headings = ["Theano", "Lasagne", "Keras"]
+    done = job(OLD, world, FOLDER.parent / "run_page.py", PAGE, *headings, *mode, env={"THEANO_FLAGS": NO_C})
+    assert done.returncode == 0, done.stdout + done.stderr
+    for heading in headings:
+        blocks = sections(PAGE.read_text())[heading].count("```python")
+        assert blocks > 0 and done.stdout.count(f"{heading}: {blocks} blocks ran") == world
+
+
+EXAMPLES = {
+    "theano/logistic_regression.py": ["theano", "pytensor"],
+    "lasagne/cnn.py": ["lasagne"],
+    "keras/mlp.py": ["keras1", "keras2"],
+    "keras/mlp_keras3.py": ["keras3-torch", "keras3-jax"],
+}
+
+
+@pytest.mark.parametrize("world", [1, 4])
+@pytest.mark.parametrize("example, stack", [(name, stack) for name, stacks in EXAMPLES.items() for stack in stacks])
+def test_the_examples_learn(job, example, stack, world, tmp_path):
+    python, env, _ = STACKS[stack]
+    curve = tmp_path / "curve.csv"
+    words = [ROOT / "examples" / example, "--samples", 4000, "--epochs", 2, "--curve", curve]
+    done = job(python, world, *words, env={**env, "THEANO_FLAGS": ""} if stack == "theano" else env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    accuracies = [float(word) for word in re.findall(r"^epoch \d: .*accuracy ([\d.]+)%", done.stdout, re.MULTILINE)]
+    assert len(accuracies) == 2, done.stdout  # of the master alone
+    assert accuracies[-1] > 50
+    assert len(curve.read_text().splitlines()) == 3
+    assert "MULTIVERSO: " in (ROOT / "examples" / example).read_text()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("example, stack, epochs", [
+    ("theano/logistic_regression.py", "theano", 5),
+    ("keras/mlp_keras3.py", "keras3-torch", 5),
+])  # fmt: skip
+def test_four_workers_learn_as_well_as_one(job, example, stack, epochs):
+    python, env, _ = STACKS[stack]
+    accuracy = {}
+    for world in (1, 4):
+        done = job(python, world, ROOT / "examples" / example, "--epochs", epochs, "--sync", env=env, timeout=900)
+        assert done.returncode == 0, done.stdout + done.stderr
+        accuracy[world] = float(re.findall(r"accuracy ([\d.]+)%", done.stdout)[-1])
+    print(accuracy)
+    assert accuracy[4] > accuracy[1] - 1
