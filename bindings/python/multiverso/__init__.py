@@ -1,0 +1,34 @@
+"""Multiverso's Python API over Pleiad.
+
+import multiverso as mv
+
+mv.init()
+table = mv.ArrayTableHandler(1000)
+table.add(gradient)
+mv.barrier()
+values = table.get()
+mv.shutdown()
+"""
+
+from multiverso.api import (
+    barrier,
+    init,
+    is_master_worker,
+    server_id,
+    shutdown,
+    worker_id,
+    workers_num,
+)
+from multiverso.tables import ArrayTableHandler, MatrixTableHandler
+
+__all__ = [
+    "ArrayTableHandler",
+    "MatrixTableHandler",
+    "barrier",
+    "init",
+    "is_master_worker",
+    "server_id",
+    "shutdown",
+    "worker_id",
+    "workers_num",
+]

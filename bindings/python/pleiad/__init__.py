@@ -1,0 +1,52 @@
+"""Pleiad: many processes, one model.
+
+    import numpy, pleiad
+
+    with pleiad.init() as session:                    # alone, or a rank of `mpirun -np 4 python script.py`
+        weights = session.array(1000, name="weights")
+        weights.add(numpy.ones(1000, numpy.float32))  # every worker adds
+        session.barrier()
+        print(weights.get()[0])                       # how many workers there are
+
+`pleiad.torch`, `pleiad.jax` and `pleiad.keras` are modules of their own, imported only when used.
+"""
+
+from pleiad._core import __version__
+from pleiad.errors import (
+    Error,
+    InternalError,
+    Interrupted,
+    InvalidArgument,
+    MemoryError,
+    OrderError,
+    StateError,
+    TimeoutError,
+    TransportError,
+)
+from pleiad.futures import Future
+from pleiad.half import from_float32, to_float32
+from pleiad.options import Updater
+from pleiad.sessions import Session, init, session
+from pleiad.tables import ArrayTable, MatrixTable
+
+__all__ = [
+    "ArrayTable",
+    "Error",
+    "Future",
+    "InternalError",
+    "Interrupted",
+    "InvalidArgument",
+    "MatrixTable",
+    "MemoryError",
+    "OrderError",
+    "Session",
+    "StateError",
+    "TimeoutError",
+    "TransportError",
+    "Updater",
+    "__version__",
+    "from_float32",
+    "init",
+    "session",
+    "to_float32",
+]

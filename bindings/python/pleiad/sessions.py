@@ -1,0 +1,329 @@
+"""A process's handle on its world."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar
+
+import numpy
+
+from pleiad import _core, arrays, exits
+from pleiad.errors import InvalidArgument, StateError
+from pleiad.options import Updater, dtype_name, session_options, text_of, updater_options
+from pleiad.tables import ArrayTable, MatrixTable
+
+TableType = TypeVar("TableType", ArrayTable, MatrixTable)
+
+_current: "Session | None" = None
+
+
+def init(
+    *,
+    engine: str = "auto",
+    role: str = "both",
+    timeout: float = 1800,
+    warn_after: float = 60,
+    log_level: str = "info",
+    stats: bool = False,
+    **more: Any,
+) -> "Session":
+    """Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. The
+    environment wins over the arguments: PLEIAD_TIMEOUT and so on. A process has one session at a time; `session()`
+    finds it.
+
+    engine: auto, solo or mpi. role: both, worker, server or none. timeout: seconds a wait may last. warn_after: seconds
+    after which a wait reports what every rank is doing. log_level: debug, info, warn, error or off. stats: print
+    counters and timings at shutdown. More options are on the page of parameters.
+
+    >>> import pleiad
+    >>> with pleiad.init(timeout=60) as s:
+    ...     print(s.rank, s.size)
+    0 1
+    """
+    global _current
+    if _current is not None:
+        raise StateError("a session is open already, and goes on as it is; call its shutdown() before another init")
+    given = {"engine": engine, "role": role, "timeout": timeout, "warn_after": warn_after}
+    given |= {"log_level": log_level, "stats": stats, **more}
+    _current = Session(_core.Session.start(session_options(given)))
+    exits.watch(leave_open_session)
+    return _current
+
+
+def session() -> "Session":
+    """The session of this process; a StateError where there is none."""
+    if _current is None:
+        raise StateError("there is no session; call pleiad.init() (or multiverso.init()) first")
+    return _current
+
+
+def leave_open_session(clean: bool) -> None:
+    """For the end of the process: `clean` where no exception ended it."""
+    if _current is None:
+        return
+    if clean:
+        _current.shutdown()
+    else:
+        _current.leave()
+
+
+class Session:
+    """A process's handle on its world. Made by `pleiad.init`; everything hangs from it.
+
+    As a context manager it shuts down at the end. Where the block is left by an exception, the other ranks must not wait
+    for this one: they get a TransportError that names it.
+    """
+
+    def __init__(self, core: _core.Session) -> None:
+        self._core = core
+        self._tables: list[ArrayTable | MatrixTable] = []
+
+    # The world.
+
+    @property
+    def rank(self) -> int:
+        return self._core.rank
+
+    @property
+    def size(self) -> int:
+        return self._core.size
+
+    @property
+    def workers(self) -> int:
+        return self._core.workers
+
+    @property
+    def servers(self) -> int:
+        return self._core.servers
+
+    @property
+    def worker_id(self) -> int:
+        """-1 for a rank that is no worker."""
+        return self._core.worker_id
+
+    @property
+    def server_id(self) -> int:
+        """-1 for a rank that is no server."""
+        return self._core.server_id
+
+    @property
+    def is_master(self) -> bool:
+        """True for worker 0."""
+        return self._core.worker_id == 0
+
+    def worker_rank(self, worker: int) -> int:
+        return self._core.worker_rank(worker)
+
+    def server_rank(self, server: int) -> int:
+        return self._core.server_rank(server)
+
+    @property
+    def hosts(self) -> int:
+        return self._core.hosts
+
+    def host_of(self, rank: int) -> int:
+        return self._core.host_of(rank)
+
+    def host_name(self, rank: int) -> str:
+        return self._core.host_name(rank)
+
+    @property
+    def engine(self) -> str:
+        """solo, or mpi."""
+        return self._core.engine
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that the session runs with, the environment's included."""
+        return self._core.options
+
+    def alive(self, rank: int) -> bool:
+        """False for a rank that died; ranks of other hosts count as alive."""
+        return self._core.alive(rank)
+
+    # Tables.
+
+    def array(
+        self,
+        size: int,
+        init: Any = None,
+        *,
+        dtype: Any = None,
+        name: str = "",
+        clock: str = "async",
+        apply: str = "each",
+        ordered: bool = False,
+        check_finite: bool = False,
+        init_rank: int = 0,
+        reserve_only: bool = False,
+        updater: "str | Mapping[str, Any] | Updater" = "sum",
+    ) -> ArrayTable:
+        """A table of `size` numbers. Collective: all ranks create the same tables in the same order.
+
+        init: the first values; those of the rank `init_rank` count, the others' are not looked at. dtype: float32 unless
+        `init` has another one; so ranks that give no `init` give the dtype. clock: async, or sync, where get number k
+        of every worker sees the adds 1 to k of all. apply: each add runs the rule, or each round once on the sum of all
+        workers' adds. ordered: sum a round in rank order. check_finite: refuse NaN and infinity. reserve_only: commit
+        no memory at creation. updater: a rule's name, a dict with "rule" and settings, or `pleiad.Updater`.
+        """
+        return self._create_array(size, *self._wish(init, dtype, init_rank, updater, locals()))
+
+    def matrix(
+        self,
+        rows: int,
+        cols: int,
+        init: Any = None,
+        *,
+        dtype: Any = None,
+        name: str = "",
+        clock: str = "async",
+        apply: str = "each",
+        ordered: bool = False,
+        check_finite: bool = False,
+        init_rank: int = 0,
+        reserve_only: bool = False,
+        updater: "str | Mapping[str, Any] | Updater" = "sum",
+    ) -> MatrixTable:
+        """A table of `rows` times `cols` numbers; the arguments are those of `array`."""
+        return self._create_matrix(rows, cols, *self._wish(init, dtype, init_rank, updater, locals()))
+
+    def _create_array(self, size: int, values: Any, options: dict[str, str]) -> ArrayTable:
+        return self._keep(ArrayTable(self._core.create_array(_count(size, "size"), options, values)))
+
+    def _create_matrix(self, rows: int, cols: int, values: Any, options: dict[str, str]) -> MatrixTable:
+        table = self._core.create_matrix(_count(rows, "rows"), _count(cols, "cols"), options, values)
+        return self._keep(MatrixTable(table))
+
+    def _wish(
+        self, init: Any, dtype: Any, init_rank: int, updater: Any, given: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, str]]:
+        """The first values, where they count, and the options as text."""
+        plain = ("name", "clock", "apply", "ordered", "check_finite", "init_rank", "reserve_only")
+        options = {option: text_of(given[option]) for option in plain}
+        options["dtype"] = dtype_name(dtype, init)
+        options |= updater_options(updater)
+        return (init if self.rank == init_rank else None), options
+
+    def _keep(self, table: TableType) -> TableType:
+        self._tables.append(table)
+        return table
+
+    # Collectives: called by all ranks in the same order, by one thread at a time.
+
+    def barrier(self) -> None:
+        """Completes this worker's asynchronous adds, then waits for all ranks."""
+        self._core.barrier()
+
+    def all_reduce(self, x: Any, op: str = "sum") -> Any:
+        """Reduces all ranks' `x` in place (sum, min or max) and returns it. All ranks get the same bits.
+
+        >>> import numpy, pleiad
+        >>> with pleiad.init() as s:
+        ...     print(s.all_reduce(numpy.array([1.0, 2.0])))
+        [1. 2.]
+        """
+        self._core.all_reduce(x, op)
+        return x
+
+    def broadcast(self, x: Any, root: int = 0) -> Any:
+        """Overwrites `x` with that of the rank `root`, and returns it."""
+        self._core.broadcast(x, root)
+        return x
+
+    def all_gather(self, x: Any, out: Any = None) -> Any:
+        """All ranks' `x`, by rank: in `out`, or in a new array of shape (size, *x.shape)."""
+        if out is None:
+            out = arrays.empty((self.size, *x.shape), numpy.dtype(dtype_name(None, x)))
+        self._core.all_gather(x, out)
+        return out
+
+    def reduce_scatter(self, x: Any, op: str = "sum", out: Any = None) -> Any:
+        """Reduces all ranks' `x`, whose first side is a multiple of `size`, and returns this rank's block of it."""
+        if out is None:
+            if not x.shape or x.shape[0] % self.size:
+                raise InvalidArgument(f"[reduce_scatter] {self.size} ranks cannot share shape {tuple(x.shape)} evenly")
+            out = arrays.empty((x.shape[0] // self.size, *x.shape[1:]), numpy.dtype(dtype_name(None, x)))
+        self._core.reduce_scatter(x, out, op)
+        return out
+
+    def send(self, to: int, x: Any, tag: int = 0) -> None:
+        """Returns when `x` may be changed again. Messages of one sender and tag arrive in order."""
+        self._core.send(to, _tag(tag), x)
+
+    def receive(self, frm: int, out: Any, tag: int = 0) -> Any:
+        """Fills `out`, which has exactly the message's size, and returns it."""
+        self._core.receive(frm, _tag(tag), out)
+        return out
+
+    # What happened.
+
+    def stats(self) -> str:
+        """Counters and timings, as a small table of text."""
+        return self._core.stats()
+
+    def report(self) -> str:
+        """What every rank of this host is doing now, a line each."""
+        return self._core.report()
+
+    def metrics(self) -> dict[str, Any]:
+        """The world and what the tables have done for this rank, for a program to read."""
+        world = {name: getattr(self, name) for name in ("rank", "size", "workers", "servers", "hosts", "engine")}
+        return {**world, "tables": {f"{table.id}: {table.name}": table.stats for table in self._tables}}
+
+    # The end.
+
+    def shutdown(self) -> None:
+        """Collective: completes this worker's adds, lets the others go on without it, and waits until all have come
+        here. Tables are gone afterwards; another init may follow."""
+        try:
+            self._core.shutdown()
+        finally:
+            self._forget()
+
+    def leave(self) -> None:
+        """Ends the session without the others, who take it for a death: each of their waits for this rank raises."""
+        self._core.leave()
+        self._forget()
+
+    def _forget(self) -> None:
+        global _current
+        self._tables.clear()
+        if _current is self:
+            _current = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if _current is not self:
+            return  # the block has ended it
+        if problem is None or (isinstance(problem, SystemExit) and not problem.code):
+            self.shutdown()
+        else:
+            self.leave()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session belongs to its process and cannot be pickled")
+
+    def __repr__(self) -> str:
+        if _current is not self:
+            return "<pleiad.Session: over>"
+        return f"<pleiad.Session: rank {self.rank} of {self.size}, engine {self.engine}>"
+
+
+def _count(value: Any, name: str) -> int:
+    """A number of elements: anything that is an integer, and fits 64 bits."""
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise InvalidArgument(f"{name}: expected an integer; received {type(value).__name__} {value!r}") from None
+    if not -(2**63) <= number < 2**63:
+        raise InvalidArgument(f"{name}: {number} is beyond 64 bits")
+    return int(number)
+
+
+def _tag(tag: int) -> int:
+    if not 0 <= tag < 2**32:
+        raise InvalidArgument(f"tag: expected 0 to {2**32 - 1}; received {tag}")
+    return tag

@@ -1,0 +1,195 @@
+"""Tables: numbers shared by all workers.
+
+Arrays go in and out without copies: NumPy, PyTorch, JAX, anything with DLPack or the buffer protocol, contiguous and of
+the table's element type. Any thread may call an asynchronous table. The synchronous tables of a session are called in
+one order, the same on every worker.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import numpy
+from numpy.typing import NDArray
+
+from pleiad import _core, arrays
+from pleiad.futures import Future
+
+Array = NDArray[Any]
+
+
+class _Table:
+    """What array and matrix tables have in common."""
+
+    _table: "_core.ArrayTable | _core.MatrixTable"
+
+    def __init__(self, table: "_core.ArrayTable | _core.MatrixTable") -> None:
+        self._table = table
+        self._dtype: numpy.dtype[Any] = numpy.dtype(table.dtype)
+
+    @property
+    def name(self) -> str:
+        return self._table.name
+
+    @property
+    def dtype(self) -> "numpy.dtype[Any]":
+        return self._dtype
+
+    @property
+    def id(self) -> int:
+        """The number of the table in its session: 0 for the first."""
+        return self._table.id
+
+    @property
+    def stats(self) -> dict[str, int | float]:
+        """What the table has done for this rank: adds, gets, bytes, seconds, and seconds of waiting for others."""
+        return self._table.stats()
+
+    def shard(self, server: int) -> tuple[int, int]:
+        """Which elements (of a matrix: rows) a server owns, as begin and end."""
+        return self._table.shard(server)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} belongs to this process and cannot be pickled: no other process can use its session")
+
+
+class ArrayTable(_Table):
+    """A row of numbers. Made by `Session.array`.
+
+    >>> import numpy, pleiad
+    >>> with pleiad.init() as s:
+    ...     weights = s.array(4, init=numpy.arange(4, dtype=numpy.float32), name="weights")
+    ...     weights.add(numpy.ones(4, numpy.float32))
+    ...     print(weights.get())
+    [1. 2. 3. 4.]
+    """
+
+    _table: _core.ArrayTable
+
+    def __init__(self, table: _core.ArrayTable) -> None:
+        super().__init__(table)
+        self._shape = (table.size,)
+
+    @property
+    def size(self) -> int:
+        return self._shape[0]
+
+    def get(self, out: Any = None) -> Any:
+        """Copies the table into `out`, or into a new NumPy array, and returns that. Sees every add that this worker has
+        waited for. `out` is any writable array with `size` elements of `dtype`."""
+        if out is None:
+            out = arrays.empty(self._shape, self._dtype)
+        self._table.get(out)
+        return out
+
+    def add(
+        self,
+        delta: Any,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> None:
+        """Hands `delta` to the table's rule: with `sum`, the default, it is added. `delta` may be changed again on
+        return. What is given of the rule's settings counts for this add alone."""
+        self._table.add(delta, learning_rate, momentum, rho, lambda_)
+
+    def get_async(self, out: Any = None) -> Future[Any]:
+        """Starts a get; its future's result is `out`, or a new array."""
+        if out is None:
+            out = arrays.empty(self._shape, self._dtype)
+        return Future(self._table.get_async(out), out, f'get of table "{self.name}"')
+
+    def add_async(
+        self,
+        delta: Any,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> Future[None]:
+        """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
+        pending = self._table.add_async(delta, learning_rate, momentum, rho, lambda_)
+        return Future(pending, None, f'add to table "{self.name}"')
+
+    def __repr__(self) -> str:
+        return f"<pleiad.ArrayTable {self.name!r}: {self.size} {self._dtype}>"
+
+
+class MatrixTable(_Table):
+    """Rows of numbers. Made by `Session.matrix`.
+
+    >>> import numpy, pleiad
+    >>> with pleiad.init() as s:
+    ...     words = s.matrix(1000, 3)
+    ...     words.add(numpy.ones((2, 3), numpy.float32), rows=[7, 999])
+    ...     print(words.get(rows=[999, 0]))
+    [[1. 1. 1.]
+     [0. 0. 0.]]
+    """
+
+    _table: _core.MatrixTable
+
+    def __init__(self, table: _core.MatrixTable) -> None:
+        super().__init__(table)
+        self._shape = (table.rows, table.cols)
+
+    @property
+    def rows(self) -> int:
+        return self._shape[0]
+
+    @property
+    def cols(self) -> int:
+        return self._shape[1]
+
+    def _part(self, rows: Iterable[int] | None, out: Any, where: str) -> tuple[Any, Any]:
+        ids = None if rows is None else arrays.row_ids(rows, where)
+        if out is None:
+            out = arrays.empty(self._shape if ids is None else (len(ids), self._shape[1]), self._dtype)
+        return ids, out
+
+    def get(self, rows: Iterable[int] | None = None, out: Any = None) -> Any:
+        """Copies all rows, or those of `rows` in their order, into `out` or a new array, and returns that. A row asked
+        for twice comes twice; no rows are allowed."""
+        ids, out = self._part(rows, out, "MatrixTable.get")
+        self._table.get(ids, out)
+        return out
+
+    def add(
+        self,
+        delta: Any,
+        rows: Iterable[int] | None = None,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> None:
+        """Hands `delta`, a row for each of `rows`, to the table's rule. Deltas of a row named twice are summed first.
+        What is given of the rule's settings counts for this add alone."""
+        ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add")
+        self._table.add(ids, delta, learning_rate, momentum, rho, lambda_)
+
+    def get_async(self, rows: Iterable[int] | None = None, out: Any = None) -> Future[Any]:
+        """Starts a get; its future's result is `out`, or a new array."""
+        ids, out = self._part(rows, out, "MatrixTable.get_async")
+        return Future(self._table.get_async(ids, out), out, f'get of table "{self.name}"')
+
+    def add_async(
+        self,
+        delta: Any,
+        rows: Iterable[int] | None = None,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> Future[None]:
+        """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
+        ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add_async")
+        pending = self._table.add_async(ids, delta, learning_rate, momentum, rho, lambda_)
+        return Future(pending, None, f'add to table "{self.name}"')
+
+    def __repr__(self) -> str:
+        return f"<pleiad.MatrixTable {self.name!r}: {self.rows} x {self.cols} {self._dtype}>"

@@ -1,0 +1,66 @@
+// The extension module pleiad._core.
+#include <exception>
+
+#include <nanobind/nanobind.h>
+
+#include "arrays.h"
+#include "memory.h"
+#include "pleiad/pleiad.h"
+#include "session.h"
+#include "waiting.h"
+
+namespace nb = nanobind;
+
+namespace pleiad::python {
+
+namespace {
+
+const char* class_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::invalid_argument: return "InvalidArgument";
+    case ErrorKind::state: return "StateError";
+    case ErrorKind::order: return "OrderError";
+    case ErrorKind::transport: return "TransportError";
+    case ErrorKind::timeout: return "TimeoutError";
+    case ErrorKind::memory: return "MemoryError";
+    case ErrorKind::interrupted: return "Interrupted";
+    case ErrorKind::internal: break;
+  }
+  return "InternalError";
+}
+
+// The classes are Python's: each is one of ours and one that Python's users catch.
+void translate(const std::exception_ptr& problem, void* /*unused*/) {
+  try {
+    std::rethrow_exception(problem);
+  } catch (const Error& error) {
+    const nb::object type = nb::module_::import_("pleiad.errors").attr(class_of(error.kind()));
+    PyErr_SetString(type.ptr(), error.what());
+  }
+}
+
+}  // namespace
+
+std::function<bool()> signal_check() {
+  const nb::object main = nb::module_::import_("threading").attr("main_thread")().attr("ident");
+  return [ident = nb::cast<unsigned long>(main)] {
+    if (PyThread_get_thread_ident() != ident) return false;  // handlers run on the main thread alone
+    const nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+  };
+}
+
+}  // namespace pleiad::python
+
+NB_MODULE(_core, m) {
+  m.doc() = "Pleiad's C++ API; the package pleiad is built on it.";
+  m.attr("__version__") = pleiad_version();
+  nb::register_exception_translator(pleiad::python::translate);
+  // What lives at exit is the session's and its arrays; neither is a leak.
+  nb::set_leak_warnings(false);
+  pleiad::python::bind_memory(m);
+  pleiad::python::bind_arrays(m);
+  pleiad::python::bind_tables(m);
+  pleiad::python::bind_session(m);
+  pleiad::python::bind_options(m);
+}

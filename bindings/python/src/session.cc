@@ -1,0 +1,193 @@
+#include "session.h"
+
+#include <map>
+#include <memory>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+
+#include "arrays.h"
+#include "core/option_list.h"
+#include "core/text.h"
+#include "pleiad/pleiad.hpp"
+#include "waiting.h"
+
+namespace pleiad::python {
+
+namespace {
+
+using Options = std::map<std::string, std::string>;
+
+// A Session that may be left while another thread is inside one of its calls.
+class SessionHandle {
+ public:
+  static SessionHandle* start(const Options& given) {
+    SessionOptions options;
+    for (const auto& [name, value] : given) set_option(options, name, value);
+    auto session = waiting([&] { return std::make_shared<Session>(Session::start(options)); });
+    session->set_interrupt(signal_check());
+    return new SessionHandle(std::move(session));
+  }
+
+  Session& use() const {
+    if (session_ == nullptr) throw StateError("the session was left after an error; call init for another one");
+    return *session_;
+  }
+  std::shared_ptr<Session> share() const {
+    (void)use();
+    return session_;
+  }
+  void leave() {
+    auto session = std::move(session_);
+    waiting([&] { session.reset(); });
+  }
+
+ private:
+  explicit SessionHandle(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  std::shared_ptr<Session> session_;
+};
+
+// A call that waits for others, on arrays of Python's.
+template <class F>
+void with(const SessionHandle& handle, F&& body) {
+  const std::shared_ptr<Session> session = handle.share();
+  waiting([&] { body(*session); });
+}
+
+ReduceOp op_named(const std::string& name) {
+  static const std::vector<std::string> known = {"sum", "min", "max"};
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (known[i] == name) return static_cast<ReduceOp>(i);
+  }
+  throw InvalidArgument(unknown_name("operation", name, known));
+}
+
+TableOptions table_options(const Options& given) {
+  TableOptions options;
+  for (const auto& [name, value] : given) set_option(options, name, value);
+  return options;
+}
+
+std::optional<Borrowed> initial_values(nb::handle values) {
+  if (values.is_none()) return std::nullopt;
+  return std::optional<Borrowed>(std::in_place, values, Access::read, "initial values");
+}
+
+Options words_of(const SessionOptions& options) {
+  Options words;
+  for (const auto& field : session_fields()) words[field.name] = field.get(options);
+  return words;
+}
+
+void bind_world(nb::class_<SessionHandle>& c) {
+  using H = SessionHandle;
+  c.def_prop_ro("rank", [](const H& h) { return h.use().rank(); })
+      .def_prop_ro("size", [](const H& h) { return h.use().size(); })
+      .def_prop_ro("workers", [](const H& h) { return h.use().workers(); })
+      .def_prop_ro("servers", [](const H& h) { return h.use().servers(); })
+      .def_prop_ro("worker_id", [](const H& h) { return h.use().worker_id(); })
+      .def_prop_ro("server_id", [](const H& h) { return h.use().server_id(); })
+      .def(
+          "worker_rank", [](const H& h, int worker) { return h.use().worker_rank(worker); }, nb::arg("worker"))
+      .def(
+          "server_rank", [](const H& h, int server) { return h.use().server_rank(server); }, nb::arg("server"))
+      .def_prop_ro("hosts", [](const H& h) { return h.use().hosts(); })
+      .def(
+          "host_of", [](const H& h, int rank) { return h.use().host_of(rank); }, nb::arg("rank"))
+      .def(
+          "host_name", [](const H& h, int rank) { return h.use().host_name(rank); }, nb::arg("rank"))
+      .def(
+          "alive", [](const H& h, int rank) { return h.use().alive(rank); }, nb::arg("rank"))
+      .def_prop_ro("engine", [](const H& h) { return h.use().engine(); })
+      .def_prop_ro("options", [](const H& h) { return words_of(h.use().options()); })
+      .def("stats", [](const H& h) { return h.use().stats(); })
+      .def("report", [](const H& h) { return h.use().report(); });
+}
+
+void bind_collectives(nb::class_<SessionHandle>& c) {
+  using H = SessionHandle;
+  c.def("barrier", [](const H& h) { with(h, [](Session& s) { s.barrier(); }); })
+      .def(
+          "all_reduce",
+          [](const H& h, nb::handle data, const std::string& op) {
+            const ReduceOp how = op_named(op);
+            const Borrowed array(data, Access::write, "all_reduce");
+            with(h, [&](Session& s) { s.all_reduce(array.view(), how); });
+          },
+          nb::arg("data"), nb::arg("op"))
+      .def(
+          "broadcast",
+          [](const H& h, nb::handle data, int root) {
+            const Borrowed array(data, Access::write, "broadcast");
+            with(h, [&](Session& s) { s.broadcast(array.view(), root); });
+          },
+          nb::arg("data"), nb::arg("root"))
+      .def(
+          "all_gather",
+          [](const H& h, nb::handle data, nb::handle out) {
+            const Borrowed from(data, Access::read, "all_gather");
+            const Borrowed to(out, Access::write, "all_gather");
+            with(h, [&](Session& s) { s.all_gather(from.view(), to.view()); });
+          },
+          nb::arg("data"), nb::arg("out"))
+      .def(
+          "reduce_scatter",
+          [](const H& h, nb::handle data, nb::handle out, const std::string& op) {
+            const ReduceOp how = op_named(op);
+            const Borrowed from(data, Access::read, "reduce_scatter");
+            const Borrowed to(out, Access::write, "reduce_scatter");
+            with(h, [&](Session& s) { s.reduce_scatter(from.view(), to.view(), how); });
+          },
+          nb::arg("data"), nb::arg("out"), nb::arg("op"))
+      .def(
+          "send",
+          [](const H& h, int to, std::uint32_t tag, nb::handle data) {
+            const Borrowed from(data, Access::read, "send");
+            with(h, [&](Session& s) { s.send(to, tag, from.view()); });
+          },
+          nb::arg("to"), nb::arg("tag"), nb::arg("data"))
+      .def(
+          "receive",
+          [](const H& h, int source, std::uint32_t tag, nb::handle out) {
+            const Borrowed to(out, Access::write, "receive");
+            with(h, [&](Session& s) { s.receive(source, tag, to.view()); });
+          },
+          nb::arg("source"), nb::arg("tag"), nb::arg("out"));
+}
+
+void bind_creation(nb::class_<SessionHandle>& c) {
+  using H = SessionHandle;
+  c.def(
+       "create_array",
+       [](const H& h, std::int64_t size, const Options& options, nb::handle initial) {
+         const TableOptions wish = table_options(options);
+         const auto values = initial_values(initial);
+         const auto session = h.share();
+         return waiting([&] { return session->create_array(size, wish, values ? values->view() : View()); });
+       },
+       nb::arg("size"), nb::arg("options"), nb::arg("initial").none())
+      .def(
+          "create_matrix",
+          [](const H& h, std::int64_t rows, std::int64_t cols, const Options& options, nb::handle initial) {
+            const TableOptions wish = table_options(options);
+            const auto values = initial_values(initial);
+            if (values) values->expect_rows(rows, cols, "initial values");
+            const auto session = h.share();
+            return waiting([&] { return session->create_matrix(rows, cols, wish, values ? values->view() : View()); });
+          },
+          nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("initial").none());
+}
+
+}  // namespace
+
+void bind_session(nb::module_& m) {
+  nb::class_<SessionHandle> c(m, "Session");
+  c.def_static("start", &SessionHandle::start, nb::arg("options"))
+      .def("shutdown", [](const SessionHandle& h) { with(h, [](Session& s) { s.shutdown(); }); })
+      .def("leave", &SessionHandle::leave, "Ends the session without the others, who take it for a death.");
+  bind_world(c);
+  bind_collectives(c);
+  bind_creation(c);
+}
+
+}  // namespace pleiad::python
