@@ -20,7 +20,7 @@ build: ## build into build/release (the default)
 	$(CMAKE) --build --preset release
 
 setup: ## install what building, testing and the demo need
-	@tools/setup.sh lint
+	@tools/setup.sh lint frameworks theano
 
 demo: ## set up, build, and train on Fashion-MNIST in four processes
 	@tools/setup.sh base
@@ -66,7 +66,7 @@ sanitize: ## everything under the sanitizers. MPI leaks and races by itself: wha
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
 
 bench-tables: ## measure the tables and the all-reduce: one JSON line each
-	@tools/setup.sh bench
+	@tools/setup.sh frameworks
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
 
@@ -96,7 +96,7 @@ format-check:
 layout:
 	@python3 tools/check_layout.py
 
-clean: ## remove what was built; the Python environment stays
+clean: ## remove what was built; the Python environments stay
 	rm -rf build out
 
 help: ## this list

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a part of the work needs. What is there already is left alone, so every call but the first is quick.
 #
-#   tools/setup.sh base    to build, to test and to run the demo
-#   tools/setup.sh lint    base, and the formatter and linter
-#   tools/setup.sh bench   base, and PyTorch, which the benchmarks compare with
+#   tools/setup.sh base         to build, to test the core and to run the demo
+#   tools/setup.sh lint         base, and the formatter and linter
+#   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3 and PyTensor in .venv
+#   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
+#   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
+#
+# Several stages may be named in one call.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,8 +20,7 @@ base_packages=(
   luajit libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev
 )
 lint_packages=(clang-format-19 clang-tidy-19)
-# This exact version: others bring gigabytes of GPU libraries, or are measured differently.
-bench_requirements="torch==2.13.0"
+theano_packages=(libopenblas-dev)
 
 base_tools=(cmake ninja g++ make pkg-config python3 mpirun mpicxx)
 lint_tools=(clang-format-19 clang-tidy-19)
@@ -71,56 +74,86 @@ require_tools() {
   say "the programs among them are found; going on"
 }
 
-# The first Python of at least 3.11 that can make an environment.
-find_python() {
+# The first Python that can make an environment and for which the test (an expression of sys) is true.
+find_python() { # test, its words
   local candidate
   for candidate in python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
-    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    if "$candidate" -c "import sys, venv, ensurepip; sys.exit(not ($1))" 2>/dev/null; then
       echo "$candidate"
       return
     fi
   done
-  die "no Python of version 3.11 or later with the modules venv and ensurepip is found"
+  die "no Python of version $2 with the modules venv and ensurepip is found"
 }
 
-# Installs into .venv what pip's arguments ask for, once: a stamp in it remembers their hash.
-install_python() { # name, text that the hash is made of, pip's arguments
-  local name=$1 hash stamp
-  hash=$(printf '%s' "$2" | sha256sum | cut -c1-16)
-  stamp=.venv/.setup-$name-$hash
-  shift 2
-  if ! .venv/bin/python -c '' 2>/dev/null; then
-    local python
-    python=$(find_python)
-    say "making .venv with $("$python" --version)"
-    rm -rf .venv
-    "$python" -m venv .venv
-  fi
+# Makes the environment unless it works already.
+make_environment() { # folder, test of the Python, its words
+  "$1"/bin/python -c '' 2>/dev/null && return
+  local python
+  python=$(find_python "$2" "$3")
+  say "making $1 with $("$python" --version)"
+  rm -rf "$1"
+  "$python" -m venv "$1"
+}
+
+# Runs the commands of install_NAME once for what the file of requirements says: a stamp in the environment remembers its hash.
+install_once() { # environment, name, file of requirements
+  local stamp
+  stamp=$1/.setup-$2-$(sha256sum "$3" | cut -c1-16)
   [ -e "$stamp" ] && return
-  say "installing Python packages ($name)"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
-  rm -f .venv/.setup-"$name"-*
+  say "installing Python packages ($2)"
+  "install_$2" "$1/bin/python" "$3"
+  rm -f "$1/.setup-$2"-*
   touch "$stamp"
 }
 
-stage=${1:-base}
+quiet_pip() { # python, pip's arguments
+  local python=$1
+  shift
+  "$python" -m pip install --quiet --disable-pip-version-check "$@"
+}
+install_base() { quiet_pip "$1" -r "$2"; }
+install_frameworks() { quiet_pip "$1" -r "$2"; }
+# The old packages' set-up scripts want the old setuptools, and numpy, in the environment itself. Keras 1 lies in a folder
+# of its own beside Keras 2: PYTHONPATH=.venv-theano/keras1 chooses it.
+install_theano() {
+  quiet_pip "$1" wheel $(grep -E '^(numpy|setuptools)==' "$2")
+  quiet_pip "$1" --no-build-isolation -r "$2"
+  rm -rf .venv-theano/keras1
+  quiet_pip "$1" --no-build-isolation --no-deps --target .venv-theano/keras1 Keras==1.2.2
+}
+
+[ $# -gt 0 ] || set -- base
 packages=("${base_packages[@]}")
 tools=("${base_tools[@]}")
-case $stage in
-  base | bench) ;;
-  lint)
-    packages+=("${lint_packages[@]}")
-    tools+=("${lint_tools[@]}")
-    ;;
-  *) die "unknown stage \"$stage\"; known: base, lint, bench" ;;
-esac
+frameworks=no theano=no
+for stage in "$@"; do
+  case $stage in
+    base) ;;
+    lint)
+      packages+=("${lint_packages[@]}")
+      tools+=("${lint_tools[@]}")
+      ;;
+    frameworks | bench) frameworks=yes ;;
+    theano)
+      theano=yes
+      packages+=("${theano_packages[@]}")
+      ;;
+    *) die "unknown stage \"$stage\"; known: base, lint, frameworks, theano, bench" ;;
+  esac
+done
 
 if is_debian_12; then
   install_packages "${packages[@]}"
 else
   require_tools .venv/bin/python
 fi
-install_python base "$(cat tools/requirements.txt)" -r tools/requirements.txt
-if [ "$stage" = bench ]; then
-  install_python bench "$bench_requirements" "$bench_requirements"
+make_environment .venv "sys.version_info >= (3, 11)" "3.11 or later"
+install_once .venv base tools/requirements.txt
+if [ $frameworks = yes ]; then
+  install_once .venv frameworks tools/requirements-frameworks.txt
+fi
+if [ $theano = yes ]; then
+  make_environment .venv-theano "sys.version_info[:2] == (3, 11)" "3.11 (the original Theano runs on no later one)"
+  install_once .venv-theano theano tools/requirements-theano.txt
 fi

@@ -1,0 +1,87 @@
+"""The values of several arrays in one array table, so that all of them travel in one add and one get."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+import pleiad
+from multiverso import api
+from multiverso.tables import ArrayTableHandler
+
+Array = NDArray[Any]
+
+# What a table has no type for is held in one that holds every value of it.
+WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32", "uint8": "int32"}
+WIDER |= {"uint16": "int32", "uint32": "int64", "bool": "int32"}
+HELD = ("float32", "float64", "int32", "int64")
+
+
+def table_dtype(dtypes: Sequence[Any], where: str) -> "numpy.dtype[Any]":
+    """The narrowest type of a table that holds values of all these types."""
+    names = [str(getattr(dtype, "name", dtype)) for dtype in dtypes]
+    for name in names:
+        if WIDER.get(name, name) not in HELD:
+            raise pleiad.InvalidArgument(f"[{where}] expected parameters of real numbers; received one of {name}")
+    return numpy.result_type(*(WIDER.get(name, name) for name in names))
+
+
+def only_rank(flag: bool) -> list[int]:
+    """The ranks at which `flag` is true. Collective."""
+    flags = api._session().all_gather(numpy.array([bool(flag)], numpy.int32))
+    return [int(rank) for rank in numpy.flatnonzero(flags)]
+
+
+class FlatTable:
+    """A table that starts with the values that `arrays` have at one rank. Collective.
+
+    That rank is `source` if given. Else it is the master; but where the master's values are all zero and those of exactly
+    one other worker are not, it is that one, so that the initial model may be given by any single worker.
+    """
+
+    def __init__(self, arrays: Sequence[Any], *, name: str, where: str, source: int | None = None) -> None:
+        self.where = where
+        self._shapes = [tuple(numpy.shape(array)) for array in arrays]
+        dtype = table_dtype([getattr(array, "dtype", None) or numpy.asarray(array).dtype for array in arrays], where)
+        ends = numpy.cumsum([0, *(int(numpy.prod(shape)) for shape in self._shapes)])
+        self._delta = numpy.empty(ends[-1], dtype)
+        self._last = numpy.empty(ends[-1], dtype)
+        self._delta_parts = self._cut(self._delta, ends)
+        self.values = self._cut(self._last, ends)
+        """Views of what the last sync brought, in the shapes of the arrays. The next sync overwrites them."""
+        self._gather(arrays, self.values)
+        session = api._session()
+        if source is None:
+            source = session.worker_rank(0)
+            givers = only_rank(self._last.any()) if session.workers > 1 else []
+            if len(givers) == 1:
+                source = givers[0]
+        # What is added are differences: whatever rule `init` named, this table sums.
+        self.table = ArrayTableHandler(
+            int(ends[-1]), self._last, dtype=dtype, name=name, updater="sum", init_rank=source
+        )
+        self.table.get(out=self._last)
+        self.session = session
+
+    def sync(self, arrays: Sequence[Any]) -> list[Array]:
+        """Adds what has changed in `arrays` since the last sync, and returns the table's values now, as `values`."""
+        self._gather(arrays, self._delta_parts)
+        numpy.subtract(self._delta, self._last, out=self._delta)
+        self.table.add(self._delta)
+        self.table.get(out=self._last)
+        return self.values
+
+    def _cut(self, flat: Array, ends: NDArray[Any]) -> list[Array]:
+        return [flat[begin:end].reshape(shape) for begin, end, shape in zip(ends, ends[1:], self._shapes)]
+
+    def _gather(self, arrays: Sequence[Any], parts: list[Array]) -> None:
+        if len(arrays) != len(parts):
+            raise pleiad.InvalidArgument(f"[{self.where}] expected {len(parts)} parameters; received {len(arrays)}")
+        for index, (array, part) in enumerate(zip(arrays, parts)):
+            if tuple(numpy.shape(array)) != part.shape:
+                raise pleiad.InvalidArgument(
+                    f"[{self.where}] parameter {index}: expected shape {part.shape}, as at the start; "
+                    f"received {tuple(numpy.shape(array))}"
+                )
+            part[...] = array

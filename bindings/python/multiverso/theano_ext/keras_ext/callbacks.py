@@ -1,0 +1,43 @@
+"""A callback that syncs a Keras model while it trains.
+
+model.fit(X_train, Y_train, callbacks=[MVCallback(model)])
+"""
+
+import operator
+from typing import Any
+
+import keras
+
+import pleiad
+from multiverso.theano_ext.param_manager import KerasParamManager
+
+
+class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Syncs the model's weights after every `freq` mini-batches, and at the end of the training what is left. It starts
+    with the master's weights. On a synchronous server all workers train the same number of mini-batches.
+
+    The same callback serves Keras 1.2.2 and 2.3.1 with the Theano back end, and Keras 3 on PyTorch and JAX."""
+
+    def __init__(self, model: Any, freq: int = 1) -> None:
+        super().__init__()
+        try:
+            self._freq = operator.index(freq)
+        except TypeError:
+            self._freq = 0
+        if self._freq < 1:
+            raise pleiad.InvalidArgument(f"[MVCallback] freq: expected an integer of 1 or more; received {freq!r}")
+        self._manager = KerasParamManager(model)
+        self._batches = 0
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._batches += 1
+        if self._batches == self._freq:
+            self._sync()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        if self._batches:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._batches = 0
+        self._manager.sync_all_param()
