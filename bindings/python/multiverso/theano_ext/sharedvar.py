@@ -1,10 +1,10 @@
 """Shared variables that all workers share.
 
-    from multiverso.theano_ext import sharedvar
+from multiverso.theano_ext import sharedvar
 
-    W = sharedvar.mv_shared(value=numpy.zeros((784, 10), dtype="float32"), name="W", borrow=True)
-    ...                                    # train: W is a shared variable like any other
-    W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
+W = sharedvar.mv_shared(value=numpy.zeros((784, 10), dtype="float32"), name="W", borrow=True)
+...                                    # train: W is a shared variable like any other
+W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
 """
 
 from functools import cache

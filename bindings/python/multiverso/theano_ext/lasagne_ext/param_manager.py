@@ -1,10 +1,10 @@
 """All parameters of a Lasagne network in one table.
 
-    from multiverso.theano_ext.lasagne_ext import param_manager
+from multiverso.theano_ext.lasagne_ext import param_manager
 
-    manager = param_manager.LasagneParamManager(network)
-    ...                                    # train
-    manager.sync_all_param()
+manager = param_manager.LasagneParamManager(network)
+...                                    # train
+manager.sync_all_param()
 """
 
 from typing import Any
