@@ -13,7 +13,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-lua install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -74,7 +74,16 @@ bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
 	@tools/setup.sh base
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_LIBRARY= LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" \
-	  luajit bench/lua.lua $(CURDIR)/$(BUILD)/lib/libbench_lua_peer.so
+	  luajit bench/lua.lua $(CURDIR)/$(BUILD)/lib/libbench_cpp_peer.so
+
+bench-python: ## measure add and get from Python against C++: one JSON line each
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
+
+stubs: build ## write the type stubs of the extension module anew
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad._core -o bindings/python/pleiad/_core.pyi
+	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi
 
 PREFIX ?= /usr/local
 install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)

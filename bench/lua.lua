@@ -6,9 +6,9 @@ local ffi = require "ffi"
 local multiverso = require "multiverso"
 
 ffi.cdef [[
-void* lua_peer_open(int64_t size);
-double lua_peer_turn(void* peer, int64_t repeats, int fresh);
-void lua_peer_close(void* peer);
+void* cpp_peer_open(int64_t size);
+double cpp_peer_turn(void* peer, int64_t repeats, int fresh);
+void cpp_peer_close(void* peer);
 typedef struct { int64_t seconds, nanoseconds; } bench_time;
 int clock_gettime(int clock, bench_time* out);
 ]]
@@ -53,18 +53,18 @@ local function compare(name, size, fresh)
     end
     return (now() - start) / repeats
   end
-  local peer = peer_library.lua_peer_open(size)
+  local peer = peer_library.cpp_peer_open(size)
   turn(200)
-  peer_library.lua_peer_turn(peer, 200, fresh)
-  local repeats = math.max(1, math.floor(kBlock / peer_library.lua_peer_turn(peer, 20, fresh)))
+  peer_library.cpp_peer_turn(peer, 200, fresh)
+  local repeats = math.max(1, math.floor(kBlock / peer_library.cpp_peer_turn(peer, 20, fresh)))
   local ours, theirs, ratios = {}, {}, {}
   for round = 1, rounds do
     if round % 2 == 0 then ours[round] = turn(repeats) end
-    theirs[round] = peer_library.lua_peer_turn(peer, repeats, fresh)
+    theirs[round] = peer_library.cpp_peer_turn(peer, repeats, fresh)
     if round % 2 == 1 then ours[round] = turn(repeats) end
     ratios[round] = theirs[round] / ours[round]
   end
-  peer_library.lua_peer_close(peer)
+  peer_library.cpp_peer_close(peer)
   print(('{"name":"%s","procs":1,"size":%d,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f}'):format(
     name, size, median(ours), spread(ours), median(theirs), median(ratios)))
 end

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -112,5 +113,28 @@ def mpirun():
         if recovery:
             flags.append("--enable-recovery")
         return run_with_deadline([program, *flags, *command], timeout=timeout, env=env, input=input)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def python_env(build_dir):
+    """The environment in which Python finds the packages of the build under test."""
+    if not list((build_dir / "python" / "pleiad").glob("_core.*.so")):
+        pytest.fail(f"{build_dir}/python has no extension module: tools/setup.sh base, then build", pytrace=False)
+    return {"PYTHONPATH": str(build_dir / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.fixture(scope="session")
+def python_job(run, mpirun, python_env):
+    """python_job(world, script, *arguments): a finished job whose ranks ran the script; `world` is a number of ranks, or
+    "alone" for a process that no launcher started."""
+
+    def call(world, *words, env=None, timeout=60, recovery=False):
+        command = [sys.executable, *words]
+        env = {**python_env, **(env or {})}
+        if world == "alone":
+            return run(*command, timeout=timeout, env=env)
+        return mpirun(world, *command, timeout=timeout, env=env, recovery=recovery)
 
     return call

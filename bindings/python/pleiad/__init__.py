@@ -11,7 +11,7 @@
 `pleiad.torch`, `pleiad.jax` and `pleiad.keras` are modules of their own, imported only when used.
 """
 
-from pleiad._core import __version__
+from pleiad import _core
 from pleiad.errors import (
     Error,
     InternalError,
@@ -28,6 +28,8 @@ from pleiad.half import from_float32, to_float32
 from pleiad.options import Updater
 from pleiad.sessions import Session, init, session
 from pleiad.tables import ArrayTable, MatrixTable
+
+__version__ = _core.version()
 
 __all__ = [
     "ArrayTable",

@@ -19,7 +19,8 @@ def empty(shape: tuple[int, ...], dtype: "numpy.dtype[Any]") -> NDArray[Any]:
         count *= side
     if count == 0:
         return numpy.empty(shape, dtype)
-    flat: NDArray[Any] = numpy.frombuffer(_core.Memory(count * dtype.itemsize), dtype, count)
+    memory: Any = _core.Memory(count * dtype.itemsize)
+    flat = numpy.frombuffer(memory, dtype, count)
     return flat if len(shape) == 1 else flat.reshape(shape)
 
 

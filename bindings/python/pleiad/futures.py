@@ -24,12 +24,13 @@ class Future(Generic[T]):
     [1. 1. 1.]
     """
 
-    __slots__ = ("_pending", "_value", "_words")
+    __slots__ = ("_pending", "_table", "_value", "_verb")
 
-    def __init__(self, pending: _core.Pending, value: T, words: str) -> None:
+    def __init__(self, pending: _core.Pending, value: T, verb: str, table: object) -> None:
         self._pending = pending
         self._value = value
-        self._words = words
+        self._verb = verb
+        self._table = table
 
     def done(self) -> bool:
         """True once `wait` would return at once."""
@@ -40,7 +41,7 @@ class Future(Generic[T]):
         if timeout is None:
             self._pending.wait()
         elif not self._pending.wait_for(timeout):
-            raise TimeoutError(f"[{self._words}] not complete after {timeout} s")
+            raise TimeoutError(f"{self!r} is not complete after {timeout} s")
 
     def result(self, timeout: float | None = None) -> T:
         """Waits; then, of a get, the array that it filled, and of an add, None."""
@@ -55,4 +56,4 @@ class Future(Generic[T]):
         return self.result()
 
     def __repr__(self) -> str:
-        return f"<pleiad.Future of {self._words}: {'done' if self.done() else 'under way'}>"
+        return f"<pleiad.Future: {self._verb} {self._table!r}, {'done' if self.done() else 'under way'}>"

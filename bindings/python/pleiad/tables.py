@@ -134,7 +134,7 @@ class ArrayTable(_Table):
         """Starts a get; its future's result is `out`, or a new array."""
         if out is None:
             out = arrays.empty(self._shape, self._dtype)
-        return Future(self._table.get_async(out), out, f'get of table "{self.name}"')
+        return Future(self._table.get_async(out), out, "get of", self)
 
     def add_async(
         self,
@@ -147,7 +147,7 @@ class ArrayTable(_Table):
     ) -> Future[None]:
         """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
         pending = self._table.add_async(delta, learning_rate, momentum, rho, lambda_)
-        return Future(pending, None, f'add to table "{self.name}"')
+        return Future(pending, None, "add to", self)
 
     def __repr__(self) -> str:
         return f"<pleiad.ArrayTable {self.name!r}: {self.size} {self._dtype}>"
@@ -210,7 +210,7 @@ class MatrixTable(_Table):
     def get_async(self, rows: Iterable[int] | None = None, out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
         ids, out = self._part(rows, out, "MatrixTable.get_async")
-        return Future(self._table.get_async(ids, out), out, f'get of table "{self.name}"')
+        return Future(self._table.get_async(ids, out), out, "get of", self)
 
     def add_async(
         self,
@@ -225,7 +225,7 @@ class MatrixTable(_Table):
         """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add_async")
         pending = self._table.add_async(ids, delta, learning_rate, momentum, rho, lambda_)
-        return Future(pending, None, f'add to table "{self.name}"')
+        return Future(pending, None, "add to", self)
 
     def __repr__(self) -> str:
         return f"<pleiad.MatrixTable {self.name!r}: {self.rows} x {self.cols} {self._dtype}>"

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 #include "core/text.h"
 
@@ -205,7 +206,8 @@ void bind_arrays(nb::module_& m) {
         nb::ndarray<nb::numpy, std::uint16_t> bits(borrowed->view().data, shape.size(), shape.data(), owner);
         return nb::make_tuple(nb::cast(bits), kind);
       },
-      nb::arg("array"), nb::arg("write"), "The bits of a float16 or bfloat16 array as uint16, and which of both it is.",
+      nb::arg("array").none(), nb::arg("write"),
+      "The bits of a float16 or bfloat16 array as uint16, and which of both it is.",
       nb::sig("def half_bits(array: object, write: bool) -> tuple[numpy.typing.NDArray[numpy.uint16], str]"));
 }
 

@@ -54,7 +54,7 @@ std::function<bool()> signal_check() {
 
 NB_MODULE(_core, m) {
   m.doc() = "Pleiad's C++ API; the package pleiad is built on it.";
-  m.attr("__version__") = pleiad_version();
+  m.def("version", [] { return pleiad_version(); });
   nb::register_exception_translator(pleiad::python::translate);
   // What lives at exit is the session's and its arrays; neither is a leak.
   nb::set_leak_warnings(false);

@@ -114,14 +114,14 @@ void bind_collectives(nb::class_<SessionHandle>& c) {
             const Borrowed array(data, Access::write, "all_reduce");
             with(h, [&](Session& s) { s.all_reduce(array.view(), how); });
           },
-          nb::arg("data"), nb::arg("op"))
+          nb::arg("data").none(), nb::arg("op"))
       .def(
           "broadcast",
           [](const H& h, nb::handle data, int root) {
             const Borrowed array(data, Access::write, "broadcast");
             with(h, [&](Session& s) { s.broadcast(array.view(), root); });
           },
-          nb::arg("data"), nb::arg("root"))
+          nb::arg("data").none(), nb::arg("root"))
       .def(
           "all_gather",
           [](const H& h, nb::handle data, nb::handle out) {
@@ -129,7 +129,7 @@ void bind_collectives(nb::class_<SessionHandle>& c) {
             const Borrowed to(out, Access::write, "all_gather");
             with(h, [&](Session& s) { s.all_gather(from.view(), to.view()); });
           },
-          nb::arg("data"), nb::arg("out"))
+          nb::arg("data").none(), nb::arg("out").none())
       .def(
           "reduce_scatter",
           [](const H& h, nb::handle data, nb::handle out, const std::string& op) {
@@ -138,21 +138,21 @@ void bind_collectives(nb::class_<SessionHandle>& c) {
             const Borrowed to(out, Access::write, "reduce_scatter");
             with(h, [&](Session& s) { s.reduce_scatter(from.view(), to.view(), how); });
           },
-          nb::arg("data"), nb::arg("out"), nb::arg("op"))
+          nb::arg("data").none(), nb::arg("out").none(), nb::arg("op"))
       .def(
           "send",
           [](const H& h, int to, std::uint32_t tag, nb::handle data) {
             const Borrowed from(data, Access::read, "send");
             with(h, [&](Session& s) { s.send(to, tag, from.view()); });
           },
-          nb::arg("to"), nb::arg("tag"), nb::arg("data"))
+          nb::arg("to"), nb::arg("tag"), nb::arg("data").none())
       .def(
           "receive",
           [](const H& h, int source, std::uint32_t tag, nb::handle out) {
             const Borrowed to(out, Access::write, "receive");
             with(h, [&](Session& s) { s.receive(source, tag, to.view()); });
           },
-          nb::arg("source"), nb::arg("tag"), nb::arg("out"));
+          nb::arg("source"), nb::arg("tag"), nb::arg("out").none());
 }
 
 void bind_creation(nb::class_<SessionHandle>& c) {

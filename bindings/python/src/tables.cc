@@ -114,14 +114,14 @@ void bind_array(nb::module_& m) {
             const Borrowed to(out, Access::write, "ArrayTable.get");
             waiting([&] { t.get(to.view()); });
           },
-          nb::arg("out"))
+          nb::arg("out").none())
       .def(
           "add",
           [](const ArrayTable& t, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
             const Borrowed from(delta, Access::read, "ArrayTable.add");
             waiting([&] { t.add(from.view(), add_options(rate, momentum, rho, lambda)); });
           },
-          nb::arg("delta"), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
+          nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
           nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
       .def(
           "add_get",
@@ -157,7 +157,7 @@ void bind_array(nb::module_& m) {
             Pending pending = waiting([&] { return t.get_async(to.view()); });
             return new Started(std::move(to), std::move(pending));
           },
-          nb::arg("out"))
+          nb::arg("out").none())
       .def(
           "add_async",
           [](const ArrayTable& t, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
@@ -166,7 +166,7 @@ void bind_array(nb::module_& m) {
                                  return t.add_async(from.view(), add_options(rate, momentum, rho, lambda));
                                }));
           },
-          nb::arg("delta"), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
+          nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
           nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none());
 }
 
@@ -182,7 +182,7 @@ void bind_matrix(nb::module_& m) {
             to.expect_rows(part.count, part.cols, kGet);
             waiting([&] { part.ids ? t.get_rows(part.span(kGet), to.view()) : t.get(to.view()); });
           },
-          nb::arg("rows").none(), nb::arg("out"))
+          nb::arg("rows").none(), nb::arg("out").none())
       .def(
           "add",
           [](const MatrixTable& t, nb::handle rows, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
@@ -193,7 +193,7 @@ void bind_matrix(nb::module_& m) {
             waiting(
                 [&] { part.ids ? t.add_rows(part.span(kAdd), from.view(), options) : t.add(from.view(), options); });
           },
-          nb::arg("rows").none(), nb::arg("delta"), nb::arg("learning_rate") = nb::none(),
+          nb::arg("rows").none(), nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(),
           nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
       .def(
           "get_async",
@@ -205,7 +205,7 @@ void bind_matrix(nb::module_& m) {
                 [&] { return part.ids ? t.get_rows_async(part.span(kGet), to.view()) : t.get_async(to.view()); });
             return new Started(std::move(to), std::move(pending));
           },
-          nb::arg("rows").none(), nb::arg("out"))
+          nb::arg("rows").none(), nb::arg("out").none())
       .def(
           "add_async",
           [](const MatrixTable& t, nb::handle rows, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
@@ -218,7 +218,7 @@ void bind_matrix(nb::module_& m) {
                                                  : t.add_async(from.view(), options);
                                }));
           },
-          nb::arg("rows").none(), nb::arg("delta"), nb::arg("learning_rate") = nb::none(),
+          nb::arg("rows").none(), nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(),
           nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none());
 }
 

@@ -1,4 +1,4 @@
-// The peer of bench/lua.lua: the same add and get through the C++ API, timed in the same process.
+// The peer of bench/lua.lua and bench/python.py: the same add and get through the C++ API, timed in the same process.
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -23,10 +23,10 @@ struct Peer {
 
 extern "C" {
 
-PLEIAD_API void* lua_peer_open(std::int64_t size) { return new Peer(size); }
+PLEIAD_API void* cpp_peer_open(std::int64_t size) { return new Peer(size); }
 
 /// Microseconds of one add and get, the mean of `repeats`; `fresh`: into a new vector each time.
-PLEIAD_API double lua_peer_turn(void* handle, std::int64_t repeats, int fresh) {
+PLEIAD_API double cpp_peer_turn(void* handle, std::int64_t repeats, int fresh) {
   auto& peer = *static_cast<Peer*>(handle);
   const auto start = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < repeats; ++i) {
@@ -38,7 +38,7 @@ PLEIAD_API double lua_peer_turn(void* handle, std::int64_t repeats, int fresh) {
   return spent.count() / static_cast<double>(repeats);
 }
 
-PLEIAD_API void lua_peer_close(void* handle) {
+PLEIAD_API void cpp_peer_close(void* handle) {
   const std::unique_ptr<Peer> peer(static_cast<Peer*>(handle));
   peer->session.shutdown();
 }

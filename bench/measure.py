@@ -1,0 +1,38 @@
+"""Interleaved measurements of ours against a peer, one JSON line each; measure.h does the same in C++."""
+
+import json
+import statistics
+import time
+
+
+def spread(values):
+    """Half the distance between the quartiles, as a share of the median."""
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2 / statistics.median(values)
+
+
+def timed(body):
+    """turn(repeats): microseconds of one body(), the mean of so many."""
+
+    def turn(repeats):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            body()
+        return (time.perf_counter() - start) * 1e6 / repeats
+
+    return turn
+
+
+def compare(name, size, ours, peer, *, rounds=21, block_us=20000, **more):
+    """Lets ours(repeats) and peer(repeats), each in microseconds, take turns, and prints the line."""
+    ours(20), peer(20)
+    repeats = max(1, int(block_us / min(peer(20), peer(20))))
+    our_us, peer_us = [], []
+    for turn in range(rounds):
+        # Who begins changes, so that neither profits from what the other left in the caches.
+        for which in (ours, peer) if turn % 2 == 0 else (peer, ours):
+            (our_us if which is ours else peer_us).append(which(repeats))
+    line = {"name": name, "procs": 1, "size": size, "median_us": round(statistics.median(our_us), 3)}
+    line |= {"spread": round(spread(our_us), 3), "peer_us": round(statistics.median(peer_us), 3)}
+    line["ratio"] = round(statistics.median(p / o for p, o in zip(peer_us, our_us)), 3)
+    print(json.dumps(line | more), flush=True)

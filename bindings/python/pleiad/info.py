@@ -1,0 +1,89 @@
+"""What is installed, what the world is, and where the time of a small job goes.
+
+python -m pleiad.info
+mpirun -np 4 python -m pleiad.info
+"""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+
+import pleiad
+from pleiad import _core
+
+# Names as the package index has them.
+FRAMEWORKS = ("torch", "jax", "keras", "Theano", "pytensor", "Lasagne", "mpi4py")
+SIZE = 100_000
+ROUNDS = 100
+
+
+def library_path() -> str:
+    """The libpleiad that this process runs."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if "/libpleiad.so" in line:
+            return line.split(maxsplit=5)[-1]
+    return "not found"
+
+
+def engines() -> list[str]:
+    """The engines that `init` can take."""
+    mpi = Path(library_path()).parent / "libpleiad_mpi.so"
+    return ["solo", *(["mpi"] if mpi.exists() else [])]
+
+
+def versions() -> Iterator[tuple[str, str]]:
+    yield "pleiad", pleiad.__version__
+    yield "python", f"{platform.python_version()} ({sys.executable})"
+    yield "numpy", numpy.__version__
+    for name in FRAMEWORKS:
+        try:
+            yield name.lower(), importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+    yield "extension", str(_core.__file__)
+    yield "library", library_path()
+    yield "engines", ", ".join(engines())
+    yield "mpirun", shutil.which("mpirun") or "none on the PATH"
+
+
+def exercise(session: pleiad.Session) -> None:
+    """A little of everything, for the timings."""
+    table = session.array(SIZE, name=f"{SIZE:,} floats")
+    delta = numpy.ones(SIZE, numpy.float32)
+    out = numpy.empty_like(delta)
+    for _ in range(ROUNDS):
+        table.add(delta)
+        table.get(out)
+    rows = session.matrix(SIZE // 100, 100, name="8 of 1,000 rows")
+    few = numpy.ones((8, 100), numpy.float32)
+    for first in range(ROUNDS):
+        rows.add(few, rows=range(first, first + 8))
+        rows.get(rows=range(first, first + 8))
+        session.all_reduce(delta[:1000])
+    session.barrier()
+
+
+def main() -> None:
+    session = pleiad.init(log_level=os.environ.get("PLEIAD_LOG_LEVEL", "warn"))
+    exercise(session)
+    hosts = sorted({session.host_name(rank) for rank in range(session.size)})
+    if session.rank == 0:
+        for name, text in versions():
+            print(f"{name:<10} {text}")
+        print(
+            f"{'world':<10} {session.size} rank{'s' if session.size > 1 else ''} on {session.hosts} host"
+            f"{'s' if session.hosts > 1 else ''}: {', '.join(hosts)}; engine {session.engine}"
+        )
+        print("\nwhere the time of a small job went, on rank 0:")
+        print(session.stats(), flush=True)
+    session.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Runs the cases of a script: every function test_... of it, in every rank of whatever world it was started in.
+
+Each case starts its sessions itself. Rank 0 says which have passed; a case that raises ends the job.
+"""
+
+import contextlib
+import os
+import re
+
+import pleiad
+
+
+def first_rank():
+    return os.environ.get("OMPI_COMM_WORLD_RANK", "0") == "0"
+
+
+def run(namespace):
+    for name, case in list(namespace.items()):
+        if name.startswith("test_"):
+            try:
+                case()
+            except BaseException:
+                print(f"in case {name}:", flush=True)
+                raise
+            if first_rank():
+                print(f"ok {name}", flush=True)
+
+
+@contextlib.contextmanager
+def raises(kind, *patterns):
+    """The block raises `kind`, and its message has each of the patterns."""
+    try:
+        yield
+    except kind as problem:
+        for pattern in patterns:
+            assert re.search(pattern, str(problem)), f"{pattern!r} is not in: {problem}"
+        assert isinstance(problem, pleiad.Error), f"{type(problem)} is none of Pleiad's"
+    else:
+        raise AssertionError(f"no {kind.__name__}")

@@ -1,0 +1,30 @@
+"""Every case of tests/python in worlds of 1, 2 and 4 ranks, and the cases that Multiverso's users know."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+WORLDS = ["alone", 2, 4]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("script", ["pleiad_cases.py", "bad_input_cases.py", "multiverso_cases.py"])
+def test_cases(python_job, script, world):
+    done = python_job(world, FOLDER / script, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    named = re.findall(r"^def (test_\w+)", (FOLDER / script).read_text(), re.MULTILINE)
+    assert named and re.findall(r"^ok (\w+)$", done.stdout, re.MULTILINE) == named
+
+
+@pytest.mark.parametrize("sync", [[], ["--sync"]], ids=["async", "sync"])
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("repeat", [2, pytest.param(50, marks=pytest.mark.full)])
+def test_multiversos_own_cases(python_job, world, sync, repeat):
+    words = ["-m", "multiverso.tests.test_multiverso", *sync, "--repeat", repeat]
+    done = python_job(world, *words, timeout=60 + 20 * repeat)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = 1 if world == "alone" else world
+    assert done.stdout.count(f"{repeat} runs passed") == ranks
+    assert len(re.findall("Ran 4 tests", done.stderr)) == ranks * repeat

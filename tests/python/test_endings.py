@@ -1,0 +1,105 @@
+"""How Python processes end: with an exception, without shutdown, interrupted, forked; and mpi4py beside them."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from jobs import Job, mpirun_words
+
+PROGRAM = Path(__file__).parent / "endings.py"
+
+
+@pytest.mark.parametrize("name", ["raises", "raises_in_a_with_block"])
+@pytest.mark.parametrize("recovery", [False, True])
+def test_a_worker_that_raises_ends_the_job_with_its_traceback(python_job, name, recovery):
+    done = python_job(3, PROGRAM, name, recovery=recovery)
+    assert recovery or done.returncode != 0  # mpirun's recovery forgets the code
+    assert re.search(r'File ".*endings.py", line \d+, in raises', done.stderr)
+    assert "ValueError: no " in done.stderr
+    if recovery:  # mpirun lets the others live; they hear of it and end
+        for rank in (0, 1):
+            assert re.search(rf"rank {rank} heard: .*rank 2 \(pid \d+ on \S+\)", done.stdout), done.stdout
+
+
+def test_a_worker_that_exits_early_ends_the_job(python_job):
+    assert python_job(2, PROGRAM, "exits_early").returncode != 0
+    done = python_job(2, PROGRAM, "exits_early", recovery=True)
+    assert re.search("rank 0 heard: (OrderError|TransportError) .*rank 1", done.stdout), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["forgets_shutdown", "forgets_multiverso_shutdown"])
+@pytest.mark.parametrize("world", ["alone", 3])
+def test_a_script_that_just_ends_has_shut_down(python_job, name, world):
+    done = python_job(world, PROGRAM, name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"sum {1 if world == 'alone' else 3}"] * (1 if world == "alone" else 3)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("call", ["barrier", "future", "timed", "receive"])
+def test_ctrl_c_stops_a_call_that_waits(python_env, call):
+    job = Job([*mpirun_words(2, recovery=True), sys.executable, PROGRAM, "interrupted", call], env=python_env)
+    try:
+        job.read_until(lambda job: len(job.out) == 2)
+        time.sleep(0.3)
+        pid = int(next(line.split()[1] for line in job.out if line.startswith("pid")))
+        os.kill(pid, signal.SIGINT)
+        sent = time.monotonic()
+        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=10)
+        assert time.monotonic() - sent < 5
+        job.finish()
+        assert any(line.startswith("rank 1 heard") for line in job.out), job.text()
+        assert any("in interrupted" in line for line in job.err), job.text()
+    finally:
+        job.close()
+
+
+@pytest.mark.parametrize("world", ["alone", 2])
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(python_job, world):
+    done = python_job(world, PROGRAM, "forks")
+    assert done.returncode == 0, done.stderr
+    ranks = 1 if world == "alone" else world
+    assert (
+        sorted(done.stdout.splitlines())
+        == ["child: forked forked forked forked 0"] * ranks + [f"parent: {ranks}"] * ranks
+    )
+
+
+@pytest.mark.parametrize("world", ["alone", 2])
+def test_children_of_multiprocessing_are_no_ranks(python_job, world):
+    done = python_job(world, PROGRAM, "pools", timeout=120)
+    assert done.returncode == 0, done.stderr
+    ranks = 1 if world == "alone" else world
+    # Alone, a spawned child may be a world of its own.
+    spawned = "spawn: init" if world == "alone" else "spawn: not a rank"
+    lines = ["fork: forked", f"parent: {ranks}", spawned]
+    assert sorted(set(done.stdout.splitlines())) == sorted(lines), done.stdout
+
+
+def test_a_process_that_a_rank_starts_is_no_rank(python_job):
+    done = python_job(2, PROGRAM, "starts_a_process")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["child: not a rank "] * 2
+
+
+@pytest.mark.parametrize("name", ["mpi4py_first", "mpi4py_later"])
+@pytest.mark.parametrize("world", [1, 3])
+def test_mpi4py_in_the_same_script(python_job, name, world):
+    done = python_job(world, PROGRAM, name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"sum {world * (world - 1) // 2} {5 * world} True"] * world
+
+
+def test_a_workers_number_is_known_before_theano_is_imported(python_job):
+    done = python_job(2, PROGRAM, "gpu_recipe", env={"PLEIAD_LOG_LEVEL": "off"})
+    flags = [f"floatX=float32,device=gpu{worker},lib.cnmem=1" for worker in (0, 1)]
+    assert sorted(done.stdout.splitlines()) == flags, done.stderr
+
+
+def test_a_deadline_that_passes_is_a_timeout_error(python_job):
+    done = python_job(2, PROGRAM, "times_out", recovery=True)
+    assert "timeout True True" in done.stdout, done.stderr
