@@ -62,11 +62,20 @@ class Embedding(torch.nn.Module):
         average = clock == "sync" if average is None else average
         rule = scaled(updater, 1 / found.workers if average else 1.0, WHERE)
         rounds = clock == "sync" and found.workers > 1
-        agree(found, WHERE, [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule)])
+        values, problem = None, None
+        if found.rank == 0:
+            try:
+                values = self._first_values(init)
+            except InvalidArgument as refused:  # the others must not wait for the table
+                problem = refused
+        words = [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule)]
+        agree(found, WHERE, [*words, "good first values" if problem is None else str(problem)])
+        if problem is not None:
+            raise problem
         self.table: MatrixTable = found.matrix(
             num_embeddings,
             embedding_dim,
-            self._first_values(init) if found.rank == 0 else None,
+            values,
             dtype="float32",
             name=name,
             clock=clock,

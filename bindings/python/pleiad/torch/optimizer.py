@@ -147,6 +147,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._name_of = {x: name for name, x in self._trained}
         self._seen: set[Tensor] = set()
         self._next = 0
+        self._ending = False
         self._helper = _Helper() if overlap else None
         for _, x in self._trained:
             x.register_post_accumulate_grad_hook(self._made)  # type: ignore[no-untyped-call]
@@ -197,6 +198,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._check()
         for bucket in self._buckets[self._next :]:
             self._send(bucket)
+        self._ending = False  # a pass that raised has not ended
         if self._helper is not None:
             self._helper.wait()
         used = torch.tensor([x in self._seen for _, x in self._trained], dtype=torch.int32)
@@ -258,6 +260,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._exchange(bucket)
         else:
             self._helper.run(lambda: self._exchange(bucket))
+            if torch._C._current_graph_task_id() >= 0 and not self._ending:
+                # The pass ends when what it has sent is back: then the caller's thread may call collectives again.
+                self._ending = True
+                torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
+
+    def _end_pass(self) -> None:
+        self._ending = False
+        assert self._helper is not None
+        self._helper.wait()
 
     def _exchange(self, bucket: _Bucket) -> None:
         self._reduce(bucket.line(), self._factor)
