@@ -87,7 +87,7 @@ def interrupted():
             time.sleep(0.02)
         try:
             s.barrier()
-        except pleiad.TransportError as problem:
+        except pleiad.Error as problem:
             say(f"rank {s.rank} heard: {problem}")
         os._exit(0)
     say("pid", os.getpid())

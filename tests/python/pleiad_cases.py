@@ -107,6 +107,58 @@ def test_out_is_filled_and_returned():
         np.testing.assert_array_equal(flat, [3, 4, 5])
 
 
+class Tensor:
+    """An array that has DLPack and nothing else, as PyTorch's have."""
+
+    def __init__(self, values):
+        self.values = values
+        self.dtype, self.shape = values.dtype, values.shape
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def test_tensors_go_in_and_out_by_dlpack():
+    with start() as s:
+        table = s.array(6)
+        table.add(Tensor(np.arange(6, dtype=np.float32)))
+        s.barrier()
+        out = Tensor(np.zeros((2, 3), np.float32))
+        assert table.get(out=out) is out
+        np.testing.assert_array_equal(out.values, np.arange(6).reshape(2, 3) * s.size)
+        assert table.get_async(out=out).result() is out
+        np.testing.assert_array_equal(s.array(2, init=Tensor(np.array([3, 4]))).get(), [3, 4])
+        x = Tensor(np.ones(3))
+        assert s.all_reduce(x) is x and x.values[0] == s.size
+        np.testing.assert_array_equal(s.all_gather(Tensor(np.array([1, 2]))), [[1, 2]] * s.size)
+        with raises(pleiad.InvalidArgument, "contiguous"):
+            table.add(Tensor(np.ones((6, 2), np.float32)[:, 0]))
+        with raises(pleiad.InvalidArgument, "holds float32; received float64"):
+            table.add(Tensor(np.ones(6)))
+        with raises(pleiad.InvalidArgument, "float16", "to_float32"):
+            table.add(Tensor(np.ones(6, np.float16)))
+        np.testing.assert_array_equal(pleiad.to_float32(Tensor(np.array([1.5], np.float16))), [1.5])
+        half = Tensor(np.zeros(2, np.float16))
+        pleiad.from_float32(np.array([0.5, 2], np.float32), out=half)
+        np.testing.assert_array_equal(half.values, [0.5, 2])
+
+
+class Secret(Tensor):
+    def __dlpack__(self, **options):
+        raise BufferError("it requires gradients")
+
+
+def test_a_tensor_that_cannot_be_exported_says_why():
+    with start() as s:
+        with raises(pleiad.InvalidArgument, "Secret of float32", "BufferError: it requires gradients"):
+            s.array(2).add(Secret(np.ones(2, np.float32)))
+        with raises(pleiad.InvalidArgument, "written", "it requires gradients"):
+            s.array(2).get(out=Secret(np.ones(2, np.float32)))
+
+
 def test_new_arrays_are_aligned_and_their_own():
     with start() as s:
         for size in (1, 5, 1000, 100_000):

@@ -121,7 +121,10 @@ std::string Borrowed::open(nb::handle array, Access access, std::string_view whe
 std::string Borrowed::open_buffer(nb::handle array, Access access, std::string_view where) {
   if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
     buffer_ = {};
-    throw InvalidArgument(fmt::format("[{}] this {} cannot be read: {}", where, describe(array), take_problem()));
+    const std::string problem = take_problem();
+    // JAX's bfloat16 has DLPack only. Its arrays must not be written, which DLPack would not tell.
+    if (access == Access::read && nb::hasattr(array, "__dlpack__")) return open_dlpack(array, access, where);
+    throw InvalidArgument(fmt::format("[{}] this {} cannot be read: {}", where, describe(array), problem));
   }
   if (access == Access::write && buffer_.readonly != 0) {
     throw InvalidArgument(

@@ -1,0 +1,108 @@
+"""The package as a whole: stubs, types, examples in docstrings, and what pip installs."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, run_with_deadline
+
+SOURCES = ROOT / "bindings" / "python"
+
+DOCTESTS = """
+import doctest, importlib, pkgutil, sys
+import multiverso, pleiad
+optional = {"pleiad.torch", "pleiad.jax", "pleiad.keras", "multiverso.theano_ext"}  # each has tests of its own
+tried = 0
+for package in (pleiad, multiverso):
+    names = [package.__name__] + [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda name: None)]
+    for name in names:
+        if any(name == other or name.startswith(other + ".") for other in optional) or name.endswith("._core"):
+            continue
+        found = doctest.testmod(importlib.import_module(name))
+        tried += found.attempted
+        if found.failed:
+            sys.exit(f"{name}: {found.failed} of {found.attempted} examples failed")
+print(tried)
+"""
+
+
+def test_the_examples_in_docstrings_run(python_job):
+    done = python_job("alone", "-c", DOCTESTS, env={"PLEIAD_LOG_LEVEL": "off"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[-1]) > 30
+
+
+def test_the_stubs_are_those_of_the_module(python_env, tmp_path):
+    made = tmp_path / "_core.pyi"
+    env = {**os.environ, **python_env}
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "pleiad._core", "-o", str(made)]
+    subprocess.run(command, check=True, timeout=60, env=env, cwd=tmp_path)
+    ruff = [Path(sys.executable).parent / "ruff", "format", "-q", "--config", ROOT / "ruff.toml", made]
+    subprocess.run(ruff, check=True, timeout=60)
+    assert made.read_text() == (SOURCES / "pleiad" / "_core.pyi").read_text(), "run: make stubs"
+
+
+def test_the_types_are_right():
+    command = [sys.executable, "-m", "mypy", "--cache-dir", ROOT / "build" / "mypy_cache"]
+    done = run_with_deadline(command, timeout=300, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_users_mistake_is_a_type_error(tmp_path):
+    """The stubs are not just any: mypy finds what is wrong in a user's script."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import pleiad\n"
+        "with pleiad.init(timeout=3) as s:\n"
+        "    s.array(3, clock=5)\n"
+        "    s.nothing()\n"
+        "    future = s.array(3).add_async([1])\n"
+        "    future.result().anything\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--cache-dir", ROOT / "build" / "mypy_cache", script]
+    done = run_with_deadline(command, timeout=300, cwd=tmp_path, env={"MYPYPATH": str(SOURCES)})
+    assert [line.split(":")[1] for line in done.stdout.splitlines() if "error" in line and "script.py" in line] == [
+        "3", "4", "6",
+    ], done.stdout  # fmt: skip
+
+
+SMOKE = """
+import multiverso as mv, numpy as np, pleiad
+mv.init(log_level="off")
+table = mv.ArrayTableHandler(1000, np.ones(1000, np.float32))
+table.add(np.ones(1000, np.float32))
+mv.barrier()
+assert (table.get() == 1 + mv.workers_num()).all()
+print(pleiad.__file__, mv.workers_num(), flush=True)
+mv.shutdown()
+"""
+
+
+@pytest.mark.full
+def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path):
+    pip = ["-m", "pip", "--disable-pip-version-check"]
+    done = run(sys.executable, *pip, "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("pleiad-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {"pleiad", "multiverso"}
+    libraries = {name for name in names if name.startswith("pleiad/lib/")}
+    assert libraries == {f"pleiad/lib/{name}" for name in ("libpleiad.so.0", "libmultiverso.so.0", "libpleiad_mpi.so")}
+    assert {"pleiad/py.typed", "pleiad/_core.pyi", "multiverso/tests/test_multiverso.py"} <= set(names)
+
+    python = tmp_path / "clean" / "bin" / "python"
+    run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)
+    done = run(python, *pip, "install", "-q", wheel, timeout=300)
+    assert done.returncode == 0, done.stderr
+    script = tmp_path / "smoke.py"
+    script.write_text(SMOKE)
+    for n in (1, 2):
+        done = mpirun(n, python, script)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(f"{tmp_path}/clean") == n
+    done = run(python, "-m", "pleiad.info", cwd=tmp_path)
+    assert "engines    solo, mpi" in done.stdout, done.stderr
+    assert run(python, "-m", "multiverso.tests.test_multiverso", cwd=tmp_path).returncode == 0
