@@ -17,6 +17,13 @@ class SessionCore;
 
 enum class ReduceOp : std::uint8_t { sum, min, max };
 
+/// What the collectives of a session have done for this rank.
+struct CollectiveStats {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+  double seconds = 0;  ///< waiting included
+};
+
 class PLEIAD_API Session {
  public:
   /// Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. Options
@@ -67,6 +74,7 @@ class PLEIAD_API Session {
 
   /// Counters and timings, as a small table of text.
   [[nodiscard]] std::string stats() const;
+  [[nodiscard]] CollectiveStats collective_stats() const;
   /// What every rank of this host is doing now.
   [[nodiscard]] std::string report() const;
   /// Asked about twenty times a second in every wait; true ends the wait with Interrupted.

@@ -30,10 +30,10 @@ class SessionCore {
   [[nodiscard]] std::string table_name(std::uint32_t id) const;
   [[nodiscard]] std::string stats() const;
 
-  struct CollectiveStats {
+  struct CollectiveCounts {
     std::atomic<std::uint64_t> calls{0}, bytes{0}, ns{0};
   };
-  CollectiveStats collectives;
+  CollectiveCounts collectives;
 
  private:
   std::shared_ptr<Engine> engine_;

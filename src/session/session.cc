@@ -38,7 +38,7 @@ class Timed {
   Timed& operator=(const Timed&) = delete;
 
  private:
-  SessionCore::CollectiveStats& stats_;
+  SessionCore::CollectiveCounts& stats_;
   std::int64_t start_;
 };
 
@@ -140,6 +140,10 @@ void Session::receive(int from, std::uint32_t tag, View data) {
 }
 
 std::string Session::stats() const { return core_->stats(); }
+CollectiveStats Session::collective_stats() const {
+  const auto& s = core_->collectives;
+  return {.calls = s.calls.load(), .bytes = s.bytes.load(), .seconds = static_cast<double>(s.ns.load()) * 1e-9};
+}
 std::string Session::report() const {
   return core_->engine().report([this](std::uint32_t id) { return core_->table_name(id); });
 }

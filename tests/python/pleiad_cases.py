@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import resource
 import threading
 import time
 
@@ -290,7 +291,12 @@ def test_what_happened_is_told():
         stats = s.metrics()["tables"]["0: weights"]
         assert stats["adds"] == stats["gets"] == 1 and stats["bytes_got"] == 40
         assert stats == table.stats
-        assert s.metrics()["rank"] == s.rank
+        s.barrier()
+        s.all_reduce(np.ones(5))
+        metrics = s.metrics()
+        assert metrics["rank"] == s.rank
+        assert metrics["collectives"]["calls"] == 2 and metrics["collectives"]["bytes"] == 40
+        assert metrics["collectives"]["seconds"] > 0
         assert "weights" in s.stats()
         assert "rank" in s.report()
         begin, end = table.shard(0)
@@ -306,6 +312,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             nonlocal count
             while not over:
                 count += 1
+                time.sleep(0.005)
 
         thread = threading.Thread(target=others_work)
         if s.rank != 0:
@@ -319,7 +326,7 @@ def test_the_interpreter_runs_while_a_call_waits():
             for call in (s.barrier, lambda: table.add(np.ones(10, np.float32)), table.get):
                 call()
             if s.size > 1:
-                assert count > 100_000, count
+                assert count > 20, count  # where calls kept the interpreter, it would be one a call
             over = True
             thread.join()
 
@@ -340,6 +347,28 @@ def test_threads_share_an_asynchronous_table():
             thread.join()
         s.barrier()
         np.testing.assert_array_equal(table.get(), 200 * s.size)
+
+
+def test_nothing_is_left_of_arrays_and_futures():
+    with start() as s:
+        small, large = s.array(1000), s.array(200_000)
+        one = np.ones(1000, np.float32)
+
+        def work(rounds):
+            for _ in range(rounds):
+                small.add_async(one)
+                small.get()
+                small.get_async().wait()
+            for _ in range(rounds // 100):
+                large.get()
+                large.get_async()
+            s.barrier()
+
+        work(2000)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        work(10_000)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        assert after - before < 4096, f"{before} kB became {after} kB"
 
 
 def test_another_session_may_follow():

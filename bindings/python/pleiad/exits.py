@@ -25,7 +25,9 @@ def watch(leave: Callable[[bool], None]) -> None:
 
         def hook(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
             previous(kind, problem, trace)
-            _end(clean=False)
+            # At a prompt an exception ends nothing.
+            if not (hasattr(sys, "ps1") or sys.flags.interactive):
+                _end(clean=False)
 
         sys.excepthook = hook
         # Before the handlers of modules that were imported earlier: mpi4py's ends MPI.

@@ -265,9 +265,10 @@ class Session:
         return self._core.report()
 
     def metrics(self) -> dict[str, Any]:
-        """The world and what the tables have done for this rank, for a program to read."""
+        """The world, and what tables and collectives have done for this rank, for a program to read."""
         world = {name: getattr(self, name) for name in ("rank", "size", "workers", "servers", "hosts", "engine")}
-        return {**world, "tables": {f"{table.id}: {table.name}": table.stats for table in self._tables}}
+        tables = {f"{table.id}: {table.name}": table.stats for table in self._tables}
+        return {**world, "tables": tables, "collectives": self._core.collective_stats()}
 
     # The end.
 

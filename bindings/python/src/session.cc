@@ -101,6 +101,17 @@ void bind_world(nb::class_<SessionHandle>& c) {
       .def_prop_ro("engine", [](const H& h) { return h.use().engine(); })
       .def_prop_ro("options", [](const H& h) { return words_of(h.use().options()); })
       .def("stats", [](const H& h) { return h.use().stats(); })
+      .def(
+          "collective_stats",
+          [](const H& h) {
+            const CollectiveStats s = h.use().collective_stats();
+            nb::dict out;
+            out["calls"] = s.calls;
+            out["bytes"] = s.bytes;
+            out["seconds"] = s.seconds;
+            return out;
+          },
+          nb::sig("def collective_stats(self) -> dict[str, int | float]"))
       .def("report", [](const H& h) { return h.use().report(); });
 }
 
