@@ -18,6 +18,7 @@ import sys
 import time
 
 import torch
+import torch.distributed
 from measure import compare, spread, timed
 from torch import nn
 
@@ -70,6 +71,11 @@ def sgd(model):
     return torch.optim.SGD(model.parameters(), 0.01)
 
 
+def few(turn):
+    """A step is long: a turn has some steps at most."""
+    return lambda repeats: turn(min(repeats, 3))
+
+
 def one_process(options):
     for kind in options.models:
         for batch in (64, 1000):
@@ -80,7 +86,6 @@ def one_process(options):
                     ours = timed(stepper(shared, sgd(shared), batch, manager.sync))
                     peer = timed(stepper(plain, sgd(plain), batch))
                     more = {"model": kind, "batch": batch, "clock": clock}
-                    few = lambda turn: lambda repeats: turn(min(repeats, 5))  # noqa: E731: a step is long
                     compare("torch_step", size_of(plain), few(ours), few(peer), rounds=options.rounds, **more)
 
 
@@ -94,8 +99,6 @@ def rank_of_two(options):
     """What each of the two processes runs. They take turns with every way to train, all in one job."""
     torch.set_num_threads(1)
     session = pleiad.init(log_level="off")
-    import torch.distributed
-
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.distributed.init_process_group("gloo", rank=session.rank, world_size=session.size)
     for kind in options.models:

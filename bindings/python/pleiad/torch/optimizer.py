@@ -17,7 +17,7 @@ from pleiad.worlds import agree, all_workers, check_count
 
 WHERE = "DistributedOptimizer"
 # What is divided by the number of ranks while it is still in the cache.
-PIECE = 1 << 17
+PIECE = 1 << 19
 
 
 class _Bucket:
