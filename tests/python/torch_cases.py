@@ -154,6 +154,20 @@ def test_a_parameter_that_nobody_used_has_no_gradient():
         equal_on_all(s, model)
 
 
+def test_parameters_do_not_keep_the_optimizer():
+    with start() as s:
+        model = mlp()
+        for _ in range(2):
+            ours = pleiad.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), module=model)
+            loss_of(model, torch.randn(4, 10)).backward()
+            ours.step()
+            del ours
+            model.zero_grad()
+            (model[4].bias * (s.rank + 1)).sum().backward()
+            assert (model[4].bias.grad == s.rank + 1).all()  # not averaged
+            model.zero_grad()
+
+
 def test_changes_of_all_workers_are_added():
     for average in (False, True):
         with start() as s:

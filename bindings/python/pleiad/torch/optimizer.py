@@ -1,8 +1,8 @@
 """Gradients averaged over all ranks while the backward pass still runs."""
 
-import queue
-import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -148,9 +148,17 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._seen: set[Tensor] = set()
         self._next = 0
         self._ending = False
-        self._helper = _Helper() if overlap else None
+        self._helper = ThreadPoolExecutor(1, "pleiad-gradients") if overlap else None
+        self._under_way: list[Future[None]] = []
+        # The parameters do not keep the optimizer: where it is dropped, they train without it again.
+        weak = weakref.WeakMethod(self._made)
+
+        def made(x: Tensor) -> None:
+            if (method := weak()) is not None:
+                method(x)
+
         for _, x in self._trained:
-            x.register_post_accumulate_grad_hook(self._made)  # type: ignore[no-untyped-call]
+            x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
 
     # What is the optimizer's own.
 
@@ -198,9 +206,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._check()
         for bucket in self._buckets[self._next :]:
             self._send(bucket)
-        self._ending = False  # a pass that raised has not ended
-        if self._helper is not None:
-            self._helper.wait()
+        self._end_pass()
         used = torch.tensor([x in self._seen for _, x in self._trained], dtype=torch.int32)
         self.session.all_reduce(used)
         for (_, x), ranks in zip(self._trained, used.tolist(), strict=True):
@@ -259,7 +265,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._helper is None:
             self._exchange(bucket)
         else:
-            self._helper.run(lambda: self._exchange(bucket))
+            self._under_way.append(self._helper.submit(self._exchange, bucket))
             if torch._C._current_graph_task_id() >= 0 and not self._ending:
                 # The pass ends when what it has sent is back: then the caller's thread may call collectives again.
                 self._ending = True
@@ -267,8 +273,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _end_pass(self) -> None:
         self._ending = False
-        assert self._helper is not None
-        self._helper.wait()
+        under_way, self._under_way = self._under_way, []
+        for sent in under_way:
+            sent.result()  # each has the session's deadline
 
     def _exchange(self, bucket: _Bucket) -> None:
         self._reduce(bucket.line(), self._factor)
@@ -297,47 +304,6 @@ class DistributedOptimizer(torch.optim.Optimizer):
             if size is not None and size != sum(x.numel() for _, x in bucket.named):
                 names = ", ".join(name for name, _ in bucket.named)
                 raise InvalidArgument(f"[{WHERE}] a shape has changed since the optimizer was wrapped, of: {names}")
-
-
-class _Helper:
-    """A thread that exchanges while the backward pass goes on. What went wrong in it is raised by wait()."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._idle = threading.Event()
-        self._under_way = 0
-        self._lock = threading.Lock()
-        self._problem: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def run(self, job: Callable[[], None]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="pleiad-gradients", daemon=True)
-            self._thread.start()
-        with self._lock:
-            self._under_way += 1
-            self._idle.clear()
-        self._jobs.put(job)
-
-    def wait(self) -> None:
-        if self._under_way:
-            self._idle.wait()  # each job has the session's deadline
-        if self._problem is not None:
-            problem, self._problem = self._problem, None
-            raise problem
-
-    def _work(self) -> None:
-        while True:
-            job = self._jobs.get()
-            try:
-                if self._problem is None:
-                    job()
-            except BaseException as problem:  # raised again where it is waited for
-                self._problem = problem
-            with self._lock:
-                self._under_way -= 1
-                if self._under_way == 0:
-                    self._idle.set()
 
 
 def _named(optimizer: torch.optim.Optimizer, module: torch.nn.Module | None) -> list[tuple[str, Tensor]]:
