@@ -13,7 +13,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-lua bench-python stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -69,6 +69,11 @@ bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh frameworks
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
+
+bench-nn: ## measure training against PyTorch: one JSON line each
+	@tools/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn.py
 
 bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
 	@tools/setup.sh base

@@ -80,6 +80,28 @@ TEST(InprocFailure, InAnAllReduce) { expect_all_told(observe_all(4, "1:all_reduc
 TEST(InprocFailure, InTheCreationOfATable) { expect_all_told(observe_all(4, "1:collective:3"), false); }
 TEST(InprocFailure, BeforeTheFirstCall) { expect_all_told(observe_all(4, "1:collective:1"), false); }
 
+// The rule of a round runs in the first get after it: whoever dies in the middle of that leaves some units of a stripe
+// with the round and others without.
+TEST(InprocFailure, InTheMiddleOfARound) {
+  FaultHooks hooks(Fault::parse("1:settle:2"), true);
+  std::atomic<int> told{0};
+  run_inproc(3, quiet(), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    const MatrixTable table = session.create_matrix(8, 4, {.name = "sync", .clock = "sync", .apply = "round"});
+    std::vector<float> values(32, 1);
+    table.add(values);
+    if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    try {
+      table.get(values);
+      ADD_FAILURE() << "rank " << engine->rank() << " got values of a half-finished round";
+    } catch (const TransportError& error) {
+      EXPECT_TRUE(names(error.what(), 1)) << error.what();
+      ++told;
+    }
+  });
+  EXPECT_EQ(told, 2);
+}
+
 TEST(InprocFailure, BetweenTwoCalls) {
   Plan plan;
   plan.idle_victim = 1;
@@ -316,6 +338,29 @@ TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
   });
 }
 
+TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
+  SessionOptions options = quiet();
+  options.timeout = 0.3;
+  run_inproc(2, options, nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    std::vector<float> large(4'000'000, 1);
+    std::vector<float> small(1, 2);
+    if (session.rank() == 0) {
+      EXPECT_THROW(session.send(1, 1, large), TimeoutError);
+      EXPECT_THROW(session.send(1, 1, small), TransportError);
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      try {
+        session.receive(0, 1, large);
+        ADD_FAILURE() << "half of it never came";
+      } catch (const TransportError& error) {
+        EXPECT_NE(std::string(error.what()).find("given up half-way"), std::string::npos) << error.what();
+      }
+    }
+  });
+}
+
 TEST(Wait, AnInterruptEndsIt) {
   std::atomic<int> interrupted{0};
   run_cluster(
@@ -387,6 +432,18 @@ TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
     session.barrier();
     async.get(out);
     EXPECT_EQ(out[0], 4);
+  });
+}
+
+TEST(Roles, AWorldWithoutServersHasNoTables) {
+  run_roles({"worker", "none"}, [](Session& session) {
+    try {
+      (void)session.create_array(10);
+      ADD_FAILURE() << "somebody holds it";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("no rank is a server"), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(session.barrier());
   });
 }
 

@@ -108,12 +108,33 @@ def test_a_library_that_is_nowhere_is_an_error_with_the_places(job, tmp_path):
     assert "multiverso.core" in said and "5.3/multiverso/core.so" in said
 
 
-def test_an_installed_module_finds_its_library(build_dir, run, tmp_path):
+def install(build_dir, prefix, *more):
     cmake = "/usr/bin/cmake" if os.path.exists("/usr/bin/cmake") else "cmake"
+    command = [cmake, "--install", build_dir, "--prefix", prefix, *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_luarocks_builds_the_module(build_dir, run, tmp_path):
+    install(build_dir, tmp_path / "installed")
+    source = shutil.copytree(ROOT / "bindings" / "lua", tmp_path / "source")
+    made = subprocess.run(
+        ["luarocks", "--lua-version=5.1", "--tree", tmp_path / "tree", "make", f"PLEIAD_DIR={tmp_path / 'installed'}"],
+        cwd=source, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    script = tmp_path / "script.lua"
+    script.write_text('local m = require "multiverso" m.init() print(m.about.backend, m.num_workers()) m.shutdown()')
+    share = tmp_path / "tree" / "share" / "lua" / "5.1"
+    env = {"LUA_PATH": f"{share}/?.lua;{share}/?/init.lua", "LUA_CPATH": f"{tmp_path}/tree/lib/lua/5.1/?.so"}
+    env["PLEIAD_LIBRARY"] = str(next((tmp_path / "installed").rglob("libpleiad.so")))
+    for lua, backend in (("luajit", "ffi"), ("lua5.1", "c")):
+        assert run(lua, script, env=env).stdout == f"{backend}\t1\n"
+
+
+def test_an_installed_module_finds_its_library(build_dir, run, tmp_path):
     for more in ([], ["--component", "lua"]):
-        command = [cmake, "--install", build_dir, "--prefix", tmp_path, *more]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
+        install(build_dir, tmp_path, *more)
     script = tmp_path / "script.lua"
     script.write_text(
         'local m = require "multiverso" m.init() print(m.about.library, m.about.backend, m.num_workers()) m.shutdown()'

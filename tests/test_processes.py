@@ -205,6 +205,25 @@ def test_a_handler_of_the_users_for_sigusr1_stays(start):
     assert said(run(start, 2, "own-signal"), "own handler") == {0: "ran", 1: "ran"}
 
 
+def test_a_handler_that_comes_after_start_outlives_the_session(start):
+    assert said(run(start, 2, "later-signal"), "own handler") == {0: "ran", 1: "ran"}
+
+
+def test_tables_are_made_while_signals_come_all_the_time(start):
+    assert said(run(start, 2, "interrupted"), "created") == {0: "", 1: ""}
+
+
+def test_a_process_that_ends_while_its_thread_adds_leaves_no_lock(mpirun, build_dir):
+    job = mpirun(2, build_dir / "bin" / "process", "ends-at-work", recovery=True, timeout=30)
+    assert '{"rank": 0, "add": ""}' in job.stdout, job.stdout + job.stderr
+
+
+def test_a_thread_that_sleeps_before_its_first_call_is_no_deadlock(start):
+    job = run(start, 2, "sleeping-thread")
+    assert said(job, "sync") == {0: "", 1: ""}
+    assert said(job, "sleeper") == {0: ""}
+
+
 def test_counters_are_printed_at_shutdown_when_asked_for(start):
     job = run(start, 2, "stats", env={"PLEIAD_STATS": "1"})
     text = "\n".join(job.err)

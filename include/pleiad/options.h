@@ -31,6 +31,10 @@ struct UpdaterOptions {
   double lambda = 0.1;
   double beta1 = 0.9;
   double beta2 = 0.999;
+  double decay = 0.9;  ///< rmsprop, adadelta: how much of the mean squares stays
+  double l1 = 0;       ///< ftrl: values whose sum of gradients is within l1 are exactly 0
+  double l2 = 0;
+  double ftrl_beta = 1;
   double epsilon = 1e-8;
   double weight_decay = 0;  ///< g = scale * clip(delta) + weight_decay * value
   double scale = 1;
@@ -41,7 +45,7 @@ struct UpdaterOptions {
   bool damped = false;               ///< momentum: v = m*v + (1-m)*g
   bool rate_in_velocity = false;     ///< momentum: v = m*v + rate*g; value -= v (SINGA, neon)
   bool bias_correction = true;       ///< adam
-  bool epsilon_inside_root = false;  ///< adagrad, adam: sqrt(h + epsilon) in place of sqrt(h) + epsilon
+  bool epsilon_inside_root = false;  ///< adagrad, adam, rmsprop: sqrt(h + epsilon) in place of sqrt(h) + epsilon
   bool per_worker = false;           ///< adagrad: each worker has its own history
   bool adaptive = false;             ///< dcasgd: lambda is divided by the root of the mean square (dcasgda)
 };

@@ -9,7 +9,6 @@
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "core/option_list.h"
-#include "engine/start.h"
 
 using pleiad::checked_view;
 using pleiad::ConstView;
@@ -134,13 +133,8 @@ int pleiad_session_start(const char* options, pleiad_session** out) {
     pleiad_session*& to = need(out, "start", "the result");
     pleiad::SessionOptions chosen;
     if (options != nullptr) pleiad::set_options(chosen, options);
-    pleiad::read_environment(chosen);
-    if (!(chosen.timeout > 0)) {
-      throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", chosen.timeout));
-    }
     auto handle = std::make_unique<pleiad_session>();
-    handle->session =
-        std::make_shared<CSession>(std::make_shared<SessionCore>(pleiad::start_engine(std::move(chosen))));
+    handle->session = std::make_shared<CSession>(SessionCore::start(std::move(chosen)));
     remember(handle->session);
     to = handle.release();
   });

@@ -2,72 +2,17 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 
 #include <fmt/format.h>
 
+#include "core/option_field.h"
 #include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
-
-template <class T>
-T number(std::string_view name, std::string_view text) {
-  T value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) {
-    throw InvalidArgument(fmt::format("option {}: expected a number, received \"{}\"", name, text));
-  }
-  return value;
-}
-
-bool truth(std::string_view name, std::string_view text) {
-  for (const std::string_view yes : {"1", "true", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const std::string_view no : {"0", "false", "no", "off"}) {
-    if (text == no) return false;
-  }
-  throw InvalidArgument(fmt::format("option {}: expected true or false, received \"{}\"", name, text));
-}
-
-DType dtype_named(std::string_view text) {
-  std::vector<std::string> known;
-  for (const DType type : kDTypes) {
-    if (name_of(type) == text) return type;
-    known.emplace_back(name_of(type));
-  }
-  throw InvalidArgument(unknown_name("dtype", text, known));
-}
-
-template <class Options, class T>
-OptionField<Options> field(std::string name, T Options::* member, std::string help) {
-  OptionField<Options> field{.name = name, .help = std::move(help), .set = {}, .get = {}};
-  field.set = [name, member](Options& options, std::string_view text) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      options.*member = std::string(text);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      options.*member = truth(name, text);
-    } else if constexpr (std::is_same_v<T, DType>) {
-      options.*member = dtype_named(text);
-    } else {
-      options.*member = number<T>(name, text);
-    }
-  };
-  field.get = [member](const Options& options) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return std::string(options.*member ? "true" : "false");
-    } else if constexpr (std::is_same_v<T, DType>) {
-      return std::string(name_of(options.*member));
-    } else {
-      return fmt::format("{}", options.*member);
-    }
-  };
-  return field;
-}
 
 template <class Options>
 std::vector<std::string> names_of(const std::vector<OptionField<Options>>& fields) {
@@ -148,8 +93,12 @@ const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
       field("momentum", &U::momentum, "how much of the last step is kept"),
       field("rho", &U::rho, "the step of Multiverso's adagrad"),
       field("lambda", &U::lambda, "dcasgd: the weight of the delay compensation"),
-      field("beta1", &U::beta1, "adam: decay of the first moment"),
-      field("beta2", &U::beta2, "adam: decay of the second moment"),
+      field("beta1", &U::beta1, "adam, adamax: decay of the first moment"),
+      field("beta2", &U::beta2, "adam, adamax: decay of the second moment"),
+      field("decay", &U::decay, "rmsprop, adadelta: how much of the mean squares stays"),
+      field("l1", &U::l1, "ftrl: values whose sum of gradients is within l1 are exactly 0"),
+      field("l2", &U::l2, "ftrl: draws values towards 0"),
+      field("ftrl_beta", &U::ftrl_beta, "ftrl: slows the first steps"),
       field("epsilon", &U::epsilon, "keeps a division from zero"),
       field("weight_decay", &U::weight_decay, "g = scale * clip(delta) + weight_decay * value"),
       field("scale", &U::scale, "multiplies the delta"),
@@ -159,8 +108,8 @@ const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
       field("prescaled", &U::prescaled, "the delta is already learning_rate * gradient (Multiverso)"),
       field("damped", &U::damped, "momentum: v = m*v + (1-m)*g"),
       field("rate_in_velocity", &U::rate_in_velocity, "momentum: v = m*v + rate*g; value -= v (SINGA, neon)"),
-      field("bias_correction", &U::bias_correction, "adam"),
-      field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam: sqrt(h + epsilon)"),
+      field("bias_correction", &U::bias_correction, "adam, adamax"),
+      field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam, rmsprop: sqrt(h + epsilon)"),
       field("per_worker", &U::per_worker, "adagrad: each worker has its own history"),
       field("adaptive", &U::adaptive, "dcasgd: lambda is divided by the root of the mean square (dcasgda)"),
   };

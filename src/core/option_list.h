@@ -1,24 +1,14 @@
 // The options of include/pleiad/options.h by name: for the environment, C, the command line and the docs.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/option_field.h"
 #include "pleiad/options.h"
 
 namespace pleiad {
-
-/// One option of a struct of options.
-template <class Options>
-struct OptionField {
-  std::string name;
-  std::string help;
-  /// Reads the value from text; throws an InvalidArgument that says what was expected.
-  std::function<void(Options&, std::string_view)> set;
-  std::function<std::string(const Options&)> get;
-};
 
 [[nodiscard]] const std::vector<OptionField<SessionOptions>>& session_fields();
 [[nodiscard]] const std::vector<OptionField<TableOptions>>& table_fields();

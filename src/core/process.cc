@@ -10,6 +10,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 namespace pleiad {
 
@@ -35,6 +36,26 @@ std::int64_t now_ns() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::int64_t cpu_ns(int pid) {
+  clockid_t clock = 0;
+  timespec time{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+int thread_count(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_ends = text.rfind(')');  // the name may hold anything
+  if (name_ends == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_ends + 1));
+  std::string field;
+  for (int i = 3; i < 20 && fields >> field; ++i) continue;
+  int threads = 0;
+  return fields >> threads ? threads : 0;
 }
 
 std::string host_name() {
@@ -68,7 +89,15 @@ std::uint64_t available_memory() {
     if (key == "MemAvailable:") available = kilobytes * 1024;
   }
   const double limit = number_in("/sys/fs/cgroup/memory.max", -1);
-  if (limit >= 0) available = std::min(available, limit - number_in("/sys/fs/cgroup/memory.current", 0));
+  if (limit >= 0) {
+    // What files have left in the page cache counts as used, and is given back when somebody asks.
+    double cached = 0;
+    std::ifstream stat("/sys/fs/cgroup/memory.stat");
+    for (double value = 0; stat >> key >> value;) {
+      if (key == "inactive_file") cached = value;
+    }
+    available = std::min(available, limit - number_in("/sys/fs/cgroup/memory.current", 0) + cached);
+  }
   return available <= 0 ? 0 : static_cast<std::uint64_t>(std::min(available, 9e18));
 }
 

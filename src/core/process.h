@@ -12,6 +12,12 @@ namespace pleiad {
 /// Nanoseconds of a clock that never goes back; comparable between the processes of one host.
 [[nodiscard]] std::int64_t now_ns();
 
+/// Nanoseconds of processor time that a process of this host has used, all its threads together; 0 where unknown.
+[[nodiscard]] std::int64_t cpu_ns(int pid);
+
+/// How many threads a process of this host has; 0 where unknown.
+[[nodiscard]] int thread_count(int pid);
+
 [[nodiscard]] std::string host_name();
 
 /// Cores this process may run on (affinity, and the cgroup's quota rounded up), at least one.

@@ -104,15 +104,19 @@ void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, 
 }
 
 // Between hosts all ranks tell each other what they came for before they do it: MPI would mix up calls that differ.
-void Engine::agree(Call call, std::uint64_t detail, std::uint64_t bytes) {
+// Returns the number that each rank brought.
+std::vector<std::uint64_t> Engine::agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number) {
   check_failure();
-  const std::uint64_t mine[2] = {static_cast<std::uint64_t>(call) | detail, bytes};
-  std::vector<std::array<std::uint64_t, 2>> all(static_cast<std::size_t>(size()));
+  const std::uint64_t mine[3] = {static_cast<std::uint64_t>(call) | detail, bytes, number};
+  std::vector<std::array<std::uint64_t, 3>> all(static_cast<std::size_t>(size()));
+  std::vector<std::uint64_t> numbers;
   remote_all_gather(mine, all.data(), sizeof mine);
   for (int r = 0; r < size(); ++r) {
     const auto& theirs = all[static_cast<std::size_t>(r)];
     compare(r, theirs[0], theirs[1], mine[0], mine[1]);
+    numbers.push_back(theirs[2]);
   }
+  return numbers;
 }
 
 // Ends the first step of a collective: all have arrived, and all must have come for the same thing.
@@ -127,12 +131,20 @@ void Engine::meet(Call call, std::uint64_t detail, std::uint64_t bytes) {
   }
 }
 
-void Engine::barrier() {
+void Engine::barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each) {
   const Turn turn(*this, Call::barrier);
   at(Point::barrier);
-  if (!one_host()) return agree(Call::barrier, 0, 0);
+  if (!one_host()) {
+    const std::vector<std::uint64_t> numbers = agree(Call::barrier, 0, 0, number);
+    for (int r = 0; r < size(); ++r) each(r, numbers[static_cast<std::size_t>(r)]);
+    return;
+  }
   begin(Call::barrier, 0, 0);
+  control_.collective(place(rank_).local).number[(step_ + 1) % 2].store(number, std::memory_order_relaxed);
   meet(Call::barrier, 0, 0);
+  for (int r = 0; r < size(); ++r) {
+    each(r, control_.collective(place(r).local).number[step_ % 2].load(std::memory_order_relaxed));
+  }
 }
 
 void Engine::broadcast(void* data, std::size_t bytes, int root) {
@@ -237,7 +249,9 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) 
     }
     const std::size_t elements = part / size_of(dtype);
     if (size() == 2) {
-      reduce_into(dtype, op, data + done, control_.buffer(1 - rank_, step_), elements);
+      char* mine = data + done;
+      const char* other = control_.buffer(1 - rank_, step_);
+      reduce_pair(dtype, op, mine, rank_ == 0 ? mine : other, rank_ == 0 ? other : mine, elements);
       continue;
     }
     reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);

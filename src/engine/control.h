@@ -38,12 +38,17 @@ inline constexpr std::uint32_t kNoTable = 0xffffffff;
 struct alignas(64) RankSlot {
   std::atomic<Life> life{Life::absent};
   std::atomic<std::int32_t> pid{0};
+  std::atomic<std::uint32_t> gone{0};  ///< its process has ended, after whatever life says
   std::atomic<std::uint32_t> role{0};
 
   // Whether the rank can move: it cannot while all its threads that ever waited are waiting. `changes` grows whenever a
-  // thread begins or ends a wait, `polls` whenever a waiting thread looked again and found nothing.
+  // thread begins or ends a wait, `polls` whenever a waiting thread looked again and found nothing. Any thread may end
+  // a wait for a message, so those are counted by themselves.
   std::atomic<std::uint32_t> threads{0};
+  std::atomic<std::uint32_t> callers{0};      ///< of those, the caller's own
+  std::atomic<std::uint32_t> own_threads{0};  ///< the process's threads at the start, and Pleiad's since
   std::atomic<std::uint32_t> waiting{0};
+  std::atomic<std::uint32_t> waiting_for_mail{0};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> polls{0};
 
@@ -62,12 +67,13 @@ struct alignas(64) CollectiveSlot {
   std::atomic<std::uint64_t> arrived{0};
   std::array<std::atomic<std::uint64_t>, 2> what{};
   std::array<std::atomic<std::uint64_t>, 2> bytes{};
+  std::array<std::atomic<std::uint64_t>, 2> number{};  ///< what a rank brings to a barrier
 };
 
 /// The first mistake in the order of calls. It ends the ordered calls of every rank.
 struct Failure {
   std::atomic<std::uint32_t> stage{0};  ///< 0 none, 1 being written, 2 there
-  char text[2040] = {};
+  char text[16376] = {};
 };
 
 /// One call to a synchronous table: the k-th of the first worker that got there.
@@ -98,6 +104,7 @@ struct alignas(64) ControlHead {
 struct alignas(64) Mailbox {
   alignas(64) std::atomic<std::uint64_t> written{0};
   alignas(64) std::atomic<std::uint64_t> read{0};
+  std::atomic<std::uint32_t> broken{0};  ///< a message was given up half-way
 };
 
 /// Finds the parts of a control segment for `ranks` ranks of one host.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include <fmt/format.h>
 
+#include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/inbox.h"
@@ -58,6 +58,20 @@ void Engine::mark_dead(int rank) {
   const Life life = slot.life.load();
   if (life == Life::dead || life == Life::finished) return;
   slot.life.store(Life::dead);
+  wake_all();
+}
+
+void Engine::mark_gone(int rank) {
+  control_.rank(place(rank).local).gone.store(1);
+  mark_dead(rank);
+}
+
+bool Engine::gone(int rank) const {
+  const RankSlot& slot = control_.rank(place(rank).local);
+  return slot.gone.load() != 0 || slot.life.load() == Life::dead;
+}
+
+void Engine::wake_all() const {
   ControlHead& head = control_.head();
   for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
 }
@@ -94,8 +108,7 @@ std::string Engine::fail(const std::string& text) {
     std::memcpy(failure.text, text.data(), length);
     failure.text[length] = 0;
     failure.stage.store(2);
-    ControlHead& head = control_.head();
-    for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+    wake_all();
   }
   for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax(spins);
   return failure.stage.load() == 2 ? failure.text : text;
@@ -109,19 +122,23 @@ void Engine::check_failure() const {
 std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
   const std::uint64_t id = ++segments_;
   std::shared_ptr<Segment> segment;
-  std::array<char, 512> problem{};
+  struct Outcome {
+    ErrorKind kind = ErrorKind::memory;
+    std::array<char, 508> text{};
+  } mine;
   const auto attempt = [&](auto&& make) {
     try {
       segment = make();
     } catch (const std::exception& error) {
-      fmt::format_to_n(problem.begin(), problem.size() - 1, "{}: {}", describe(rank_), error.what());
+      if (const auto* known = dynamic_cast<const Error*>(&error)) mine.kind = known->kind();
+      fmt::format_to_n(mine.text.begin(), mine.text.size() - 1, "{}: {}", describe(rank_), error.what());
     }
   };
   const auto agree = [&] {
-    std::vector<std::array<char, 512>> problems(static_cast<std::size_t>(size()));
-    all_gather(problem.data(), problems.data(), problem.size());
-    for (const auto& text : problems) {
-      if (text[0] != 0) throw MemoryError(text.data());
+    std::vector<Outcome> all(static_cast<std::size_t>(size()));
+    all_gather(&mine, all.data(), sizeof mine);
+    for (const Outcome& theirs : all) {
+      if (theirs.text[0] != 0) Problem{.kind = theirs.kind, .text = theirs.text.data()}.raise();
     }
   };
   const bool maker = place(rank_).local == 0;
@@ -135,16 +152,14 @@ std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
 void Engine::abandon(Life life) {
   if (in_forked_child() || left_.exchange(true)) return;
   self().life.store(life);
-  ControlHead& head = control_.head();
-  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+  wake_all();
 }
 
 void Engine::leave() {
   check_usable("shutdown");
   const CallMark mark(*this, Call::shutdown);
   self().life.store(Life::finished);
-  ControlHead& head = control_.head();
-  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+  wake_all();
   const auto missing = [&] {
     std::vector<int> ranks;
     for (const int r : neighbours_) {
@@ -154,7 +169,7 @@ void Engine::leave() {
   };
   // Whatever went wrong before, the end is the same for all: an order failure does not disturb it.
   try {
-    wait(head.life,
+    wait(control_.head().life,
          {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
     left_.store(true);
     for (const int r : neighbours_) {

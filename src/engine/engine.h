@@ -48,7 +48,11 @@ class Engine {
   [[nodiscard]] int local_ranks() const { return static_cast<int>(neighbours_.size()); }
   [[nodiscard]] int world_rank(int local) const { return neighbours_[static_cast<std::size_t>(local)]; }
 
-  void barrier();
+  void barrier() {
+    barrier(0, [](int, std::uint64_t) {});
+  }
+  /// A barrier to which every rank brings a number; `each` sees those of all ranks, in rank order, the same everywhere.
+  void barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each);
   void broadcast(void* data, std::size_t bytes, int root);
   /// Sums (or takes the least or greatest) in rank order: all ranks get the same bits. In place.
   void all_reduce(DType dtype, void* data, std::size_t count, Reduce op);
@@ -66,6 +70,8 @@ class Engine {
   [[nodiscard]] std::shared_ptr<Segment> share(std::size_t bytes, bool reserve_only);
 
   [[nodiscard]] Life life(int rank) const;
+  /// True for a rank that died, and for one that has shut down once its process has ended: what it held is free.
+  [[nodiscard]] bool gone(int rank) const;
   /// "rank 2 (pid 4711 on node7)"
   [[nodiscard]] std::string describe(int rank) const;
 
@@ -85,6 +91,10 @@ class Engine {
   /// The calling thread makes calls that other ranks may wait for. From now on the rank counts as stuck only while this
   /// thread waits too, whatever it does between its calls.
   void take_part();
+  /// The process's threads are those that it has now, and those that ever took part: others are strangers.
+  void count_threads();
+  /// A thread of Pleiad's own has started.
+  void own_thread_started() { self().own_threads.fetch_add(1); }
 
   /// Writes down the world's first order failure and wakes everybody. Returns the error to throw.
   [[nodiscard]] std::string fail(const std::string& text);
@@ -110,6 +120,8 @@ class Engine {
 
   /// Clean end of this rank: its clocks become infinite. Waits for the others.
   void leave();
+  /// Throws where the caller wants its waits to end, or the session does.
+  void check_interrupt(std::string_view where) const;
   /// From now on waits of this rank end with a StateError: what its threads have under way comes to an end.
   void end_waits() { ending_.store(true); }
   /// Ends this rank in the eyes of the others without waiting for them. It holds no lock by now, or was killed.
@@ -133,6 +145,8 @@ class Engine {
          Hooks* hooks);
   void announce_alive();
   void mark_dead(int rank);
+  /// The rank's process has ended, cleanly or not.
+  void mark_gone(int rank);
 
   /// Makes memory that the other ranks of this host can fetch under `id`. Called by local rank 0 alone, before a
   /// barrier.
@@ -158,16 +172,19 @@ class Engine {
   class Turn;
   class Stall;
   struct Inbox;
+  class Stream;
+  class Seated;
 
   std::uint64_t arrive();
   void await(std::uint64_t step, Call call);
   void begin(Call call, std::uint64_t detail, std::uint64_t bytes);
   void meet(Call call, std::uint64_t detail, std::uint64_t bytes);
-  void agree(Call call, std::uint64_t detail, std::uint64_t bytes);
+  std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op);
   void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op);
   void sleep_until_ready(Event& event, const Waiting& waiting);
+  void wake_all() const;
 
   SessionOptions options_;
   int rank_;

@@ -16,8 +16,8 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kPoints = {"add",  "get",   "barrier",   "all_reduce",
-                                                     "lock", "clock", "collective"};
+constexpr std::array<std::string_view, 8> kPoints = {"add",  "get",   "barrier",    "all_reduce",
+                                                     "lock", "clock", "collective", "settle"};
 
 template <class T>
 bool number(std::string_view text, T& value) {

@@ -12,6 +12,7 @@ namespace pleiad {
 void SharedLock::lock_slowly() {
   constexpr std::int64_t kSlice = 20'000'000;
   constexpr int kSpins = 400;
+  static constexpr const char* kInPart = " The call may have been carried out in part";
   std::uint32_t want = mine();
   const SessionOptions& options = engine_.options();
   const std::int64_t start = now_ns();
@@ -23,10 +24,11 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const int rank = static_cast<int>(holder & ~kSleepers) - 1;
-    if (engine_.life(rank) == Life::dead) {
+    if (engine_.gone(rank)) {
       // Others may be asleep behind the dead holder: keep their mark.
       if (word_.compare_exchange_strong(holder, mine() | kSleepers, std::memory_order_acquire)) {
         taken_over_ = true;
+        dead_ = rank;
         return;
       }
       continue;
@@ -40,11 +42,12 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
+    engine_.check_interrupt("a call waits for a lock");
     if (seconds >= next_warning || seconds >= options.timeout) {
       const std::string text =
           fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",
                       engine_.rank(), seconds, engine_.describe(rank));
-      if (seconds >= options.timeout) throw TimeoutError(text);
+      if (seconds >= options.timeout) throw TimeoutError(text + kInPart);
       engine_.log().warn(text);
       next_warning += std::max(options.warn_after, 1.0);
     }

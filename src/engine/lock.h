@@ -1,7 +1,7 @@
 // A lock in shared memory that outlives its holder. The word holds the holder's rank: whoever waits for a rank that
-// died takes the lock over and is told so. (A POSIX robust mutex is released when the thread that holds it is gone,
-// while other threads of the killed process may still be writing; here the whole process is gone before its rank is
-// declared dead.)
+// died, or that has shut down and whose process has ended since, takes the lock over and is told so. (A POSIX robust
+// mutex is released when the thread that holds it is gone, while other threads of the killed process may still be
+// writing; here the whole process is gone before its rank is declared dead.)
 #pragma once
 
 #include <atomic>
@@ -32,6 +32,7 @@ class SharedLock {
 
   /// True where the holder before died with the lock: what it guards may be half-changed.
   [[nodiscard]] bool taken_over() const { return taken_over_; }
+  [[nodiscard]] int taken_from() const { return dead_; }
 
  private:
   static constexpr std::uint32_t kSleepers = 0x80000000;
@@ -42,6 +43,7 @@ class SharedLock {
   Engine& engine_;
   std::atomic<std::uint32_t>& word_;
   bool taken_over_ = false;
+  int dead_ = -1;
 };
 
 }  // namespace pleiad

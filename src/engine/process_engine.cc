@@ -166,8 +166,9 @@ void ProcessEngine::after_leave(bool clean) {
 }
 
 void ProcessEngine::peer_died(int rank) {
-  if (life(rank) == Life::finished) return;
-  mark_dead(rank);
+  const bool clean = life(rank) == Life::finished;
+  mark_gone(rank);
+  if (clean) return;
   log().error(fmt::format("{} died", describe(rank)));
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -27,6 +28,19 @@ namespace {
 // A segment that is committed takes its memory at once: better an error now than the kernel's killer later.
 void check_room(std::size_t bytes, bool reserve_only) {
   if (!reserve_only && bytes > available_memory()) refuse(bytes, "more than the machine can give");
+}
+
+// By pieces: a signal undoes the piece that it comes upon, and a large one would never get done under a timer.
+int commit(int fd, std::size_t bytes) {
+  constexpr std::size_t kPiece = std::size_t{16} << 20;
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t part = std::min(kPiece, bytes - done);
+    const int failed = posix_fallocate(fd, static_cast<off_t>(done), static_cast<off_t>(part));
+    if (failed == EINTR) continue;
+    if (failed != 0) return failed;
+    done += part;
+  }
+  return 0;
 }
 
 void* map(std::size_t bytes, int flags, int fd) {
@@ -71,8 +85,7 @@ Segment Segment::shareable(std::string_view name, std::size_t bytes, bool reserv
   check_room(bytes, reserve_only);
   const int fd = memfd_create(std::string(name).c_str(), MFD_CLOEXEC);
   if (fd < 0) refuse(bytes, fmt::format("memfd_create: {}", std::strerror(errno)));
-  const int failed = reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno)
-                                  : posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  const int failed = reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno) : commit(fd, bytes);
   if (failed != 0) {
     close(fd);
     refuse(bytes, std::strerror(failed));

@@ -43,6 +43,14 @@ int new_socket(int seconds) {
   return fd;
 }
 
+// Calls `call` until no signal has come between. Its deadline is the socket's own.
+template <class F>
+auto despite_signals(F&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 // One byte, and a descriptor with it if there is one.
 void send_descriptor(int connection, int fd) {
   char byte = fd >= 0 ? 1 : 0;
@@ -60,7 +68,7 @@ void send_descriptor(int connection, int fd) {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   }
-  (void)sendmsg(connection, &message, MSG_NOSIGNAL);
+  (void)despite_signals([&] { return sendmsg(connection, &message, MSG_NOSIGNAL); });
 }
 
 int receive_descriptor(int connection) {
@@ -72,7 +80,7 @@ int receive_descriptor(int connection) {
   message.msg_iovlen = 1;
   message.msg_control = space;
   message.msg_controllen = sizeof space;
-  const ssize_t got = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
+  const ssize_t got = despite_signals([&] { return recvmsg(connection, &message, MSG_CMSG_CLOEXEC); });
   if (got != 1 || byte != 1) return -1;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
@@ -116,11 +124,6 @@ void Service::publish(std::uint64_t id, int fd) {
   published_[id] = fd;
 }
 
-void Service::withdraw(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  published_.erase(id);
-}
-
 void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
   std::vector<std::pair<int, int>> opened;
   std::vector<int> gone;
@@ -128,8 +131,12 @@ void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std:
     const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (fd >= 0) {
       opened.emplace_back(rank, fd);
-    } else {
+    } else if (errno == ESRCH) {
       gone.push_back(rank);
+    } else {
+      const std::string why = std::strerror(errno);
+      for (const auto& [other, open] : opened) close(open);
+      throw TransportError(fmt::format("cannot watch rank {} (pid {}): {}", rank, pid, why));
     }
   }
   for (const int rank : gone) died(rank);
@@ -191,7 +198,8 @@ void Service::answer(int connection) {
   socklen_t size = sizeof peer;
   if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return;
   Request request{};
-  if (recv(connection, &request, sizeof request, 0) != sizeof request || !(request.key == key_)) return;
+  const ssize_t got = despite_signals([&] { return recv(connection, &request, sizeof request, 0); });
+  if (got != sizeof request || !(request.key == key_)) return;
   int fd = -1;
   const std::lock_guard lock(mutex_);
   if (const auto found = published_.find(request.id); found != published_.end()) fd = found->second;
@@ -205,8 +213,9 @@ int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   const Request request{.key = key, .id = id};
   int fd = -1;
   int problem = 0;
-  if (connect(connection, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      send(connection, &request, sizeof request, MSG_NOSIGNAL) != sizeof request) {
+  const auto reach = [&] { return connect(connection, reinterpret_cast<sockaddr*>(&address), length); };
+  const auto ask = [&] { return send(connection, &request, sizeof request, MSG_NOSIGNAL); };
+  if (despite_signals(reach) != 0 || despite_signals(ask) != sizeof request) {
     problem = errno;
   } else {
     fd = receive_descriptor(connection);

@@ -31,8 +31,8 @@ class Service {
 
   /// From now on neighbours may fetch `fd`, which stays the caller's, under `id`.
   void publish(std::uint64_t id, int fd);
-  void withdraw(std::uint64_t id);
-  /// Starts the thread, which calls died(rank) once for every one of these processes that ends.
+  /// From now on died(rank) is called once for every one of these processes that ends. A TransportError where one
+  /// cannot be watched.
   void watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died);
   /// A descriptor of what another rank has published. A TransportError says what went wrong.
   [[nodiscard]] static int fetch(const JobKey& key, int from_rank, std::uint64_t id);

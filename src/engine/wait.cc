@@ -1,6 +1,7 @@
 // How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for
 // ever.
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -17,19 +18,48 @@ namespace {
 constexpr std::int64_t kSlice = 50'000'000;
 constexpr std::int64_t kSpin = 200'000;
 constexpr int kPauses = 128;
+// A process that uses less than this share of a core over this time is idle: its waiting threads look around, no more.
+constexpr double kIdleSeconds = 0.5;
+constexpr double kIdleShare = 0.02;
 
-thread_local std::vector<std::uint64_t> engines_of_this_thread;
 thread_local bool engaged = false;
+
+// The worlds in which this thread takes part. It leaves them when it ends.
+struct Memberships {
+  struct Entry {
+    std::uint64_t engine;
+    std::uint64_t generation;
+    std::weak_ptr<Segment> memory;
+    RankSlot* slot;
+  };
+  std::vector<Entry> entries;
+
+  Memberships() = default;
+  ~Memberships() {
+    for (const Entry& entry : entries) {
+      const auto memory = entry.memory.lock();
+      if (memory == nullptr || entry.generation != fork_generation()) continue;
+      entry.slot->callers.fetch_sub(1);
+      entry.slot->threads.fetch_sub(1);
+      entry.slot->changes.fetch_add(1);
+    }
+  }
+  Memberships(const Memberships&) = delete;
+  Memberships& operator=(const Memberships&) = delete;
+};
+thread_local Memberships memberships;
 
 // One thread of this rank waits.
 class WaitMark {
  public:
-  explicit WaitMark(RankSlot& slot) : slot_(slot) {
+  WaitMark(RankSlot& slot, Call call) : slot_(slot), mail_(call == Call::send || call == Call::receive ? 1 : 0) {
+    slot_.waiting_for_mail.fetch_add(mail_);
     slot_.waiting.fetch_add(1);
     slot_.changes.fetch_add(1);
   }
   ~WaitMark() {
     slot_.waiting.fetch_sub(1);
+    slot_.waiting_for_mail.fetch_sub(mail_);
     slot_.changes.fetch_add(1);
   }
   WaitMark(const WaitMark&) = delete;
@@ -37,6 +67,7 @@ class WaitMark {
 
  private:
   RankSlot& slot_;
+  std::uint32_t mail_;
 };
 
 void pause() {
@@ -54,16 +85,10 @@ class Engine::Stall {
       : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
 
   void look(double seconds) {
-    if (engine_.ending_.load()) {
-      throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", engine_.rank_, name_of(waiting_.call)));
-    }
     if (waiting_.ordered) engine_.check_failure();
     look_for_the_gone();
-    if (engine_.interrupt_ && engine_.interrupt_()) {
-      throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", engine_.rank_,
-                                    name_of(waiting_.call), whom()));
-    }
-    if (waiting_.ordered && engine_.one_host() && all_wait()) {
+    engine_.check_interrupt(name_of(waiting_.call));
+    if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
           "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
           engine_.report(engine_.table_namer_))));
@@ -108,38 +133,79 @@ class Engine::Stall {
                                  name_of(waiting_.call), engine_.describe(finished)));
   }
 
-  // True where every living rank was stuck at one moment and has since looked again, twice, to no avail: nobody is left
-  // who could change anything.
-  bool all_wait() {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> now;
+  // What is seen of a rank at one moment.
+  struct Sight {
+    std::uint64_t changes;
+    std::uint64_t polls;
+    std::int64_t cpu;
+  };
+
+  // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
+  // again, twice, to no avail, while the processes were idle. A thread that Pleiad has not met may be about to come: so
+  // where there are such threads, and where a rank waits for a message, which any thread may send, it must have lasted
+  // until a warning.
+  bool all_wait(double seconds) {
+    std::vector<Sight> now;
     bool someone_lives = false;
+    bool mail = false;
+    int last_pid = 0;
+    std::int64_t cpu = 0;
     for (const int rank : engine_.neighbours_) {
       const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
       const Life life = slot.life.load();
       someone_lives |= life == Life::alive;
+      mail |= life == Life::alive && slot.waiting_for_mail.load() > 0;
       const bool stuck = slot.waiting.load() >= std::max(1U, slot.threads.load());
       if (life == Life::absent || (life == Life::alive && !stuck)) {
         then_.clear();
         return false;
       }
-      now.emplace_back(slot.changes.load(), slot.polls.load());
+      const int pid = slot.pid.load();
+      if (pid != last_pid) cpu = cpu_ns(pid);
+      last_pid = pid;
+      now.push_back({slot.changes.load(), slot.polls.load(), cpu});
     }
     bool same = then_.size() == now.size();
-    bool looked = true;
+    bool looked = seconds - then_seconds_ >= kIdleSeconds;
     for (std::size_t i = 0; same && i < now.size(); ++i) {
-      same = then_[i].first == now[i].first;
       const RankSlot& slot = engine_.control_.rank(static_cast<int>(i));
-      if (slot.life.load() == Life::alive) looked &= now[i].second >= then_[i].second + 2 * slot.waiting.load();
+      if (slot.life.load() != Life::alive) continue;
+      const double used = static_cast<double>(now[i].cpu - then_[i].cpu) * 1e-9;
+      same = then_[i].changes == now[i].changes &&
+             (engine_.scheduled() || used <= kIdleShare * std::max(seconds - then_seconds_, kIdleSeconds));
+      looked &= now[i].polls >= then_[i].polls + 2 * slot.waiting.load();
     }
-    if (!same) then_ = now;
-    return same && looked && someone_lives;
+    if (!same) {
+      then_ = now;
+      then_seconds_ = seconds;
+    }
+    if (!same || !looked || !someone_lives) return false;
+    return seconds - then_seconds_ >= engine_.options_.warn_after || !(mail || strangers());
+  }
+
+  // Whether a process of this host has threads that have never called Pleiad and are not its own.
+  bool strangers() const {
+    if (engine_.kind() == "inproc") return false;  // the process is the cluster's
+    return std::ranges::any_of(engine_.neighbours_, [&](int rank) {
+      const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
+      // The thread that started the session is among those of the start.
+      const std::uint32_t later = std::max(slot.callers.load(), 1U) - 1;
+      return slot.life.load() == Life::alive &&
+             thread_count(slot.pid.load()) > static_cast<int>(slot.own_threads.load() + later);
+    });
   }
 
   Engine& engine_;
   const Waiting& waiting_;
   double next_warning_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> then_;
+  std::vector<Sight> then_;
+  double then_seconds_ = 0;
 };
+
+void Engine::check_interrupt(std::string_view where) const {
+  if (ending_.load()) throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", rank_, where));
+  if (interrupt_ && interrupt_()) throw Interrupted(fmt::format("[rank {}] {} was interrupted", rank_, where));
+}
 
 void Engine::relax(int spins) const {
   // A yield costs little where nobody else wants the core, and lets the awaited rank run where it does.
@@ -152,12 +218,16 @@ void Engine::relax(int spins) const {
 
 void Engine::take_part() {
   if (engaged) return;
-  if (std::find(engines_of_this_thread.begin(), engines_of_this_thread.end(), id_) != engines_of_this_thread.end())
-    return;
-  engines_of_this_thread.push_back(id_);
+  auto& entries = memberships.entries;
+  if (std::ranges::find(entries, id_, &Memberships::Entry::engine) != entries.end()) return;
+  std::erase_if(entries, [](const auto& entry) { return entry.memory.expired(); });
+  entries.push_back({.engine = id_, .generation = fork_generation(), .memory = control_memory_, .slot = &self()});
+  self().callers.fetch_add(1);
   self().threads.fetch_add(1);
   self().changes.fetch_add(1);
 }
+
+void Engine::count_threads() { self().own_threads.store(static_cast<std::uint32_t>(thread_count(getpid()))); }
 
 void Engine::wait(Event& event, const Waiting& waiting) {
   if (waiting.ready()) return;
@@ -180,7 +250,7 @@ void Engine::wait(Event& event, const Waiting& waiting) {
 
 void Engine::sleep_until_ready(Event& event, const Waiting& waiting) {
   RankSlot& slot = self();
-  const WaitMark mark(slot);
+  const WaitMark mark(slot, waiting.call);
   const std::int64_t start = now_ns();
   slot.since.store(start, std::memory_order_relaxed);
   std::int64_t virtual_time = 0;

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "core/option_list.h"
 #include "core/problem.h"
 #include "core/text.h"
+#include "engine/start.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -48,6 +50,14 @@ struct Wish {
 
 }  // namespace
 
+std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options) {
+  read_environment(options);
+  if (!(options.timeout > 0)) {
+    throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
+  }
+  return std::make_shared<SessionCore>(start_engine(std::move(options)));
+}
+
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
@@ -59,6 +69,7 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
                                        engine_->report([this](std::uint32_t id) { return table_name(id); })));
     });
   }
+  engine_->count_threads();
 }
 
 SessionCore::~SessionCore() {
@@ -100,6 +111,10 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
       throw InvalidArgument(
           "tables of a world on several hosts need the message path, which this version does not have yet");
     }
+    if (context_->roster.servers.empty()) {
+      throw InvalidArgument(
+          "[create_table] no rank is a server that could hold a table: the role of one must be both or server");
+    }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
                                         spec.options.init_rank, engine_->size()));
@@ -114,9 +129,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     put(wish.problem, error.what());
     wish.kind = error.kind();
   }
-  std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
-  engine_->all_gather(&wish, wishes.data(), sizeof wish);
   try {
+    std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
+    engine_->all_gather(&wish, wishes.data(), sizeof wish);
     for (int r = 0; r < engine_->size(); ++r) {
       const Wish& theirs = wishes[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
@@ -138,7 +153,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     tables_.push_back(table);
     return table;
   } catch (...) {
-    // The same on every rank, so the number is free again on every rank.
+    // The same on every rank, or nobody has come to an end: so the number is free again on every rank.
     const std::lock_guard lock(mutex_);
     names_.pop_back();
     throw;

@@ -16,6 +16,8 @@ namespace pleiad {
 
 class SessionCore {
  public:
+  /// Joins the world that the launcher made, or makes a world of one. The environment wins over `options`.
+  [[nodiscard]] static std::shared_ptr<SessionCore> start(SessionOptions options);
   /// Collective: the ranks tell each other their roles.
   explicit SessionCore(std::shared_ptr<Engine> engine);
   ~SessionCore();

@@ -6,7 +6,6 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/inproc.h"
-#include "engine/start.h"
 #include "pleiad/error.h"
 #include "session/core.h"
 
@@ -49,12 +48,7 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-Session Session::start(SessionOptions options) {
-  read_environment(options);
-  if (!(options.timeout > 0))
-    throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
-  return Session(std::make_shared<SessionCore>(start_engine(std::move(options))));
-}
+Session Session::start(SessionOptions options) { return Session(SessionCore::start(std::move(options))); }
 
 int Session::rank() const { return core_->engine().rank(); }
 int Session::size() const { return core_->engine().size(); }
@@ -107,7 +101,7 @@ void Session::barrier() {
   core_->engine().check_usable("barrier");
   const Timed timed(*core_, 0);
   core_->flush();
-  core_->engine().barrier();
+  core_->context().ledger.barrier();
 }
 
 void Session::all_reduce(View data, ReduceOp op) {

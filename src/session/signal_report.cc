@@ -41,7 +41,7 @@ class Installed final : public SignalReport {
     struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, nullptr);
+    sigaction(SIGUSR1, &action, &before_);
   }
 
   ~Installed() override {
@@ -49,7 +49,10 @@ class Installed final : public SignalReport {
       new (&thread_) std::thread;  // it lives in the parent only
       return;
     }
-    signal(SIGUSR1, SIG_DFL);
+    // Somebody may have installed a handler since: that one stays.
+    struct sigaction present{};
+    sigaction(SIGUSR1, nullptr, &present);
+    if (present.sa_handler == on_signal) sigaction(SIGUSR1, &before_, nullptr);
     signal_fd.store(-1);
     const std::uint64_t stop = kStop;
     (void)!write(fd_, &stop, sizeof stop);
@@ -61,6 +64,7 @@ class Installed final : public SignalReport {
   static constexpr std::uint64_t kStop = std::uint64_t{1} << 40;
 
   int fd_;
+  struct sigaction before_{};
   std::uint64_t generation_;
   std::thread thread_;
 };

@@ -43,6 +43,8 @@ std::int64_t Clock::begin(Call call) {
                           {.call = call, .ready = [&] { return ready(call); }, .missing = missing, .in_step = true});
     waited = now_ns() - start;
   }
+  // Ready may mean that the others have shut down, after a mistake that concerns this worker too.
+  context_.engine->check_failure();
   context_.engine->at(Point::clock);
   if (call == Call::add) mine().adds_issued.fetch_add(1);
   return waited;

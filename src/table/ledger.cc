@@ -10,6 +10,12 @@
 
 namespace pleiad {
 
+namespace {
+
+constexpr std::uint64_t kNotCompared = ~std::uint64_t{0};
+
+}  // namespace
+
 CallLedger::CallLedger(Engine& engine, std::vector<int> worker_ranks)
     : engine_(engine), worker_ranks_(std::move(worker_ranks)) {}
 
@@ -57,6 +63,44 @@ void CallLedger::record(Call call, std::uint32_t table) {
   }
   engine_.self().clocked.store(k + 1);
   control.head().calls.notify();
+}
+
+void CallLedger::note_caller() {
+  const std::thread::id me = std::this_thread::get_id();
+  std::thread::id first = caller_.load(std::memory_order_relaxed);
+  if (first == me || (first == std::thread::id() && caller_.compare_exchange_strong(first, me))) return;
+  several_callers_.store(true);
+}
+
+std::uint64_t CallLedger::calls_so_far() const {
+  const bool only_this_thread = caller_.load() == std::this_thread::get_id() && !several_callers_.load();
+  return only_this_thread ? engine_.self().clocked.load() : kNotCompared;
+}
+
+void CallLedger::barrier() {
+  struct Count {
+    int rank;
+    std::uint64_t calls;
+  };
+  std::optional<Count> fewest, most;
+  engine_.barrier(calls_so_far(), [&](int rank, std::uint64_t calls) {
+    if (calls == kNotCompared) return;
+    if (!fewest || calls < fewest->calls) fewest = {rank, calls};
+    if (!most || calls > most->calls) most = {rank, calls};
+  });
+  if (!fewest || fewest->calls == most->calls) return;
+  LedgerEntry missing;
+  {
+    Ledger& ledger = engine_.control().head().ledger;
+    const SharedLock lock(engine_, ledger.lock);
+    missing = ledger.entries[fewest->calls % kLedgerEntries];
+  }
+  throw OrderError(engine_.fail(fmt::format(
+      "workers come to a barrier after different numbers of calls to synchronous tables: {} has made {}, "
+      "{} {}; call {}, {}, is the first that {} has not made; every worker must make the same calls in the "
+      "same order:\n{}",
+      engine_.describe(most->rank), most->calls, engine_.describe(fewest->rank), fewest->calls, fewest->calls + 1,
+      words(missing.call, missing.table), engine_.describe(fewest->rank), engine_.report(namer_))));
 }
 
 }  // namespace pleiad

@@ -72,7 +72,10 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
     bytes_.fetch_add(operation->bytes());
     if (!engagement_) engagement_.emplace(engine_);
     operations_.push_back(operation);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) {
+      engine_.own_thread_started();
+      thread_ = std::thread([this] { run(); });
+    }
   }
   filled_.notify_one();
 }

@@ -68,7 +68,8 @@ bool read_unlocked(const Stripe& stripe, F&& read) {
 
 struct alignas(64) StorageHead {
   Event clock;
-  std::atomic<std::uint64_t> torn{0};  ///< stripes whose holder died
+  std::atomic<std::uint64_t> torn{0};    ///< stripes whose holder died
+  std::atomic<std::int32_t> torn_by{0};  ///< of a synchronous table: 1 + the rank that died with one
 };
 
 struct StorageShape {

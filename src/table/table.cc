@@ -43,10 +43,13 @@ void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
 
 }  // namespace
 
-// A call to a synchronous table by a thread of the caller: one at a time, after what was started before.
+// A call to a synchronous table by a thread of the caller: one at a time, and after what was started before, unless it
+// is only started itself.
 class Table::ClockedCall {
  public:
-  explicit ClockedCall(Table& table, std::string_view call) : context_(*table.context_) {
+  enum class Way : std::uint8_t { carried_out, started };
+
+  ClockedCall(Table& table, std::string_view call, Way way = Way::carried_out) : context_(*table.context_) {
     context_.engine->take_part();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
@@ -54,8 +57,9 @@ class Table::ClockedCall {
                       "use an asynchronous one",
                       table.where(call)));
     }
+    context_.ledger.note_caller();
     try {
-      context_.clocked.drain();
+      if (way == Way::carried_out) context_.clocked.drain();
     } catch (...) {
       context_.in_clocked_call.store(false);
       throw;
@@ -181,9 +185,8 @@ void Table::add(Selection selection, ConstView delta, const AddOptions& options)
 
 Pending Table::get_async(Selection selection, View out) {
   check("get", selection, out);
-  const bool inline_anyway = engine_.scheduled();
-  if (inline_anyway || (!clock_ && out.count * width_ < kBackgroundBytes) ||
-      (clock_ && context_->clocked.empty() && clock_->ready(Call::get))) {
+  const bool at_once = clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes;
+  if (engine_.scheduled() || at_once) {
     get(selection, out);
     return {};
   }
@@ -193,14 +196,14 @@ Pending Table::get_async(Selection selection, View out) {
        out = out.data](Operation& self) {
         run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
       });
-  (clock_ ? context_->clocked : context_->background).submit(operation);
+  submit("get", operation);
   return Pending(std::move(operation));
 }
 
 Pending Table::add_async(Selection selection, ConstView delta, const AddOptions& options) {
   check_add("add", selection, delta);
   // Applying is as cheap as copying, so only what has to wait for other workers is put off.
-  if (!clock_ || engine_.scheduled() || (context_->clocked.empty() && clock_->ready(Call::add))) {
+  if (!clock_ || engine_.scheduled() || nothing_to_wait_for(Call::add)) {
     add(selection, delta, options);
     return {};
   }
@@ -210,12 +213,20 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
       [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
        rates = merge(updater_options_, options), copy = std::vector<char>(first, first + delta.count * width_)](
           Operation&) { run_add({.all = all, .ids = ids}, copy.data(), rates); });
-  context_->clocked.submit(operation);
+  submit("add", operation);
   return Pending(std::move(operation));
 }
 
-// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls one in kSample is
-// timed and stands for all.
+bool Table::nothing_to_wait_for(Call call) const { return context_->clocked.empty() && clock_->ready(call); }
+
+void Table::submit(std::string_view call, const std::shared_ptr<Operation>& operation) {
+  if (!clock_) return context_->background.submit(operation);
+  const ClockedCall started(*this, call, ClockedCall::Way::started);
+  context_->clocked.submit(operation);
+}
+
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls, but for the first
+// ones, the last of every kSample is timed and stands for all of them.
 class Table::Timed {
  public:
   Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
@@ -223,7 +234,7 @@ class Table::Timed {
     add_relaxed(counters_.bytes, static_cast<std::uint64_t>(bytes));
     // For reports only: a count lost between two threads does no harm.
     of_rank.store(of_rank.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    weight_ = bytes >= kSmall ? 1 : call % kSample == 0 ? kSample : 0;
+    weight_ = bytes >= kSmall || call < kSample ? 1 : call % kSample == kSample - 1 ? kSample : 0;
     if (weight_ > 0) start_ = now_ns();
   }
   ~Timed() {
@@ -353,9 +364,21 @@ void Table::with_stripe(Point point, std::int64_t index, F&& work) {
   if (lock.taken_over()) {
     storage_->head().torn.fetch_add(1);
     stripe.version.store((stripe.version.load(std::memory_order_relaxed) + 1) / 2 * 2, std::memory_order_release);
+    if (clock_) storage_->head().torn_by.store(lock.taken_from() + 1);
   }
+  if (clock_) check_whole();
   engine_.at(point);
   work(index);
+}
+
+// What a dead rank has half-changed stays so for the whole step: nobody may take it for the sum of the workers.
+void Table::check_whole() const {
+  const int torn_by = storage_->head().torn_by.load(std::memory_order_relaxed) - 1;
+  if (torn_by < 0) return;
+  throw TransportError(
+      fmt::format("[rank {}] table \"{}\": {} died in the middle of a call, and a synchronous table is "
+                  "closed from then on",
+                  engine_.rank(), name_, engine_.describe(torn_by)));
 }
 
 template <class F>
@@ -509,7 +532,9 @@ void Table::settle(std::int64_t index) {
         add_to(spec_.options.dtype, sum, storage_->sum(slot, element), count);
       }
     }
-    if (sum != nullptr) apply(0, unit, unit + 1, sum, stripe.rates);
+    if (sum == nullptr) continue;
+    engine_.at(Point::settle);
+    apply(0, unit, unit + 1, sum, stripe.rates);
   }
   stripe.pending = 0;
 }

@@ -63,6 +63,9 @@ class Table {
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
+  [[nodiscard]] bool nothing_to_wait_for(Call call) const;
+  void submit(std::string_view call, const std::shared_ptr<Operation>& operation);
+  void check_whole() const;
   /// One call, counted, when the clock lets it.
   void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
   template <class Delta, class Take>

@@ -38,6 +38,10 @@ void check_numbers(const UpdaterOptions& o) {
   check_not_negative(o.rule, "lambda", o.lambda);
   check_fraction(o.rule, "beta1", o.beta1);
   check_fraction(o.rule, "beta2", o.beta2);
+  check_fraction(o.rule, "decay", o.decay);
+  check_not_negative(o.rule, "l1", o.l1);
+  check_not_negative(o.rule, "l2", o.l2);
+  check_not_negative(o.rule, "ftrl_beta", o.ftrl_beta);
   check_not_negative(o.rule, "epsilon", o.epsilon);
   check_not_negative(o.rule, "weight_decay", o.weight_decay);
   require(std::isfinite(o.scale), o.rule, "scale", "finite", o.scale);

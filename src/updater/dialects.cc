@@ -35,11 +35,15 @@ const Dialect kDialects[] = {
     {"multiverso/default", "sum", {}},
     {"multiverso/momentum_sgd", "momentum", {.prescaled = true, .damped = true}},
     {"multiverso/sgd", "sgd", {.prescaled = true}},
+    {"neon/adadelta", "adadelta", {}},
     {"neon/gradient_descent", "sgd", {}},
     {"neon/momentum", "momentum", {.rate_in_velocity = true}},
+    {"singa/adadelta", "adadelta", {}},
     {"singa/adagrad", "adagrad", {.epsilon_inside_root = true}},
     {"singa/adam", "adam", {.epsilon_inside_root = true}},
+    {"singa/adamax", "adamax", {}},
     {"singa/nesterov", "nesterov", {}},
+    {"singa/rmsprop", "rmsprop", {.epsilon_inside_root = true}},
     {"singa/sgd", "momentum", {.rate_in_velocity = true}},
 };
 

@@ -11,7 +11,8 @@
 namespace pleiad {
 
 using Factory = std::unique_ptr<Updater>(const UpdaterOptions&);
-Factory make_adagrad, make_adam, make_dcasgd, make_momentum, make_nesterov, make_sgd, make_sum;
+Factory make_adadelta, make_adagrad, make_adam, make_adamax, make_dcasgd, make_ftrl, make_momentum, make_nesterov,
+    make_rmsprop, make_sgd, make_sum;
 
 namespace {
 
@@ -39,11 +40,15 @@ struct Entry {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
+      {"adadelta", make_adadelta, {kAscend, kPrescaled}},
       {"adagrad", make_adagrad, {kAscend, kPrescaled, kEpsilonInsideRoot, kPerWorker}},
       {"adam", make_adam, {kAscend, kPrescaled, kBiasCorrection, kEpsilonInsideRoot}},
+      {"adamax", make_adamax, {kAscend, kPrescaled, kBiasCorrection}},
       {"dcasgd", make_dcasgd, {kAscend, kPrescaled, kAdaptive}},
+      {"ftrl", make_ftrl, {kPrescaled}},
       {"momentum", make_momentum, {kAscend, kPrescaled, kDamped, kRateInVelocity}},
       {"nesterov", make_nesterov, {kAscend, kPrescaled}},
+      {"rmsprop", make_rmsprop, {kAscend, kPrescaled, kEpsilonInsideRoot}},
       {"sgd", make_sgd, {kAscend, kPrescaled}},
       {"sum", make_sum, {}},
   };

@@ -18,6 +18,11 @@ class Sgd final : public Rule {
   using Rule::Rule;
   PLEIAD_APPLY_BY(run)
   [[nodiscard]] bool additive() const override { return options().weight_decay == 0 && !clips(); }
+  [[nodiscard]] std::optional<Linear> linear(const Rates& rates) const override {
+    if (clips()) return std::nullopt;
+    const double step = sign() * rate(rates);
+    return Linear{.keep = 1 - step * options().weight_decay, .factor = -step * options().scale};
+  }
 
  private:
   template <class T>

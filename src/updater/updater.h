@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,14 @@ class Updater {
   /// True where adding deltas first and applying once gives the same as applying each at equal
   /// rates (sum, and sgd without decay and clip).
   [[nodiscard]] virtual bool additive() const { return false; }
+
+  /// value = keep * value + factor * delta.
+  struct Linear {
+    double keep = 1;
+    double factor = 0;
+  };
+  /// Where that is all the rule does at these rates: so a matrix product can do it as it makes the delta.
+  [[nodiscard]] virtual std::optional<Linear> linear(const Rates&) const { return std::nullopt; }
 };
 
 /// The rule that `options` ask for, a dialect's name resolved. An unknown name is an InvalidArgument that lists the

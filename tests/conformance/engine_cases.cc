@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
@@ -201,6 +202,61 @@ CASE_FOR(Engine, DifferentCollectivesAreAnErrorOnAllRanks, 2) {
 CASE_FOR(Engine, DifferentSizesInACollectiveAreAnErrorOnAllRanks, 2) {
   std::vector<float> values(session.rank() == 0 ? 10 : 12);
   message_of<OrderError>([&] { session.all_reduce(values); });
+}
+
+CASE_FOR(Engine, LeastAndGreatestAreTheSameBitsOnAllRanksAndKeepNotANumber, 2) {
+  const float nan = std::nanf("");
+  const bool first = session.rank() == 0;
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    std::vector<float> values = {first ? nan : 1, first ? 1 : nan, first ? 0.0F : -0.0F};
+    session.all_reduce(values, op);
+    if (session.hosts() == 1) {
+      EXPECT_TRUE(std::isnan(values[0]));
+      EXPECT_TRUE(std::isnan(values[1]));
+      EXPECT_FALSE(std::signbit(values[2])) << "rank 0's comes first";
+    }
+  }
+}
+
+CASE_FOR(Engine, ThreadsMayWaitForDifferentTagsOfOneRank, 2, true) {
+  if (session.rank() > 1) return;
+  std::vector<float> one(1, 7);
+  if (session.rank() == 0) {
+    session.send(1, 2, one);
+    session.receive(1, 3, one);  // the one with tag 2 has come through
+    session.send(1, 1, one);
+    return;
+  }
+  std::thread first([&] {
+    std::vector<float> got(1);
+    session.receive(0, 1, got);
+    EXPECT_EQ(got[0], 7);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::vector<float> got(1);
+  session.receive(0, 2, got);
+  EXPECT_EQ(got[0], 7);
+  session.send(0, 3, got);
+  first.join();
+}
+
+CASE_FOR(Engine, ThreadsMaySendToOneRankAtOnce, 2, true) {
+  constexpr std::size_t kMany = 300'000;  // more than the ring holds
+  if (session.rank() > 1) return;
+  if (session.rank() == 1) {
+    std::vector<float> got(kMany);
+    for (const std::uint32_t tag : {3U, 1U, 2U}) {
+      session.receive(0, tag, got);
+      EXPECT_EQ(got[0], static_cast<float>(tag));
+      EXPECT_EQ(got[kMany - 1], static_cast<float>(tag));
+    }
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (const std::uint32_t tag : {1U, 2U, 3U}) {
+    threads.emplace_back([&, tag] { session.send(1, tag, std::vector<float>(kMany, static_cast<float>(tag))); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 CASE_FOR(Engine, RanksThatAllWaitAreToldSo, 2, true) {

@@ -85,6 +85,78 @@ CASE_FOR(Ledger, StartedOperationsAreComparedToo, 2) {
   EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(1)}));
 }
 
+CASE_FOR(Ledger, AWorkerThatIsOneAddShortIsToldAtTheBarrier, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  const int odd = session.size() - 1;
+  const std::string text = told([&] {
+    for (int step = 0; step < 3; ++step) {
+      if (session.rank() != odd || step != 2) table.add(kDelta);
+      session.barrier();
+    }
+  });
+  EXPECT_TRUE(mentions(text, {"barrier", "has made 3", "call 3, add(\"weights\")", rank_words(0), rank_words(odd)}));
+}
+
+CASE_FOR(Ledger, AWorkerThatStartsOneAddTooManyIsToldAtTheBarrier, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  const std::string text = told([&] {
+    (void)table.add_async(kDelta);
+    if (session.rank() == 0) (void)table.add_async(kDelta);
+    session.barrier();
+  });
+  EXPECT_TRUE(mentions(text, {"barrier", "has made 2", "call 2, add(\"weights\")", rank_words(0), rank_words(1)}));
+}
+
+CASE_FOR(Ledger, ABarrierOfAnotherThreadDoesNotCountCalls, 2) {
+  // While one thread is at a barrier, another one may be anywhere between its calls.
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  for (int step = 0; step <= session.rank(); ++step) table.add(kDelta);
+  std::string problem;
+  std::thread other([&] {
+    try {
+      session.barrier();
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  });
+  other.join();
+  EXPECT_EQ(problem, "");
+  for (int step = session.rank() + 1; step < session.size(); ++step) table.add(kDelta);
+  EXPECT_NO_THROW(table.get(out));
+}
+
+CASE_FOR(Ledger, ABarrierIsNoMistakeWhileAnotherThreadHasStillToCall, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::string problem;
+  std::thread other([&] {
+    try {
+      if (session.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      std::vector<float> out(3);
+      table.add(kDelta);
+      table.get(out);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  });
+  EXPECT_NO_THROW(session.barrier());
+  other.join();
+  EXPECT_EQ(problem, "");
+}
+
+CASE_FOR(Ledger, AThreadThatHasEndedDoesNotHideADeadlock, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::thread([&] { session.barrier(); }).join();
+  std::vector<float> out(3);
+  const std::string text = told([&] {
+    table.add(kDelta);
+    if (session.rank() == 0) session.barrier();
+    table.add(kDelta);
+    table.get(out);
+  });
+  EXPECT_TRUE(mentions(text, {"every rank waits"}));
+}
+
 CASE_FOR(Ledger, ABarrierInPlaceOfAGetIsFoundOutWhenAllWait, 2) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
@@ -114,6 +186,21 @@ CASE_FOR(Ledger, AWorkerThatWaitsForAStartedOperationCountsAsWaiting, 2) {
     }
   });
   EXPECT_TRUE(mentions(text, {"every rank waits", "barrier, waiting"}));
+}
+
+CASE_FOR(Ledger, AWaitingWorkerIsToldEvenIfTheOneThatErredShutsDown, 2) {
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  if (session.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    told([&] { table.get(out); });  // and shuts down
+    return;
+  }
+  const std::string text = told([&] {
+    table.add(kDelta);
+    table.get(out);
+  });
+  EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(0)}));
 }
 
 CASE_FOR(Ledger, AnErrorInTheOrderDoesNotTouchAsynchronousTables, 2) {
@@ -173,6 +260,7 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const std::string text = message_of<StateError>([&] { other.add(kDelta); });
     EXPECT_TRUE(mentions(text, {"other", "another thread"}));
+    message_of<StateError>([&] { (void)other.add_async(kDelta); });
     first.join();
   }
   if (session.rank() == 0) table.get(out);
@@ -206,6 +294,55 @@ CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2) {
   EXPECT_NO_THROW(session.barrier());
   computing.join();
   EXPECT_EQ(problem, "");
+}
+
+CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2) {
+  // Every rank waits, but rank 0 has a thread that the engine has not met yet.
+  std::vector<float> one(1);
+  if (session.rank() != 0) {
+    EXPECT_NO_THROW(session.receive(0, 1, one));
+    session.barrier();
+    return;
+  }
+  std::string problem;
+  std::thread sleeping([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    try {
+      for (int r = 1; r < session.size(); ++r) session.send(r, 1, std::vector<float>{1});
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  });
+  EXPECT_NO_THROW(session.barrier());
+  sleeping.join();
+  EXPECT_EQ(problem, "");
+}
+
+CASE_FOR(Ledger, AThreadThatComputesBeforeItsFirstCollectiveIsNoDeadlock, 2) {
+  // Rank 0 waits for the others' adds, they wait for it at a barrier, and a thread of it that the engine has not met
+  // yet computes before it comes there.
+  const ArrayTable table = session.create_array(3, sync_table("weights"));
+  std::vector<float> out(3);
+  std::string problem;
+  std::thread computing;
+  if (session.rank() == 0) {
+    computing = std::thread([&] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+      while (std::chrono::steady_clock::now() < end) continue;
+      try {
+        session.barrier();
+      } catch (const std::exception& error) {
+        problem = error.what();
+      }
+    });
+  } else {
+    EXPECT_NO_THROW(session.barrier());
+  }
+  EXPECT_NO_THROW(table.add(kDelta));
+  EXPECT_NO_THROW(table.get(out));
+  if (computing.joinable()) computing.join();
+  EXPECT_EQ(problem, "");
+  EXPECT_EQ(out[0], static_cast<float>(session.size()));
 }
 
 }  // namespace pleiad

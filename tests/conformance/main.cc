@@ -36,6 +36,7 @@ void add(const std::string& world, const Case& c, std::function<void()> run) {
 SessionOptions test_options() {
   SessionOptions options;
   options.timeout = 60;
+  options.warn_after = 2;
   options.log_level = "error";
   return options;
 }

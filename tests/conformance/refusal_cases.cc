@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include <chrono>
+#include <thread>
 #include "tests/conformance/tables.h"
 
 namespace pleiad {
@@ -242,6 +244,20 @@ CASE(Refusal, NoMemoryIsAnErrorOnAllRanksAndTheSessionGoesOn) {
   reserved.reserve_only = true;  // no memory is taken, but there is no address space for this either
   refused_array<MemoryError>(session, std::int64_t{1} << 52U, reserved);
   expect_usable(session);
+}
+
+CASE_FOR(Refusal, ATableThatWasRefusedBesideABarrierLeavesNoTrace, 2) {
+  std::thread other([&] {
+    if (session.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    session.barrier();
+  });
+  if (session.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    message_of<StateError>([&] { (void)session.create_array(3); });
+  }
+  other.join();
+  const ArrayTable table = session.create_array(3);
+  EXPECT_EQ(table.id(), 0U);
 }
 
 }  // namespace pleiad

@@ -1,5 +1,6 @@
 // What a process is to a world, one piece a mode (test_processes.py). Every rank prints lines of JSON.
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -294,6 +295,75 @@ void own_signal() {
   session.shutdown();
 }
 
+// A handler that the program installs later stays, too.
+void later_signal() {
+  Session session = Session::start();
+  struct sigaction action{};
+  action.sa_handler = [](int) { own_handler_ran = true; };
+  sigaction(SIGUSR1, &action, nullptr);
+  const int rank = session.rank();
+  session.shutdown();
+  raise(SIGUSR1);
+  say(rank, "own handler", own_handler_ran ? "ran" : "did not run");
+}
+
+// Signals come all the time, as under a profiler.
+void interrupted() {
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  Session session = Session::start();
+  const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 1000}, .it_value = {.tv_sec = 0, .tv_usec = 1000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  say(session.rank(), "created", error_of([&] {
+        for (int i = 0; i < 5; ++i) (void)session.create_array(20'000'000);
+      }));
+  setitimer(ITIMER_REAL, nullptr, nullptr);
+  session.shutdown();
+}
+
+// The process of rank 1 ends while one of its threads is at work; rank 0 goes on.
+void ends_at_work() {
+  Session session = Session::start();
+  const ArrayTable table = session.create_array(4'000'000);
+  const std::vector<float> ones(4'000'000, 1);
+  const int rank = session.rank();
+  session.barrier();
+  if (rank == 1) {
+    std::thread([&] {
+      for (;;) table.add(ones);
+    }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    _exit(0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  say(rank, "add", error_of([&] { table.add(ones); }));
+}
+
+// Rank 0 waits for the others' adds and they for it, until a thread that has never called comes to the barrier.
+void sleeping_thread() {
+  Session session = Session::start();
+  const ArrayTable table = session.create_array(3, {.clock = "sync"});
+  std::vector<float> out = {1, 1, 1};
+  const int rank = session.rank();
+  std::thread sleeper;
+  if (rank == 0) {
+    sleeper = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      say(rank, "sleeper", error_of([&] { session.barrier(); }));
+    });
+  } else {
+    session.barrier();
+  }
+  say(rank, "sync", error_of([&] {
+        table.add(out);
+        table.get(out);
+      }));
+  if (sleeper.joinable()) sleeper.join();
+  session.shutdown();
+}
+
 void stats() {
   Session session = Session::start();
   const ArrayTable table = session.create_array(1000, {.name = "weights"});
@@ -323,6 +393,10 @@ int main(int argc, char** argv) {
       {"throws", throws},
       {"late-start", [&] { late_start(std::atof(argument.c_str())); }},
       {"own-signal", own_signal},
+      {"later-signal", later_signal},
+      {"interrupted", interrupted},
+      {"ends-at-work", ends_at_work},
+      {"sleeping-thread", sleeping_thread},
       {"stats", stats},
   };
   try {

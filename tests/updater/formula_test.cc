@@ -50,6 +50,36 @@ void dcasgda(Cell& c, Real g, Real epsilon) {
   c.own = c.w;
 }
 
+Real rmsprop(Real& square, Real rate, Real g, Real epsilon_inside = 0, Real epsilon_outside = kEpsilon) {
+  square = 0.9L * square + 0.1L * g * g;
+  return rate * g / (std::sqrt(square + epsilon_inside) + epsilon_outside);
+}
+
+Real adadelta(Cell& c, Real g) {
+  c.a = 0.9L * c.a + 0.1L * g * g;
+  const Real t = g * std::sqrt(c.b + kEpsilon) / std::sqrt(c.a + kEpsilon);
+  c.b = 0.9L * c.b + 0.1L * t * t;
+  return c.rate * t;
+}
+
+// Kingma and Ba's algorithm 2; uncorrected where t is infinite.
+Real adamax(Cell& c, Real g, Real t) {
+  c.a = 0.9L * c.a + 0.1L * g;
+  c.b = std::max(0.999L * c.b, std::abs(g));
+  return c.rate / (1 - std::pow(0.9L, t)) * c.a / (c.b + kEpsilon);
+}
+
+// McMahan and others' algorithm 1.
+void ftrl(Cell& c, Real g, Real l1, Real l2, Real beta) {
+  const Real sigma = (std::sqrt(c.b + g * g) - std::sqrt(c.b)) / c.rate;
+  c.a += g - sigma * c.w;
+  c.b += g * g;
+  const Real sign = c.a < 0 ? -1 : 1;
+  c.w = std::abs(c.a) <= l1 ? 0 : -(c.a - sign * l1) / ((beta + std::sqrt(c.b)) / c.rate + l2);
+}
+
+void regularised(UpdaterOptions& o) { o.l1 = 0.6, o.l2 = 2, o.ftrl_beta = 0.5; }
+
 struct Case {
   std::string name;
   UpdaterOptions options;
@@ -103,6 +133,29 @@ std::vector<Case> cases() {
       {"adam_prescaled", usual("adam", prescaled), [](C c, Real d) { c.w -= adam(c, d / c.rate, c.t); }, 0.05},
       {"adam_shaped", usual("adam", shaped), [](C c, Real d) { c.w -= adam(c, shape(d, c.w), c.t); }},
 
+      {"adamax", usual("adamax"), [](C c, Real d) { c.w -= adamax(c, d, c.t); }},
+      {"adamax_up", usual("adamax", ascending), [](C c, Real d) { c.w += adamax(c, d, c.t); }},
+      {"adamax_uncorrected", usual("adamax", uncorrected), [](C c, Real d) { c.w -= adamax(c, d, kNever); }},
+      {"adamax_prescaled", usual("adamax", prescaled), [](C c, Real d) { c.w -= adamax(c, d / c.rate, c.t); }, 0.05},
+      {"adamax_shaped", usual("adamax", shaped), [](C c, Real d) { c.w -= adamax(c, shape(d, c.w), c.t); }},
+
+      {"rmsprop", usual("rmsprop"), [](C c, Real d) { c.w -= rmsprop(c.a, c.rate, d); }},
+      {"rmsprop_up", usual("rmsprop", ascending), [](C c, Real d) { c.w += rmsprop(c.a, c.rate, d); }},
+      {"rmsprop_inside", usual("rmsprop", inside), [](C c, Real d) { c.w -= rmsprop(c.a, c.rate, d, kEpsilon, 0); }},
+      {"rmsprop_prescaled", usual("rmsprop", prescaled), [](C c, Real d) { c.w -= rmsprop(c.a, c.rate, d / c.rate); },
+       0.05},
+      {"rmsprop_shaped", usual("rmsprop", shaped), [](C c, Real d) { c.w -= rmsprop(c.a, c.rate, shape(d, c.w)); }},
+
+      {"adadelta", usual("adadelta"), [](C c, Real d) { c.w -= adadelta(c, d); }},
+      {"adadelta_up", usual("adadelta", ascending), [](C c, Real d) { c.w += adadelta(c, d); }},
+      {"adadelta_prescaled", usual("adadelta", prescaled), [](C c, Real d) { c.w -= adadelta(c, d / c.rate); }, 0.05},
+      {"adadelta_shaped", usual("adadelta", shaped), [](C c, Real d) { c.w -= adadelta(c, shape(d, c.w)); }},
+
+      {"ftrl", usual("ftrl"), [](C c, Real d) { ftrl(c, d, 0, 0, 1); }},
+      {"ftrl_regularised", usual("ftrl", regularised), [](C c, Real d) { ftrl(c, d, 0.6L, 2, 0.5L); }},
+      {"ftrl_prescaled", usual("ftrl", prescaled), [](C c, Real d) { ftrl(c, d / c.rate, 0, 0, 1); }, 0.05},
+      {"ftrl_shaped", usual("ftrl", shaped), [](C c, Real d) { ftrl(c, shape(d, c.w), 0, 0, 1); }},
+
       {"dcasgd", usual("dcasgd"), [](C c, Real d) { dcasgd(c, d); }},
       {"dcasgd_prescaled", usual("dcasgd", prescaled), [](C c, Real d) { dcasgd(c, d / c.rate); }, 0.05},
       {"dcasgd_shaped", usual("dcasgd", shaped), [](C c, Real d) { dcasgd(c, shape(d, c.w)); }},
@@ -124,6 +177,10 @@ std::vector<Case> cases() {
       {"singa/adam", usual("singa/adam"), [](C c, Real d) { c.w -= adam(c, d, c.t, kEpsilon, 0); }, 1e-4},
       {"singa/adam_uncorrected", usual("singa/adam", uncorrected),
        [](C c, Real d) { c.w -= adam(c, d, kNever, kEpsilon, 0); }, 1e-4},
+      {"singa/adadelta", usual("singa/adadelta"), [](C c, Real d) { c.w -= adadelta(c, d); }},
+      {"singa/adamax", usual("singa/adamax"), [](C c, Real d) { c.w -= adamax(c, d, c.t); }},
+      {"singa/rmsprop", usual("singa/rmsprop"), [](C c, Real d) { c.w -= rmsprop(c.a, c.rate, d, kEpsilon, 0); }},
+      {"neon/adadelta", usual("neon/adadelta"), [](C c, Real d) { c.w -= adadelta(c, d); }},
       {"neon/gradient_descent", usual("neon/gradient_descent"), [](C c, Real d) { c.w -= c.rate * d; }},
       {"neon/momentum", usual("neon/momentum", decaying),
        [](C c, Real d) { momentum(c, c.rate * (d + 0.3L * c.w), 1); }},

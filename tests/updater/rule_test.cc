@@ -122,7 +122,7 @@ TEST_P(Conformance, NaNStaysVisibleAndInItsElement) {
 TEST_P(Conformance, AscendStepsTheOppositeWay) {
   UpdaterOptions wanted = options();
   wanted.ascend = true;
-  if (is_sum()) {
+  if (is_sum() || GetParam() == "ftrl") {
     EXPECT_THROW(static_cast<void>(make_updater(wanted, DType::float64)), InvalidArgument);
     return;
   }
@@ -240,6 +240,11 @@ TEST(StateLayouts, AreWhatTheVariantsNeed) {
       {{.rule = "multiverso/adagrad"}, {.per_worker = 1}},
       {{.rule = "adam"}, {.per_element = 2, .per_unit = 1}},
       {{.rule = "adam", .bias_correction = false}, {.per_element = 2}},
+      {{.rule = "adamax"}, {.per_element = 2, .per_unit = 1}},
+      {{.rule = "adamax", .bias_correction = false}, {.per_element = 2}},
+      {{.rule = "rmsprop"}, {.per_element = 1}},
+      {{.rule = "adadelta"}, {.per_element = 2}},
+      {{.rule = "ftrl"}, {.per_element = 2}},
       {{.rule = "dcasgd"}, {.per_worker = 1, .per_worker_starts_as_value = true}},
       {{.rule = "multiverso/dcasgda"}, {.per_element = 1, .per_worker = 1, .per_worker_starts_as_value = true}},
   };
@@ -293,7 +298,7 @@ TEST(Adam, EachUnitCountsItsOwnSteps) {
 }
 
 TEST(Prescaled, ARateOfZeroThatReachesARuleMovesNothing) {
-  for (const char* name : {"adagrad", "adam", "dcasgd"}) {
+  for (const char* name : {"adagrad", "adam", "adamax", "adadelta", "dcasgd", "ftrl", "rmsprop"}) {
     const auto rule = make_updater(usual(name, prescaled), DType::float32);
     Shard<float> shard(*rule, {1, 2});
     shard.add(*rule, {3, 0}, {.learning_rate = 0, .rho = 0.1});
@@ -335,10 +340,11 @@ TEST(Merge, AnAddsBadNumberIsRefused) {
 }
 
 TEST(Dialects, AreTheseAndResolveToRules) {
-  EXPECT_EQ(dialect_names(), (std::vector<std::string>{"multiverso/adagrad", "multiverso/dcasgd", "multiverso/dcasgda",
-                                                       "multiverso/default", "multiverso/momentum_sgd",
-                                                       "multiverso/sgd", "neon/gradient_descent", "neon/momentum",
-                                                       "singa/adagrad", "singa/adam", "singa/nesterov", "singa/sgd"}));
+  EXPECT_EQ(dialect_names(), (std::vector<std::string>{
+                                 "multiverso/adagrad", "multiverso/dcasgd", "multiverso/dcasgda", "multiverso/default",
+                                 "multiverso/momentum_sgd", "multiverso/sgd", "neon/adadelta", "neon/gradient_descent",
+                                 "neon/momentum", "singa/adadelta", "singa/adagrad", "singa/adam", "singa/adamax",
+                                 "singa/nesterov", "singa/rmsprop", "singa/sgd"}));
   const auto rules = updater_names();
   for (const auto& name : dialect_names()) {
     EXPECT_NE(std::ranges::find(rules, resolve_dialect({.rule = name}).rule), rules.end()) << name;
@@ -367,8 +373,8 @@ TEST(Dialects, ARuleOfPleiadsPassesUnchanged) {
 }
 
 TEST(UpdaterNames, AreInAlphabeticalOrder) {
-  EXPECT_EQ(updater_names(),
-            (std::vector<std::string>{"adagrad", "adam", "dcasgd", "momentum", "nesterov", "sgd", "sum"}));
+  EXPECT_EQ(updater_names(), (std::vector<std::string>{"adadelta", "adagrad", "adam", "adamax", "dcasgd", "ftrl",
+                                                       "momentum", "nesterov", "rmsprop", "sgd", "sum"}));
 }
 
 struct Mistake {
@@ -380,7 +386,7 @@ struct Mistake {
 TEST(Mistakes, AreRefusedWithTheNameAndTheValueReceived) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const Mistake mistakes[] = {
-      {{.rule = "adma"}, "unknown updater \"adma\"; known: adagrad, adam, dcasgd"},
+      {{.rule = "adma"}, "unknown updater \"adma\"; known: adadelta, adagrad, adam, adamax, dcasgd"},
       {{.rule = "adma"}, "(did you mean \"adam\"?)"},
       {{.rule = ""}, "unknown updater \"\""},
       {{.rule = "multiverso/momentum"}, "known: multiverso/adagrad, multiverso/dcasgd"},
@@ -401,6 +407,12 @@ TEST(Mistakes, AreRefusedWithTheNameAndTheValueReceived) {
       {{.rule = "adam", .beta2 = 1.5}, "beta2 must be at least 0 and less than 1; received 1.5"},
       {{.rule = "adam", .epsilon = -1e-8}, "epsilon must be finite and not negative; received -1e-08"},
       {{.rule = "adam", .epsilon = nan}, "epsilon must be"},
+      {{.rule = "rmsprop", .decay = 1}, "decay must be at least 0 and less than 1; received 1"},
+      {{.rule = "ftrl", .l1 = -1}, "l1 must be finite and not negative; received -1"},
+      {{.rule = "ftrl", .l2 = nan}, "l2 must be finite and not negative; received nan"},
+      {{.rule = "ftrl", .ftrl_beta = inf}, "ftrl_beta must be finite and not negative; received inf"},
+      {{.rule = "ftrl", .ascend = true}, "updater \"ftrl\" does not take ascend; it takes prescaled"},
+      {{.rule = "adadelta", .epsilon_inside_root = true}, "does not take epsilon_inside_root"},
       {{.rule = "sgd", .weight_decay = -2}, "weight_decay must be finite and not negative; received -2"},
       {{.rule = "sgd", .scale = nan}, "scale must be finite; received nan"},
       {{.rule = "sgd", .clip_low = 2, .clip_high = 1}, "clip_low must be at most clip_high, 1; received 2"},

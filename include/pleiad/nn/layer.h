@@ -1,0 +1,97 @@
+// What a layer is. A layer knows its mathematics and which inputs an output needs, never ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pleiad/api.h"
+#include "pleiad/interval.h"
+#include "pleiad/nn/init.h"
+#include "pleiad/tensor.h"
+
+namespace pleiad::kernel {
+class BlockUpdate;
+}
+
+namespace pleiad::nn {
+
+enum class Phase : std::uint8_t { train = 1, validate = 2, test = 4 };
+
+/// How a user wants one parameter.
+struct Param {
+  Init init = {};
+  double rate_scale = 1;   ///< times the learning rate
+  double decay_scale = 1;  ///< times the weight decay
+  std::string share = {};  ///< the name ("layer/weight") of a parameter whose numbers this one is
+};
+
+/// A parameter that a layer asks for.
+struct ParamSpec {
+  std::string name;  ///< "weight"; in the net "layer/weight"
+  Shape shape;
+  Param wanted;
+  std::int64_t fan_in = 1;
+  std::int64_t fan_out = 1;
+  bool pieces = false;  ///< backward can hand its gradient to an update piece by piece
+};
+
+/// What a layer works on in one step. The net fills it once, when it is prepared.
+struct Pass {
+  std::vector<Tensor> x;   ///< inputs
+  std::vector<Tensor> y;   ///< outputs
+  std::vector<Tensor> dy;  ///< gradients by the outputs; backward may overwrite them
+  std::vector<Tensor> dx;  ///< gradients by the inputs; empty where nobody needs one
+  std::vector<Tensor> parameter;
+  std::vector<Tensor> gradient;  ///< by the parameters, to be written; empty where `update` takes it or nobody needs it
+  std::vector<kernel::BlockUpdate*> update;  ///< null, or who takes the gradient piece by piece
+  std::vector<Tensor> state;                 ///< numbers that are saved with the parameters but not trained
+  std::vector<Tensor> workspace;             ///< from forward to backward
+  Phase phase = Phase::train;
+  std::string name;  ///< of the layer in its net, for random numbers
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::int64_t first_sample = 0;  ///< the place of this batch's first sample in the whole batch of all ranks
+};
+
+/// A shape with its batch in front, for each input; images are (batch, height, width, channels).
+using Shapes = std::vector<Shape>;
+
+/// Mistakes in options and shapes are InvalidArguments that say what was expected and what came; the net adds the
+/// layer's name.
+class PLEIAD_API Layer {
+ public:
+  virtual ~Layer() = default;
+  [[nodiscard]] virtual std::string kind() const = 0;
+  /// The shapes of the outputs, of which there is at least one.
+  [[nodiscard]] virtual Shapes outputs(const Shapes& in) const = 0;
+  [[nodiscard]] virtual std::vector<ParamSpec> parameters(const Shapes& in) const;
+  /// Numbers that are kept from step to step and saved, as running means: name, shape, first value.
+  [[nodiscard]] virtual std::vector<ParamSpec> states(const Shapes& in) const;
+  /// What forward leaves for backward besides x and y.
+  [[nodiscard]] virtual Shapes workspace(const Shapes& in) const;
+  /// The places along height (axis 1) or width (axis 2) of the inputs that these places of the output need. The whole
+  /// image, where it is not local.
+  [[nodiscard]] virtual Interval input_interval(Interval out, int axis) const;
+  /// False where outputs depend on more than the places that input_interval names (flatten, dense).
+  [[nodiscard]] virtual bool spatial() const { return false; }
+  /// True for a layer that ends a net: y[0] is the loss, a single number, and the further outputs are metrics.
+  [[nodiscard]] virtual std::vector<std::string> metrics() const { return {}; }
+  /// True where backward gives a gradient by input `i`.
+  [[nodiscard]] virtual bool differentiable(std::size_t i) const;
+  /// Products of one forward pass; backward takes about twice as many.
+  [[nodiscard]] virtual double products(const Shapes& in) const;
+  /// One line for describe(): "128 filters 5x5".
+  [[nodiscard]] virtual std::string summary() const { return {}; }
+
+  /// Called when shapes or the element type change, never in a step: builds what forward and backward need.
+  virtual void prepare(const Shapes& in, DType dtype);
+  virtual void forward(Pass& pass) = 0;
+  virtual void backward(Pass& pass) = 0;
+};
+
+using LayerPtr = std::unique_ptr<Layer>;
+
+}  // namespace pleiad::nn

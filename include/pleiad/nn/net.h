@@ -1,0 +1,101 @@
+// A net: a graph of named layers, the memory they work in, and a pass through it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pleiad/api.h"
+#include "pleiad/nn/layer.h"
+
+namespace pleiad::nn {
+
+struct NetOptions {
+  std::string name = "net";
+  DType dtype = DType::float32;  ///< float32 or float64
+  std::uint64_t seed = 1;
+};
+
+/// How a layer is put into a net.
+struct Placement {
+  /// What the layer takes: names of inputs and layers, "layer:1" for a layer's second output. Empty: the layer that was
+  /// added last.
+  std::vector<std::string> inputs = {};
+  /// The phases it takes part in.
+  std::vector<Phase> phases = {Phase::train, Phase::validate, Phase::test};
+};
+
+/// A parameter of a net. Layers that share it have one.
+struct Parameter {
+  std::string name;  ///< "layer/weight"
+  Tensor value;
+  Tensor gradient = {};  ///< empty where an update takes it piece by piece
+  double rate_scale = 1;
+  double decay_scale = 1;
+  int uses = 1;
+  bool pieces = false;  ///< its layer can hand the gradient over piece by piece
+};
+
+/// Calls from one thread at a time. A step allocates nothing.
+class PLEIAD_API Net {
+ public:
+  explicit Net(NetOptions options = {});
+  ~Net();
+  Net(Net&&) noexcept;
+  Net& operator=(Net&&) noexcept;
+
+  /// What comes from outside: the shape of one sample (labels: {}).
+  Net& input(const std::string& name, const Shape& sample, DType dtype);
+  Net& input(const std::string& name, const Shape& sample);
+  /// Names are unique, and inputs are there already: so a net has no cycles. Mistakes name the layer.
+  Net& add(const std::string& name, LayerPtr layer, Placement placement = {});
+
+  /// Plans memory for batches of `batch` samples and initialises new parameters; the numbers of parameters stay. Quick
+  /// where the batch is the same as before. forward calls it where it was not called.
+  void prepare(std::int64_t batch);
+  /// Parameters whose update takes the gradient piece by piece (null: into memory again); before prepare.
+  void set_update(std::size_t parameter, kernel::BlockUpdate* update);
+
+  /// The tensor an input's batch is written to: (batch, sample...).
+  [[nodiscard]] Tensor input_tensor(const std::string& name) const;
+  /// Of `step` and `first_sample` random numbers are functions.
+  void forward(Phase phase, std::int64_t step = 0, std::int64_t first_sample = 0);
+  /// After a forward in training. Calls ready(i) as soon as the gradient of parameter i is whole.
+  void backward(const std::function<void(std::size_t)>& ready = {});
+  /// Of the random numbers that steps draw from now on (dropout): a resumed run goes on with those of the saved one.
+  void set_seed(std::uint64_t seed);
+  /// What gradients are multiplied by: 1 / ranks, where ranks sum their gradients.
+  void set_gradient_scale(double scale);
+  /// The sum of the losses of the last forward; and the metrics, as "layer/accuracy" (or "accuracy" where one loss
+  /// only).
+  [[nodiscard]] double loss() const;
+  [[nodiscard]] std::vector<std::pair<std::string, double>> metrics() const;
+
+  [[nodiscard]] std::int64_t batch() const;
+  [[nodiscard]] const NetOptions& options() const;
+  [[nodiscard]] std::vector<std::string> input_names() const;
+  [[nodiscard]] std::vector<std::string> layer_names() const;
+  [[nodiscard]] const Layer& layer(const std::string& name) const;
+  /// The output of a layer in the last forward, "layer" or "layer:1".
+  [[nodiscard]] Tensor output(const std::string& name) const;
+  /// The gradient by that output; only until the layers before it have been passed. For tests and tools.
+  [[nodiscard]] Tensor output_gradient(const std::string& name) const;
+  [[nodiscard]] std::vector<Parameter>& parameters();
+  [[nodiscard]] Parameter& parameter(const std::string& name);
+  /// Untrained numbers that belong to the model, as running means: name and tensor.
+  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
+  /// The first layer with a NaN or an infinity in its output, or empty.
+  [[nodiscard]] std::string first_not_finite() const;
+
+  /// Layers, shapes, parameters, memory, products; and the graph in Graphviz's language.
+  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::string dot() const;
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace pleiad::nn

@@ -1,0 +1,32 @@
+#include "core/threads.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+namespace pleiad {
+
+int compute_threads() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
+
+void set_compute_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }
+
+void parallel_for(std::int64_t count, std::int64_t grain, FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  if (count <= 0) return;
+  const std::int64_t grains = (count + grain - 1) / grain;
+  const auto parts = static_cast<int>(std::min<std::int64_t>(compute_threads(), grains));
+  if (parts == 1) {
+    body(0, count);
+    return;
+  }
+#pragma omp parallel num_threads(parts)
+  {
+    // The runtime may give fewer threads than asked for.
+    for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {
+      const std::int64_t begin = grains * part / parts * grain;
+      const std::int64_t end = std::min(grains * (part + 1) / parts * grain, count);
+      if (begin < end) body(begin, end);
+    }
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,119 @@
+#include "kernel/dense.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "core/threads.h"
+#include "kernel/blas/gemm.h"
+#include "kernel/types.h"
+
+namespace pleiad::kernel {
+namespace {
+
+constexpr std::int64_t kGrain = 16;
+constexpr double kSplitFrom = 400'000;
+constexpr std::int64_t kTileRows = 320;  // about OpenBLAS's own block of the inner axis, so tiles cost it nothing
+
+std::byte* at(const Tensor& t, std::int64_t index) {
+  return static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(index) * size_of(t.dtype());
+}
+
+std::int64_t grain_for(const Dense& d, std::int64_t whole) {
+  const double work = static_cast<double>(d.batch) * static_cast<double>(d.in) * static_cast<double>(d.out);
+  return work < kSplitFrom ? std::max<std::int64_t>(whole, 1) : kGrain;
+}
+
+/// The weight as it lies in memory, rows x columns, and what multiplies to its gradient: left^T * right.
+struct Sides {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  Tensor left;   // batch x rows
+  Tensor right;  // batch x columns
+};
+
+/// The gradient of weight rows r0 to r1 - 1, columns c0 to c1 - 1, on this thread: to the update, or into memory.
+void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to, std::int64_t r0,
+                   std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+  const DType dtype = weight.dtype();
+  Product p{.m = r1 - r0, .n = c1 - c0, .k = batch};
+  const Operand left{.data = at(s.left, r0), .stride = s.rows, .transposed = true};
+  const Operand right{.data = at(s.right, c0), .stride = s.columns};
+  if (to.update == nullptr) {
+    gemm_here(dtype, p, left, right, at(to.weight_gradient, r0 * s.columns + c0), s.columns);
+    return;
+  }
+  if (const auto linear = to.update->linear()) {
+    p.alpha = linear->factor;
+    p.beta = linear->keep;
+    gemm_here(dtype, p, left, right, at(weight, r0 * s.columns + c0), s.columns);
+    return;
+  }
+  thread_local std::vector<std::byte> scratch;  // grows in the first step alone
+  const std::size_t size = size_of(dtype);
+  const std::int64_t chunk = std::clamp<std::int64_t>(65536 / std::max<std::int64_t>(p.n, 1), 32, p.m);
+  scratch.resize(std::max(scratch.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
+  auto* tile = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+  for (std::int64_t r = r0; r < r1; r += chunk) {
+    const std::int64_t end = std::min(r + chunk, r1);
+    p.m = end - r;
+    gemm_here(dtype, p, {.data = at(s.left, r), .stride = s.rows, .transposed = true}, right, tile, p.n);
+    if (p.n == s.columns) {
+      to.update->apply(r * s.columns, p.m * p.n, tile);
+      continue;
+    }
+    for (std::int64_t row = r; row < end; ++row) {
+      to.update->apply(row * s.columns + c0, p.n, tile + static_cast<std::size_t>((row - r) * p.n) * size);
+    }
+  }
+}
+
+}  // namespace
+
+void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) {
+  const DType dtype = x.dtype();
+  parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
+    const Operand w{.data = at(weight, d.transposed ? first : first * d.in),
+                    .stride = d.transposed ? d.out : d.in,
+                    .transposed = !d.transposed};
+    gemm_here(dtype, {.m = d.batch, .n = last - first, .k = d.in}, {.data = x.raw(), .stride = d.in}, w, at(y, first),
+              d.out);
+    activate_columns(dtype, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
+  });
+}
+
+void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& y, const Tensor& dy,
+                    const DenseGradients& to) {
+  const DType dtype = x.dtype();
+  activation_gradient(d.activation, y, dy, to.bias_gradient.raw(), d.out);
+  const Sides sides = d.transposed ? Sides{.rows = d.in, .columns = d.out, .left = x, .right = dy}
+                                   : Sides{.rows = d.out, .columns = d.in, .left = dy, .right = x};
+  const bool wants_gradient = to.update != nullptr || !to.weight_gradient.empty();
+  if (to.dx.empty()) {
+    if (!wants_gradient) return;
+    const bool by_rows = sides.rows >= sides.columns;
+    const std::int64_t whole = by_rows ? sides.rows : sides.columns;
+    parallel_for(whole, grain_for(d, whole), [&](std::int64_t first, std::int64_t last) {
+      by_rows ? gradient_tile(sides, d.batch, weight, to, first, last, 0, sides.columns)
+              : gradient_tile(sides, d.batch, weight, to, 0, sides.rows, first, last);
+    });
+    return;
+  }
+  // A thread has its own inputs (columns of an untransposed weight). For tile after tile it takes its part of dx and
+  // then changes the tile, so each weight comes from memory once.
+  parallel_for(d.in, grain_for(d, d.in), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t o = 0; o < d.out; o += kTileRows) {
+      const std::int64_t end = std::min(o + kTileRows, d.out);
+      const Operand w{.data = at(weight, d.transposed ? first * d.out + o : o * d.in + first),
+                      .stride = d.transposed ? d.out : d.in,
+                      .transposed = d.transposed};
+      gemm_here(dtype, {.m = d.batch, .n = last - first, .k = end - o, .beta = o == 0 ? 0.0 : 1.0},
+                {.data = at(dy, o), .stride = d.out}, w, at(to.dx, first), d.in);
+      if (!wants_gradient) continue;
+      d.transposed ? gradient_tile(sides, d.batch, weight, to, first, last, o, end)
+                   : gradient_tile(sides, d.batch, weight, to, o, end, first, last);
+    }
+  });
+}
+
+}  // namespace pleiad::kernel

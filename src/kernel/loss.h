@@ -1,0 +1,29 @@
+// Softmax and the losses: value, metric and gradient.
+#pragma once
+
+#include "pleiad/tensor.h"
+
+namespace pleiad::kernel {
+
+/// Over the last axis.
+void softmax(const Tensor& x, const Tensor& y);
+void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx);
+
+/// probability = softmax(score). Returns the mean of -log(probability of the label), and in `accuracy` the share of
+/// samples whose label is among the top_k scores. A label out of range is an InvalidArgument that names the sample.
+double softmax_loss(const Tensor& score, const Tensor& label, const Tensor& probability, std::int64_t top_k,
+                    double& accuracy);
+/// dx = factor * (probability - one-hot label).
+void softmax_loss_backward(const Tensor& probability, const Tensor& label, double factor, const Tensor& dx);
+
+/// The sum of -t log s(x) - (1 - t) log(1 - s(x)), s the sigmoid.
+double sigmoid_loss(const Tensor& x, const Tensor& target);
+/// dx = factor * (s(x) - t).
+void sigmoid_loss_backward(const Tensor& x, const Tensor& target, double factor, const Tensor& dx);
+
+/// The sum of (x - t)^2.
+double squared_distance(const Tensor& x, const Tensor& target);
+/// dx = factor * (x - t).
+void difference(const Tensor& x, const Tensor& target, double factor, const Tensor& dx);
+
+}  // namespace pleiad::kernel

@@ -1,0 +1,28 @@
+// Batch normalisation over the last axis, and dropout.
+#pragma once
+
+#include "core/random.h"
+#include "pleiad/tensor.h"
+
+namespace pleiad::kernel {
+
+/// mean[c] and variance[c] of column c.
+void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance);
+/// y = (x - mean) * scale / sqrt(variance + epsilon) + shift.
+void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& scale,
+               const Tensor& shift, const Tensor& y);
+/// Through the mean and variance too. An empty dx is not computed.
+void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
+                        const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
+                        const Tensor& shift_gradient);
+
+/// y = x * mask, where mask is 0 for a share `ratio` of the elements and 1 / (1 - ratio) for the others: numbers of
+/// (step, sample, element), so they do not depend on how a batch is cut.
+void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio, const Tensor& x,
+             const Tensor& y, const Tensor& mask);
+/// to = (1 - share) * to + share * factor * from.
+void blend(const Tensor& to, const Tensor& from, double share, double factor);
+/// to = a * b.
+void multiply(const Tensor& a, const Tensor& b, const Tensor& to);
+
+}  // namespace pleiad::kernel

@@ -1,0 +1,13 @@
+#include "pleiad/nn/layer.h"
+
+namespace pleiad::nn {
+
+std::vector<ParamSpec> Layer::parameters(const Shapes&) const { return {}; }
+std::vector<ParamSpec> Layer::states(const Shapes&) const { return {}; }
+Shapes Layer::workspace(const Shapes&) const { return {}; }
+Interval Layer::input_interval(Interval out, int) const { return out; }
+bool Layer::differentiable(std::size_t) const { return true; }
+double Layer::products(const Shapes&) const { return 0; }
+void Layer::prepare(const Shapes&, DType) {}
+
+}  // namespace pleiad::nn

@@ -1,0 +1,32 @@
+// What layers ask of their inputs, with errors that say what was expected and what came.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "pleiad/error.h"
+#include "pleiad/nn/layer.h"
+
+namespace pleiad::nn {
+
+inline void expect_inputs(const Shapes& in, std::size_t count) {
+  if (in.size() != count) {
+    throw InvalidArgument(fmt::format("expected {} input{}; received {}", count, count == 1 ? "" : "s", in.size()));
+  }
+}
+
+/// (batch, height, width, channels).
+inline const Shape& expect_image(const Shapes& in) {
+  expect_inputs(in, 1);
+  if (in[0].rank() != 4) {
+    throw InvalidArgument(fmt::format("expected images (batch, height, width, channels); received {}", in[0].text()));
+  }
+  return in[0];
+}
+
+inline void expect_at_least(std::string_view name, std::int64_t value, std::int64_t least) {
+  if (value < least) throw InvalidArgument(fmt::format("{} is at least {}; received {}", name, least, value));
+}
+
+}  // namespace pleiad::nn

@@ -1,0 +1,160 @@
+#include "kernel/conv.h"
+
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class Convolution final : public Layer {
+ public:
+  explicit Convolution(const ConvolutionOptions& o)
+      : o_(o),
+        activation_{.function = kernel::function_named(o.activation)},
+        h_{.size = o.kernel_h,
+           .stride = o.stride_h,
+           .pad_begin = o.pad_top,
+           .pad_end = o.pad_bottom,
+           .dilation = o.dilation_h},
+        w_{.size = o.kernel_w,
+           .stride = o.stride_w,
+           .pad_begin = o.pad_left,
+           .pad_end = o.pad_right,
+           .dilation = o.dilation_w} {
+    expect_at_least("filters", o.filters, 1);
+    expect_at_least("groups", o.groups, 1);
+    for (const Window* window : {&h_, &w_}) {
+      expect_at_least("kernel", window->size, 1);
+      expect_at_least("stride", window->stride, 1);
+      expect_at_least("dilation", window->dilation, 1);
+      expect_at_least("pad", std::min(window->pad_begin, window->pad_end), 0);
+    }
+  }
+
+  [[nodiscard]] std::string kind() const override { return "convolution"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    const Shape& x = expect_image(in);
+    if (x[3] % o_.groups != 0 || o_.filters % o_.groups != 0) {
+      throw InvalidArgument(
+          fmt::format("{} groups divide neither {} channels nor {} filters", o_.groups, x[3], o_.filters));
+    }
+    const Shape y = {x[0], h_.output(x[1]), w_.output(x[2]), o_.filters};
+    if (y[1] < 1 || y[2] < 1) {
+      throw InvalidArgument(fmt::format("the kernel reaches over {}x{} places; padded images have {}x{}", h_.reach(),
+                                        w_.reach(), x[1] + h_.pad_begin + h_.pad_end,
+                                        x[2] + w_.pad_begin + w_.pad_end));
+    }
+    return {y};
+  }
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
+    const Shape shape = {o_.filters, h_.size, w_.size, in[0][3] / o_.groups};
+    const std::int64_t fan_in = shape.count(1, 4);
+    std::vector<ParamSpec> all = {
+        {.name = "weight", .shape = shape, .wanted = o_.weight_param, .fan_in = fan_in, .fan_out = o_.filters}};
+    if (o_.bias) {
+      all.push_back(
+          {.name = "bias", .shape = {o_.filters}, .wanted = o_.bias_param, .fan_in = fan_in, .fan_out = o_.filters});
+    }
+    return all;
+  }
+  [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
+    return (axis == 1 ? h_ : w_).input(out);
+  }
+  [[nodiscard]] double products(const Shapes& in) const override {
+    return static_cast<double>(outputs(in)[0].count()) * static_cast<double>(h_.size * w_.size * in[0][3] / o_.groups);
+  }
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{}x{}, {}", o_.kernel_h, o_.kernel_w, o_.activation);
+  }
+
+  void prepare(const Shapes& in, DType dtype) override {
+    const Shape y = outputs(in)[0];
+    plan_ = kernel::plan_conv({.batch = y[0],
+                               .in_h = in[0][1],
+                               .in_w = in[0][2],
+                               .in_c = in[0][3],
+                               .out_h = y[1],
+                               .out_w = y[2],
+                               .out_c = y[3],
+                               .groups = o_.groups,
+                               .h = h_,
+                               .w = w_,
+                               .bias = o_.bias,
+                               .activation = activation_},
+                              dtype);
+  }
+  void forward(Pass& pass) override {
+    plan_->forward(pass.x[0], pass.parameter[0], o_.bias ? pass.parameter[1] : none_, pass.y[0]);
+  }
+  void backward(Pass& pass) override {
+    kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], nullptr, o_.filters);
+    plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0],
+                    o_.bias ? pass.gradient[1] : none_);
+  }
+
+ private:
+  const ConvolutionOptions o_;
+  const kernel::Activation activation_;
+  const Window h_;
+  const Window w_;
+  const Tensor none_;
+  std::unique_ptr<kernel::ConvPlan> plan_;
+};
+
+/// One word for several fields of the same number.
+OptionField<ConvolutionOptions> together(const char* name, std::vector<std::int64_t ConvolutionOptions::*> members) {
+  return {.name = name,
+          .help = "in both directions",
+          .set =
+              [=](ConvolutionOptions& o, std::string_view text) {
+                for (const auto member : members) o.*member = number_option<std::int64_t>(name, text);
+              },
+          .get = [=](const ConvolutionOptions& o) { return fmt::format("{}", o.*members[0]); }};
+}
+
+const Fields<ConvolutionOptions>& fields() {
+  using O = ConvolutionOptions;
+  static const Fields<O> all = [] {
+    Fields<O> list = {field("filters", &O::filters, "output channels"),
+                      together("kernel", {&O::kernel_h, &O::kernel_w}),
+                      together("stride", {&O::stride_h, &O::stride_w}),
+                      together("pad", {&O::pad_top, &O::pad_bottom, &O::pad_left, &O::pad_right}),
+                      together("dilation", {&O::dilation_h, &O::dilation_w}),
+                      field("kernel_h", &O::kernel_h, "height of the filters"),
+                      field("kernel_w", &O::kernel_w, "width of the filters"),
+                      field("stride_h", &O::stride_h, "rows from one window to the next"),
+                      field("stride_w", &O::stride_w, "columns from one window to the next"),
+                      field("pad_top", &O::pad_top, "rows of zeros above"),
+                      field("pad_bottom", &O::pad_bottom, "rows of zeros below"),
+                      field("pad_left", &O::pad_left, "columns of zeros to the left"),
+                      field("pad_right", &O::pad_right, "columns of zeros to the right"),
+                      field("dilation_h", &O::dilation_h, "rows from one tap to the next"),
+                      field("dilation_w", &O::dilation_w, "columns from one tap to the next"),
+                      field("groups", &O::groups, "groups of channels that do not mix"),
+                      field("activation", &O::activation, "fused with the convolution"),
+                      field("bias", &O::bias, "whether there is one")};
+    add_param_fields(list, "weight", &O::weight_param);
+    add_param_fields(list, "bias", &O::bias_param);
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
+  return {.filters = filters,
+          .kernel_h = kernel,
+          .kernel_w = kernel,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_top = pad,
+          .pad_bottom = pad,
+          .pad_left = pad,
+          .pad_right = pad};
+}
+LayerPtr convolution(const ConvolutionOptions& options) { return std::make_unique<Convolution>(options); }
+LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

@@ -1,0 +1,92 @@
+#include "kernel/dense.h"
+
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class Dense final : public Layer {
+ public:
+  explicit Dense(const DenseOptions& options)
+      : options_(options), activation_{.function = kernel::function_named(options.activation)} {
+    expect_at_least("out", options.out, 1);
+  }
+
+  [[nodiscard]] std::string kind() const override { return "dense"; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    if (in[0].rank() < 2) throw InvalidArgument(fmt::format("expected (batch, features); received {}", in[0].text()));
+    return {{in[0][0], options_.out}};
+  }
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
+    const std::int64_t width = in[0].count(1, in[0].rank());
+    const Shape shape = options_.transposed ? Shape{width, options_.out} : Shape{options_.out, width};
+    std::vector<ParamSpec> all = {{.name = "weight",
+                                   .shape = shape,
+                                   .wanted = options_.weight_param,
+                                   .fan_in = width,
+                                   .fan_out = options_.out,
+                                   .pieces = true}};
+    if (options_.bias) {
+      all.push_back({.name = "bias",
+                     .shape = {options_.out},
+                     .wanted = options_.bias_param,
+                     .fan_in = width,
+                     .fan_out = options_.out});
+    }
+    return all;
+  }
+  [[nodiscard]] double products(const Shapes& in) const override {
+    return static_cast<double>(in[0].count()) * static_cast<double>(options_.out);
+  }
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{}{}", options_.activation, options_.transposed ? ", transposed" : "");
+  }
+
+  void forward(Pass& pass) override {
+    kernel::dense_forward(geometry(pass), pass.x[0], pass.parameter[0], options_.bias ? pass.parameter[1] : none_,
+                          pass.y[0]);
+  }
+  void backward(Pass& pass) override {
+    kernel::dense_backward(geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
+                           {.dx = pass.dx[0],
+                            .weight_gradient = pass.gradient[0],
+                            .bias_gradient = options_.bias ? pass.gradient[1] : none_,
+                            .update = pass.update[0]});
+  }
+
+ private:
+  [[nodiscard]] kernel::Dense geometry(const Pass& pass) const {
+    const Shape& in = pass.x[0].shape();
+    return {.batch = in[0],
+            .in = in.count(1, in.rank()),
+            .out = options_.out,
+            .transposed = options_.transposed,
+            .activation = activation_};
+  }
+
+  const DenseOptions options_;
+  const kernel::Activation activation_;
+  const Tensor none_;
+};
+
+const Fields<DenseOptions>& fields() {
+  using O = DenseOptions;
+  static const Fields<O> all = [] {
+    Fields<O> list = {
+        field("out", &O::out, "how many outputs"), field("activation", &O::activation, "fused with the product"),
+        field("bias", &O::bias, "whether there is one"), field("transposed", &O::transposed, "the weight is in x out")};
+    add_param_fields(list, "weight", &O::weight_param);
+    add_param_fields(list, "bias", &O::bias_param);
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+LayerPtr dense(const DenseOptions& options) { return std::make_unique<Dense>(options); }
+LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

@@ -1,0 +1,50 @@
+#include "kernel/elementwise.h"
+#include "kernel/norm.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+/// Its random numbers are those of its name: two dropouts of one net draw different ones.
+class Dropout final : public Layer {
+ public:
+  explicit Dropout(const DropoutOptions& options) : ratio_(options.ratio) {
+    if (!(ratio_ >= 0 && ratio_ < 1))
+      throw InvalidArgument(fmt::format("ratio lies in 0 to below 1; received {}", ratio_));
+  }
+  [[nodiscard]] std::string kind() const override { return "dropout"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] std::string summary() const override { return fmt::format("{}", ratio_); }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    return in;
+  }
+  [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {in[0]}; }
+  void forward(Pass& pass) override {
+    if (pass.phase != Phase::train) {
+      kernel::copy(pass.y[0], pass.x[0]);
+      return;
+    }
+    kernel::dropout(RandomStream(pass.seed, pass.name), pass.step, pass.first_sample, ratio_, pass.x[0], pass.y[0],
+                    pass.workspace[0]);
+  }
+  void backward(Pass& pass) override {
+    if (!pass.dx[0].empty()) kernel::multiply(pass.dy[0], pass.workspace[0], pass.dx[0]);
+  }
+
+ private:
+  const double ratio_;
+};
+
+const Fields<DropoutOptions>& fields() {
+  static const Fields<DropoutOptions> all = {field("ratio", &DropoutOptions::ratio, "the share that is zeroed")};
+  return all;
+}
+
+}  // namespace
+
+LayerPtr dropout(const DropoutOptions& options) { return std::make_unique<Dropout>(options); }
+LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

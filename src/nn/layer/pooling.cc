@@ -1,0 +1,63 @@
+#include "kernel/pool.h"
+
+#include "core/text.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class Pooling final : public Layer {
+ public:
+  explicit Pooling(const PoolingOptions& options) : options_(options) {
+    const std::vector<std::string> known = {"average", "max"};
+    if (std::ranges::find(known, options.type) == known.end()) {
+      throw InvalidArgument(unknown_name("pooling", options.type, known));
+    }
+    expect_at_least("kernel", options.kernel, 1);
+    expect_at_least("stride", options.stride, 1);
+    expect_at_least("pad", options.pad, 0);
+    const Window window{
+        .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
+    pool_ = {.max = options.type == "max", .h = window, .w = window, .count_padding = options.count_padding};
+  }
+  [[nodiscard]] std::string kind() const override { return "pooling"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    const Shape& x = expect_image(in);
+    const Shape y = {x[0], pool_.h.output(x[1]), pool_.w.output(x[2]), x[3]};
+    if (y[1] < 1 || y[2] < 1) {
+      throw InvalidArgument(fmt::format("the window is {0}x{0}; images padded by {1} are of shape {2}", options_.kernel,
+                                        options_.pad, x.text()));
+    }
+    return {y};
+  }
+  [[nodiscard]] Interval input_interval(Interval out, int) const override { return pool_.h.input(out); }
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{} {}x{}", options_.type, options_.kernel, options_.kernel);
+  }
+  void forward(Pass& pass) override { kernel::pool_forward(pool_, pass.x[0], pass.y[0]); }
+  void backward(Pass& pass) override {
+    if (!pass.dx[0].empty()) kernel::pool_backward(pool_, pass.x[0], pass.y[0], pass.dy[0], pass.dx[0]);
+  }
+
+ private:
+  const PoolingOptions options_;
+  kernel::Pool pool_;
+};
+
+const Fields<PoolingOptions>& fields() {
+  using O = PoolingOptions;
+  static const Fields<O> all = {
+      field("type", &O::type, "max or average"), field("kernel", &O::kernel, "the window's side"),
+      field("stride", &O::stride, "from one window to the next"), field("pad", &O::pad, "on each side"),
+      field("count_padding", &O::count_padding, "whether the average counts padding")};
+  return all;
+}
+
+}  // namespace
+
+LayerPtr pooling(const PoolingOptions& options) { return std::make_unique<Pooling>(options); }
+LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

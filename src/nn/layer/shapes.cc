@@ -1,0 +1,185 @@
+// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, sum.
+#include <functional>
+#include <numeric>
+
+#include "kernel/elementwise.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class Flatten final : public Layer {
+ public:
+  [[nodiscard]] std::string kind() const override { return "flatten"; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    return {{in[0][0], in[0].count(1, in[0].rank())}};
+  }
+  void forward(Pass& pass) override { kernel::copy(pass.y[0], pass.x[0]); }
+  void backward(Pass& pass) override {
+    if (!pass.dx[0].empty()) kernel::copy(pass.dx[0], pass.dy[0]);
+  }
+};
+
+std::size_t checked_axis(std::int64_t axis, const Shape& shape) {
+  if (axis < 0 || axis >= shape.rank()) {
+    throw InvalidArgument(fmt::format("axis {} of a tensor of shape {}", axis, shape.text()));
+  }
+  return static_cast<std::size_t>(axis);
+}
+
+/// Copies between a whole and its parts along an axis. An empty part is left out.
+void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, int axis, bool into_parts) {
+  const std::size_t size = size_of(whole.dtype());
+  const auto bytes = [&](const Tensor& t) {
+    return static_cast<std::size_t>(t.shape().count(axis, t.shape().rank())) * size;
+  };
+  const std::size_t stride = bytes(whole);
+  std::size_t offset = 0;
+  for (const Tensor& part : parts) {
+    const std::size_t piece = bytes(part);
+    if (!part.empty()) {
+      auto* inside = static_cast<std::byte*>(whole.raw()) + offset;
+      const std::int64_t rows = whole.shape().count(0, axis);
+      into_parts ? kernel::copy_strided(part.raw(), piece, inside, stride, piece, rows)
+                 : kernel::copy_strided(inside, stride, part.raw(), piece, piece, rows);
+    }
+    offset += piece;
+  }
+}
+
+class Slice final : public Layer {
+ public:
+  explicit Slice(const SliceOptions& options) : options_(options) { expect_at_least("parts", options.parts, 1); }
+  [[nodiscard]] std::string kind() const override { return "slice"; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    const int axis = static_cast<int>(checked_axis(options_.axis, in[0]));
+    std::vector<std::int64_t> sizes = options_.sizes;
+    const std::int64_t length = in[0][axis];
+    for (std::int64_t i = 0; options_.sizes.empty() && i < options_.parts; ++i) {
+      sizes.push_back(length / options_.parts + (i < length % options_.parts ? 1 : 0));
+    }
+    if (std::reduce(sizes.begin(), sizes.end()) != length || std::ranges::min(sizes) < 1) {
+      throw InvalidArgument(
+          fmt::format("axis {} of {} cannot be cut into {}", axis, in[0].text(), fmt::join(sizes, " + ")));
+    }
+    Shapes out(sizes.size(), in[0]);
+    for (std::size_t i = 0; i < sizes.size(); ++i) out[i].set(axis, sizes[i]);
+    return out;
+  }
+  void forward(Pass& pass) override { copy_parts(pass.x[0], pass.y, static_cast<int>(options_.axis), true); }
+  void backward(Pass& pass) override {
+    if (!pass.dx[0].empty()) copy_parts(pass.dx[0], pass.dy, static_cast<int>(options_.axis), false);
+  }
+
+ private:
+  const SliceOptions options_;
+};
+
+class Concat final : public Layer {
+ public:
+  explicit Concat(const ConcatOptions& options) : options_(options) {}
+  [[nodiscard]] std::string kind() const override { return "concat"; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    if (in.empty()) throw InvalidArgument("expected inputs; received none");
+    const int axis = static_cast<int>(checked_axis(options_.axis, in[0]));
+    Shape out = in[0];
+    for (std::size_t i = 1; i < in.size(); ++i) {
+      Shape other = in[i];
+      if (other.rank() == out.rank()) other.set(axis, out[axis]);
+      if (other != out) {
+        throw InvalidArgument(
+            fmt::format("inputs that differ in axis {} alone; received {} and {}", axis, in[0].text(), in[i].text()));
+      }
+      out.set(axis, out[axis] + in[i][axis]);
+    }
+    return {out};
+  }
+  void forward(Pass& pass) override { copy_parts(pass.y[0], pass.x, static_cast<int>(options_.axis), false); }
+  void backward(Pass& pass) override {
+    for (std::size_t i = 0; i < pass.dx.size(); ++i) {  // an input without a gradient still has its place
+      parts_.push_back(pass.dx[i].empty() ? Tensor(pass.x[i].dtype(), pass.x[i].shape(), nullptr) : pass.dx[i]);
+    }
+    copy_parts(pass.dy[0], parts_, static_cast<int>(options_.axis), true);
+    parts_.clear();
+  }
+
+ private:
+  const ConcatOptions options_;
+  std::vector<Tensor> parts_;  // keeps its memory from step to step
+};
+
+class Split final : public Layer {
+ public:
+  explicit Split(const SplitOptions& options) : copies_(options.copies) { expect_at_least("copies", copies_, 1); }
+  [[nodiscard]] std::string kind() const override { return "split"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    return Shapes(static_cast<std::size_t>(copies_), in[0]);
+  }
+  void forward(Pass& pass) override {
+    for (const Tensor& y : pass.y) kernel::copy(y, pass.x[0]);
+  }
+  void backward(Pass& pass) override {
+    if (pass.dx[0].empty()) return;
+    kernel::copy(pass.dx[0], pass.dy[0]);
+    for (std::size_t i = 1; i < pass.dy.size(); ++i) kernel::add(pass.dx[0], pass.dy[i]);
+  }
+
+ private:
+  const std::int64_t copies_;
+};
+
+class Sum final : public Layer {
+ public:
+  [[nodiscard]] std::string kind() const override { return "sum"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    if (in.empty()) throw InvalidArgument("expected inputs; received none");
+    for (const Shape& shape : in) {
+      if (shape != in[0]) {
+        throw InvalidArgument(
+            fmt::format("expected inputs of one shape; received {} and {}", in[0].text(), shape.text()));
+      }
+    }
+    return {in[0]};
+  }
+  void forward(Pass& pass) override {
+    kernel::copy(pass.y[0], pass.x[0]);
+    for (std::size_t i = 1; i < pass.x.size(); ++i) kernel::add(pass.y[0], pass.x[i]);
+  }
+  void backward(Pass& pass) override {
+    for (const Tensor& dx : pass.dx) {
+      if (!dx.empty()) kernel::copy(dx, pass.dy[0]);
+    }
+  }
+};
+
+}  // namespace
+
+LayerPtr flatten() { return std::make_unique<Flatten>(); }
+LayerPtr slice(const SliceOptions& options) { return std::make_unique<Slice>(options); }
+LayerPtr concat(const ConcatOptions& options) { return std::make_unique<Concat>(options); }
+LayerPtr split(const SplitOptions& options) { return std::make_unique<Split>(options); }
+LayerPtr sum() { return std::make_unique<Sum>(); }
+
+LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }
+LayerPtr sum_from(const LayerFields& text) { return read_no_fields(text), sum(); }
+LayerPtr slice_from(const LayerFields& text) {
+  static const Fields<SliceOptions> fields = {field("axis", &SliceOptions::axis, "which is cut"),
+                                              field("parts", &SliceOptions::parts, "how many outputs")};
+  return slice(read_fields(fields, text));
+}
+LayerPtr concat_from(const LayerFields& text) {
+  static const Fields<ConcatOptions> fields = {field("axis", &ConcatOptions::axis, "along which inputs are joined")};
+  return concat(read_fields(fields, text));
+}
+LayerPtr split_from(const LayerFields& text) {
+  static const Fields<SplitOptions> fields = {field("copies", &SplitOptions::copies, "how many outputs")};
+  return split(read_fields(fields, text));
+}
+
+}  // namespace pleiad::nn

@@ -1,0 +1,281 @@
+// Building a net, and passing through it.
+#include "pleiad/nn/net.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/kernels.h"
+#include "core/text.h"
+#include "kernel/elementwise.h"
+#include "nn/net_inside.h"
+#include "pleiad/error.h"
+
+namespace pleiad::nn {
+namespace {
+
+/// Runs body; a mistake in it gets the layer's name in front.
+template <class Body>
+auto naming(const Node& node, Body&& body) {
+  try {
+    return body();
+  } catch (const InvalidArgument& mistake) {
+    throw InvalidArgument(fmt::format("layer \"{}\" ({}): {}", node.name, node.layer->kind(), mistake.what()));
+  }
+}
+
+unsigned mask_of(const std::vector<Phase>& phases) {
+  unsigned mask = 0;
+  for (const Phase phase : phases) mask |= static_cast<unsigned>(phase);
+  return mask;
+}
+
+}  // namespace
+
+Net::Net(NetOptions options) : inside_(std::make_unique<Inside>()) {
+  if (options.dtype != DType::float32 && options.dtype != DType::float64) {
+    throw InvalidArgument(fmt::format("net \"{}\": a net computes in float32 or float64; received {}", options.name,
+                                      name_of(options.dtype)));
+  }
+  inside_->options = std::move(options);
+}
+Net::~Net() = default;
+Net::Net(Net&&) noexcept = default;
+Net& Net::operator=(Net&&) noexcept = default;
+
+int Net::Inside::find_value(const std::string& who, const std::string& name) const {
+  if (const auto found = value_of.find(name); found != value_of.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [key, index] : value_of) known.push_back(key);
+  throw InvalidArgument(fmt::format("{}: {}", who, unknown_name("input or layer", name, known)));
+}
+
+Net& Net::input(const std::string& name, const Shape& sample) { return input(name, sample, inside_->options.dtype); }
+
+Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
+  if (name.empty() || name.find_first_of(":/") != std::string::npos || inside_->value_of.contains(name)) {
+    throw InvalidArgument(
+        fmt::format("net \"{}\": an input needs a new name without : and /; received \"{}\"", options().name, name));
+  }
+  inside_->value_of[name] = static_cast<int>(inside_->values.size());
+  inside_->values.push_back({.name = name, .sample = sample, .dtype = dtype});
+  inside_->batch = 0;
+  return *this;
+}
+
+Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
+  Inside& in = *inside_;
+  if (layer == nullptr) throw InvalidArgument(fmt::format("layer \"{}\": received no layer", name));
+  if (name.empty() || name.find_first_of(":/") != std::string::npos || in.value_of.contains(name)) {
+    throw InvalidArgument(
+        fmt::format("net \"{}\": a layer needs a new name without : and /; received \"{}\"", options().name, name));
+  }
+  Node node{.name = name, .layer = std::move(layer), .phases = mask_of(placement.phases)};
+  if (placement.inputs.empty()) {
+    if (in.values.empty()) throw InvalidArgument(fmt::format("layer \"{}\": the net has no input yet", name));
+    node.inputs.push_back(in.nodes.empty() ? static_cast<int>(in.values.size()) - 1 : in.nodes.back().outputs[0]);
+  }
+  for (const std::string& from : placement.inputs) {
+    node.inputs.push_back(in.find_value(fmt::format("layer \"{}\"", name), from));
+  }
+  const int index = static_cast<int>(in.nodes.size());
+  Shapes shapes = naming(node, [&] {  // with any batch: mistakes are told here, not later
+    for (Value& value : in.values) {
+      if (value.producer < 0) value.data = Tensor(value.dtype, value.sample.with_batch(1), nullptr);
+    }
+    return node.layer->outputs(in.input_shapes(node));
+  });
+  const std::size_t metrics = node.layer->metrics().size();
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    Value value{.name = k == 0 ? name : fmt::format("{}:{}", name, k), .dtype = in.options.dtype, .producer = index};
+    value.single = metrics > 0;
+    value.data = Tensor(in.options.dtype, shapes[k], nullptr);
+    const int id = static_cast<int>(in.values.size());
+    node.outputs.push_back(id);
+    in.value_of[fmt::format("{}:{}", name, k)] = id;
+    if (k == 0) in.value_of[name] = id;
+    in.values.push_back(std::move(value));
+  }
+  naming(node, [&] { in.add_parameters(node); });
+  node.needs_gradient = !node.parameters.empty();
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    Value& value = in.values[static_cast<std::size_t>(node.inputs[i])];
+    value.consumers.push_back(index);
+    if (value.needs_gradient && node.layer->differentiable(i)) node.needs_gradient = true;
+  }
+  for (const int out : node.outputs) {
+    in.values[static_cast<std::size_t>(out)].needs_gradient = node.needs_gradient;
+  }
+  in.node_of[name] = index;
+  in.nodes.push_back(std::move(node));
+  in.batch = 0;
+  return *this;
+}
+
+void Net::prepare(std::int64_t batch) {
+  Inside& in = *inside_;
+  if (batch < 1)
+    throw InvalidArgument(fmt::format("net \"{}\": a batch has samples; received {}", options().name, batch));
+  if (in.batch == batch) return;
+  in.batch = 0;
+  for (Value& value : in.values) {
+    if (value.producer < 0) value.data = Tensor(value.dtype, value.sample.with_batch(batch), nullptr);
+  }
+  for (Node& node : in.nodes) {
+    naming(node, [&] {
+      const Shapes from = in.input_shapes(node);
+      const Shapes to = node.layer->outputs(from);
+      for (std::size_t k = 0; k < to.size(); ++k) {
+        Value& value = in.values[static_cast<std::size_t>(node.outputs[k])];
+        value.data = Tensor(value.dtype, to[k], nullptr);
+      }
+      node.layer->prepare(from, in.options.dtype);
+    });
+  }
+  in.plan_activations();
+  in.plan_gradients();
+  in.bind();
+  in.batch = batch;
+  in.forward_done = false;
+}
+
+void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
+  Inside& in = *inside_;
+  const Parameter& p = in.parameters.at(parameter);
+  if (update != nullptr && (!p.pieces || p.uses > 1)) {
+    throw InvalidArgument(fmt::format("parameter \"{}\" cannot be updated piece by piece", p.name));
+  }
+  if (in.updates[parameter] == update) return;
+  in.updates[parameter] = update;
+  in.batch = 0;
+}
+
+Tensor Net::input_tensor(const std::string& name) const {
+  const Value& value =
+      inside_->values[static_cast<std::size_t>(inside_->find_value(fmt::format("net \"{}\"", options().name), name))];
+  if (value.producer >= 0) throw InvalidArgument(fmt::format("\"{}\" is a layer, not an input of the net", name));
+  if (inside_->batch == 0) throw StateError(fmt::format("net \"{}\" is not prepared yet", options().name));
+  return value.data;
+}
+
+void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
+  Inside& in = *inside_;
+  if (in.batch == 0) throw StateError(fmt::format("net \"{}\": forward before prepare", options().name));
+  in.phase = phase;
+  for (Node& node : in.nodes) {
+    if (!in.active(node)) continue;
+    node.pass.phase = phase;
+    node.pass.step = static_cast<std::uint32_t>(step);
+    node.pass.first_sample = first_sample;
+    naming(node, [&] { node.layer->forward(node.pass); });
+  }
+  in.forward_done = true;
+}
+
+void Net::backward(const std::function<void(std::size_t)>& ready) {
+  Inside& in = *inside_;
+  if (!in.forward_done || in.phase != Phase::train) {
+    throw StateError(fmt::format("net \"{}\": backward without a forward in training", options().name));
+  }
+  in.forward_done = false;
+  for (const auto& [gradient, value] : in.seeds) gradient.fill(value * in.gradient_scale);
+  std::vector<int>& left = in.uses_left;
+  for (std::size_t i = 0; i < in.parameters.size(); ++i) left[i] = in.active_uses[i];
+  for (std::size_t n = in.nodes.size(); n-- > 0;) {
+    Node& node = in.nodes[n];
+    if (!in.active(node) || !node.needs_gradient) continue;
+    naming(node, [&] { node.layer->backward(node.pass); });
+    for (std::size_t i = 0; i < node.sums.size(); ++i) {
+      if (!node.sums[i].empty()) kernel::add(node.sums[i], node.pass.dx[i]);
+    }
+    for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+      if (!node.own_piece[i].empty()) kernel::add(node.own_piece[i], node.pass.gradient[i]);
+      const auto p = static_cast<std::size_t>(node.parameters[i]);
+      if (--left[p] == 0 && ready) ready(p);
+    }
+  }
+}
+
+void Net::set_seed(std::uint64_t seed) {
+  inside_->options.seed = seed;
+  for (Node& node : inside_->nodes) node.pass.seed = seed;
+}
+
+void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }
+
+double Net::loss() const {
+  double sum = 0;
+  for (const Node& node : inside_->nodes) {
+    if (inside_->active(node) && !node.layer->metrics().empty()) sum += node.pass.y[0].at(0);
+  }
+  return sum;
+}
+
+std::vector<std::pair<std::string, double>> Net::metrics() const {
+  std::vector<std::pair<std::string, double>> all;
+  const auto losses = std::ranges::count_if(inside_->nodes, [](const Node& n) { return !n.layer->metrics().empty(); });
+  for (const Node& node : inside_->nodes) {
+    if (!inside_->active(node)) continue;
+    const std::vector<std::string> names = node.layer->metrics();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      all.emplace_back(losses == 1 ? names[i] : node.name + "/" + names[i], node.pass.y[i].at(0));
+    }
+  }
+  return all;
+}
+
+std::int64_t Net::batch() const { return inside_->batch; }
+const NetOptions& Net::options() const { return inside_->options; }
+
+std::vector<std::string> Net::input_names() const {
+  std::vector<std::string> names;
+  for (const Value& value : inside_->values) {
+    if (value.producer < 0) names.push_back(value.name);
+  }
+  return names;
+}
+
+std::vector<std::string> Net::layer_names() const {
+  std::vector<std::string> names;
+  for (const Node& node : inside_->nodes) names.push_back(node.name);
+  return names;
+}
+
+const Layer& Net::layer(const std::string& name) const {
+  const auto found = inside_->node_of.find(name);
+  if (found == inside_->node_of.end()) throw InvalidArgument(unknown_name("layer", name, layer_names()));
+  return *inside_->nodes[static_cast<std::size_t>(found->second)].layer;
+}
+
+Tensor Net::output(const std::string& name) const {
+  return inside_->values[static_cast<std::size_t>(inside_->find_value("output", name))].data;
+}
+
+Tensor Net::output_gradient(const std::string& name) const {
+  return inside_->values[static_cast<std::size_t>(inside_->find_value("output_gradient", name))].gradient;
+}
+
+std::vector<Parameter>& Net::parameters() { return inside_->parameters; }
+
+Parameter& Net::parameter(const std::string& name) {
+  const auto found = inside_->parameter_of.find(name);
+  if (found != inside_->parameter_of.end()) return inside_->parameters[static_cast<std::size_t>(found->second)];
+  std::vector<std::string> known;
+  for (const Parameter& p : inside_->parameters) known.push_back(p.name);
+  throw InvalidArgument(unknown_name("parameter", name, known));
+}
+
+std::vector<std::pair<std::string, Tensor>> Net::states() const { return inside_->states; }
+
+std::string Net::first_not_finite() const {
+  for (const Node& node : inside_->nodes) {
+    if (!inside_->active(node)) continue;
+    for (const Tensor& y : node.pass.y) {
+      const auto count = static_cast<std::size_t>(y.count());
+      if (pleiad::first_not_finite(y.dtype(), y.raw(), count) < count) return node.name;
+    }
+  }
+  return {};
+}
+
+}  // namespace pleiad::nn

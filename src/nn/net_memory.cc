@@ -1,0 +1,207 @@
+// The memory of a net: parameters, activations, gradients, and who sees which.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nn/net_inside.h"
+#include "nn/plan_memory.h"
+#include "pleiad/error.h"
+
+namespace pleiad::nn {
+
+Shapes Net::Inside::input_shapes(const Node& node) const {
+  Shapes shapes;
+  for (const int id : node.inputs) shapes.push_back(values[static_cast<std::size_t>(id)].data.shape());
+  return shapes;
+}
+
+void Net::Inside::add_parameters(Node& node) {
+  const Shapes in = input_shapes(node);
+  for (const ParamSpec& spec : node.layer->parameters(in)) {
+    const std::string name = node.name + "/" + spec.name;
+    if (!spec.wanted.share.empty()) {
+      const auto found = parameter_of.find(spec.wanted.share);
+      if (found == parameter_of.end()) {
+        throw InvalidArgument(
+            fmt::format("{} shares \"{}\", which no earlier layer has", spec.name, spec.wanted.share));
+      }
+      Parameter& shared = parameters[static_cast<std::size_t>(found->second)];
+      if (shared.value.shape() != spec.shape) {
+        throw InvalidArgument(fmt::format("{} of shape {} shares \"{}\" of shape {}", spec.name, spec.shape.text(),
+                                          shared.name, shared.value.shape().text()));
+      }
+      ++shared.uses;
+      shared.pieces = false;
+      parameter_of[name] = found->second;
+      node.parameters.push_back(found->second);
+      continue;
+    }
+    Parameter parameter{.name = name,
+                        .value = Tensor(options.dtype, spec.shape),
+                        .rate_scale = spec.wanted.rate_scale,
+                        .decay_scale = spec.wanted.decay_scale,
+                        .pieces = spec.pieces};
+    initialise(parameter.value, spec.wanted.init, spec.fan_in, spec.fan_out, options.seed, name);
+    const int id = static_cast<int>(parameters.size());
+    node.parameters.push_back(id);
+    parameter_of[name] = id;
+    parameters.push_back(std::move(parameter));
+    updates.push_back(nullptr);
+  }
+  for (const ParamSpec& spec : node.layer->states(in)) {
+    Tensor value(options.dtype, spec.shape);
+    initialise(value, spec.wanted.init, 1, 1, options.seed, node.name + "/" + spec.name);
+    node.states.push_back(static_cast<int>(states.size()));
+    states.emplace_back(node.name + "/" + spec.name, value);
+  }
+}
+
+// Outputs stay where they are until the next forward, so that anybody may look at them.
+void Net::Inside::plan_activations() {
+  activation_bytes = 0;
+  for (Value& value : values) {
+    value.data = Tensor(value.dtype, value.data.shape());
+    activation_bytes += value.data.bytes();
+  }
+  for (Node& node : nodes) {
+    node.pass.workspace.clear();
+    for (const Shape& shape : node.layer->workspace(input_shapes(node))) {
+      node.pass.workspace.emplace_back(options.dtype, shape);
+      activation_bytes += node.pass.workspace.back().bytes();
+    }
+  }
+}
+
+// A gradient is alive from the backward pass of its last consumer to that of its producer; memory is used again.
+void Net::Inside::plan_gradients() {
+  struct Wish {
+    Lifetime life;
+    Tensor* to;
+    DType dtype;
+    Shape shape;
+  };
+  std::vector<Wish> wishes;
+  const int count = static_cast<int>(nodes.size());
+  const auto moment = [&](int node) { return count - 1 - node; };
+  for (Node& node : nodes) {
+    node.pass.dx.assign(node.inputs.size(), {});
+    node.sums.assign(node.inputs.size(), {});
+  }
+  const auto wish = [&](const Tensor& like, int first, int last, Tensor* to) {
+    wishes.push_back({.life = {.bytes = like.bytes(), .first = first, .last = last},
+                      .to = to,
+                      .dtype = like.dtype(),
+                      .shape = like.shape()});
+  };
+  for (Value& value : values) {
+    value.gradient = {};
+    if (!value.needs_gradient) continue;
+    int last_consumer = -1;
+    for (const int c : value.consumers) {
+      const Node& node = nodes[static_cast<std::size_t>(c)];
+      if (node.needs_gradient && (node.phases & static_cast<unsigned>(Phase::train)) != 0) {
+        last_consumer = std::max(last_consumer, c);
+      }
+    }
+    // Without a consumer it is an output of the net: a loss's, which is seeded with 1, or one that nobody uses.
+    wish(value.data, last_consumer < 0 ? -1 : moment(last_consumer), moment(value.producer), &value.gradient);
+  }
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    Node& node = nodes[n];
+    if (!node.needs_gradient) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value& value = values[static_cast<std::size_t>(node.inputs[i])];
+      if (!value.needs_gradient || !node.layer->differentiable(i)) continue;
+      const bool again = first_consumer_in_backward(value) != std::pair{static_cast<int>(n), i};
+      if (again) wish(value.data, moment(static_cast<int>(n)), moment(static_cast<int>(n)), &node.pass.dx[i]);
+    }
+  }
+  std::vector<Lifetime> lives;
+  for (const Wish& w : wishes) lives.push_back(w.life);
+  gradient_bytes = plan_memory(lives);
+  const Tensor arena(DType::int32, {static_cast<std::int64_t>(gradient_bytes / 4) + 1});
+  const auto owner = std::make_shared<Tensor>(arena);
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    *wishes[i].to =
+        Tensor(wishes[i].dtype, wishes[i].shape, static_cast<std::byte*>(arena.raw()) + lives[i].offset, owner);
+  }
+  seeds.clear();
+  for (const Value& value : values) {
+    if (value.needs_gradient && first_consumer_in_backward(value).first < 0) {
+      seeds.emplace_back(value.gradient, value.single && is_loss(value) ? 1 : 0);
+    }
+  }
+}
+
+bool Net::Inside::is_loss(const Value& value) const {
+  return nodes[static_cast<std::size_t>(value.producer)].outputs[0] == value_of.at(value.name);
+}
+
+std::pair<int, std::size_t> Net::Inside::first_consumer_in_backward(const Value& value) const {
+  for (std::size_t c = value.consumers.size(); c-- > 0;) {
+    const Node& node = nodes[static_cast<std::size_t>(value.consumers[c])];
+    if (!node.needs_gradient || (node.phases & static_cast<unsigned>(Phase::train)) == 0) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool same = &values[static_cast<std::size_t>(node.inputs[i])] == &value;
+      if (same && node.layer->differentiable(i)) return {value.consumers[c], i};
+    }
+  }
+  return {-1, 0};
+}
+
+void Net::Inside::bind() {
+  active_uses.assign(parameters.size(), 0);
+  uses_left.assign(parameters.size(), 0);
+  std::vector<bool> written(parameters.size(), false);
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    Parameter& parameter = parameters[p];
+    if (updates[p] != nullptr) {
+      parameter.gradient = {};
+    } else if (parameter.gradient.empty()) {
+      parameter.gradient = Tensor(options.dtype, parameter.value.shape());
+    }
+  }
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    Node& node = nodes[n];
+    Pass& pass = node.pass;
+    pass.seed = options.seed;
+    pass.name = node.name;
+    pass.x.clear();
+    pass.y.clear();
+    pass.dy.clear();
+    pass.parameter.clear();
+    pass.gradient.clear();
+    pass.update.clear();
+    pass.state.clear();
+    node.own_piece.clear();
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      Value& value = values[static_cast<std::size_t>(node.inputs[i])];
+      pass.x.push_back(value.data);
+      if (!node.needs_gradient || !value.needs_gradient || !node.layer->differentiable(i)) continue;
+      if (first_consumer_in_backward(value) == std::pair{static_cast<int>(n), i}) {
+        pass.dx[i] = value.gradient;
+      } else {
+        node.sums[i] = value.gradient;
+      }
+    }
+    for (const int id : node.outputs) {
+      pass.y.push_back(values[static_cast<std::size_t>(id)].data);
+      pass.dy.push_back(values[static_cast<std::size_t>(id)].gradient);
+    }
+    const bool trains = (node.phases & static_cast<unsigned>(Phase::train)) != 0;
+    for (const int id : node.parameters) {
+      const auto p = static_cast<std::size_t>(id);
+      if (trains) ++active_uses[p];
+      pass.parameter.push_back(parameters[p].value);
+      pass.update.push_back(updates[p]);
+      // Of a shared parameter, the first in backward writes and the others add.
+      const bool again = written[p];
+      pass.gradient.push_back(again ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);
+      node.own_piece.push_back(again ? parameters[p].gradient : Tensor());
+      if (trains) written[p] = true;
+    }
+    for (const int id : node.states) pass.state.push_back(states[static_cast<std::size_t>(id)].second);
+  }
+}
+
+}  // namespace pleiad::nn

@@ -1,0 +1,81 @@
+// The learning-rate schedules: a new one is a line in the list.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "pleiad/nn/init.h"
+
+namespace pleiad::nn {
+namespace {
+
+struct Entry {
+  const char* name;
+  double (*rate)(const Schedule&, double step);
+};
+
+double fixed_step(const Schedule& s, double step) {
+  double rate = s.rates.front();
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    if (step >= static_cast<double>(s.steps[i])) rate = s.rates[i];
+  }
+  return rate;
+}
+
+double share(const Schedule& s, double step) { return step / static_cast<double>(s.freq); }
+
+const Entry kEntries[] = {
+    {"epochs", [](const Schedule& s, double e) { return s.base * std::pow(s.gamma, std::floor(share(s, e + 1))); }},
+    {"exponential", [](const Schedule& s, double t) { return s.base / std::exp2(share(s, t)); }},
+    {"fixed", [](const Schedule& s, double) { return s.base; }},
+    {"fixed_step", fixed_step},
+    {"inverse", [](const Schedule& s, double t) { return s.base * std::pow(1 + s.gamma * t, -s.power); }},
+    {"inverse_t", [](const Schedule& s, double t) { return s.base / (1 + t / s.final); }},
+    {"linear", [](const Schedule& s, double t) { return (1 - share(s, t)) * s.base + share(s, t) * s.final; }},
+    {"momentum",
+     [](const Schedule& s, double t) {
+       const double begin = static_cast<double>(s.start);
+       const double along = std::clamp((t - begin) / (static_cast<double>(s.freq) - begin), 0.0, 1.0);
+       return s.base + along * (s.final - s.base);
+     }},
+    {"step", [](const Schedule& s, double t) { return s.base * std::pow(s.gamma, std::floor(share(s, t))); }},
+};
+
+const Entry& find(const Schedule& schedule) {
+  const auto* const entry = std::ranges::find(kEntries, schedule.type, &Entry::name);
+  if (entry == std::end(kEntries)) throw InvalidArgument(unknown_name("schedule", schedule.type, schedule_names()));
+  return *entry;
+}
+
+}  // namespace
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  return names;
+}
+
+void check(const Schedule& s) {
+  (void)find(s);
+  if (s.freq < 1)
+    throw InvalidArgument(fmt::format("schedule \"{}\": freq is at least 1; received {}", s.type, s.freq));
+  if (s.type == "inverse_t" && s.final == 0) throw InvalidArgument("schedule \"inverse_t\": final is 0");
+  if (s.type == "momentum" && s.freq <= s.start) {
+    throw InvalidArgument(
+        fmt::format("schedule \"momentum\": freq lies after start; received {} and {}", s.freq, s.start));
+  }
+  if (s.type != "fixed_step") return;
+  if (s.steps.empty() || s.steps.size() != s.rates.size() || !std::ranges::is_sorted(s.steps)) {
+    throw InvalidArgument(
+        fmt::format("schedule \"fixed_step\": expected rising steps and as many rates; received {} steps and {} rates",
+                    s.steps.size(), s.rates.size()));
+  }
+}
+
+double rate_at(const Schedule& schedule, std::int64_t step) {
+  return find(schedule).rate(schedule, static_cast<double>(step));
+}
+
+}  // namespace pleiad::nn

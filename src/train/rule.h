@@ -1,0 +1,42 @@
+// One parameter's update rule with its state: the tables' own rules, on the net's memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernel/update.h"
+#include "pleiad/nn/net.h"
+#include "updater/updater.h"
+
+namespace pleiad {
+
+class ParameterRule final : public kernel::BlockUpdate {
+ public:
+  ParameterRule(const nn::Parameter& parameter, const UpdaterOptions& options);
+  /// Before each step: its rates.
+  void begin_step(double learning_rate, double momentum);
+  /// The whole parameter, by the compute threads.
+  void apply_all(const Tensor& gradient);
+  /// After the step's last piece.
+  void end_step();
+
+  [[nodiscard]] std::optional<Linear> linear() const override { return linear_; }
+  void apply(std::int64_t begin, std::int64_t count, const void* gradient) override;
+
+  /// The history, and one number a unit: what a checkpoint holds.
+  [[nodiscard]] const std::vector<Tensor>& history() const { return history_; }
+  [[nodiscard]] const Tensor& unit() const { return unit_; }
+
+ private:
+  const Tensor value_;
+  const double rate_scale_;
+  std::unique_ptr<Updater> rule_;
+  UpdaterOptions options_;
+  Rates rates_;
+  std::optional<Linear> linear_;
+  std::vector<Tensor> history_;  // per element
+  Tensor unit_;                  // per unit; a parameter is one unit
+  Tensor next_unit_;             // what the pieces of this step leave, all the same
+};
+
+}  // namespace pleiad

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "core/kernels.h"
+#include "core/random.h"
+#include "pleiad/error.h"
+#include "pleiad/train.h"
+
+namespace pleiad {
+namespace {
+
+class ArraySamples final : public Samples {
+ public:
+  ArraySamples(std::vector<std::pair<std::string, Tensor>> inputs, ArraySamplesOptions options)
+      : inputs_(std::move(inputs)), options_(options) {
+    if (inputs_.empty()) throw InvalidArgument("array_samples: received no tensor");
+    for (const auto& [name, tensor] : inputs_) {
+      const std::int64_t rows = tensor.shape().rank() == 0 ? 0 : tensor.shape()[0];
+      if (count_ == 0) count_ = rows;
+      if (rows != count_ || rows == 0) {
+        throw InvalidArgument(fmt::format("array_samples: \"{}\" has {} rows; expected {}", name, rows, count_));
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t count() const override { return count_; }
+
+  void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
+    for (const auto& [name, from] : inputs_) {
+      const Tensor to = net.input_tensor(name);
+      const std::int64_t row = from.count() / count_;
+      if (to.dtype() != from.dtype() || to.count() / to.shape()[0] != row) {
+        throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} a sample; received {} of shape {}", name,
+                                          name_of(to.dtype()), to.shape().sample().text(), name_of(from.dtype()),
+                                          from.shape().sample().text()));
+      }
+      const std::size_t bytes = static_cast<std::size_t>(row) * size_of(from.dtype());
+      for (std::int64_t i = 0; i < count; ++i) {
+        copy_bytes(static_cast<std::byte*>(to.raw()) + static_cast<std::size_t>(i) * bytes,
+                   static_cast<const std::byte*>(from.raw()) + static_cast<std::size_t>(place(first + i)) * bytes,
+                   bytes);
+      }
+    }
+  }
+
+ private:
+  /// Which sample stands at a place of the sequence.
+  std::int64_t place(std::int64_t index) {
+    const std::int64_t round = index / count_;
+    const std::int64_t within = index % count_;
+    if (!options_.shuffle) return within;
+    if (round != round_) shuffle(round);
+    return order_[static_cast<std::size_t>(within)];
+  }
+
+  void shuffle(std::int64_t round) {
+    const RandomStream stream(options_.seed, "shuffle");
+    order_.resize(static_cast<std::size_t>(count_));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    for (std::size_t i = order_.size() - 1; i > 0; --i) {
+      std::swap(order_[i], order_[stream.below(i + 1, i, static_cast<std::uint32_t>(round))]);
+    }
+    round_ = round;
+  }
+
+  const std::vector<std::pair<std::string, Tensor>> inputs_;
+  const ArraySamplesOptions options_;
+  std::int64_t count_ = 0;
+  std::int64_t round_ = -1;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace
+
+std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
+                                       ArraySamplesOptions options) {
+  return std::make_unique<ArraySamples>(std::move(inputs), options);
+}
+
+}  // namespace pleiad

@@ -1,0 +1,269 @@
+// What every layer must fulfil: its gradients are those of finite differences in double, float agrees with double, and
+// its outputs depend on no input outside of the interval that it names. A new layer inherits all of it by a line in
+// kCases.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "pleiad/error.h"
+#include "pleiad/nn/layers.h"
+
+namespace pleiad::nn {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* kind;
+  LayerFields fields;
+  /// Inputs for a random number generator: shapes with their batch.
+  Shapes (*shapes)(std::mt19937&);
+  double keep_away = 0;  ///< inputs keep this distance from 0, where the function has a corner
+};
+
+std::int64_t pick(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+Shapes flat(std::mt19937& r) { return {{pick(r, 1, 5), pick(r, 1, 9)}}; }
+Shapes image(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 5, 8), pick(r, 5, 8), pick(r, 1, 5)}}; }
+Shapes even_image(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 6, 8), pick(r, 6, 8), 2 * pick(r, 1, 3)}}; }
+Shapes batch(std::mt19937& r) { return {{pick(r, 3, 6), pick(r, 2, 3), pick(r, 2, 3), pick(r, 1, 4)}}; }
+Shapes two(std::mt19937& r) {
+  const Shape shape = flat(r)[0];
+  return {shape, shape};
+}
+Shapes unlike(std::mt19937& r) {
+  const std::int64_t rows = pick(r, 1, 4);
+  return {{rows, pick(r, 1, 4), 3}, {rows, pick(r, 1, 4), 3}, {rows, 2, 3}};
+}
+Shapes wide(std::mt19937& r) { return {{pick(r, 1, 4), pick(r, 3, 9)}}; }
+Shapes labelled(std::mt19937& r) {
+  const std::int64_t rows = pick(r, 1, 5);
+  return {{rows, pick(r, 2, 6)}, {rows}};
+}
+
+const Case kCases[] = {
+    {"Dense", "dense", {{"out", "7"}}, flat},
+    {"DenseTanh", "dense", {{"out", "3"}, {"activation", "tanh"}}, image},
+    {"DenseTransposed", "dense", {{"out", "4"}, {"transposed", "true"}, {"activation", "sigmoid"}}, flat},
+    {"DenseNoBias", "dense", {{"out", "4"}, {"bias", "false"}}, flat},
+    {"Convolution", "convolution", {{"filters", "4"}, {"kernel", "3"}, {"pad", "1"}}, image},
+    {"ConvolutionEven", "convolution", {{"filters", "3"}, {"kernel", "4"}, {"activation", "tanh"}}, image},
+    {"ConvolutionStride", "convolution", {{"filters", "2"}, {"kernel", "3"}, {"stride", "2"}, {"pad", "1"}}, image},
+    {"ConvolutionDilated", "convolution", {{"filters", "2"}, {"kernel", "2"}, {"dilation", "3"}, {"pad", "2"}}, image},
+    {"ConvolutionGroups", "convolution", {{"filters", "4"}, {"kernel", "3"}, {"groups", "2"}}, even_image},
+    {"ConvolutionOneSided",
+     "convolution",
+     {{"filters", "2"}, {"kernel_h", "2"}, {"kernel_w", "5"}, {"pad_top", "1"}, {"pad_right", "3"}, {"bias", "false"}},
+     image},
+    {"MaxPooling", "pooling", {{"type", "max"}, {"kernel", "3"}, {"stride", "2"}}, image},
+    {"MaxPoolingPadded", "pooling", {{"type", "max"}, {"kernel", "2"}, {"stride", "1"}, {"pad", "1"}}, image},
+    {"AveragePooling", "pooling", {{"type", "average"}, {"kernel", "3"}, {"stride", "2"}, {"pad", "1"}}, image},
+    {"AveragePoolingInside",
+     "pooling",
+     {{"type", "average"}, {"kernel", "3"}, {"stride", "2"}, {"pad", "1"}, {"count_padding", "false"}},
+     image},
+    {"Lrn", "lrn", {{"size", "3"}, {"alpha", "0.7"}}, image},
+    {"LrnEven", "lrn", {{"size", "4"}, {"beta", "0.6"}, {"k", "2"}}, image},
+    {"LrnHalf", "lrn", {{"size", "5"}, {"beta", "0.5"}}, image},
+    {"BatchNorm", "batch_norm", {{"scale.init", "gaussian"}, {"scale.std", "1"}, {"scale.value", "1"}}, batch},
+    {"Dropout", "dropout", {{"ratio", "0.4"}}, image},
+    {"Relu", "activation", {{"function", "relu"}}, image, 0.01},
+    {"Leaky", "activation", {{"function", "leaky"}, {"slope", "0.2"}}, flat, 0.01},
+    {"Sigmoid", "activation", {{"function", "sigmoid"}}, image},
+    {"Tanh", "activation", {{"function", "tanh"}}, flat},
+    {"Stanh", "activation", {{"function", "stanh"}}, flat},
+    {"Softplus", "activation", {{"function", "softplus"}}, flat},
+    {"Linear", "activation", {{"function", "linear"}}, flat},
+    {"Softmax", "activation", {{"function", "softmax"}}, flat},
+    {"Flatten", "flatten", {}, image},
+    {"Slice", "slice", {{"axis", "1"}, {"parts", "3"}}, wide},
+    {"Concat", "concat", {{"axis", "1"}}, unlike},
+    {"Split", "split", {{"copies", "3"}}, flat},
+    {"Sum", "sum", {}, two},
+    {"SoftmaxLoss", "softmax_loss", {{"top_k", "2"}, {"scale", "1.5"}}, labelled},
+    {"SigmoidLoss", "sigmoid_loss", {}, two},
+    {"EuclideanLoss", "euclidean_loss", {}, two},
+};
+
+/// A layer with all its tensors, outside of a net.
+struct Bench {
+  LayerPtr layer;
+  Pass pass;
+  std::vector<Tensor> weights;  // of the sum that the outputs are reduced to
+
+  Bench(const Case& c, const Shapes& shapes, DType dtype, unsigned seed) : layer(make_layer(c.kind, c.fields)) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> normal;
+    const auto fill = [&](const Tensor& t, double away) {
+      for (std::int64_t i = 0; i < t.count(); ++i) {
+        double v = normal(random);
+        if (std::fabs(v) < away) v = v < 0 ? v - away : v + away;
+        dtype == DType::float32 ? t.values<float>()[i] = static_cast<float>(v)
+                                : t.values<double>()[i] = static_cast<double>(static_cast<float>(v));
+      }
+    };
+    const bool loss = !layer->metrics().empty();
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      if (std::string(c.kind) == "softmax_loss" && i == 1) {
+        pass.x.emplace_back(DType::int32, shapes[i]);
+        for (auto& label : pass.x[1].values<std::int32_t>())
+          label = static_cast<std::int32_t>(pick(random, 0, shapes[0][1] - 1));
+      } else {
+        pass.x.emplace_back(dtype, shapes[i]);
+        fill(pass.x.back(), c.keep_away);
+      }
+      const bool gradient = layer->differentiable(i);
+      pass.dx.push_back(gradient ? Tensor(dtype, shapes[i]) : Tensor());
+    }
+    for (const Shape& shape : layer->outputs(shapes)) {
+      pass.y.emplace_back(dtype, shape);
+      pass.dy.emplace_back(dtype, shape);
+      weights.emplace_back(dtype, shape);
+      if (loss) {
+        weights.back().fill(weights.size() == 1 ? 1 : 0);  // metrics have no gradient
+      } else {
+        fill(weights.back(), 0);
+      }
+    }
+    for (const ParamSpec& spec : layer->parameters(shapes)) {
+      pass.parameter.emplace_back(dtype, spec.shape);
+      fill(pass.parameter.back(), 0);
+      pass.gradient.emplace_back(dtype, spec.shape);
+      pass.update.push_back(nullptr);
+    }
+    for (const ParamSpec& spec : layer->states(shapes)) pass.state.emplace_back(dtype, spec.shape);
+    for (const Shape& shape : layer->workspace(shapes)) pass.workspace.emplace_back(dtype, shape);
+    pass.name = "layer";
+    layer->prepare(shapes, dtype);
+  }
+
+  double value() {
+    layer->forward(pass);
+    double sum = 0;
+    for (std::size_t k = 0; k < pass.y.size(); ++k) {
+      for (std::int64_t i = 0; i < pass.y[k].count(); ++i) sum += pass.y[k].at(i) * weights[k].at(i);
+    }
+    return sum;
+  }
+  void gradients() {
+    (void)value();
+    for (std::size_t k = 0; k < pass.dy.size(); ++k) pass.dy[k].copy_from(weights[k]);
+    layer->backward(pass);
+  }
+};
+
+class EveryLayer : public testing::TestWithParam<Case> {};
+
+void expect_finite_differences(Bench& bench, const Tensor& at, const Tensor& gradient, const std::string& what) {
+  constexpr double kStep = 1e-6;
+  for (std::int64_t i = 0; i < at.count(); ++i) {
+    double& v = at.values<double>()[static_cast<std::size_t>(i)];
+    const double before = v;
+    v = before + kStep;
+    const double above = bench.value();
+    v = before - kStep;
+    const double below = bench.value();
+    v = before;
+    const double expected = (above - below) / (2 * kStep);
+    ASSERT_NEAR(gradient.at(i), expected, 2e-5 * std::max(1.0, std::fabs(expected))) << what << " element " << i;
+  }
+}
+
+TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    std::mt19937 random(seed);
+    const Shapes shapes = GetParam().shapes(random);
+    Bench bench(GetParam(), shapes, DType::float64, seed);
+    bench.gradients();
+    for (std::size_t i = 0; i < bench.pass.dx.size(); ++i) {
+      if (bench.pass.dx[i].empty()) continue;
+      expect_finite_differences(bench, bench.pass.x[i], bench.pass.dx[i].clone(), "input " + std::to_string(i));
+    }
+    for (std::size_t i = 0; i < bench.pass.gradient.size(); ++i) {
+      expect_finite_differences(bench, bench.pass.parameter[i], bench.pass.gradient[i].clone(),
+                                "parameter " + std::to_string(i));
+    }
+  }
+}
+
+void expect_close(const Tensor& a, const Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.count(), b.count());
+  for (std::int64_t i = 0; i < a.count(); ++i) {
+    ASSERT_NEAR(a.at(i), b.at(i), 1e-4 * std::max(1.0, std::fabs(b.at(i)))) << what << " element " << i;
+  }
+}
+
+TEST_P(EveryLayer, FloatAgreesWithDouble) {
+  for (unsigned seed = 10; seed < 16; ++seed) {
+    std::mt19937 random(seed);
+    const Shapes shapes = GetParam().shapes(random);
+    Bench single(GetParam(), shapes, DType::float32, seed);
+    Bench twice(GetParam(), shapes, DType::float64, seed);
+    single.gradients();
+    twice.gradients();
+    for (std::size_t k = 0; k < single.pass.y.size(); ++k) expect_close(single.pass.y[k], twice.pass.y[k], "output");
+    for (std::size_t i = 0; i < single.pass.dx.size(); ++i) {
+      if (!single.pass.dx[i].empty()) expect_close(single.pass.dx[i], twice.pass.dx[i], "input gradient");
+    }
+    for (std::size_t i = 0; i < single.pass.gradient.size(); ++i) {
+      expect_close(single.pass.gradient[i], twice.pass.gradient[i], "parameter gradient");
+    }
+  }
+}
+
+TEST_P(EveryLayer, OutputsDependOnTheirIntervalAlone) {
+  std::mt19937 random(3);
+  const Shapes shapes = GetParam().shapes(random);
+  Bench bench(GetParam(), shapes, DType::float64, 3);
+  if (!bench.layer->spatial() || shapes[0].rank() != 4 || std::string(GetParam().kind) == "batch_norm") return;
+  (void)bench.value();
+  const Tensor y = bench.pass.y[0].clone();
+  const Tensor& x = bench.pass.x[0];
+  for (const int axis : {1, 2}) {
+    for (std::int64_t place = 0; place < x.shape()[axis]; ++place) {
+      const Tensor kept = x.clone();
+      for (std::int64_t i = 0; i < x.count(); ++i) {
+        const std::int64_t at =
+            axis == 1 ? i / (x.shape()[2] * x.shape()[3]) % x.shape()[1] : i / x.shape()[3] % x.shape()[2];
+        if (at == place) x.values<double>()[static_cast<std::size_t>(i)] += 100;
+      }
+      (void)bench.value();
+      x.copy_from(kept);
+      const Tensor& changed = bench.pass.y[0];
+      for (std::int64_t i = 0; i < y.count(); ++i) {
+        const Shape& s = y.shape();
+        const std::int64_t out = axis == 1 ? i / (s[2] * s[3]) % s[1] : i / s[3] % s[2];
+        const Interval needs = bench.layer->input_interval({out, out + 1}, axis);
+        if (place >= needs.begin && place < needs.end) continue;
+        ASSERT_EQ(changed.at(i), y.at(i)) << "output " << out << " of axis " << axis << " changed with input " << place;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(kCases),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(LayerList, EveryKindHasACase) {
+  for (const std::string& kind : layer_kinds()) {
+    EXPECT_TRUE(std::ranges::any_of(kCases, [&](const Case& c) { return kind == c.kind; })) << kind;
+  }
+}
+
+TEST(LayerList, UnknownNamesListTheKnownOnes) {
+  try {
+    (void)make_layer("convolutoin");
+    FAIL();
+  } catch (const InvalidArgument& mistake) {
+    EXPECT_NE(std::string(mistake.what()).find("did you mean \"convolution\"?"), std::string::npos) << mistake.what();
+  }
+  EXPECT_THROW((void)make_layer("dense", {{"outs", "3"}}), InvalidArgument);
+  EXPECT_THROW((void)make_layer("dense", {{"out", "many"}}), InvalidArgument);
+  EXPECT_THROW((void)make_layer("dense", {{"out", "0"}}), InvalidArgument);
+  EXPECT_THROW((void)make_layer("flatten", {{"axis", "1"}}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace pleiad::nn
