@@ -93,6 +93,7 @@ bench-python: ## measure add and get from Python against C++: one JSON line each
 	@tools/setup.sh base
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
 
 stubs: build ## write the type stubs of the extension module anew
 	PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad._core -o bindings/python/pleiad/_core.pyi

@@ -187,6 +187,14 @@ typedef struct pleiad_add_options {
 PLEIAD_API int pleiad_table_get(pleiad_table* table, void* out, int64_t count, int dtype);
 PLEIAD_API int pleiad_table_add(pleiad_table* table, const void* delta, int64_t count, int dtype,
                                 const pleiad_add_options* options);
+/* Arrays only. An add of `delta`, then a get into `out` (which may be `delta`): on an asynchronous table in one pass
+ * over the memory. */
+PLEIAD_API int pleiad_table_add_get(pleiad_table* table, const void* delta, void* out, int64_t count, int dtype,
+                                    const pleiad_add_options* options);
+/* Arrays only. Adds values - last, then fills both with the table: how a worker brings its own copy and the table
+ * together. `last` is what the exchange before left there (at first, a get); the two do not overlap. */
+PLEIAD_API int pleiad_table_exchange(pleiad_table* table, void* values, void* last, int64_t count, int dtype,
+                                     const pleiad_add_options* options);
 PLEIAD_API int pleiad_table_get_rows(pleiad_table* table, const int64_t* ids, int64_t n, void* out, int64_t count,
                                      int dtype);
 PLEIAD_API int pleiad_table_add_rows(pleiad_table* table, const int64_t* ids, int64_t n, const void* delta,

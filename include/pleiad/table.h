@@ -78,6 +78,18 @@ class PLEIAD_API ArrayTable : public TableHandle {
   void get(View out) const;
   /// Hands `delta` to the rule. The buffer is free again on return.
   void add(ConstView delta, const AddOptions& options = {}) const;
+  /// add(delta), then get(out). On an asynchronous table in one pass over the memory: every stripe of 128 KB is changed
+  /// and read under one lock. On a synchronous one the get waits for the others' adds, as it does after an add. `out`
+  /// may be `delta`.
+  void add_get(ConstView delta, View out, const AddOptions& options = {}) const;
+  /// Brings a worker's own copy and the table together: add(values - last), then values = last = the table, in as few
+  /// passes as add_get. `last` is what the exchange before left there (at first, a get). Two buffers of size()
+  /// elements.
+  void exchange(View values, View last, const AddOptions& options = {}) const;
+  /// The table's own numbers, for a world of one worker: whoever computes in them needs neither add nor get. They are
+  /// there until the session's shutdown and longer while a handle lives. Not while another thread calls the table. With
+  /// more workers, or apply = round: a StateError.
+  [[nodiscard]] View map() const;
   /// `out` must outlive the handle.
   [[nodiscard]] Pending get_async(View out) const;
   /// `delta` is free again on return: it was applied, or copied.

@@ -57,6 +57,13 @@ struct TableCall {
   View numbers;
 };
 
+Table& array_of(const TableCall& call, std::string_view where) {
+  if (call.table->spec().matrix) {
+    throw InvalidArgument(fmt::format("[{}] expected an array; table \"{}\" is a matrix", where, call.table->name()));
+  }
+  return *call.table;
+}
+
 // Hands out a handle for what was started. What is done already keeps nothing but its outcome.
 pleiad_pending* handle_of(const pleiad_table& table, pleiad::Pending started) {
   auto handle = std::make_unique<pleiad_pending>();
@@ -188,6 +195,24 @@ int pleiad_table_add(pleiad_table* table, const void* delta, int64_t count, int 
   return guarded([&] {
     const TableCall call(table, "add", delta, count, dtype);
     call.table->add(call.selection, call.numbers, options_of(options));
+  });
+}
+
+int pleiad_table_add_get(pleiad_table* table, const void* delta, void* out, int64_t count, int dtype,
+                         const pleiad_add_options* options) {
+  return guarded([&] {
+    const TableCall call(table, "add_get", delta, count, dtype);
+    array_of(call, "add_get")
+        .add_get(call.numbers, checked_view(out, count, dtype, "add_get", "out"), options_of(options));
+  });
+}
+
+int pleiad_table_exchange(pleiad_table* table, void* values, void* last, int64_t count, int dtype,
+                          const pleiad_add_options* options) {
+  return guarded([&] {
+    const TableCall call(table, "exchange", values, count, dtype);
+    array_of(call, "exchange")
+        .exchange(call.numbers, checked_view(last, count, dtype, "exchange", "last"), options_of(options));
   });
 }
 

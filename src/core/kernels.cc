@@ -29,6 +29,29 @@ PLEIAD_CLONES void add_i32(std::int32_t* to, const std::int32_t* from, std::size
 PLEIAD_CLONES void add_i64(std::int64_t* to, const std::int64_t* from, std::size_t n) { add_loop(to, from, n); }
 
 template <class T>
+PLEIAD_INLINE void subtract_loop(T* __restrict to, const T* a, const T* b, std::size_t count) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(static_cast<U>(a[i]) - static_cast<U>(b[i]));
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] - b[i];
+  }
+}
+
+PLEIAD_CLONES void subtract_f32(float* to, const float* a, const float* b, std::size_t n) {
+  subtract_loop(to, a, b, n);
+}
+PLEIAD_CLONES void subtract_f64(double* to, const double* a, const double* b, std::size_t n) {
+  subtract_loop(to, a, b, n);
+}
+PLEIAD_CLONES void subtract_i32(std::int32_t* to, const std::int32_t* a, const std::int32_t* b, std::size_t n) {
+  subtract_loop(to, a, b, n);
+}
+PLEIAD_CLONES void subtract_i64(std::int64_t* to, const std::int64_t* a, const std::int64_t* b, std::size_t n) {
+  subtract_loop(to, a, b, n);
+}
+
+template <class T>
 std::size_t first_bad(const T* values, std::size_t count) {
   constexpr std::size_t kBlock = 1024;
   for (std::size_t start = 0; start < count; start += kBlock) {
@@ -78,6 +101,18 @@ void add_to(DType dtype, void* to, const void* from, std::size_t count) {
     case DType::float64: add_f64(static_cast<double*>(to), static_cast<const double*>(from), count); return;
     case DType::int32: add_i32(static_cast<std::int32_t*>(to), static_cast<const std::int32_t*>(from), count); return;
     case DType::int64: add_i64(static_cast<std::int64_t*>(to), static_cast<const std::int64_t*>(from), count); return;
+  }
+}
+
+void subtract(DType dtype, void* to, const void* a, const void* b, std::size_t count) {
+  const auto run = [&]<class T>(void (*loop)(T*, const T*, const T*, std::size_t)) {
+    loop(static_cast<T*>(to), static_cast<const T*>(a), static_cast<const T*>(b), count);
+  };
+  switch (dtype) {
+    case DType::float32: return run(subtract_f32);
+    case DType::float64: return run(subtract_f64);
+    case DType::int32: return run(subtract_i32);
+    case DType::int64: return run(subtract_i64);
   }
 }
 

@@ -14,6 +14,9 @@ void copy_bytes(void* to, const void* from, std::size_t bytes);
 /// to[i] += from[i]. The arrays do not overlap. Signed integers wrap around.
 void add_to(DType dtype, void* to, const void* from, std::size_t count);
 
+/// to[i] = a[i] - b[i]. `to` overlaps neither. Signed integers wrap around.
+void subtract(DType dtype, void* to, const void* a, const void* b, std::size_t count);
+
 /// The index of the first NaN or infinity, or `count`.
 [[nodiscard]] std::size_t first_not_finite(DType dtype, const void* values, std::size_t count);
 

@@ -44,6 +44,13 @@ std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
 std::int64_t ArrayTable::size() const { return table_->spec().cols; }
 void ArrayTable::get(View out) const { table_->get({}, out); }
 void ArrayTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
+void ArrayTable::add_get(ConstView delta, View out, const AddOptions& options) const {
+  table_->add_get(delta, out, options);
+}
+void ArrayTable::exchange(View values, View last, const AddOptions& options) const {
+  table_->exchange(values, last, options);
+}
+View ArrayTable::map() const { return table_->map(); }
 Pending ArrayTable::get_async(View out) const { return table_->get_async({}, out); }
 Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const {
   return table_->add_async({}, delta, options);

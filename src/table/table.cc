@@ -156,15 +156,15 @@ void Table::check(std::string_view call, Selection selection, ConstView numbers)
   }
 }
 
-void Table::check_add(Selection selection, ConstView delta) const {
-  check("add", selection, delta);
+void Table::check_add(std::string_view call, Selection selection, ConstView delta) const {
+  check(call, selection, delta);
   if (!spec_.options.check_finite) return;
   const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
   if (bad == static_cast<std::size_t>(delta.count)) return;
   const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
                                                      : static_cast<const double*>(delta.data)[bad];
-  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added",
-                                    where("add"), value, grouped(static_cast<std::int64_t>(bad))));
+  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where(call),
+                                    value, grouped(static_cast<std::int64_t>(bad))));
 }
 
 void Table::get(Selection selection, View out) {
@@ -176,7 +176,7 @@ void Table::get(Selection selection, View out) {
 }
 
 void Table::add(Selection selection, ConstView delta, const AddOptions& options) {
-  check_add(selection, delta);
+  check_add("add", selection, delta);
   const Rates rates = merge(updater_options_, options);
   if (!clock_) return run_add(selection, delta.data, rates);
   const ClockedCall call(*this, "add");
@@ -201,7 +201,7 @@ Pending Table::get_async(Selection selection, View out) {
 }
 
 Pending Table::add_async(Selection selection, ConstView delta, const AddOptions& options) {
-  check_add(selection, delta);
+  check_add("add", selection, delta);
   // Applying is as cheap as copying, so only what has to wait for other workers is put off.
   if (!clock_ || engine_.scheduled() || nothing_to_wait_for(Call::add)) {
     add(selection, delta, options);
@@ -256,20 +256,105 @@ std::int64_t Table::bytes_of(Selection selection) const {
   return (selection.all ? geometry_.elements : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) * width_;
 }
 
+void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
+  const bool adds = call == Call::add;
+  const Timed timed(adds ? added_ : got_, adds ? engine_.self().adds : engine_.self().gets, bytes);
+  const CallMark mark(engine_, call, id_);
+  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(call)));
+  work();
+  if (clock_) clock_->end(call);
+}
+
 void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
-  const Timed timed(got_, engine_.self().gets, bytes_of(selection));
-  const CallMark mark(engine_, Call::get, id_);
-  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::get)));
-  guard([&] { copy_out(selection, static_cast<char*>(out)); });
-  if (clock_) clock_->end(Call::get);
+  carry_out(Call::get, bytes_of(selection), [&] { guard([&] { copy_out(selection, static_cast<char*>(out)); }); });
 }
 
 void Table::run_add(Selection selection, const void* delta, const Rates& rates) {
-  const Timed timed(added_, engine_.self().adds, bytes_of(selection));
-  const CallMark mark(engine_, Call::add, id_);
-  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(Call::add)));
-  change(selection, static_cast<const char*>(delta), rates);
-  if (clock_) clock_->end(Call::add);
+  carry_out(Call::add, bytes_of(selection), [&] { change(selection, static_cast<const char*>(delta), rates); });
+}
+
+void Table::add_get(ConstView delta, View out, const AddOptions& options) {
+  check("add_get", {}, out);
+  check_add("add_get", {}, delta);
+  const Rates rates = merge(updater_options_, options);
+  const auto* from = static_cast<const char*>(delta.data);
+  auto* to = static_cast<char*>(out.data);
+  run_both(
+      "add_get", rates, [&](std::int64_t at, std::size_t) { return from + at * width_; },
+      [&](std::int64_t at, std::size_t count) {
+        copy_bytes(to + at * width_, storage_->value(at), count * static_cast<std::size_t>(width_));
+      });
+}
+
+void Table::exchange(View values, View last, const AddOptions& options) {
+  check_add("exchange", {}, values);
+  check("exchange", {}, last);
+  auto* mine = static_cast<char*>(values.data);
+  auto* before = static_cast<char*>(last.data);
+  if (mine < before + last.count * width_ && before < mine + values.count * width_) {
+    throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
+  }
+  const Rates rates = merge(updater_options_, options);
+  const std::int64_t longest = std::min(geometry_.elements, geometry_.unit_length * geometry_.stripe_units);
+  const auto difference = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
+  run_both(
+      "exchange", rates,
+      [&](std::int64_t at, std::size_t count) {
+        subtract(spec_.options.dtype, difference.get(), mine + at * width_, before + at * width_, count);
+        return reinterpret_cast<const char*>(difference.get());
+      },
+      [&](std::int64_t at, std::size_t count) {
+        const std::size_t bytes = count * static_cast<std::size_t>(width_);
+        copy_bytes(mine + at * width_, storage_->value(at), bytes);
+        copy_bytes(before + at * width_, storage_->value(at), bytes);
+      });
+}
+
+// An add of delta_of(first element, count) and a get by take(first element, count), stripe after stripe: in one pass,
+// while the stripe is in the cache and its lock is held, where no clock stands between the two.
+template <class Delta, class Take>
+void Table::run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take) {
+  const std::int64_t bytes = bytes_of({});
+  const auto elements = [&](std::int64_t index, auto&& work) {
+    const std::int64_t at = geometry_.start(geometry_.first_unit(index));
+    return work(at, static_cast<std::size_t>(geometry_.start(geometry_.end_unit(index)) - at));
+  };
+  const auto put = [&](std::int64_t index) {
+    change_units(storage_->stripe(index), geometry_.first_unit(index), geometry_.end_unit(index),
+                 elements(index, delta_of), rates);
+  };
+  if (!clock_) {
+    carry_out(Call::add, bytes, [&] {
+      each_stripe(Point::add, [&](std::int64_t index) {
+        put(index);
+        elements(index, take);
+      });
+    });
+    carry_out(Call::get, bytes, [] {});  // its time is in the add's
+    return;
+  }
+  const ClockedCall call(*this, name);
+  carry_out(Call::add, bytes, [&] { each_stripe(Point::add, put); });
+  carry_out(Call::get, bytes, [&] {
+    each_stripe(Point::get, [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      elements(index, take);
+    });
+  });
+}
+
+View Table::map() {
+  engine_.check_usable("ArrayTable");
+  const std::size_t workers = context_->roster.workers.size();
+  if (workers > 1) {
+    throw StateError(fmt::format("{} works in a world of one worker; here are {}, who would write over one another",
+                                 where("map"), workers));
+  }
+  if (rounds_) {
+    throw StateError(
+        fmt::format("{} apply = round keeps adds beside the values until a get; use apply = each", where("map")));
+  }
+  return {storage_->value(0), geometry_.elements, spec_.options.dtype};
 }
 
 template <class F>

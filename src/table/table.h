@@ -49,6 +49,9 @@ class Table {
 
   void get(Selection selection, View out);
   void add(Selection selection, ConstView delta, const AddOptions& options);
+  void add_get(ConstView delta, View out, const AddOptions& options);
+  void exchange(View values, View last, const AddOptions& options);
+  [[nodiscard]] View map();
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
 
@@ -56,13 +59,17 @@ class Table {
   class ClockedCall;
 
   void check(std::string_view call, Selection selection, ConstView numbers) const;
-  void check_add(Selection selection, ConstView delta) const;
+  void check_add(std::string_view call, Selection selection, ConstView delta) const;
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
   [[nodiscard]] bool nothing_to_wait_for(Call call) const;
   void submit(std::string_view call, const std::shared_ptr<Operation>& operation);
   void check_whole() const;
+  /// One call, counted, when the clock lets it.
+  void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
+  template <class Delta, class Take>
+  void run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take);
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
   void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
   void run_add(Selection selection, const void* delta, const Rates& rates);

@@ -78,6 +78,8 @@ FUNCTIONS = {
     "pleiad_table_get_stats": (c_int, [TABLE, POINTER(TableStats)]),
     "pleiad_table_get": (c_int, [TABLE, BUFFER, c_int64, c_int]),
     "pleiad_table_add": (c_int, [TABLE, BUFFER, c_int64, c_int, OPTIONS]),
+    "pleiad_table_add_get": (c_int, [TABLE, BUFFER, BUFFER, c_int64, c_int, OPTIONS]),
+    "pleiad_table_exchange": (c_int, [TABLE, BUFFER, BUFFER, c_int64, c_int, OPTIONS]),
     "pleiad_table_get_rows": (c_int, [TABLE, IDS, c_int64, BUFFER, c_int64, c_int]),
     "pleiad_table_add_rows": (c_int, [TABLE, IDS, c_int64, BUFFER, c_int64, c_int, OPTIONS]),
     "pleiad_table_get_async": (c_int, [TABLE, BUFFER, c_int64, c_int, OUT]),

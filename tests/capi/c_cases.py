@@ -173,6 +173,22 @@ def rounds_apply_the_rule_once_on_the_sum():
 
 
 @case()
+def an_add_and_a_get_in_one_call():
+    with Session() as s:
+        for dtype in (FLOAT32, FLOAT64, INT32, INT64):
+            table = s.array(3, dtype, "clock=sync", array(dtype, [1, 2, 3]))
+            delta, values, last = (array(dtype, [1, 1, 2]), array(dtype, [0] * 3), array(dtype, [0] * 3))
+            check(c.pleiad_table_add_get(table.handle, delta, values, 3, dtype, None))
+            expected = [1 + s.size, 2 + s.size, 3 + 2 * s.size]
+            assert list(values) == expected
+            last[:] = expected
+            values[0] += 5
+            check(c.pleiad_table_exchange(table.handle, values, last, 3, dtype, None))
+            expected[0] += 5 * s.size
+            assert list(values) == list(last) == expected
+
+
+@case()
 def collectives_of_every_type():
     with Session() as s:
         n = s.size

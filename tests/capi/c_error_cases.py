@@ -38,7 +38,7 @@ UNTOUCHED = 1234.5
 
 def calls(s, array_table, matrix, pending):
     """Every function that returns a code, with arguments that work; collectives with none."""
-    floats = array(FLOAT32, [UNTOUCHED] * 6)
+    floats, more_floats = array(FLOAT32, [UNTOUCHED] * 6), array(FLOAT32, [UNTOUCHED] * 6)
     number, out, name = c_int32(), c_void_p(), c_char_p()
     begin, end = c_int64(), c_int64()
     t, m, wanted = array_table.handle, matrix.handle, ids(0)
@@ -68,6 +68,8 @@ def calls(s, array_table, matrix, pending):
         "pleiad_table_get_stats": [t, byref(TableStats())],
         "pleiad_table_get": [t, floats, 6, FLOAT32],
         "pleiad_table_add": [t, floats, 6, FLOAT32, None],
+        "pleiad_table_add_get": [t, floats, more_floats, 6, FLOAT32, None],
+        "pleiad_table_exchange": [t, floats, more_floats, 6, FLOAT32, None],
         "pleiad_table_get_rows": [m, wanted, 1, floats, 3, FLOAT32],
         "pleiad_table_add_rows": [m, wanted, 1, floats, 3, FLOAT32, None],
         "pleiad_table_get_async": [t, floats, 6, FLOAT32, byref(out)],
@@ -87,6 +89,8 @@ MAY_BE_NULL = {
     "pleiad_array_create": {3, 4},
     "pleiad_matrix_create": {4, 5},
     "pleiad_table_add": {4},
+    "pleiad_table_add_get": {5},
+    "pleiad_table_exchange": {5},
     "pleiad_table_add_rows": {6},
     "pleiad_table_add_async": {4, 5},
     "pleiad_table_add_rows_async": {6, 7},
@@ -222,6 +226,10 @@ def a_wrong_size_type_or_row_is_refused_and_changes_nothing():
         fails(INVALID_ARGUMENT, c.pleiad_table_get_rows(matrix.handle, ids(0), -1, floats, 3, FLOAT32), "-1")
         fails(INVALID_ARGUMENT, c.pleiad_table_get_rows(table.handle, ids(0), 1, floats, 6, FLOAT32), "no rows")
         fails(INVALID_ARGUMENT, c.pleiad_table_add_rows(table.handle, ids(0), 1, floats, 6, FLOAT32, None), "no rows")
+        for call in (c.pleiad_table_add_get, c.pleiad_table_exchange):
+            fails(INVALID_ARGUMENT, call(matrix.handle, floats, doubles, 6, FLOAT32, None), "expected an array")
+            fails(INVALID_ARGUMENT, call(table.handle, floats, doubles, 9, FLOAT32, None), "weights", "6", "9")
+        fails(INVALID_ARGUMENT, c.pleiad_table_exchange(table.handle, floats, floats, 6, FLOAT32, None), "overlap")
         options = AddOptions(set=16)
         fails(INVALID_ARGUMENT, c.pleiad_table_add(table.handle, floats, 6, FLOAT32, byref(options)), "0x10")
         assert list(floats) == [UNTOUCHED] * 9 and list(doubles) == [UNTOUCHED] * 6

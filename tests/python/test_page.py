@@ -15,7 +15,7 @@ PLAIN = [
     "The package pleiad",
 ]
 # Sections whose code needs more than NumPy have tests of their own.
-FRAMEWORKS = ["Theano", "Lasagne", "Keras", "PyTorch", "JAX"]
+FRAMEWORKS = ["Theano", "Lasagne", "Keras", "PyTorch", "JAX", "Keras 3"]
 
 
 @pytest.mark.parametrize("mode", [[], ["--sync"]], ids=["async", "sync"])

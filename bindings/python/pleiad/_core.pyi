@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy
 import numpy.typing
@@ -44,6 +45,17 @@ class ArrayTable:
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> None: ...
+    def add_get(
+        self,
+        delta: object,
+        out: object,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> None: ...
+    def exchange(self, values: object, last: object) -> None: ...
+    def map(self) -> Any: ...
     def get_async(self, out: object | None) -> Pending: ...
     def add_async(
         self,

@@ -94,6 +94,42 @@ class ArrayTable(_Table):
         return. What is given of the rule's settings counts for this add alone."""
         self._table.add(delta, learning_rate, momentum, rho, lambda_)
 
+    def add_get(
+        self,
+        delta: Any,
+        out: Any = None,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> Any:
+        """`add(delta)`, then `get(out)`: on an asynchronous table in one pass over the memory. `out` may be `delta`."""
+        if out is None:
+            out = arrays.empty(self._shape, self._dtype)
+        self._table.add_get(delta, out, learning_rate, momentum, rho, lambda_)
+        return out
+
+    def exchange(self, values: Any, last: Any) -> None:
+        """Brings a worker's own copy and the table together: adds `values - last`, then fills both with the table.
+        `last` is what the exchange before left there; at first, a get.
+
+        >>> import numpy, pleiad
+        >>> with pleiad.init() as s:
+        ...     table = s.array(2)
+        ...     mine, last = table.get(), table.get()
+        ...     mine += 1                      # training
+        ...     table.exchange(mine, last)     # the others' training comes in
+        ...     print(table.get())
+        [1. 1.]
+        """
+        self._table.exchange(values, last)
+
+    def map(self) -> Array:
+        """The table's own memory, in a world of one worker: whoever computes in it needs neither add nor get. With more
+        workers, or apply="round", a StateError."""
+        return self._table.map()  # type: ignore[no-any-return]
+
     def get_async(self, out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
         if out is None:

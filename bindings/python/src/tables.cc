@@ -124,6 +124,33 @@ void bind_array(nb::module_& m) {
           nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
           nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
       .def(
+          "add_get",
+          [](const ArrayTable& t, nb::handle delta, nb::handle out, Rate rate, Rate momentum, Rate rho, Rate lambda) {
+            const Borrowed from(delta, Access::read, "ArrayTable.add_get");
+            const Borrowed to(out, Access::write, "ArrayTable.add_get");
+            waiting([&] { t.add_get(from.view(), to.view(), add_options(rate, momentum, rho, lambda)); });
+          },
+          nb::arg("delta"), nb::arg("out"), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
+          nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+      .def(
+          "exchange",
+          [](const ArrayTable& t, nb::handle values, nb::handle last) {
+            const Borrowed mine(values, Access::write, "ArrayTable.exchange");
+            const Borrowed before(last, Access::write, "ArrayTable.exchange");
+            waiting([&] { t.exchange(mine.view(), before.view()); });
+          },
+          nb::arg("values"), nb::arg("last"))
+      .def(
+          "map",
+          [](nb::handle self) {  // the array keeps the handle, and that the memory
+            const View numbers = nb::cast<const ArrayTable&>(self).map();
+            const auto bits = static_cast<std::uint8_t>(size_of(numbers.dtype) * 8);
+            const auto kind = is_integer(numbers.dtype) ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::Float;
+            const auto count = static_cast<std::size_t>(numbers.count);
+            return nb::ndarray<nb::numpy>(numbers.data, {count}, self, {}, {static_cast<std::uint8_t>(kind), bits, 1});
+          },
+          nb::sig("def map(self) -> typing.Any"))
+      .def(
           "get_async",
           [](const ArrayTable& t, nb::handle out) {
             Borrowed to(out, Access::write, "ArrayTable.get_async");

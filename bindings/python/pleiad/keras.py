@@ -1,0 +1,130 @@
+"""Pleiad for Keras 3, on PyTorch and on JAX.
+
+import pleiad, pleiad.keras
+
+session = pleiad.init()                              # a rank of `mpirun -np 4 python script.py`, or alone
+model.fit(x, y, callbacks=[pleiad.keras.Sync()])
+"""
+
+from typing import Any
+
+import keras
+import numpy
+from numpy.typing import NDArray
+
+from pleiad import arrays
+from pleiad.errors import InvalidArgument
+from pleiad.options import Updater
+from pleiad.sessions import Session
+from pleiad.tables import ArrayTable
+from pleiad.worlds import agree, all_workers, check_clock, check_count
+
+__all__ = ["Sync"]
+
+WHERE = "keras.Sync"
+
+
+class Sync(keras.callbacks.Callback):  # type: ignore[misc]
+    """Keeps the model's weights in one table that all workers share: after every freq-th batch the worker's changes go
+    out and the others' come in. All workers begin with the master's weights and end with the same ones.
+
+    clock: "async", or "sync": every exchange waits for that of all workers, who then have the same number of batches.
+    average: divide the changes by the number of workers: with "sync", the average of their weights. Weights that are not
+    trained by gradients (the statistics of batch normalisation) always follow the average.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: str = "async",
+        average: bool = False,
+        freq: int = 1,
+        name: str = "weights",
+        session: Session | None = None,
+    ) -> None:
+        super().__init__()
+        check_clock(clock, WHERE)
+        self.freq = check_count(freq, "freq", WHERE)
+        self.clock = clock
+        self.average = average
+        self.table: ArrayTable | None = None
+        self._name = name
+        self._session = all_workers(session, WHERE)
+        self._calls = 0
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        weights = [x for x in self.model.weights if keras.backend.is_float_dtype(x.dtype)]
+        if not weights:
+            raise InvalidArgument(f"[{WHERE}] expected a model with weights; received one without")
+        if self.table is not None:
+            self._check(weights)
+            self._pull()
+            return
+        for x in weights:
+            if keras.backend.standardize_dtype(x.dtype) != "float32":
+                raise InvalidArgument(f"[{WHERE}] expected weights of float32; {x.path} is {x.dtype}")
+        self._weights = weights
+        self._shapes = [tuple(x.shape) for x in weights]
+        places, end = [], 0
+        for shape in self._shapes:
+            count = int(numpy.prod(shape, dtype=numpy.int64))
+            places.append(slice(end, end + count))
+            end += -(-count // 16) * 16
+        self._places = places
+        self._values: NDArray[Any] = arrays.empty((max(end, 1),), numpy.dtype(numpy.float32))
+        self._values[:] = 0
+        lines = [f"{x.name} {shape}" for x, shape in zip(weights, self._shapes, strict=True)]
+        agree(self._session, WHERE, [self.clock, str(self.average), *lines])
+        workers = self._session.workers
+        divides = self.average and workers > 1
+        self._shared = [
+            place for x, place in zip(weights, places, strict=True) if not x.trainable and not divides and workers > 1
+        ]
+        rule = Updater("sgd", learning_rate=1 / workers, ascend=True) if divides else Updater("sum")
+        self._gather()
+        self.table = self._session.array(
+            len(self._values), self._values, name=self._name, clock=self.clock, updater=rule
+        )
+        self._pull()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._calls += 1
+        if self._calls % self.freq == 0:
+            self._exchange()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._exchange()
+        self._session.barrier()
+        self._pull()
+        self._session.barrier()
+
+    def _exchange(self) -> None:
+        assert self.table is not None
+        self._check(self._weights)
+        self._gather()
+        for place in self._shared:
+            before = self._last[place]
+            self._values[place] = before + (self._values[place] - before) / self._session.workers
+        self.table.exchange(self._values, self._last)
+        self._scatter()
+
+    def _pull(self) -> None:
+        assert self.table is not None
+        self.table.get(self._values)
+        self._last = self._values.copy()
+        self._scatter()
+
+    def _check(self, weights: Any) -> None:
+        now = [tuple(x.shape) for x in weights]
+        if now != self._shapes or any(a is not b for a, b in zip(weights, self._weights, strict=True)):
+            raise InvalidArgument(f"[{WHERE}] the model's weights are others than when training began; use a new Sync")
+
+    def _gather(self) -> None:
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()  # during fit they lie elsewhere
+        for x, place in zip(self._weights, self._places, strict=True):
+            self._values[place] = keras.ops.convert_to_numpy(x.value).reshape(-1)
+
+    def _scatter(self) -> None:
+        for x, shape, place in zip(self._weights, self._shapes, self._places, strict=True):
+            x.assign(self._values[place].reshape(shape).copy())

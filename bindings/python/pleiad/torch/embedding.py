@@ -1,0 +1,145 @@
+"""An embedding whose rows live in a table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from pleiad.errors import InvalidArgument
+from pleiad.options import Updater
+from pleiad.sessions import Session
+from pleiad.tables import MatrixTable
+from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
+
+WHERE = "Embedding"
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
+class Embedding(torch.nn.Module):
+    """As torch.nn.Embedding, but the rows live in a matrix table that all workers share, and only those of the batch are
+    fetched. Its gradient goes back by rows: `step` hands it to the table, whose `updater` makes the step. It has no
+    parameters, so optimizers do not see it.
+
+        words = pleiad.torch.Embedding(1_000_000, 64, updater=pleiad.Updater("adagrad", learning_rate=0.1))
+        loss = net(words(ids)).mean()
+        loss.backward()
+        optimizer.step()   # of the rest
+        words.step()
+
+    padding_idx: this row is zero and stays as it is. init: a tensor or array, or a function of a NumPy shape; unless
+    given, values of N(0, 1), as in PyTorch. Only that of rank 0 counts. clock: "async", or "sync": every forward pass
+    sees the steps of all workers; then all ranks make the same number of forward passes and steps. average: divide the
+    gradients by the number of workers; unless given, with clock "sync".
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        *,
+        updater: "str | Mapping[str, Any] | Updater" = "sgd",
+        init: Any = None,
+        clock: str = "async",
+        average: bool | None = None,
+        name: str = "embedding",
+        session: Session | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = check_count(num_embeddings, "num_embeddings", WHERE)
+        self.embedding_dim = check_count(embedding_dim, "embedding_dim", WHERE)
+        check_clock(clock, WHERE)
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise InvalidArgument(
+                    f"[{WHERE}] padding_idx: expected a row of {num_embeddings}; received {padding_idx}"
+                )
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        found = all_workers(session, WHERE)
+        average = clock == "sync" if average is None else average
+        rule = scaled(updater, 1 / found.workers if average else 1.0, WHERE)
+        rounds = clock == "sync" and found.workers > 1
+        values, problem = None, None
+        if found.rank == 0:
+            try:
+                values = self._first_values(init)
+            except InvalidArgument as refused:  # the others must not wait for the table
+                problem = refused
+        words = [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule)]
+        agree(found, WHERE, [*words, "good first values" if problem is None else str(problem)])
+        if problem is not None:
+            raise problem
+        self.table: MatrixTable = found.matrix(
+            num_embeddings,
+            embedding_dim,
+            values,
+            dtype="float32",
+            name=name,
+            clock=clock,
+            apply="round" if rounds else "each",
+            updater=rule,
+        )
+        self._done: list[tuple[Tensor, Tensor]] = []  # rows, and their gradients
+
+    def forward(self, ids: Tensor) -> Tensor:
+        if not isinstance(ids, torch.Tensor) or ids.dtype not in INTEGERS:
+            came = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
+            raise InvalidArgument(f"[{WHERE}.forward] expected a tensor of integers; received {came}")
+        distinct, place = torch.unique(ids.long(), return_inverse=True)
+        rows = torch.empty(distinct.numel(), self.embedding_dim)
+        self.table.get(distinct.numpy(), rows)
+        if torch.is_grad_enabled():
+            rows.requires_grad_()
+            rows.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                lambda leaf: self._keep(distinct, leaf)
+            )
+        return torch.nn.functional.embedding(place, rows)
+
+    def step(self, *, learning_rate: float | None = None) -> None:
+        """Hands the gradients of the backward passes since the last step to the table, in one add. A learning rate
+        given here counts for this step alone."""
+        done, self._done = self._done, []
+        rows = torch.cat([ids for ids, _ in done]) if done else torch.empty(0, dtype=torch.int64)
+        grads = torch.cat([grad for _, grad in done]) if done else torch.empty(0, self.embedding_dim)
+        if self.padding_idx is not None:
+            trained = rows != self.padding_idx
+            rows, grads = rows[trained], grads[trained]
+        self.table.add(grads, rows.numpy(), learning_rate=learning_rate)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets gradients that `step` has not handed in."""
+        self._done.clear()
+        super().zero_grad(set_to_none)
+
+    def weight(self) -> Tensor:
+        """A copy of all rows. With clock "sync", all ranks ask for it."""
+        return torch.from_numpy(self.table.get())
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}, table={self.table.name!r}"
+
+    def _keep(self, ids: Tensor, leaf: Tensor) -> None:
+        assert leaf.grad is not None
+        self._done.append((ids, leaf.grad))
+        leaf.grad = None
+
+    def _first_values(self, init: Any) -> Any:
+        shape = (self.num_embeddings, self.embedding_dim)
+        if init is None:
+            values = torch.randn(shape).numpy()
+        else:
+            given = init(shape) if callable(init) else init
+            if isinstance(given, torch.Tensor):
+                given = given.detach().numpy()
+            values = numpy.array(given)
+            if values.dtype != numpy.float32:
+                raise InvalidArgument(f"[{WHERE}] init: expected float32; received {values.dtype}")
+            if values.shape != shape:
+                raise InvalidArgument(f"[{WHERE}] init: expected shape {shape}; received {values.shape}")
+        if self.padding_idx is not None and init is None:
+            values[self.padding_idx] = 0
+        return values

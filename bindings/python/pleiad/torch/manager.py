@@ -1,0 +1,219 @@
+"""A module's parameters, kept in one table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pleiad.errors import InvalidArgument
+from pleiad.options import Updater
+from pleiad.sessions import Session
+from pleiad.tables import ArrayTable
+from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
+from pleiad.torch.start import broadcast
+from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
+
+WHERE = "ParameterManager"
+MODES = ("delta", "gradient")
+
+
+class _Delta:
+    """Tensors that every worker changes, and a table that adds the changes up. In a world of one worker the tensors lie
+    in the table itself, and there is nothing left to exchange."""
+
+    def __init__(
+        self, session: Session, named: Named, dtype: torch.dtype, shared: Sequence[str] = (), **table: Any
+    ) -> None:
+        self.alone = session.workers == 1
+        self.flat = Flat(named, dtype)
+        self.table: ArrayTable = session.array(self.flat.buffer.numel(), self.flat.buffer, **table)
+        # Of these a worker hands in its share of the change only, so that the table follows the average.
+        self.shared = [part for part in self.flat.parts if part.name in shared]
+        self.share = 1 / session.workers
+        if self.alone:
+            self.flat = Flat(named, dtype, torch.from_numpy(self.table.map()))
+            self.last = self.flat.buffer
+        else:
+            self.last = torch.empty_like(self.flat.buffer)
+            self.pull()
+
+    def exchange(self) -> None:
+        self.flat.gather()
+        if self.alone:
+            return
+        with torch.no_grad():
+            for part in self.shared:
+                before = self.last[part.place]
+                part.line.sub_(before).mul_(self.share).add_(before)
+        self.table.exchange(self.flat.buffer, self.last)
+        self.take()
+
+    def pull(self) -> None:
+        """The table's values, in place of this worker's."""
+        if not self.alone:
+            self.table.get(self.flat.buffer)
+            self.last.copy_(self.flat.buffer)
+        self.take()
+
+    def take(self) -> None:
+        """Staged tensors get their values. The next change is counted from what they could hold of them."""
+        self.flat.scatter()
+        if self.flat.staged and not self.alone:
+            self.flat.gather()
+            for part in self.flat.staged:
+                self.last[part.place].copy_(part.line)
+
+
+class ParameterManager:
+    """Keeps the parameters of `module` in one table that all workers share; one call exchanges all of them.
+
+        manager = pleiad.torch.ParameterManager(model)           # asynchronous; the master's values at the start
+        for x, y in batches:
+            ...
+            optimizer.step()
+            manager.sync()                                       # my changes out, the others' in
+        manager.finish()                                         # all ranks have the same model
+
+    mode: "delta": every worker trains by its own optimizer, and `sync` adds what has changed since the last one to the
+    table. "gradient": `sync` hands the gradients to the table, whose `updater` makes the step; there is no optimizer.
+    clock: "async", or "sync": every sync waits for that of all workers, and all have the same bits after it.
+    updater: gradient mode: a rule of the table, as `pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)`.
+    average: divide what the workers hand in by their number. Unless given: in gradient mode with clock "sync", where a
+    step is then that of one process on the joined batch; else a table gets what each worker hands in.
+    freq: only every freq-th call of `sync` exchanges. buffers: the module's floating-point buffers (the statistics of
+    batch normalisation) follow the average of all workers; False: they only start equal.
+    dtype: torch.float32 holds float16 and bfloat16 parameters in a float32 table, converted at every exchange.
+
+    The parameters become views of one buffer. Collective: all ranks make it, with the same module.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        mode: str = "delta",
+        clock: str = "async",
+        updater: "str | Mapping[str, Any] | Updater | None" = None,
+        average: bool | None = None,
+        freq: int = 1,
+        buffers: bool = True,
+        dtype: torch.dtype | None = None,
+        name: str = "parameters",
+        session: Session | None = None,
+    ) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise InvalidArgument(f"[{WHERE}] expected a torch.nn.Module; received {type(module).__name__}")
+        if mode not in MODES:
+            raise InvalidArgument(f'[{WHERE}] unknown mode "{mode}"; known: {", ".join(MODES)}')
+        check_clock(clock, WHERE)
+        if mode == "delta" and updater is not None:
+            raise InvalidArgument(f"[{WHERE}] an updater makes the step in gradient mode; mode is delta")
+        if mode == "gradient":
+            scaled(updater, 1, WHERE)
+        self.freq = check_count(freq, "freq", WHERE)
+        self.mode = mode
+        self.module = module
+        self.session = all_workers(session, WHERE)
+        named = list(module.named_parameters())
+        followed = floating(module.named_buffers()) if buffers else []
+        kind = table_dtype([*named, *followed] if named else [], dtype, WHERE)
+        agree(
+            self.session, WHERE, [mode, clock, str(updater), str(average), *describe([*named, *module.named_buffers()])]
+        )
+        for _, x in module.named_buffers():
+            broadcast(self.session, x)
+        workers = self.session.workers
+        average = (mode == "gradient" and clock == "sync") if average is None else average
+        scale = 1 / workers if average else 1.0
+        shared = [label for label, _ in followed]
+        self._known = [x for _, x in named]
+        self._calls = 0
+        self._buffers: _Delta | None = None
+        if mode == "delta":
+            if average and workers > 1:  # the rule divides, the buffers' changes too
+                rule, shared = Updater("sgd", learning_rate=scale, ascend=True), []
+            else:
+                rule = Updater("sum")
+            self._values = _Delta(self.session, [*named, *followed], kind, shared, name=name, clock=clock, updater=rule)
+            return
+        # A round of one worker is an add.
+        apply = "round" if clock == "sync" and workers > 1 else "each"
+        self._values = _Delta(
+            self.session, named, kind, name=name, clock=clock, apply=apply, updater=scaled(updater, scale, WHERE)
+        )
+        if followed:
+            self._buffers = _Delta(self.session, followed, kind, shared, name=f"{name}.buffers", clock=clock)
+        self._sum = torch.zeros_like(self._values.flat.buffer)
+        self._parts = [part.view_in(self._sum) for part in self._values.flat.parts]
+
+    @property
+    def table(self) -> ArrayTable:
+        """The table that holds the parameters, each at a 64-byte boundary, in the order of `named_parameters()`."""
+        return self._values.table
+
+    def sync(self, *, learning_rate: float | None = None) -> bool:
+        """Exchanges, at every freq-th call; True where it did. In gradient mode a learning rate given here counts for
+        this step alone."""
+        self._calls += 1
+        if self._calls % self.freq:
+            return False
+        self._check()
+        if self.mode == "delta":
+            if learning_rate is not None:
+                raise InvalidArgument(f"[{WHERE}.sync] the learning rate is the optimizer's: mode is delta")
+            self._values.exchange()
+            return True
+        values = self._values
+        with torch.no_grad():
+            for part, into in zip(values.flat.parts, self._parts, strict=True):
+                grad = part.tensor.grad
+                if grad is None:
+                    into.zero_()
+                elif grad.layout != torch.strided:
+                    raise InvalidArgument(
+                        f"[{WHERE}.sync] the gradient of {part.name} is sparse; use pleiad.torch.Embedding"
+                    )
+                else:
+                    into.copy_(grad)
+        if values.alone:
+            values.table.add(self._sum, learning_rate=learning_rate)
+        else:
+            values.table.add_get(self._sum, values.flat.buffer, learning_rate=learning_rate)
+        values.flat.scatter()
+        if self._buffers is not None:
+            self._buffers.exchange()
+        return True
+
+    def pull(self) -> None:
+        """Takes the table's values. What this worker has changed since its last sync is lost."""
+        self._check()
+        self._values.pull()
+        if self._buffers is not None:
+            self._buffers.pull()
+
+    def finish(self) -> None:
+        """Collective, at the end of training: hands in what is left, waits for all, and takes the table's values, so
+        that all ranks have the same bits."""
+        self._check()
+        if self.mode == "delta":
+            self._values.exchange()
+        self.session.barrier()
+        self.pull()
+        self.session.barrier()
+
+    def _check(self) -> None:
+        known = self._known
+        count = 0
+        for (label, x), mine in zip(self.module.named_parameters(), [*known, None]):
+            if x is not mine:
+                what = "new" if mine is None or all(x is not other for other in known) else "at another place"
+                raise InvalidArgument(
+                    f"[{WHERE}] parameter {label} is {what} since the manager was made; make the model first, then the "
+                    f"manager"
+                )
+            count += 1
+        if count != len(known):
+            raise InvalidArgument(f"[{WHERE}] the module had {len(known)} parameters and has {count} now")
+        self._values.flat.check(WHERE)
+        if self._buffers is not None:
+            self._buffers.flat.check(WHERE)

@@ -1,0 +1,77 @@
+"""What the modules for frameworks share: do all ranks train the same model?"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from pleiad.errors import InvalidArgument
+from pleiad.options import Updater
+from pleiad.sessions import Session, session
+
+CLOCKS = ("async", "sync")
+
+
+def all_workers(given: Session | None, where: str) -> Session:
+    """The session to use: `given`, or that of the process. Every rank of it must be a worker."""
+    found = session() if given is None else given
+    if found.workers != found.size:
+        raise InvalidArgument(f"[{where}] expected every rank to be a worker; {found.workers} of {found.size} are")
+    return found
+
+
+def check_clock(clock: str, where: str) -> None:
+    if clock not in CLOCKS:
+        raise InvalidArgument(f'[{where}] unknown clock "{clock}"; known: {", ".join(CLOCKS)}')
+
+
+def check_count(value: int, name: str, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgument(f"[{where}] {name}: expected an integer of at least 1; received {value!r}")
+    return value
+
+
+def scaled(updater: "str | Mapping[str, Any] | Updater | None", scale: float, where: str) -> Updater:
+    """A rule for gradients, which it multiplies by `scale` first."""
+    if updater is None:
+        raise InvalidArgument(f'[{where}] gradient mode needs an updater: pleiad.Updater("sgd", learning_rate=0.1)')
+    if isinstance(updater, Updater):
+        rule, fields = updater.rule, dict(updater.fields)
+    elif isinstance(updater, str):
+        rule, fields = updater, {}
+    else:
+        fields = dict(updater)
+        rule = fields.pop("rule", "sum")
+    if rule == "sum":
+        raise InvalidArgument(f'[{where}] rule "sum" would climb the gradient; use "sgd" or another one')
+    fields["scale"] = fields.get("scale", 1.0) * scale
+    return Updater(rule, **fields)
+
+
+def agree(found: Session, where: str, lines: Sequence[str]) -> None:
+    """Collective. Raises on every rank, with the first line that differs, unless all ranks came with the same lines."""
+    if found.size == 1:
+        return
+    text = "\n".join([where, *lines]).encode()
+    digest = numpy.frombuffer(hashlib.sha256(text).digest(), numpy.int64).copy()
+    digests = found.all_gather(digest)
+    if (digests == digests[0]).all():
+        return
+    lengths = found.all_gather(numpy.array([len(text)], numpy.int64)).reshape(-1)
+    padded = numpy.zeros(int(lengths.max()), numpy.int32)
+    padded[: len(text)] = numpy.frombuffer(text, numpy.uint8)
+    rows = found.all_gather(padded)
+    first, *others = (
+        bytes(row[:length].astype(numpy.uint8)).decode().split("\n")
+        for row, length in zip(rows, lengths.tolist(), strict=True)
+    )
+    for rank, theirs in enumerate(others, start=1):
+        for place in range(max(len(first), len(theirs))):
+            a = first[place] if place < len(first) else "nothing"
+            b = theirs[place] if place < len(theirs) else "nothing"
+            if a != b:
+                raise InvalidArgument(
+                    f"[{where}] all ranks must train the same model; rank 0 has {a}, rank {rank} has {b}"
+                    f" (entry {place} of {len(first) - 1} and {len(theirs) - 1})"
+                )

@@ -1,0 +1,17 @@
+"""pleiad.keras: every case in worlds of 1, 2 and 4 ranks, on PyTorch and on JAX."""
+
+import pytest
+from job_of_cases import check_cases, check_section
+
+full = pytest.mark.full
+WORLDS = [("torch", "alone"), ("torch", 2), ("jax", 2), ("jax", 4)]
+LONGER = [pytest.param("jax", "alone", marks=full), pytest.param("torch", 4, marks=full)]
+
+
+@pytest.mark.parametrize(("backend", "world"), [*WORLDS, *LONGER])
+def test_cases(python_job, backend, world):
+    check_cases(python_job, "keras3_cases.py", world, env={"KERAS_BACKEND": backend})
+
+
+def test_the_page(python_job):
+    check_section(python_job, "Keras 3", 2, env={"KERAS_BACKEND": "torch"})

@@ -1,0 +1,18 @@
+"""pleiad.torch: every case in worlds of 1, 2 and 4 ranks."""
+
+import pytest
+from job_of_cases import check_cases, check_section
+
+
+@pytest.mark.parametrize("world", ["alone", 2, 4])
+def test_cases(python_job, world):
+    check_cases(python_job, "torch_cases.py", world)
+
+
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
+def test_bad_input(python_job, world):
+    check_cases(python_job, "torch_bad_input_cases.py", world)
+
+
+def test_the_page(python_job):
+    check_section(python_job, "PyTorch", 2)
