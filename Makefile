@@ -3,6 +3,7 @@ SHELL := /bin/bash -o pipefail
 CMAKE ?= cmake
 PYTHON := .venv/bin/python
 BUILD := build/release
+LAUNCH = $(BUILD)/bin/pleiad launch
 PARALLEL := $(shell nproc)
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
@@ -22,13 +23,16 @@ build: ## build into build/release (the default)
 setup: ## install what building, testing and the demo need
 	@tools/setup.sh lint frameworks theano
 
-demo: ## set up, build, and train on Fashion-MNIST in four processes
-	@tools/setup.sh base
+demo: ## set up, build, and train on Fashion-MNIST in several processes: tables, a net, PyTorch, Lua
+	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
-	$(BUILD)/bin/pleiad launch -n 4 $(BUILD)/bin/fashion_softmax --out out
+	$(LAUNCH) -n 4 $(BUILD)/bin/fashion_softmax --out out
 	@$(PYTHON) tools/plot_curve.py out/fashion_softmax.csv out/fashion_softmax.png \
 	  --title "Softmax regression on Fashion-MNIST"
 	@echo "the curve: out/fashion_softmax.png"
+	$(LAUNCH) -n 2 $(BUILD)/bin/fashion_cnn 300
+	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/torch/cnn.py --samples 12000 --epochs 1
+	LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" $(LAUNCH) -n 2 luajit examples/lua/xor.lua
 
 # Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's.
 define run_suites

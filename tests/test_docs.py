@@ -41,11 +41,11 @@ def test_every_make_target_that_a_page_names_exists():
 
 def test_the_programs_in_the_readme_are_the_examples():
     readme = (ROOT / "README.md").read_text()
-    for name in ("first.cc", "first_multiverso.c"):
+    for name in ("first.cc", "first_multiverso.c", "first.py"):
         assert (ROOT / "examples" / name).read_text() in readme, name
 
 
-def test_the_examples_do_what_the_readme_says(build_dir, mpirun):
+def test_the_examples_do_what_the_readme_says(build_dir, mpirun, python_job):
     first = build_dir / "bin" / "first"
     alone = subprocess.run([first], capture_output=True, text=True, check=True, timeout=30)
     assert alone.stdout == "1 ranks made weights[0] = 0.5\n"
@@ -54,3 +54,4 @@ def test_the_examples_do_what_the_readme_says(build_dir, mpirun):
     assert mpirun(2, multiverso, timeout=60).stdout == "2 workers made row 10 = 4 4 4\n"
     sgd = mpirun(2, multiverso, "-updater_type=sgd", timeout=60)
     assert sgd.stdout == "2 workers made row 10 = -4 -4 -4\n"
+    assert python_job(2, ROOT / "examples" / "first.py").stdout == "2 workers made row 10 = [4. 4. 4.]\n"
