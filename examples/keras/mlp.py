@@ -12,7 +12,7 @@ import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
 # MULTIVERSO: before keras, so that Keras 1 and 2 find the names that Python 3.10 took away

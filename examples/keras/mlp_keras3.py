@@ -12,7 +12,7 @@ import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 from keras.callbacks import LambdaCallback
 from keras.layers import Dense, Input

@@ -12,7 +12,7 @@ import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
 # MULTIVERSO: before lasagne and theano, so that Lasagne 0.1 finds what it needs in Theano 1.0

@@ -12,7 +12,7 @@ import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
 # MULTIVERSO: the table of every shared variable lives in all processes together

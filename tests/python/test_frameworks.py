@@ -1,6 +1,7 @@
 """Theano, PyTensor, Lasagne and Keras, each for real: the cases of tests/python/frameworks, the sections of the page and
 the examples, in worlds of 1, 2 and 4. The original Theano and what ran on it live in .venv-theano."""
 
+import itertools
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ NO_C = "mode=FAST_COMPILE"  # for cases that compile many small functions and ca
 # name: (interpreter, environment, program)
 STACKS = {
     "theano": (OLD, {}, "theano_cases.py"),
-    "pytensor": (sys.executable, {}, "theano_cases.py"),
+    "pytensor": (sys.executable, {"PYTENSOR_FLAGS": NO_C}, "theano_cases.py"),
     "lasagne": (OLD, {}, "lasagne_cases.py"),
     "keras1": (OLD, {"THEANO_FLAGS": NO_C, "KERAS": "keras1"}, "keras_cases.py"),
     "keras2": (OLD, {"THEANO_FLAGS": NO_C}, "keras_cases.py"),
@@ -46,7 +47,7 @@ def job(run, mpirun, python_env, build_dir):
             "HOME": str(home),  # Keras writes its settings there
             "PYTHONPATH": os.pathsep.join(paths),
             "THEANO_FLAGS": ",".join(filter(None, [flags, env.get("THEANO_FLAGS")])),
-            "PYTENSOR_FLAGS": f"base_compiledir={home}/pytensor",
+            "PYTENSOR_FLAGS": ",".join(filter(None, [f"base_compiledir={home}/pytensor", env.get("PYTENSOR_FLAGS")])),
             "PLEIAD_LOG_LEVEL": "error",
             "OMP_NUM_THREADS": "1",
         }
@@ -57,15 +58,29 @@ def job(run, mpirun, python_env, build_dir):
     return call
 
 
-# The worlds of one come first: they compile what the others then find.
-@pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.parametrize("world", [1, 2, pytest.param(4, marks=pytest.mark.full)])
+def rows(short, *lists):
+    """Every combination; all but those in `short` are marked full."""
+    return [pytest.param(*row, marks=[] if row in short else pytest.mark.full) for row in itertools.product(*lists)]
+
+
+@pytest.mark.parametrize("world, stack", rows([(1, "theano"), *((2, stack) for stack in STACKS)], [1, 2, 4], STACKS))
 def test_cases(job, stack, world):
     python, env, program = STACKS[stack]
     done = job(python, world, FOLDER / program, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     cases = len(re.findall(r"^def \w+\(sync\)", (FOLDER / program).read_text(), re.MULTILINE))
     assert cases >= 4 and done.stdout.count(f"{2 * cases} passed") == world
+
+
+# In a world of two they are among the cases above.
+@pytest.mark.parametrize("world", [1, 4])
+@pytest.mark.parametrize("stack", ["theano", "lasagne", "keras1"])
+def test_the_documents_blocks_run(job, stack, world):
+    python, env, program = STACKS[stack]
+    names = re.findall(r"^def (the_\w*document_s_\w+)\(sync\)", (FOLDER / program).read_text(), re.MULTILINE)
+    done = job(python, world, FOLDER / program, *names, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names and done.stdout.count(f"{2 * len(names)} passed") == world
 
 
 @pytest.mark.parametrize("mode", [[], ["--sync"]], ids=["async", "sync"])
@@ -80,20 +95,24 @@ def test_the_blocks_of_the_page_run(job, world, mode):
 
 
 EXAMPLES = {
-    "theano/logistic_regression.py": ["theano", "pytensor"],
-    "lasagne/cnn.py": ["lasagne"],
-    "keras/mlp.py": ["keras1", "keras2"],
-    "keras/mlp_keras3.py": ["keras3-torch", "keras3-jax"],
+    "theano": "theano/logistic_regression.py",
+    "pytensor": "theano/logistic_regression.py",
+    "lasagne": "lasagne/cnn.py",
+    "keras1": "keras/mlp.py",
+    "keras2": "keras/mlp.py",
+    "keras3-torch": "keras/mlp_keras3.py",
+    "keras3-jax": "keras/mlp_keras3.py",
 }
+SHORT = [(4, "theano"), (1, "lasagne"), (4, "keras2"), (1, "keras3-torch")]
 
 
-@pytest.mark.parametrize("world", [1, 4])
-@pytest.mark.parametrize("example, stack", [(name, stack) for name, stacks in EXAMPLES.items() for stack in stacks])
-def test_the_examples_learn(job, example, stack, world, tmp_path):
+@pytest.mark.parametrize("world, stack", rows(SHORT, [1, 4], EXAMPLES))
+def test_the_examples_learn(job, stack, world, tmp_path):
     python, env, _ = STACKS[stack]
+    example = EXAMPLES[stack]
     curve = tmp_path / "curve.csv"
     words = [ROOT / "examples" / example, "--samples", 4000, "--epochs", 2, "--curve", curve]
-    done = job(python, world, *words, env={**env, "THEANO_FLAGS": ""} if stack == "theano" else env)
+    done = job(python, world, *words, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     accuracies = [float(word) for word in re.findall(r"^epoch \d: .*accuracy ([\d.]+)%", done.stdout, re.MULTILINE)]
     assert len(accuracies) == 2, done.stdout  # of the master alone
@@ -103,15 +122,14 @@ def test_the_examples_learn(job, example, stack, world, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("example, stack, epochs", [
-    ("theano/logistic_regression.py", "theano", 5),
-    ("keras/mlp_keras3.py", "keras3-torch", 5),
-])  # fmt: skip
-def test_four_workers_learn_as_well_as_one(job, example, stack, epochs):
+@pytest.mark.parametrize("stack, epochs", [("theano", 5), ("keras3-torch", 3)])
+def test_four_workers_learn_as_well_as_one(job, stack, epochs):
     python, env, _ = STACKS[stack]
     accuracy = {}
     for world in (1, 4):
-        done = job(python, world, ROOT / "examples" / example, "--epochs", epochs, "--sync", env=env, timeout=900)
+        done = job(
+            python, world, ROOT / "examples" / EXAMPLES[stack], "--epochs", epochs, "--sync", env=env, timeout=900
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         accuracy[world] = float(re.findall(r"accuracy ([\d.]+)%", done.stdout)[-1])
     print(accuracy)

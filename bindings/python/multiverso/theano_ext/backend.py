@@ -10,14 +10,14 @@ def load() -> Any:
     for name in ("theano", "pytensor"):
         if name in sys.modules:
             return sys.modules[name]
-    if find_spec("theano"):
+    if _installed("theano"):
         from multiverso.theano_ext import compat
 
         compat.prepare_theano()
         import theano
 
         return theano
-    if find_spec("pytensor"):
+    if _installed("pytensor"):
         import pytensor
 
         return pytensor
@@ -25,3 +25,8 @@ def load() -> Any:
         "multiverso.theano_ext needs Theano or PyTensor, and neither is installed: "
         "pip install pleiad[theano] (Python 3.11), or pip install pytensor"
     )
+
+
+def _installed(name: str) -> bool:
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None  # a folder of that name on the path is no package
