@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
 # PLEIAD: the only imports

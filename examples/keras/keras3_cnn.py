@@ -13,7 +13,7 @@ import sys
 import keras
 from keras import layers
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
 # PLEIAD: the only imports

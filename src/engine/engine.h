@@ -120,8 +120,8 @@ class Engine {
 
   /// Clean end of this rank: its clocks become infinite. Waits for the others.
   void leave();
-  /// Throws where the caller wants its waits to end, or the session does.
-  void check_interrupt(std::string_view where) const;
+  /// Throws where the caller wants its waits to end, or the session does; whom() says what for.
+  void check_interrupt(std::string_view where, FunctionRef<std::string()> whom) const;
   /// From now on waits of this rank end with a StateError: what its threads have under way comes to an end.
   void end_waits() { ending_.store(true); }
   /// Ends this rank in the eyes of the others without waiting for them. It holds no lock by now, or was killed.

@@ -42,7 +42,7 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
-    engine_.check_interrupt("a call waits for a lock");
+    engine_.check_interrupt("a call", [&] { return "a lock that " + engine_.describe(rank) + " holds"; });
     if (seconds >= next_warning || seconds >= options.timeout) {
       const std::string text =
           fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",

@@ -87,7 +87,7 @@ class Engine::Stall {
   void look(double seconds) {
     if (waiting_.ordered) engine_.check_failure();
     look_for_the_gone();
-    engine_.check_interrupt(name_of(waiting_.call));
+    engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
     if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
           "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
@@ -202,9 +202,11 @@ class Engine::Stall {
   double then_seconds_ = 0;
 };
 
-void Engine::check_interrupt(std::string_view where) const {
+void Engine::check_interrupt(std::string_view where, FunctionRef<std::string()> whom) const {
   if (ending_.load()) throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", rank_, where));
-  if (interrupt_ && interrupt_()) throw Interrupted(fmt::format("[rank {}] {} was interrupted", rank_, where));
+  if (interrupt_ && interrupt_()) {
+    throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", rank_, where, whom()));
+  }
 }
 
 void Engine::relax(int spins) const {
