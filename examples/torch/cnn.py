@@ -79,6 +79,7 @@ def main():
         manager = pleiad.torch.ParameterManager(model)
 
     batches = len(train_x) // batch
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0.01, options.epochs * batches)
     # PLEIAD: only the master shows and validates
     watch = fashion.Watch(session.is_master, options.epochs, batches, len(train_x) * workers, options.curve)
     for epoch in range(options.epochs):
@@ -88,6 +89,7 @@ def main():
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(train_x[chosen]), train_y[chosen]).backward()
             optimizer.step()
+            schedule.step()
             # PLEIAD: my changes out, the others' in
             if manager is not None:
                 manager.sync()
