@@ -59,7 +59,8 @@ def main():
     # PLEIAD: start; each worker trains on its part of every batch
     session = pleiad.init()
     worker, workers = session.worker_id, session.workers
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
     torch.manual_seed(1)
 
     train_x, train_y, test_x, test_y = fashion.load(options.samples, options.data)

@@ -70,7 +70,8 @@ def main():
 
     # PLEIAD: start; each worker makes its part of every batch
     session = pleiad.init()
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // session.workers))
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // session.workers))
     torch.manual_seed(1)
     count = max(1, options.batch // session.workers)
     clicks = Clicks(options.users, options.items, 3)
