@@ -6,6 +6,7 @@ PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds
 torch_step: one process, all cores: a step with an exchange after every batch; the peer is the step without.
 torch_two_...: two processes, each on one core; the peer is one process on one core, in time for as many images.
 torch_ddp_...: two processes, each on one core; the peer is DistributedDataParallel over gloo.
+cpu_us, peer_cpu_us: processor time of a step on one rank, which other work on the machine disturbs less.
 """
 
 import argparse
@@ -121,23 +122,28 @@ def rank_of_two(options):
         model.step = gradient.sync  # the table makes the step
         ways["async_gradient"] = stepper(model, model, batch)
         times = {name: [] for name in ways}
+        worked = {name: [] for name in ways}  # processor time, which other work on the machine disturbs less
         for turn in range(options.rounds + 1):
             for name in list(ways) if turn % 2 else reversed(ways):
                 session.barrier()
-                start = time.perf_counter()
+                start, busy = time.perf_counter(), time.process_time()
                 if name != "one" or session.rank == 0:
                     for _ in range(options.steps):
                         ways[name]()
+                busy = time.process_time() - busy
                 session.barrier()
                 if turn:  # the first warms up
                     times[name].append((time.perf_counter() - start) * 1e6 / options.steps)
+                    worked[name].append(busy * 1e6 / options.steps)
         if session.rank:
             continue
-        more = {"model": kind, "batch": batch}
+        cpu = {name: round(statistics.median(of), 1) for name, of in worked.items()}
         for name in ("sync", "sync_inline", "async", "async_gradient", "ddp"):
+            more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": round(2 * cpu["one"], 1)}
             ratio = statistics.median(2 * one / two for one, two in zip(times["one"], times[name]))
             line(f"torch_two_{name}", size, times[name], [2 * t for t in times["one"]], ratio, **more)
         for name in ("sync", "sync_inline", "async", "async_gradient"):
+            more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": cpu["ddp"]}
             ratio = statistics.median(ddp / ours for ddp, ours in zip(times["ddp"], times[name]))
             line(f"torch_ddp_{name}", size, times[name], times["ddp"], ratio, **more)
     torch.distributed.destroy_process_group()
