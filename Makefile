@@ -94,7 +94,7 @@ bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
 	  luajit bench/lua.lua $(CURDIR)/$(BUILD)/lib/libbench_cpp_peer.so
 
 bench-python: ## measure add and get from Python against C++: one JSON line each
-	@tools/setup.sh base
+	@tools/setup.sh frameworks
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
