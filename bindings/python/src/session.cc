@@ -24,8 +24,8 @@ class SessionHandle {
   static SessionHandle* start(const Options& given) {
     SessionOptions options;
     for (const auto& [name, value] : given) set_option(options, name, value);
-    auto session = waiting([&] { return std::make_shared<Session>(Session::start(options)); });
-    session->set_interrupt(signal_check());
+    const auto interrupt = signal_check();
+    auto session = waiting([&] { return std::make_shared<Session>(Session::start(options, interrupt)); });
     return new SessionHandle(std::move(session));
   }
 
