@@ -5,7 +5,8 @@
 #include "core/option_list.h"
 #include "core/text.h"
 #include "pleiad/error.h"
-#include "table/table.h"
+#include "table/spec.h"
+#include "updater/updater.h"
 
 namespace pleiad {
 
