@@ -60,9 +60,13 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
       field("role", &S::role, "both, worker, server or none"),
       field("timeout", &S::timeout, "seconds a wait may last before it fails"),
       field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
+      field("host_timeout", &S::host_timeout, "seconds another host may be silent before calls that need it fail"),
+      field("interface", &S::interface,
+            "where other hosts reach this one: an interface's name or an IPv4 address; else one is chosen"),
       field("log_level", &S::log_level, "debug, info, warn, error or off"),
       field("stats", &S::stats, "print counters and timings at shutdown"),
       field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
+      field("shared_memory", &S::shared_memory, "false, for tests: act as if every rank lay on a host of its own"),
       field("split_hosts", &S::split_hosts, "for tests: act as if the ranks lay on this many hosts"),
       field("fault", &S::fault, "for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would"),
   };

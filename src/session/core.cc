@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "engine/start.h"
 #include "pleiad/error.h"
+#include "table/table_service.h"
 
 namespace pleiad {
 
@@ -60,6 +61,7 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options) {
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
+  if (engine_->messenger() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
   engine_->set_table_namer(namer);
   context_->ledger.set_namer(namer);
@@ -78,7 +80,10 @@ SessionCore::~SessionCore() {
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
-  if (!engine_->in_forked_child()) engine_->abandon(Life::dead);
+  if (!engine_->in_forked_child()) {
+    context_->service.reset();
+    engine_->abandon(Life::dead);
+  }
   engine_->set_table_namer({});
   context_->ledger.set_namer({});
 }
@@ -107,10 +112,6 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   wish.all_words = std::hash<std::string>{}(words);
   try {
     spec.check();
-    if (!engine_->one_host()) {
-      throw InvalidArgument(
-          "tables of a world on several hosts need the message path, which this version does not have yet");
-    }
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
           "[create_table] no rank is a server that could hold a table: the role of one must be both or server");
@@ -180,6 +181,7 @@ void SessionCore::shutdown() {
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
+  context_->service.reset();
   {
     const std::lock_guard lock(mutex_);
     tables_.clear();

@@ -4,30 +4,28 @@
 
 namespace pleiad {
 
-Clock::Clock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds)
+LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds)
     : context_(context), storage_(storage), table_(table), rounds_(rounds) {}
 
-bool Clock::behind(Call call, int worker) const {
-  const ClockSlot& me = mine();
-  const ClockSlot& other = storage_.clock(worker);
-  bool late = false;
-  if (call == Call::get) {
-    late = other.adds_done.load() < me.adds_issued.load(std::memory_order_relaxed);
-  } else {
-    late = other.gets_done.load() < me.gets_done.load(std::memory_order_relaxed) ||
-           (rounds_ && other.adds_done.load() < me.adds_done.load(std::memory_order_relaxed));
-  }
-  return late && context_.engine->life(context_.roster.workers[static_cast<std::size_t>(worker)]) != Life::finished;
+bool must_wait(Call call, bool rounds, const ClockSlot& mine, const ClockSlot& other) {
+  if (call == Call::get) return other.adds_done.load() < mine.adds_issued.load(std::memory_order_relaxed);
+  return other.gets_done.load() < mine.gets_done.load(std::memory_order_relaxed) ||
+         (rounds && other.adds_done.load() < mine.adds_done.load(std::memory_order_relaxed));
 }
 
-bool Clock::ready(Call call) const {
+bool LocalClock::behind(Call call, int worker) const {
+  return must_wait(call, rounds_, mine(), storage_.clock(worker)) &&
+         context_.engine->life(context_.roster.workers[static_cast<std::size_t>(worker)]) != Life::finished;
+}
+
+bool LocalClock::ready(Call call) const {
   for (int v = 0; v < static_cast<int>(context_.roster.workers.size()); ++v) {
     if (behind(call, v)) return false;
   }
   return true;
 }
 
-std::int64_t Clock::begin(Call call) {
+std::int64_t LocalClock::begin(Call call) {
   context_.ledger.record(call, table_);
   std::int64_t waited = 0;
   if (!ready(call)) {
@@ -50,7 +48,7 @@ std::int64_t Clock::begin(Call call) {
   return waited;
 }
 
-void Clock::end(Call call) {
+void LocalClock::end(Call call) {
   ClockSlot& me = mine();
   (call == Call::add ? me.adds_done : me.gets_done).fetch_add(1);
   storage_.head().clock.notify();

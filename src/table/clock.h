@@ -15,16 +15,29 @@ namespace pleiad {
 
 class Clock {
  public:
-  Clock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds);
-
+  virtual ~Clock() = default;
   /// Writes the call down and waits for its turn. Returns the nanoseconds it waited.
-  std::int64_t begin(Call call);
+  virtual std::int64_t begin(Call call) = 0;
   /// The call is complete.
-  void end(Call call);
-  /// True where begin() would not wait.
-  [[nodiscard]] bool ready(Call call) const;
+  virtual void end(Call call) = 0;
+  /// True where begin() would surely not wait.
+  [[nodiscard]] virtual bool ready(Call call) const = 0;
   /// The round that this worker's next add belongs to, counted from one.
-  [[nodiscard]] std::uint64_t round() const { return mine().adds_done.load(std::memory_order_relaxed) + 1; }
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+};
+
+/// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.
+[[nodiscard]] bool must_wait(Call call, bool rounds, const ClockSlot& mine, const ClockSlot& other);
+
+/// Where all workers are on one host: in the table's own segment.
+class LocalClock final : public Clock {
+ public:
+  LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds);
+
+  std::int64_t begin(Call call) override;
+  void end(Call call) override;
+  [[nodiscard]] bool ready(Call call) const override;
+  [[nodiscard]] std::uint64_t round() const override { return mine().adds_done.load(std::memory_order_relaxed) + 1; }
 
  private:
   [[nodiscard]] ClockSlot& mine() const { return storage_.clock(context_.roster.worker); }

@@ -1,8 +1,6 @@
 #include "table/shard.h"
 
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +8,7 @@
 #include "core/kernels.h"
 #include "engine/lock.h"
 #include "pleiad/error.h"
+#include "table/rows.h"
 
 namespace pleiad {
 
@@ -156,25 +155,10 @@ void Shard::get_rows(std::span<const RowId> ids, char* out) {
 
 void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
   // One after another gives the same as the sum first where the rule only adds, and where the sum is put off anyway.
-  if (rounds_ || updater_->additive() || ids.size() < 2) return change_distinct_rows(asker, ids, delta, rates);
-  std::vector<std::size_t> order(ids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ids[i]; });
-  const auto same = [&](std::size_t a, std::size_t b) { return ids[a] == ids[b]; };
-  if (std::ranges::adjacent_find(order, same) == order.end()) return change_distinct_rows(asker, ids, delta, rates);
-  const std::int64_t row_bytes = cols_ * width_;
-  std::vector<RowId> distinct;
-  std::vector<char> sums;
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    const char* row = delta + static_cast<std::int64_t>(order[k]) * row_bytes;
-    if (k > 0 && same(order[k], order[k - 1])) {
-      add_to(dtype_, sums.data() + sums.size() - row_bytes, row, static_cast<std::size_t>(cols_));
-    } else {
-      distinct.push_back(ids[order[k]]);
-      sums.insert(sums.end(), row, row + row_bytes);
-    }
-  }
-  change_distinct_rows(asker, distinct, sums.data(), rates);
+  if (rounds_ || updater_->additive()) return change_distinct_rows(asker, ids, delta, rates);
+  const auto summed = sum_duplicates(dtype_, cols_, ids, delta);
+  if (!summed) return change_distinct_rows(asker, ids, delta, rates);
+  change_distinct_rows(asker, summed->ids, summed->delta.data(), rates);
 }
 
 void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta,

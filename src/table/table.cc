@@ -8,6 +8,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "pleiad/error.h"
+#include "table/home_clock.h"
 
 namespace pleiad {
 
@@ -59,20 +60,20 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
       spec_(std::move(spec)),
       name_(spec_.name(id)),
       updater_options_(resolve_dialect(spec_.options.updater)),
-      shard_(engine_, spec_, name_, std::max<int>(1, static_cast<int>(context_->roster.workers.size())),
-             {0, spec_.matrix ? spec_.rows : spec_.cols}),
+      pieces_(*context_, id_, spec_, name_),
+      shard_(pieces_.whole()),
       width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
-  engine_.barrier();
-  if (engine_.rank() == spec_.options.init_rank && initial.count > 0) {
-    shard_.set(0, initial.data, static_cast<std::size_t>(initial.count));
-    shard_.start();
+  pieces_.start(spec_, initial);
+  if (spec_.options.clock != "sync") return;
+  if (engine_.one_host()) {
+    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, pieces_.rounds());
+  } else {
+    clock_ = std::make_unique<RemoteClock>(*context_, id_);
   }
-  engine_.barrier();
-  if (spec_.options.clock == "sync") clock_.emplace(*context_, shard_.storage(), id_, shard_.rounds());
 }
 
 Asker Table::me() const {
-  return {.worker = std::max(context_->roster.worker, 0), .round = shard_.rounds() ? clock_->round() : 0};
+  return {.worker = std::max(context_->roster.worker, 0), .round = pieces_.rounds() ? clock_->round() : 0};
 }
 
 std::string Table::where(std::string_view call) const {
@@ -88,7 +89,7 @@ TableStats Table::stats() const {
           .add_seconds = seconds(added_.ns),
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
-          .torn_stripes = shard_.storage().head().torn.load()};
+          .torn_stripes = pieces_.torn()};
 }
 
 void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
@@ -133,7 +134,10 @@ void Table::check_add(std::string_view call, Selection selection, ConstView delt
 void Table::get(Selection selection, View out) {
   check("get", selection, out);
   const auto at_once = [](FunctionRef<void()> write) { write(); };
-  if (!clock_) return run_get(selection, at_once, out.data);
+  if (!clock_) {
+    finish_started();
+    return run_get(selection, at_once, out.data);
+  }
   const ClockedCall call(*this, "get");
   run_get(selection, at_once, out.data);
 }
@@ -141,14 +145,18 @@ void Table::get(Selection selection, View out) {
 void Table::add(Selection selection, ConstView delta, const AddOptions& options) {
   check_add("add", selection, delta);
   const Rates rates = merge(updater_options_, options);
-  if (!clock_) return run_add(selection, delta.data, rates);
+  if (!clock_) {
+    finish_started();
+    return run_add(selection, delta.data, rates);
+  }
   const ClockedCall call(*this, "add");
   run_add(selection, delta.data, rates);
 }
 
 Pending Table::get_async(Selection selection, View out) {
   check("get", selection, out);
-  const bool at_once = clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes;
+  const bool at_once =
+      clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
     get(selection, out);
     return {};
@@ -165,8 +173,9 @@ Pending Table::get_async(Selection selection, View out) {
 
 Pending Table::add_async(Selection selection, ConstView delta, const AddOptions& options) {
   check_add("add", selection, delta);
-  // Applying is as cheap as copying, so only what has to wait for other workers is put off.
-  if (!clock_ || engine_.scheduled() || nothing_to_wait_for(Call::add)) {
+  // Applying is as cheap as copying, so only what has to wait, for other workers or other hosts, is put off.
+  const bool at_once = clock_ ? nothing_to_wait_for(Call::add) : shard_ != nullptr;
+  if (engine_.scheduled() || at_once) {
     add(selection, delta, options);
     return {};
   }
@@ -178,6 +187,10 @@ Pending Table::add_async(Selection selection, ConstView delta, const AddOptions&
           Operation&) { run_add({.all = all, .ids = ids}, copy.data(), rates); });
   submit("add", operation);
   return Pending(std::move(operation));
+}
+
+void Table::finish_started() {
+  if (shard_ == nullptr) context_->background.drain();
 }
 
 bool Table::nothing_to_wait_for(Call call) const { return context_->clocked.empty() && clock_->ready(call); }
@@ -233,10 +246,13 @@ void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> 
   auto* to = static_cast<char*>(out);
   carry_out(Call::get, bytes_of(selection), [&] {
     guard([&] {
-      if (!selection.all) return shard_.get_rows(selection.ids, to);
-      shard_.get(shard_.all(), [&](const char* values, std::int64_t first, std::size_t count) {
+      if (!selection.all) {
+        return shard_ != nullptr ? shard_->get_rows(selection.ids, to) : pieces_.get_rows(selection.ids, to);
+      }
+      const auto take = [&](const char* values, std::int64_t first, std::size_t count) {
         copy_bytes(to + first * width_, values, count * static_cast<std::size_t>(width_));
-      });
+      };
+      shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take);
     });
   });
 }
@@ -244,8 +260,12 @@ void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> 
 void Table::run_add(Selection selection, const void* delta, const Rates& rates) {
   const auto* from = static_cast<const char*>(delta);
   carry_out(Call::add, bytes_of(selection), [&] {
-    if (!selection.all) return shard_.add_rows(me(), selection.ids, from, rates);
-    shard_.add(me(), shard_.all(), rates, [&](std::int64_t first, std::size_t) { return from + first * width_; });
+    if (!selection.all) {
+      return shard_ != nullptr ? shard_->add_rows(me(), selection.ids, from, rates)
+                               : pieces_.add_rows(me(), selection.ids, from, rates);
+    }
+    const auto delta_of = [&](std::int64_t first, std::size_t) { return from + first * width_; };
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
   });
 }
 
@@ -270,7 +290,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
   if (mine < before + last.count * width_ && before < mine + values.count * width_) {
     throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
   }
-  const Geometry& geometry = shard_.geometry();
+  const Geometry geometry = Geometry::array(spec_.cols, spec_.options.dtype);
   const std::int64_t longest = std::min(geometry.elements, geometry.unit_length * geometry.stripe_units);
   const auto difference = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
   run_both(
@@ -289,13 +309,19 @@ void Table::exchange(View values, View last, const AddOptions& options) {
 void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
   const std::int64_t bytes = bytes_of({});
   if (!clock_) {
-    carry_out(Call::add, bytes, [&] { shard_.add_get(me(), shard_.all(), rates, delta_of, take); });
+    finish_started();
+    carry_out(Call::add, bytes, [&] {
+      shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take)
+                        : pieces_.add_get(me(), rates, delta_of, take);
+    });
     carry_out(Call::get, bytes, [] {});  // its time is in the add's
     return;
   }
   const ClockedCall call(*this, name);
-  carry_out(Call::add, bytes, [&] { shard_.add(me(), shard_.all(), rates, delta_of); });
-  carry_out(Call::get, bytes, [&] { shard_.get(shard_.all(), take); });
+  carry_out(Call::add, bytes, [&] {
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
+  });
+  carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take); });
 }
 
 View Table::map() {
@@ -305,11 +331,14 @@ View Table::map() {
     throw StateError(fmt::format("{} works in a world of one worker; here are {}, who would write over one another",
                                  where("map"), workers));
   }
-  if (shard_.rounds()) {
+  if (shard_ == nullptr) {
+    throw StateError(fmt::format("{} the table lies on other hosts; use add and get", where("map")));
+  }
+  if (pieces_.rounds()) {
     throw StateError(
         fmt::format("{} apply = round keeps adds beside the values until a get; use apply = each", where("map")));
   }
-  return {shard_.storage().value(0), shard_.geometry().elements, spec_.options.dtype};
+  return {shard_->storage().value(0), shard_->geometry().elements, spec_.options.dtype};
 }
 
 }  // namespace pleiad

@@ -1,17 +1,16 @@
-// The worker half of a table: arguments checked, clock obeyed, the call handed to the shard.
+// The worker half of a table: arguments checked, clock obeyed, the call handed to whoever holds the values.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "pleiad/table.h"
 #include "table/clock.h"
 #include "table/context.h"
-#include "table/shard.h"
+#include "table/pieces.h"
 #include "table/spec.h"
 
 namespace pleiad {
@@ -44,6 +43,8 @@ class Table {
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
   [[nodiscard]] bool nothing_to_wait_for(Call call) const;
+  /// Own adds come before own later calls: on other hosts what was started may still be under way.
+  void finish_started();
   void submit(std::string_view call, const std::shared_ptr<Operation>& operation);
   /// One call, counted, when the clock lets it.
   void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
@@ -61,8 +62,9 @@ class Table {
   TableSpec spec_;
   std::string name_;
   UpdaterOptions updater_options_;
-  Shard shard_;
-  std::optional<Clock> clock_;
+  Pieces pieces_;
+  Shard* shard_;  ///< where this host holds all of it
+  std::unique_ptr<Clock> clock_;
   std::int64_t width_;
 
   struct Counters {
