@@ -161,6 +161,11 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   }
 }
 
+std::vector<std::shared_ptr<Table>> SessionCore::tables() const {
+  const std::lock_guard lock(mutex_);
+  return tables_;
+}
+
 void SessionCore::flush() {
   context_->clocked.drain();
   context_->background.drain();

@@ -48,6 +48,12 @@ Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, c
   if (pieces_.size() == 1 && pieces_[0].shard != nullptr) whole_ = pieces_[0].shard.get();
 }
 
+void Pieces::each_here(FunctionRef<void(Shard&, ShardRange)> work) const {
+  for (const Piece& piece : pieces_) {
+    if (piece.shard != nullptr) work(*piece.shard, piece.range);
+  }
+}
+
 void Pieces::cut(const TableSpec& spec) {
   const std::vector<int>& servers = context_.roster.servers;
   const std::int64_t count = spec.matrix ? spec.rows : spec.cols;

@@ -28,6 +28,9 @@ class Pieces {
   /// Stripes of this host whose holder died.
   [[nodiscard]] std::uint64_t torn() const;
 
+  /// What this host holds: each shard, and its run of the table's rows (a matrix) or elements (an array).
+  void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;
+
   // As a Shard has them; elements and rows are counted from the table's first.
   void add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of);
   void get(Shard::Take take);

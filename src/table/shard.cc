@@ -105,6 +105,13 @@ void Shard::get(StripeRange stripes, Take take) {
   each_stripe(Point::get, stripes, [&](std::int64_t index) { take_stripe(index, take); });
 }
 
+void Shard::visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look) {
+  each_stripe(Point::get, stripes, [&](std::int64_t index) {
+    if (rounds_) settle(index);
+    look(index);
+  });
+}
+
 void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take) {
   each_stripe(Point::add, stripes, [&](std::int64_t index) {
     change_stripe(asker, index, rates, delta_of);

@@ -49,6 +49,9 @@ class Shard {
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
+  /// Calls look(stripe) with each stripe's lock held, what waited for a complete round applied.
+  void visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look);
+
   /// Before anybody else can see the table: puts `values` at element `first`; start() comes after the last of them.
   void set(std::int64_t first, const void* values, std::size_t count);
   void start();

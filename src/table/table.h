@@ -26,6 +26,17 @@ class Table {
   [[nodiscard]] const TableContext& context() const { return *context_; }
   [[nodiscard]] TableStats stats() const;
 
+  /// How many calls this rank has made to a synchronous table.
+  struct ClockCounts {
+    std::uint64_t adds = 0;
+    std::uint64_t gets = 0;
+  };
+  [[nodiscard]] std::optional<ClockCounts> clock_counts() const {
+    if (clock_ == nullptr) return std::nullopt;
+    return ClockCounts{.adds = added_.calls.load(), .gets = got_.calls.load()};
+  }
+  void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
+
   void get(Selection selection, View out);
   void add(Selection selection, ConstView delta, const AddOptions& options);
   void add_get(ConstView delta, View out, const AddOptions& options);
