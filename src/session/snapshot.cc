@@ -131,7 +131,8 @@ void write_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
     pieces.push_back(
         {.array = piece.array, .type = piece.type, .shape = piece.shape, .box = piece.box, .bytes = piece.bytes});
   }
-  const std::string entry = write_part(folder, cut.tag, rank, pieces).to_text();
+  // A rank of a small world may have no stripe to write.
+  const std::string entry = pieces.empty() ? "" : write_part(folder, cut.tag, rank, pieces).to_text();
   write_whole_file(entry_file(folder, cut.tag, rank), std::as_bytes(std::span(entry)));
 }
 
@@ -151,8 +152,8 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
   Manifest manifest{.kind = kKind, .metadata = cut.metadata, .parts = {}};
   for (int r = 0; r < ranks; ++r) {
     const fs::path path = entry_file(folder, cut.tag, r);
-    PartEntry part = PartEntry::from_text(read_text(path), path.string());
-    if (!part.pieces.empty()) manifest.parts.push_back(std::move(part));
+    const std::string text = read_text(path);
+    if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, path.string()));
   }
   manifest.commit(folder);
   std::error_code ignored;
