@@ -64,7 +64,9 @@ struct AddOptions {
 struct TableOptions {
   std::string name = {};  ///< for messages; "table 3" where empty
   DType dtype = DType::float32;
-  std::string clock = "async";  ///< async | sync
+  std::string clock = "async";  ///< async | sync | ssp
+  int staleness = 0;            ///< ssp: by how many ticks a worker may be ahead of the slowest
+  double backup = 0;            ///< round: the fraction of the workers, the slowest, that a round does not wait for
   std::string apply = "each";   ///< each: the rule runs once an add; round: once on the sum of all workers' k-th adds
   bool ordered = false;         ///< round: sum in rank order, so the bits do not depend on timing
   bool check_finite = false;    ///< refuse NaN and infinity in an add

@@ -78,7 +78,10 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
   static const std::vector<OptionField<T>> fields = {
       field("name", &T::name, "for messages; \"table 3\" where empty"),
       field("dtype", &T::dtype, "float32, float64, int32 or int64"),
-      field("clock", &T::clock, "async or sync"),
+      field("clock", &T::clock, "async, sync or ssp"),
+      field("staleness", &T::staleness, "ssp: by how many ticks a worker may be ahead of the slowest"),
+      field("backup", &T::backup,
+            "round: the fraction of the workers, the slowest, that a round does not wait for; their adds are dropped"),
       field("apply", &T::apply, "each: the rule runs once an add; round: once on the sum of all workers' k-th adds"),
       field("ordered", &T::ordered, "round: sum in rank order, so the bits do not depend on timing"),
       field("check_finite", &T::check_finite, "refuse NaN and infinity in an add"),

@@ -13,9 +13,9 @@ namespace pleiad {
 HomeClock::HomeClock(TableContext& context)
     : context_(context), engine_(*context.engine), calls_(context.roster.workers.size()) {}
 
-void HomeClock::add_table(std::uint32_t table, bool rounds) {
+void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
   TableClock& clock = clocks_[table];
-  clock.rounds = rounds;
+  clock.rule = rule;
   clock.workers = std::vector<ClockSlot>(context_.roster.workers.size());
 }
 
@@ -29,7 +29,7 @@ HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
 
 bool HomeClock::begin(const TableHead& head, const Request& request) {
   if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("a clock knows adds and gets");
-  (void)clock(head.table, head.worker);
+  const bool ssp = clock(head.table, head.worker).rule.kind == ClockKind::ssp;
   if (request.repeated) {
     const auto same = [&](const Wait& wait) {
       return wait.back.head.channel == request.back.head.channel &&
@@ -42,6 +42,7 @@ bool HomeClock::begin(const TableHead& head, const Request& request) {
   }
   Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
   wait.noted = now_ns();
+  wait.recorded = ssp;  // there each worker makes the calls that it likes
   if (advance(wait)) return true;
   waiting_.push_back(std::move(wait));
   return false;
@@ -51,7 +52,7 @@ void HomeClock::end(const TableHead& head, const Request& request) {
   TableClock& table = clock(head.table, head.worker);
   if (request.repeated) return;
   ClockSlot& slot = table.workers[static_cast<std::size_t>(head.worker)];
-  (head.call == Call::add ? slot.adds_done : slot.gets_done).fetch_add(1);
+  (head.call == Call::add ? slot.adds_done : head.call == Call::tick ? slot.ticks : slot.gets_done).fetch_add(1);
   look();
 }
 
@@ -80,7 +81,7 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
   const ClockSlot& mine = table.workers[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
     const bool late =
-        wait.recorded ? must_wait(wait.call, table.rounds, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
+        wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
     if (late && engine_.life(rank_of(static_cast<int>(v))) != Life::finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }
@@ -168,17 +169,19 @@ void RemoteClock::ask(TableOperation operation, Call call) {
   ask_home(context_, operation, head, [](std::size_t, std::span<const char>) {});
 }
 
-std::int64_t RemoteClock::begin(Call call) {
+Turn RemoteClock::begin(Call call) {
   Engine& engine = *context_.engine;
   engine.check_failure();
+  if (ssp_ && call != Call::get) return {};
   const std::int64_t start = now_ns();
   ask(TableOperation::begin, call);
-  engine.self().clocked.fetch_add(1);
+  if (!ssp_) engine.self().clocked.fetch_add(1);
   engine.at(Point::clock);
-  return now_ns() - start;
+  return {.waited = now_ns() - start};
 }
 
 void RemoteClock::end(Call call) {
+  if (ssp_ && call != Call::tick) return;
   ask(TableOperation::end, call);
   if (call == Call::add) ++adds_done_;
 }

@@ -16,8 +16,7 @@ class HomeClock {
  public:
   explicit HomeClock(TableContext& context);
 
-  /// Adds grow together in rounds where `rounds` says so.
-  void add_table(std::uint32_t table, bool rounds);
+  void add_table(std::uint32_t table, const ClockRule& rule);
   /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
   /// worker's call was a different one.
   [[nodiscard]] bool begin(const TableHead& head, const Request& request);
@@ -30,7 +29,7 @@ class HomeClock {
 
  private:
   struct TableClock {
-    bool rounds = false;
+    ClockRule rule;
     std::vector<ClockSlot> workers;
   };
   struct Wait {
@@ -63,9 +62,9 @@ class HomeClock {
 /// A worker's side of it.
 class RemoteClock final : public Clock {
  public:
-  RemoteClock(TableContext& context, std::uint32_t table) : context_(context), table_(table) {}
+  RemoteClock(TableContext& context, std::uint32_t table, bool ssp) : context_(context), table_(table), ssp_(ssp) {}
 
-  std::int64_t begin(Call call) override;
+  Turn begin(Call call) override;
   void end(Call call) override;
   [[nodiscard]] bool ready(Call) const override { return false; }
   [[nodiscard]] std::uint64_t round() const override { return adds_done_ + 1; }
@@ -75,6 +74,7 @@ class RemoteClock final : public Clock {
 
   TableContext& context_;
   std::uint32_t table_;
+  bool ssp_;
   std::uint64_t adds_done_ = 0;  // one thread at a time makes clocked calls
 };
 

@@ -27,6 +27,10 @@ class Pieces {
   void start(const TableSpec& spec, ConstView initial);
   /// Stripes of this host whose holder died.
   [[nodiscard]] std::uint64_t torn() const;
+  /// Adds that came too late for their round.
+  [[nodiscard]] std::uint64_t dropped() const {
+    return whole_ == nullptr ? 0 : whole_->storage().head().dropped_adds.load();
+  }
 
   /// What this host holds: each shard, and its run of the table's rows (a matrix) or elements (an array).
   void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;

@@ -61,6 +61,7 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
       clocked_(spec.options.clock == "sync"),
       rounds_(spec.options.apply == "round"),
       ordered_(spec.options.ordered),
+      backup_(spec.options.backup > 0),
       per_unit_(updater_->state().per_unit > 0),
       storage_(make_storage(engine_, spec, name_, geometry_, *updater_, workers)),
       dtype_(spec.options.dtype),
@@ -230,10 +231,12 @@ void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std:
   }
 }
 
-// The stripe's lock is held and its round is complete: the rule sees the sums of the workers, once for each unit.
+// The stripe's lock is held and its round is complete, but for backup workers: there a quick worker may have begun the
+// next one. The rule sees the sums of the workers, once for each unit.
 void Shard::settle(std::int64_t index) {
   Stripe& stripe = storage_.stripe(index);
   if (stripe.pending == 0) return;
+  if (backup_ && stripe.round > storage_.head().closed_rounds.load()) return;
   const int slots = storage_.shape().sums;
   for (std::int64_t unit = geometry_.first_unit(index); unit < geometry_.end_unit(index); ++unit) {
     const std::int64_t element = geometry_.start(unit);

@@ -88,6 +88,7 @@ class Shard {
   bool clocked_;
   bool rounds_;
   bool ordered_;
+  bool backup_;  ///< a round is complete when the head says that it is closed
   bool per_unit_;
   Storage storage_;
   DType dtype_;

@@ -19,6 +19,7 @@ struct alignas(64) ClockSlot {
   std::atomic<std::uint64_t> adds_issued{0};
   std::atomic<std::uint64_t> adds_done{0};
   std::atomic<std::uint64_t> gets_done{0};
+  std::atomic<std::uint64_t> ticks{0};
 };
 
 struct alignas(64) Stripe {
@@ -70,6 +71,9 @@ struct alignas(64) StorageHead {
   Event clock;
   std::atomic<std::uint64_t> torn{0};    ///< stripes whose holder died
   std::atomic<std::int32_t> torn_by{0};  ///< of a synchronous table: 1 + the rank that died with one
+  // Rounds that do not wait for all:
+  std::atomic<std::uint64_t> closed_rounds{0};
+  std::atomic<std::uint64_t> dropped_adds{0};
 };
 
 struct StorageShape {

@@ -8,7 +8,9 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "pleiad/error.h"
+#include "table/backup_clock.h"
 #include "table/home_clock.h"
+#include "table/ssp_clock.h"
 
 namespace pleiad {
 
@@ -64,11 +66,17 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
       shard_(pieces_.whole()),
       width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
   pieces_.start(spec_, initial);
-  if (spec_.options.clock != "sync") return;
-  if (engine_.one_host()) {
-    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, pieces_.rounds());
+  if (spec_.options.clock == "async") return;
+  const int workers = static_cast<int>(context_->roster.workers.size());
+  if (!engine_.one_host()) {
+    clock_ = std::make_unique<RemoteClock>(*context_, id_, spec_.options.clock == "ssp");
+  } else if (spec_.options.clock == "ssp") {
+    clock_ = std::make_unique<SspClock>(*context_, shard_->storage(), id_, spec_.options.staleness);
+  } else if (spec_.options.backup > 0) {
+    clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(), id_,
+                                           static_cast<int>(spec_.options.backup * workers + 1e-9));
   } else {
-    clock_ = std::make_unique<RemoteClock>(*context_, id_);
+    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, pieces_.rounds());
   }
 }
 
@@ -89,6 +97,7 @@ TableStats Table::stats() const {
           .add_seconds = seconds(added_.ns),
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
+          .dropped_adds = pieces_.dropped(),
           .torn_stripes = pieces_.torn()};
 }
 
@@ -237,7 +246,11 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   const bool adds = call == Call::add;
   const Timed timed(adds ? added_ : got_, adds ? engine_.self().adds : engine_.self().gets, bytes);
   const CallMark mark(engine_, call, id_);
-  if (clock_) add_relaxed(waited_ns_, static_cast<std::uint64_t>(clock_->begin(call)));
+  if (clock_) {
+    const Turn turn = clock_->begin(call);
+    add_relaxed(waited_ns_, static_cast<std::uint64_t>(turn.waited));
+    if (turn.dropped) return;
+  }
   work();
   if (clock_) clock_->end(call);
 }
@@ -322,6 +335,28 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
     shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
   });
   carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take); });
+}
+
+void Table::tick() {
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (spec_.options.clock != "ssp") {
+    throw StateError(fmt::format("{} clock = {} counts calls by itself; only clock = ssp ticks", where("tick"),
+                                 spec_.options.clock));
+  }
+  if (context_->roster.worker < 0) {
+    throw StateError(fmt::format("{} this rank is no worker, so it has no clock", where("tick")));
+  }
+  const ClockedCall call(*this, "tick");  // after all that was started before
+  const CallMark mark(engine_, Call::tick, id_);
+  clock_->begin(Call::tick);
+  clock_->end(Call::tick);
+}
+
+std::uint64_t Table::rounds() const {
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (!pieces_.rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
+  if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is no worker", where("rounds")));
+  return clock_->complete_rounds();
 }
 
 View Table::map() {

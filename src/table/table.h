@@ -32,7 +32,7 @@ class Table {
     std::uint64_t gets = 0;
   };
   [[nodiscard]] std::optional<ClockCounts> clock_counts() const {
-    if (clock_ == nullptr) return std::nullopt;
+    if (spec_.options.clock != "sync" || spec_.options.backup > 0) return std::nullopt;
     return ClockCounts{.adds = added_.calls.load(), .gets = got_.calls.load()};
   }
   void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
@@ -41,6 +41,8 @@ class Table {
   void add(Selection selection, ConstView delta, const AddOptions& options);
   void add_get(ConstView delta, View out, const AddOptions& options);
   void exchange(View values, View last, const AddOptions& options);
+  void tick();
+  [[nodiscard]] std::uint64_t rounds() const;
   [[nodiscard]] View map();
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);

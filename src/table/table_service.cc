@@ -45,8 +45,10 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
   tables_[id] = {.width = static_cast<std::int64_t>(size_of(spec.options.dtype)),
                  .cols = spec.matrix ? spec.cols : 0,
                  .shards = std::move(shards)};
-  if (context_.engine->rank() == kHome && spec.options.clock == "sync")
-    home_.add_table(id, spec.options.apply == "round");
+  if (context_.engine->rank() != kHome || spec.options.clock == "async") return;
+  home_.add_table(id, {.kind = spec.options.clock == "ssp" ? ClockKind::ssp : ClockKind::sync,
+                       .rounds = spec.options.apply == "round",
+                       .staleness = spec.options.staleness});
 }
 
 void TableService::tick() {
