@@ -66,6 +66,18 @@ class Job {
     if (options.timeout > 0) timeout_at_ = after(options.timeout);
   }
 
+  ~Job() {
+    if (signals_ >= 0) close(signals_);
+    if (listener_.fd >= 0) close(listener_.fd);
+    for (const auto& [fd, rank] : connections_) close(fd);
+    sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Nobody asked for its end, and it was once under way: it may do better next time.
+  [[nodiscard]] bool may_restart() const { return stopped_by_ == 0 && !timed_out_ && !ranks_.empty(); }
+
   int run(const std::vector<std::string>& command) {
     start(command);
     while (mpirun_ != 0) {
@@ -320,7 +332,13 @@ int launch(const LaunchOptions& options) {
   }
   const std::vector<std::string> command = mpirun_command(options, mpirun);
   if (options.verbose) say(fmt::format("{}", fmt::join(command, " ")));
-  return Job(options).run(command);
+  for (int attempt = 0;; ++attempt) {
+    setenv("PLEIAD_RESTARTED", std::to_string(attempt).c_str(), 1);
+    Job job(options);
+    const int code = job.run(command);
+    if (code == 0 || !job.may_restart() || attempt == options.restarts) return code;
+    say(fmt::format("restart {} of {}", attempt + 1, options.restarts));
+  }
 }
 
 }  // namespace pleiad::cli

@@ -12,6 +12,7 @@
 #include "core/option_list.h"
 #include "core/text.h"
 #include "info.h"
+#include "inspect.h"
 #include "launch.h"
 #include "pleiad/data.h"
 #include "rank.h"
@@ -79,6 +80,10 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
   app.add_option("--grace", options.grace, "How long the other ranks may go on after one has failed")
       ->check(seconds)
       ->capture_default_str();
+  app.add_option("--restart", options.restarts,
+                 "Start the job again when a rank has died or failed, so many times; it goes on from its last snapshot")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--bind", options.bind, "Bind each rank to a core, or to none")
       ->check(CLI::IsMember({"core", "none"}))
       ->capture_default_str();
@@ -135,6 +140,17 @@ int run_generate(const Words& words) {
   return 0;
 }
 
+int run_inspect(const Words& words) {
+  pleiad::cli::InspectOptions options;
+  CLI::App app("Print what a snapshot, a folder of snapshots or a safetensors file holds.", "pleiad inspect");
+  app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
+  app.add_flag("--numbers", options.numbers, "The least, the greatest and the mean number of every array");
+  app.add_flag("--verify", options.verify, "Read everything and compare the checksums");
+  bool done = false;
+  if (const int code = parse(app, words, done); done) return code;
+  return pleiad::cli::inspect(options);
+}
+
 int run(const Words& words) {
   // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
@@ -143,6 +159,7 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "launch") return run_launch(Words(words.begin() + 1, words.end()));
 
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
+  if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
 
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
@@ -151,7 +168,8 @@ int run(const Words& words) {
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
-  const Words known = {"generate", "info", "launch", "options"};
+  app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
+  const Words known = {"generate", "info", "inspect", "launch", "options"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

@@ -21,7 +21,8 @@ struct LaunchOptions {
   int ranks = 1;
   std::string hostfile;
   double timeout = 0;  ///< seconds; 0: none
-  double grace = 5;    ///< seconds between the first failure and the end of the other ranks
+  int restarts = 0;
+  double grace = 5;  ///< seconds between the first failure and the end of the other ranks
   bool tag_output = false;
   bool verbose = false;
   std::string bind = "none";  ///< core | none

@@ -14,9 +14,12 @@ struct SessionOptions {
   std::string role = "both";       ///< both | worker | server | none
   double timeout = 1800;           ///< seconds a wait may last before it fails
   double warn_after = 60;          ///< seconds after which a wait reports what every rank is doing
+  double host_timeout = 20;        ///< seconds another host may be silent before calls that need it fail
+  std::string interface = {};      ///< where other hosts reach this one: an interface's name or an IPv4 address
   std::string log_level = "info";  ///< debug | info | warn | error | off
   bool stats = false;              ///< print counters and timings at shutdown
   bool signal_report = true;       ///< print what every rank is doing on SIGUSR1
+  bool shared_memory = true;       ///< false, for tests: act as if every rank lay on a host of its own
   int split_hosts = 0;             ///< for tests: act as if the ranks lay on this many hosts
   std::string fault = {};          ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
 };
@@ -61,7 +64,9 @@ struct AddOptions {
 struct TableOptions {
   std::string name = {};  ///< for messages; "table 3" where empty
   DType dtype = DType::float32;
-  std::string clock = "async";  ///< async | sync
+  std::string clock = "async";  ///< async | sync | ssp
+  int staleness = 0;            ///< ssp: by how many ticks a worker may be ahead of the slowest
+  double backup = 0;            ///< round: the fraction of the workers, the slowest, that a round does not wait for
   std::string apply = "each";   ///< each: the rule runs once an add; round: once on the sum of all workers' k-th adds
   bool ordered = false;         ///< round: sum in rank order, so the bits do not depend on timing
   bool check_finite = false;    ///< refuse NaN and infinity in an add

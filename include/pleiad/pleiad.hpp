@@ -1,10 +1,11 @@
 // All of Pleiad's C++ API.
 #pragma once
 
-#include "pleiad/data.h"     // IWYU pragma: export
-#include "pleiad/dtype.h"    // IWYU pragma: export
-#include "pleiad/error.h"    // IWYU pragma: export
-#include "pleiad/options.h"  // IWYU pragma: export
-#include "pleiad/session.h"  // IWYU pragma: export
-#include "pleiad/table.h"    // IWYU pragma: export
-#include "pleiad/view.h"     // IWYU pragma: export
+#include "pleiad/data.h"      // IWYU pragma: export
+#include "pleiad/dtype.h"     // IWYU pragma: export
+#include "pleiad/error.h"     // IWYU pragma: export
+#include "pleiad/options.h"   // IWYU pragma: export
+#include "pleiad/session.h"   // IWYU pragma: export
+#include "pleiad/snapshot.h"  // IWYU pragma: export
+#include "pleiad/table.h"     // IWYU pragma: export
+#include "pleiad/view.h"      // IWYU pragma: export

@@ -85,6 +85,8 @@ class PLEIAD_API Session {
   void shutdown();
 
   explicit Session(std::shared_ptr<SessionCore> core);
+  /// What Pleiad's own files need.
+  [[nodiscard]] SessionCore& core() const { return *core_; }
 
  private:
   std::shared_ptr<SessionCore> core_;

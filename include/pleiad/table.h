@@ -49,6 +49,7 @@ struct TableStats {
   double add_seconds = 0;  ///< in adds, waiting included
   double get_seconds = 0;
   double wait_seconds = 0;         ///< waiting for other workers
+  std::uint64_t dropped_adds = 0;  ///< of the whole host: adds that came too late for their round (backup)
   std::uint64_t torn_stripes = 0;  ///< of the whole host: stripes whose writer died in the middle
 };
 
@@ -62,6 +63,11 @@ class PLEIAD_API TableHandle {
   [[nodiscard]] TableStats stats() const;
   /// Which elements (of a matrix: rows) a server owns, as begin and end.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> shard(int server) const;
+  /// clock = ssp: this worker has finished a step. What it added before is there for those who get later.
+  void tick() const;
+  /// apply = round: how many rounds are complete. With backup workers this says when to end: their late adds are
+  /// dropped, so a worker's own count is no measure.
+  [[nodiscard]] std::uint64_t rounds() const;
 
  protected:
   explicit TableHandle(std::shared_ptr<Table> table) : table_(std::move(table)) {}

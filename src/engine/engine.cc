@@ -11,6 +11,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/inbox.h"
+#include "engine/messenger.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -59,6 +60,7 @@ void Engine::mark_dead(int rank) {
   if (life == Life::dead || life == Life::finished) return;
   slot.life.store(Life::dead);
   wake_all();
+  tell_other_hosts();
 }
 
 void Engine::mark_gone(int rank) {
@@ -77,8 +79,7 @@ void Engine::wake_all() const {
 }
 
 Life Engine::life(int rank) const {
-  // Other hosts are watched by their own ranks.
-  if (place(rank).host != place(rank_).host) return Life::alive;
+  if (place(rank).host != place(rank_).host) return messenger_ == nullptr ? Life::alive : messenger_->life(rank);
   return control_.rank(place(rank).local).life.load();
 }
 
@@ -109,6 +110,7 @@ std::string Engine::fail(const std::string& text) {
     failure.text[length] = 0;
     failure.stage.store(2);
     wake_all();
+    tell_other_hosts();
   }
   for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax(spins);
   return failure.stage.load() == 2 ? failure.text : text;
@@ -117,6 +119,15 @@ std::string Engine::fail(const std::string& text) {
 void Engine::check_failure() const {
   const Failure& failure = control_.head().failure;
   if (failure.stage.load(std::memory_order_acquire) == 2) throw OrderError(failure.text);
+}
+
+std::string Engine::failure() const {
+  const Failure& failure = control_.head().failure;
+  return failure.stage.load(std::memory_order_acquire) == 2 ? failure.text : "";
+}
+
+void Engine::tell_other_hosts() const {
+  if (messenger_ != nullptr) messenger_->news();
 }
 
 std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
@@ -153,6 +164,7 @@ void Engine::abandon(Life life) {
   if (in_forked_child() || left_.exchange(true)) return;
   self().life.store(life);
   wake_all();
+  tell_other_hosts();
 }
 
 void Engine::leave() {
@@ -160,6 +172,7 @@ void Engine::leave() {
   const CallMark mark(*this, Call::shutdown);
   self().life.store(Life::finished);
   wake_all();
+  tell_other_hosts();
   const auto missing = [&] {
     std::vector<int> ranks;
     for (const int r : neighbours_) {
@@ -172,7 +185,7 @@ void Engine::leave() {
     wait(control_.head().life,
          {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
     left_.store(true);
-    for (const int r : neighbours_) {
+    for (int r = 0; r < size(); ++r) {
       if (life(r) == Life::dead) {
         throw TransportError(
             fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));

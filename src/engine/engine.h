@@ -20,6 +20,8 @@
 
 namespace pleiad {
 
+class Messenger;
+
 enum class Reduce : std::uint8_t { sum, min, max };
 
 /// Where a rank lives.
@@ -70,6 +72,9 @@ class Engine {
   [[nodiscard]] std::shared_ptr<Segment> share(std::size_t bytes, bool reserve_only);
 
   [[nodiscard]] Life life(int rank) const;
+  /// How to reach processes of other hosts; null where there is only one host.
+  [[nodiscard]] Messenger* messenger() const { return messenger_.get(); }
+
   /// True for a rank that died, and for one that has shut down once its process has ended: what it held is free.
   [[nodiscard]] bool gone(int rank) const;
   /// "rank 2 (pid 4711 on node7)"
@@ -87,6 +92,8 @@ class Engine {
   };
   /// Sleeps until ready(), a death, an order failure, the deadline or the caller's interrupt. Spins a little first.
   void wait(Event& event, const Waiting& waiting);
+  /// The same for what no event tells of: sleep(nanoseconds) returns at the latest then, earlier where something came.
+  void wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting);
 
   /// The calling thread makes calls that other ranks may wait for. From now on the rank counts as stuck only while this
   /// thread waits too, whatever it does between its calls.
@@ -100,6 +107,10 @@ class Engine {
   [[nodiscard]] std::string fail(const std::string& text);
   /// Throws the order failure if there is one.
   void check_failure() const;
+  /// Its text, or nothing.
+  [[nodiscard]] std::string failure() const;
+  /// Wakes all who wait on this host: something that they look at has changed.
+  void wake_all() const;
   /// Throws if this is a forked child of the process that made the engine, or the engine has left the world.
   void check_usable(std::string_view where) const;
   [[nodiscard]] bool in_forked_child() const;
@@ -167,6 +178,7 @@ class Engine {
   virtual void after_leave(bool /*clean*/) {}
 
   std::atomic<bool> killed_{false};
+  std::unique_ptr<Messenger> messenger_;  // made by engines that span hosts, and stopped before they end
 
  private:
   class Turn;
@@ -183,8 +195,8 @@ class Engine {
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op);
   void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op);
-  void sleep_until_ready(Event& event, const Waiting& waiting);
-  void wake_all() const;
+  void sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting);
+  void tell_other_hosts() const;
 
   SessionOptions options_;
   int rank_;

@@ -1,19 +1,29 @@
 #include "engine/inproc.h"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "core/process.h"
+#include "engine/messenger.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
 
-std::vector<Place> places_of(int ranks) {
+std::vector<Place> places_of(int ranks, int hosts) {
   std::vector<Place> places;
+  std::vector<int> members(static_cast<std::size_t>(hosts), 0);
   const std::string name = host_name();
-  for (int r = 0; r < ranks; ++r) places.push_back({.host = 0, .local = r, .name = name});
+  for (int r = 0; r < ranks; ++r) {
+    const int host = r * hosts / ranks;
+    places.push_back({.host = host,
+                      .local = members[static_cast<std::size_t>(host)]++,
+                      .name = hosts == 1 ? name : fmt::format("{}-{}", name, host)});
+  }
   return places;
 }
 
@@ -35,12 +45,34 @@ std::shared_ptr<Segment> InprocHost::get(std::uint64_t id) const {
   return found == segments_.end() ? nullptr : found->second.lock();
 }
 
-InprocEngine::InprocEngine(SessionOptions options, int rank, std::shared_ptr<InprocHost> host, Hooks* hooks)
-    : Engine(std::move(options), rank, places_of(host->ranks()), host->control(), hooks), host_(std::move(host)) {
+InprocEngine::InprocEngine(SessionOptions options, int rank, std::vector<Place> places,
+                           std::shared_ptr<InprocHost> host, std::shared_ptr<InprocWire> wire, Hooks* hooks)
+    : Engine(std::move(options), rank, std::move(places), host->control(), hooks),
+      host_(std::move(host)),
+      wire_(std::move(wire)) {
   announce_alive();
 }
 
-InprocEngine::~InprocEngine() { abandon(Life::dead); }
+InprocEngine::InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks)
+    : InprocEngine(std::move(options), rank, places_of(host->ranks(), 1), host, nullptr, hooks) {}
+
+InprocEngine::~InprocEngine() {
+  abandon(Life::dead);
+  after_leave(false);
+}
+
+void InprocEngine::introduce(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key) {
+  std::vector<Addresses> addresses;
+  for (const auto& engine : all) {
+    engine->messenger_ = std::make_unique<Messenger>(*engine, key, true);
+    addresses.push_back(engine->messenger_->addresses());
+  }
+  for (const auto& engine : all) engine->messenger_->start(addresses);
+}
+
+void InprocEngine::after_leave(bool /*clean*/) {
+  if (messenger_ != nullptr) messenger_->stop();
+}
 
 void InprocEngine::die() {
   killed_.store(true);
@@ -62,11 +94,21 @@ std::shared_ptr<Segment> InprocEngine::fetch_segment(std::uint64_t id, std::size
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
                 const std::function<void(std::shared_ptr<InprocEngine>)>& body) {
   if (ranks < 1) throw InvalidArgument("a world has at least one rank; asked for " + std::to_string(ranks));
-  const auto host = std::make_shared<InprocHost>(ranks);
+  const int split = options.shared_memory ? std::max(options.split_hosts, 1) : ranks;
+  const std::vector<Place> places = places_of(ranks, std::min(split, ranks));
+  const auto wire = places.back().host == 0 ? nullptr : std::make_shared<InprocWire>(ranks);
+  std::vector<std::shared_ptr<InprocHost>> hosts;
+  for (int host = 0; host <= places.back().host; ++host) {
+    hosts.push_back(std::make_shared<InprocHost>(static_cast<int>(std::ranges::count(places, host, &Place::host))));
+  }
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
   // All ranks are alive before the first one runs: a process world has the same guarantee from its launcher.
   std::vector<std::shared_ptr<InprocEngine>> engines;
-  for (int r = 0; r < ranks; ++r) engines.push_back(std::make_shared<InprocEngine>(options, r, host, hooks));
+  for (int r = 0; r < ranks; ++r) {
+    const auto& host = hosts[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];
+    engines.push_back(std::make_shared<InprocEngine>(options, r, places, host, wire, hooks));
+  }
+  if (wire != nullptr) InprocEngine::introduce(engines, JobKey::random());
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {

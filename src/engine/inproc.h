@@ -1,4 +1,5 @@
-// A world whose ranks are threads of this process: for tests, sanitizers and one-process clusters.
+// A world whose ranks are threads of this process: for tests, sanitizers and one-process clusters. They may act as if
+// they lay on several hosts, which share no memory and reach each other by messages over loopback.
 #pragma once
 
 #include <functional>
@@ -8,10 +9,12 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/inproc_wire.h"
+#include "engine/job_key.h"
 
 namespace pleiad {
 
-/// What the ranks of one inproc world share.
+/// What the ranks of one host of an inproc world share.
 class InprocHost {
  public:
   explicit InprocHost(int ranks);
@@ -30,10 +33,16 @@ class InprocHost {
 
 class InprocEngine final : public Engine {
  public:
-  InprocEngine(SessionOptions options, int rank, std::shared_ptr<InprocHost> host, Hooks* hooks);
+  /// `wire` is null where all ranks are on one host.
+  InprocEngine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<InprocHost> host,
+               std::shared_ptr<InprocWire> wire, Hooks* hooks);
+  /// Of a world on one host.
+  InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks);
   ~InprocEngine() override;
 
   [[nodiscard]] std::string_view kind() const override { return size() == 1 ? "solo" : "inproc"; }
+  /// Of a world of several hosts: makes the messengers of all ranks known to each other.
+  static void introduce(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key);
   /// The thread of this rank is about to vanish, as if its process had been killed.
   void die();
 
@@ -41,7 +50,19 @@ class InprocEngine final : public Engine {
   [[nodiscard]] std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) override;
   [[nodiscard]] std::shared_ptr<Segment> fetch_segment(std::uint64_t id, std::size_t bytes) override;
 
+  void remote_broadcast(void* data, std::size_t bytes, int root) override;
+  void remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) override;
+  void remote_all_gather(const void* in, void* out, std::size_t bytes) override;
+  void remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) override;
+  void remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) override;
+  void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
+  void remote_leave() override;
+  void after_leave(bool clean) override;
+  std::uint64_t gather(Call call, std::span<const char> mine);
+
   std::shared_ptr<InprocHost> host_;
+  std::shared_ptr<InprocWire> wire_;
+  std::uint64_t rounds_ = 0;
 };
 
 /// Runs body(engine) on `ranks` threads, each a rank, and waits for all. A rank whose body throws, or is killed by the

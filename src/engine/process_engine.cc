@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/process.h"
+#include "engine/messenger.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -82,6 +83,7 @@ struct ProcessEngine::Meeting {
   std::shared_ptr<Segment> control;
   std::unique_ptr<Hooks> hooks;
   std::vector<std::pair<int, int>> pids;
+  bool loopback = false;  ///< all ranks are on one machine, whatever split_hosts says
 };
 
 std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Wire> wire) {
@@ -100,7 +102,10 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
   const auto ranks = gather(w, introduce());
   // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet
   // again.
-  std::vector<char> alone(ranks.size(), 0);
+  std::vector<char> alone(ranks.size(), m.options.shared_memory ? 0 : 1);
+  m.loopback = std::ranges::all_of(ranks, [&](const Introduction& other) {
+    return other.network == ranks[0].network && std::strcmp(other.boot, ranks[0].boot) == 0;
+  });
   for (;;) {
     m.places = place_ranks(ranks, alone, m.options.split_hosts);
     const Place& mine = m.places[static_cast<std::size_t>(me)];
@@ -144,6 +149,10 @@ ProcessEngine::ProcessEngine(Meeting&& m)
       key_(m.key),
       service_(std::move(m.service)) {
   announce_alive();
+  if (!one_host()) {
+    messenger_ = std::make_unique<Messenger>(*this, key_, m.loopback);
+    messenger_->start(gather(*wire_, messenger_->addresses()));
+  }
   gather(*wire_, char{0});
   service_->watch(m.pids, [this](int rank) { peer_died(rank); });
 }
@@ -153,6 +162,8 @@ ProcessEngine::~ProcessEngine() {
     // The service's thread, and all that MPI knows, live in the parent.
     (void)service_.release();
     (void)wire_.release();
+    if (messenger_ != nullptr) messenger_->forget();
+    (void)messenger_.release();
     return;
   }
   if (service_ == nullptr) return;  // it has left by leave()
@@ -162,6 +173,7 @@ ProcessEngine::~ProcessEngine() {
 
 void ProcessEngine::after_leave(bool clean) {
   service_.reset();
+  if (messenger_ != nullptr) messenger_->stop();
   wire_->finish(clean);
 }
 
@@ -188,11 +200,10 @@ std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::siz
 }
 
 void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
-  for (int r = 0; r < local_ranks(); ++r) {
-    const int neighbour = world_rank(r);
-    if (life(neighbour) == Life::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} died, so nothing more goes between hosts", rank(),
-                                       name_of(request->call), describe(neighbour)));
+  for (int r = 0; r < size(); ++r) {
+    if (life(r) == Life::dead) {
+      throw TransportError(fmt::format("[rank {}] {}: {} died, so MPI is not called any more", rank(),
+                                       name_of(request->call), describe(r)));
     }
   }
   wire_->start(request);

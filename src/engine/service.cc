@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -90,13 +89,6 @@ int receive_descriptor(int connection) {
 }
 
 }  // namespace
-
-JobKey JobKey::random() {
-  JobKey key;
-  if (getrandom(&key, sizeof key, 0) != sizeof key)
-    throw TransportError("the kernel gave no random bytes for the job's key");
-  return key;
-}
 
 Service::Service(const JobKey& key, int rank) : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)) {
   sockaddr_un address{};

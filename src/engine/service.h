@@ -11,14 +11,9 @@
 #include <thread>
 #include <vector>
 
-namespace pleiad {
+#include "engine/job_key.h"
 
-/// 128 random bits that only the job's processes know.
-struct JobKey {
-  std::uint64_t words[2] = {0, 0};
-  [[nodiscard]] bool operator==(const JobKey&) const = default;
-  static JobKey random();
-};
+namespace pleiad {
 
 /// Sleeps while there is nothing to do.
 class Service {

@@ -9,6 +9,7 @@
 
 #include "core/process.h"
 #include "engine/engine.h"
+#include "engine/messenger.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -118,6 +119,7 @@ class Engine::Stall {
       return found == ranks.end() ? -1 : *found;
     };
     const std::vector<int> missing = waiting_.missing();
+    look_for_silent_hosts(missing);
     int dead = first(missing, Life::dead);
     const int finished = waiting_.ordered ? first(missing, Life::finished) : -1;
     if (dead < 0 && finished < 0) return;
@@ -131,6 +133,19 @@ class Engine::Stall {
     }
     throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down", engine_.rank_,
                                  name_of(waiting_.call), engine_.describe(finished)));
+  }
+
+  void look_for_silent_hosts(const std::vector<int>& missing) const {
+    if (engine_.messenger_ == nullptr) return;
+    for (const int rank : missing) {
+      const int host = engine_.place(rank).host;
+      if (host == engine_.place(engine_.rank_).host || engine_.life(rank) != Life::alive) continue;
+      const double silent = engine_.messenger_->silence(host);
+      if (silent < engine_.options_.host_timeout || waiting_.ready()) continue;
+      throw TransportError(
+          fmt::format("[rank {}] {}: nothing was heard from {} for {:.1f} s: is the host up, and the network?",
+                      engine_.rank_, name_of(waiting_.call), engine_.describe(rank), silent));
+    }
   }
 
   // What is seen of a rank at one moment.
@@ -240,9 +255,21 @@ void Engine::wait(Event& event, const Waiting& waiting) {
       if (waiting.ready()) return;
     }
   }
+  wait_by(
+      [&](std::int64_t ns) {
+        event.sleepers.fetch_add(1);
+        const std::uint32_t generation = event.generation.load();
+        if (!waiting.ready()) futex_wait(event.generation, generation, ns);
+        event.sleepers.fetch_sub(1);
+      },
+      waiting);
+}
+
+void Engine::wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting) {
+  if (waiting.ready()) return;
   take_part();
   try {
-    sleep_until_ready(event, waiting);
+    sleep_until_ready(sleep, waiting);
   } catch (const Error& error) {
     const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted;
     if (gave_up && waiting.in_step) (void)fail(error.what());
@@ -250,7 +277,7 @@ void Engine::wait(Event& event, const Waiting& waiting) {
   }
 }
 
-void Engine::sleep_until_ready(Event& event, const Waiting& waiting) {
+void Engine::sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting) {
   RankSlot& slot = self();
   const WaitMark mark(slot, waiting.call);
   const std::int64_t start = now_ns();
@@ -262,10 +289,7 @@ void Engine::sleep_until_ready(Event& event, const Waiting& waiting) {
     if (scheduled()) {
       virtual_time += hooks_->pass(rank_);
     } else {
-      event.sleepers.fetch_add(1);
-      const std::uint32_t generation = event.generation.load();
-      if (!waiting.ready()) futex_wait(event.generation, generation, kSlice);
-      event.sleepers.fetch_sub(1);
+      sleep(kSlice);
     }
     if (waiting.ready()) return;
     slot.polls.fetch_add(1);

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "engine/start.h"
 #include "pleiad/error.h"
+#include "table/table_service.h"
 
 namespace pleiad {
 
@@ -58,6 +59,7 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::fun
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
+  if (engine_->messenger() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
   engine_->set_table_namer(namer);
   context_->ledger.set_namer(namer);
@@ -76,7 +78,10 @@ SessionCore::~SessionCore() {
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
-  if (!engine_->in_forked_child()) engine_->abandon(Life::dead);
+  if (!engine_->in_forked_child()) {
+    context_->service.reset();
+    engine_->abandon(Life::dead);
+  }
   engine_->set_table_namer({});
   context_->ledger.set_namer({});
 }
@@ -105,9 +110,8 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   wish.all_words = std::hash<std::string>{}(words);
   try {
     spec.check();
-    if (!engine_->one_host()) {
-      throw InvalidArgument(
-          "tables of a world on several hosts need the message path, which this version does not have yet");
+    if (spec.options.backup > 0 && !engine_->one_host()) {
+      throw InvalidArgument("[create_table] backup workers are for workers of one host");
     }
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
@@ -158,6 +162,11 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   }
 }
 
+std::vector<std::shared_ptr<Table>> SessionCore::tables() const {
+  const std::lock_guard lock(mutex_);
+  return tables_;
+}
+
 void SessionCore::flush() {
   context_->clocked.drain();
   context_->background.drain();
@@ -178,6 +187,7 @@ void SessionCore::shutdown() {
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
+  context_->service.reset();
   {
     const std::lock_guard lock(mutex_);
     tables_.clear();

@@ -28,6 +28,8 @@ class SessionCore {
   [[nodiscard]] Engine& engine() const { return *engine_; }
   [[nodiscard]] TableContext& context() const { return *context_; }
   [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
+  /// In the order of their creation.
+  [[nodiscard]] std::vector<std::shared_ptr<Table>> tables() const;
   void flush();
   void shutdown();
   [[nodiscard]] std::string table_name(std::uint32_t id) const;

@@ -4,53 +4,72 @@
 
 namespace pleiad {
 
-Clock::Clock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds)
-    : context_(context), storage_(storage), table_(table), rounds_(rounds) {}
-
-bool Clock::behind(Call call, int worker) const {
-  const ClockSlot& me = mine();
-  const ClockSlot& other = storage_.clock(worker);
-  bool late = false;
-  if (call == Call::get) {
-    late = other.adds_done.load() < me.adds_issued.load(std::memory_order_relaxed);
-  } else {
-    late = other.gets_done.load() < me.gets_done.load(std::memory_order_relaxed) ||
-           (rounds_ && other.adds_done.load() < me.adds_done.load(std::memory_order_relaxed));
+bool must_wait(Call call, const ClockRule& rule, const ClockSlot& mine, const ClockSlot& other) {
+  if (rule.kind == ClockKind::ssp) {
+    return call == Call::get &&
+           static_cast<std::int64_t>(other.ticks.load()) <
+               static_cast<std::int64_t>(mine.ticks.load(std::memory_order_relaxed)) - rule.staleness;
   }
-  return late && context_.engine->life(context_.roster.workers[static_cast<std::size_t>(worker)]) != Life::finished;
+  if (call == Call::get) return other.adds_done.load() < mine.adds_issued.load(std::memory_order_relaxed);
+  return other.gets_done.load() < mine.gets_done.load(std::memory_order_relaxed) ||
+         (rule.rounds && other.adds_done.load() < mine.adds_done.load(std::memory_order_relaxed));
 }
 
-bool Clock::ready(Call call) const {
+bool has_finished(const TableContext& context, int worker) {
+  return context.engine->life(context.roster.workers[static_cast<std::size_t>(worker)]) == Life::finished;
+}
+
+std::vector<int> late_workers(const TableContext& context, FunctionRef<bool(int worker)> behind) {
+  std::vector<int> ranks;
+  for (int v = 0; v < static_cast<int>(context.roster.workers.size()); ++v) {
+    if (behind(v)) ranks.push_back(context.roster.workers[static_cast<std::size_t>(v)]);
+  }
+  return ranks;
+}
+
+std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
+                              FunctionRef<bool(int worker)> behind) {
+  const auto ready = [&] {
+    for (int v = 0; v < static_cast<int>(context.roster.workers.size()); ++v) {
+      if (behind(v)) return false;
+    }
+    return true;
+  };
+  if (ready()) return 0;
+  const std::int64_t start = now_ns();
+  context.engine->wait(
+      event,
+      {.call = call, .ready = ready, .missing = [&] { return late_workers(context, behind); }, .in_step = in_step});
+  return now_ns() - start;
+}
+
+LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds)
+    : context_(context), storage_(storage), table_(table), rule_{.rounds = rounds} {}
+
+bool LocalClock::behind(Call call, int worker) const {
+  return must_wait(call, rule_, mine(), storage_.clock(worker)) && !has_finished(context_, worker);
+}
+
+bool LocalClock::ready(Call call) const {
   for (int v = 0; v < static_cast<int>(context_.roster.workers.size()); ++v) {
     if (behind(call, v)) return false;
   }
   return true;
 }
 
-std::int64_t Clock::begin(Call call) {
+Turn LocalClock::begin(Call call) {
   context_.ledger.record(call, table_);
-  std::int64_t waited = 0;
-  if (!ready(call)) {
-    const std::int64_t start = now_ns();
-    const auto missing = [&] {
-      std::vector<int> ranks;
-      for (int v = 0; v < static_cast<int>(context_.roster.workers.size()); ++v) {
-        if (behind(call, v)) ranks.push_back(context_.roster.workers[static_cast<std::size_t>(v)]);
-      }
-      return ranks;
-    };
-    context_.engine->wait(storage_.head().clock,
-                          {.call = call, .ready = [&] { return ready(call); }, .missing = missing, .in_step = true});
-    waited = now_ns() - start;
-  }
+  Turn turn;
+  turn.waited =
+      wait_for_workers(context_, storage_.head().clock, call, true, [&](int worker) { return behind(call, worker); });
   // Ready may mean that the others have shut down, after a mistake that concerns this worker too.
   context_.engine->check_failure();
   context_.engine->at(Point::clock);
   if (call == Call::add) mine().adds_issued.fetch_add(1);
-  return waited;
+  return turn;
 }
 
-void Clock::end(Call call) {
+void LocalClock::end(Call call) {
   ClockSlot& me = mine();
   (call == Call::add ? me.adds_done : me.gets_done).fetch_add(1);
   storage_.head().clock.notify();

@@ -1,30 +1,68 @@
-// When a call to a synchronous table may start. It counts operations:
-//   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
-//   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
-// and in rounds an add also waits until the round before is complete. A worker that has shut down counts as infinitely
-// far.
+// When a call to a table with a clock may start.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "engine/engine.h"
 #include "table/context.h"
 #include "table/storage.h"
 
 namespace pleiad {
 
+/// What a worker hears when its turn has come.
+struct Turn {
+  std::int64_t waited = 0;  ///< nanoseconds
+  bool dropped = false;     ///< an add came too late for its round: it is not carried out
+};
+
 class Clock {
  public:
-  Clock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds);
-
-  /// Writes the call down and waits for its turn. Returns the nanoseconds it waited.
-  std::int64_t begin(Call call);
+  virtual ~Clock() = default;
+  /// Writes the call down and waits for its turn.
+  virtual Turn begin(Call call) = 0;
   /// The call is complete.
-  void end(Call call);
-  /// True where begin() would not wait.
-  [[nodiscard]] bool ready(Call call) const;
-  /// The round that this worker's next add belongs to, counted from one.
-  [[nodiscard]] std::uint64_t round() const { return mine().adds_done.load(std::memory_order_relaxed) + 1; }
+  virtual void end(Call call) = 0;
+  /// True where begin() would surely not wait.
+  [[nodiscard]] virtual bool ready(Call call) const = 0;
+  /// apply = round: the round that this worker's add belongs to, counted from one.
+  [[nodiscard]] virtual std::uint64_t round() const { return 0; }
+  /// How many rounds are complete, as far as this worker knows.
+  [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
+};
+
+enum class ClockKind : std::uint8_t { sync, ssp };
+
+struct ClockRule {
+  ClockKind kind = ClockKind::sync;
+  bool rounds = false;
+  std::int64_t staleness = 0;
+};
+
+/// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.
+[[nodiscard]] bool must_wait(Call call, const ClockRule& rule, const ClockSlot& mine, const ClockSlot& other);
+
+/// A worker that has shut down counts as infinitely far.
+[[nodiscard]] bool has_finished(const TableContext& context, int worker);
+/// The ranks of those workers for whom `behind` is true.
+[[nodiscard]] std::vector<int> late_workers(const TableContext& context, FunctionRef<bool(int worker)> behind);
+/// Sleeps until there are none. Returns the nanoseconds.
+std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
+                              FunctionRef<bool(int worker)> behind);
+
+/// A synchronous table, all of whose workers are on one host. It counts operations:
+///   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
+///   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
+/// and in rounds an add also waits until the round before is complete.
+class LocalClock final : public Clock {
+ public:
+  LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds);
+
+  Turn begin(Call call) override;
+  void end(Call call) override;
+  [[nodiscard]] bool ready(Call call) const override;
+  [[nodiscard]] std::uint64_t round() const override { return mine().adds_done.load(std::memory_order_relaxed) + 1; }
 
  private:
   [[nodiscard]] ClockSlot& mine() const { return storage_.clock(context_.roster.worker); }
@@ -33,7 +71,7 @@ class Clock {
   TableContext& context_;
   const Storage& storage_;
   std::uint32_t table_;
-  bool rounds_;
+  ClockRule rule_;
 };
 
 }  // namespace pleiad

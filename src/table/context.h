@@ -19,21 +19,20 @@ struct Roster {
   int server = -1;
 };
 
+class TableService;
+
 class TableContext {
  public:
-  TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster)
-      : engine(std::move(the_engine)),
-        roster(std::move(the_roster)),
-        ledger(*engine, roster.workers),
-        clocked(*engine),
-        background(*engine) {}
+  TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster);
+  ~TableContext();
 
   const std::shared_ptr<Engine> engine;
   const Roster roster;
   CallLedger ledger;
   OperationQueue clocked;     ///< operations on synchronous tables that must wait, in order
-  OperationQueue background;  ///< large asynchronous gets
+  OperationQueue background;  ///< large asynchronous gets; on several hosts adds too
   std::atomic<bool> in_clocked_call{false};
+  std::unique_ptr<TableService> service;  ///< of a world on several hosts, until the session ends
 };
 
 }  // namespace pleiad

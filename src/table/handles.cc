@@ -29,6 +29,8 @@ const std::string& TableHandle::name() const { return table_->name(); }
 DType TableHandle::dtype() const { return table_->spec().options.dtype; }
 std::uint32_t TableHandle::id() const { return table_->id(); }
 TableStats TableHandle::stats() const { return table_->stats(); }
+void TableHandle::tick() const { table_->tick(); }
+std::uint64_t TableHandle::rounds() const { return table_->rounds(); }
 
 std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   const int servers = static_cast<int>(table_->context().roster.servers.size());

@@ -23,6 +23,22 @@ std::string CallLedger::words(Call call, std::uint32_t table) const {
   return fmt::format("{}(\"{}\")", name_of(call), namer_ ? namer_(table) : std::to_string(table));
 }
 
+std::string CallLedger::difference(std::uint64_t k, int rank, Call call, std::uint32_t table,
+                                   const LedgerEntry& other) const {
+  return fmt::format(
+      "workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker must make the "
+      "same calls in the same order:\n{}",
+      k + 1, engine_.describe(rank), words(call, table), engine_.describe(other.rank), words(other.call, other.table),
+      engine_.report(namer_));
+}
+
+LedgerEntry CallLedger::entry(std::uint64_t k) const {
+  if (source_) return source_(k);
+  Ledger& ledger = engine_.control().head().ledger;
+  const SharedLock lock(engine_, ledger.lock);
+  return ledger.entries[k % kLedgerEntries];
+}
+
 void CallLedger::record(Call call, std::uint32_t table) {
   engine_.check_failure();
   engine_.at(Point::clock);
@@ -54,12 +70,7 @@ void CallLedger::record(Call call, std::uint32_t table) {
     }
   }
   if (other) {
-    throw OrderError(engine_.fail(
-        fmt::format("workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker "
-                    "must make the same "
-                    "calls in the same order:\n{}",
-                    k + 1, engine_.describe(engine_.rank()), words(call, table), engine_.describe(other->rank),
-                    words(other->call, other->table), engine_.report(namer_))));
+    throw OrderError(engine_.fail(difference(k, engine_.rank(), call, table, *other)));
   }
   engine_.self().clocked.store(k + 1);
   control.head().calls.notify();
@@ -89,12 +100,7 @@ void CallLedger::barrier() {
     if (!most || calls > most->calls) most = {rank, calls};
   });
   if (!fewest || fewest->calls == most->calls) return;
-  LedgerEntry missing;
-  {
-    Ledger& ledger = engine_.control().head().ledger;
-    const SharedLock lock(engine_, ledger.lock);
-    missing = ledger.entries[fewest->calls % kLedgerEntries];
-  }
+  const LedgerEntry missing = entry(fewest->calls);
   throw OrderError(engine_.fail(fmt::format(
       "workers come to a barrier after different numbers of calls to synchronous tables: {} has made {}, "
       "{} {}; call {}, {}, is the first that {} has not made; every worker must make the same calls in the "

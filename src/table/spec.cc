@@ -5,7 +5,8 @@
 #include "core/option_list.h"
 #include "core/text.h"
 #include "pleiad/error.h"
-#include "table/table.h"
+#include "table/spec.h"
+#include "updater/updater.h"
 
 namespace pleiad {
 
@@ -28,12 +29,23 @@ void TableSpec::check() const {
   if (rows > std::numeric_limits<std::int64_t>::max() / 64 / cols) {
     throw MemoryError(fmt::format("no memory for a table of {} x {}: beyond any address space", rows, cols));
   }
-  check_word("clock", options.clock, {"async", "sync"});
+  check_word("clock", options.clock, {"async", "ssp", "sync"});
   check_word("apply", options.apply, {"each", "round"});
   if (options.apply == "round" && options.clock != "sync") {
     throw InvalidArgument("apply = round needs clock = sync: an asynchronous table has no rounds");
   }
   if (options.ordered && options.apply != "round") throw InvalidArgument("ordered needs apply = round");
+  if (options.staleness < 0) {
+    throw InvalidArgument(fmt::format("staleness: expected 0 ticks or more, received {}", options.staleness));
+  }
+  if (options.staleness > 0 && options.clock != "ssp") throw InvalidArgument("staleness needs clock = ssp");
+  if (!(options.backup >= 0 && options.backup < 1)) {
+    throw InvalidArgument(
+        fmt::format("backup: expected a fraction of the workers, from 0 to below 1; received {}", options.backup));
+  }
+  if (options.backup > 0 && options.apply != "round") {
+    throw InvalidArgument("backup needs apply = round: only the late adds of a round can be dropped");
+  }
   (void)make_updater(options.updater, options.dtype);
 }
 
@@ -47,10 +59,13 @@ std::string TableSpec::words(std::uint32_t id) const {
     const std::string value = field.get(options.updater);
     if (field.name != "rule" && value != field.get({})) rule += fmt::format(", {} {}", field.name, value);
   }
-  return fmt::format("{} \"{}\" of {} {}, clock {}, apply {}{}, rule {}{}, init_rank {}{}", matrix ? "matrix" : "array",
-                     name(id), matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols),
-                     name_of(options.dtype), options.clock, options.apply, options.ordered ? " ordered" : "",
-                     options.updater.rule, rule, options.init_rank, options.reserve_only ? ", reserve_only" : "");
+  return fmt::format(
+      "{} \"{}\" of {} {}, clock {}{}{}, apply {}{}, rule {}{}, init_rank {}{}", matrix ? "matrix" : "array", name(id),
+      matrix ? fmt::format("{} x {}", grouped(rows), grouped(cols)) : grouped(cols), name_of(options.dtype),
+      options.clock, options.staleness > 0 ? fmt::format(" {}", options.staleness) : "",
+      options.backup > 0 ? fmt::format(" backup {}", options.backup) : "", options.apply,
+      options.ordered ? " ordered" : "", options.updater.rule, rule, options.init_rank,
+      options.reserve_only ? ", reserve_only" : "");
 }
 
 }  // namespace pleiad

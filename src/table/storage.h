@@ -19,6 +19,7 @@ struct alignas(64) ClockSlot {
   std::atomic<std::uint64_t> adds_issued{0};
   std::atomic<std::uint64_t> adds_done{0};
   std::atomic<std::uint64_t> gets_done{0};
+  std::atomic<std::uint64_t> ticks{0};
 };
 
 struct alignas(64) Stripe {
@@ -70,6 +71,9 @@ struct alignas(64) StorageHead {
   Event clock;
   std::atomic<std::uint64_t> torn{0};    ///< stripes whose holder died
   std::atomic<std::int32_t> torn_by{0};  ///< of a synchronous table: 1 + the rank that died with one
+  // Rounds that do not wait for all:
+  std::atomic<std::uint64_t> closed_rounds{0};
+  std::atomic<std::uint64_t> dropped_adds{0};
 };
 
 struct StorageShape {
@@ -103,6 +107,14 @@ class Storage {
   [[nodiscard]] std::uint8_t& dirty(int slot, std::int64_t unit) const {
     return reinterpret_cast<std::uint8_t*>(base_ + at_.dirty)[slot * shape_.geometry.units + unit];
   }
+  /// Of the arrays that the rule keeps: first those with one number an element, then each worker's.
+  [[nodiscard]] char* state(int array, std::int64_t element) const {
+    return base_ + at_.states + array * at_.array_bytes + element * width_;
+  }
+  /// What the rule keeps for a unit as a whole.
+  [[nodiscard]] double* unit(std::int64_t unit) const {
+    return reinterpret_cast<double*>(base_ + at_.units) + unit * shape_.state.per_unit;
+  }
   /// An update of the units [first, end), which lie in one stripe; more than one only where the rule keeps nothing per
   /// unit.
   template <class T>
@@ -133,14 +145,12 @@ Update<T> Storage::update(int worker, std::int64_t first, std::int64_t end, cons
   update.delta = delta;
   update.count = static_cast<std::size_t>(shape_.geometry.start(end) - element);
   update.rates = rates;
-  const StateLayout& state = shape_.state;
+  const StateLayout& layout = shape_.state;
   std::size_t k = 0;
-  const auto place = [&](std::int64_t array) {
-    update.state[k++] = reinterpret_cast<T*>(base_ + at_.states + array * at_.array_bytes + element * width_);
-  };
-  for (int s = 0; s < state.per_element; ++s) place(s);
-  for (int s = 0; s < state.per_worker; ++s) place(state.per_element + worker * state.per_worker + s);
-  if (state.per_unit > 0) update.unit = reinterpret_cast<double*>(base_ + at_.units) + first * state.per_unit;
+  const auto place = [&](int array) { update.state[k++] = reinterpret_cast<T*>(state(array, element)); };
+  for (int s = 0; s < layout.per_element; ++s) place(s);
+  for (int s = 0; s < layout.per_worker; ++s) place(layout.per_element + worker * layout.per_worker + s);
+  if (layout.per_unit > 0) update.unit = unit(first);
   return update;
 }
 

@@ -1,0 +1,106 @@
+#include "engine/channel.h"
+
+#include <cstring>
+
+namespace pleiad {
+
+void set_up_socket(zmq::socket_t& socket) {
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::heartbeat_ivl, 1000);
+  socket.set(zmq::sockopt::heartbeat_timeout, 3000);
+  socket.set(zmq::sockopt::heartbeat_ttl, 5000);
+  socket.set(zmq::sockopt::connect_timeout, 2000);
+  socket.set(zmq::sockopt::reconnect_ivl, 100);
+  socket.set(zmq::sockopt::reconnect_ivl_max, 1000);
+  socket.set(zmq::sockopt::handshake_ivl, 3000);
+}
+
+zmq::message_t make_frame(const FrameHead& head, std::size_t bytes) {
+  zmq::message_t frame(sizeof head + bytes);
+  std::memcpy(frame.data(), &head, sizeof head);
+  return frame;
+}
+
+std::span<char> body_of(zmq::message_t& frame) {
+  return std::span(frame.data<char>(), frame.size()).subspan(sizeof(FrameHead));
+}
+
+Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint)
+    : key_(key),
+      rank_(rank),
+      to_(to),
+      endpoint_(std::move(endpoint)),
+      socket_(context, zmq::socket_type::dealer),
+      id_(random_number()) {
+  set_up_socket(socket_);
+  socket_.connect(endpoint_);
+}
+
+FrameHead Channel::head(FrameKind kind) const {
+  FrameHead head;
+  head.kind = kind;
+  head.rank = rank_;
+  head.channel = id_;
+  head.epoch = epoch_;
+  return head;
+}
+
+void Channel::greet(std::int64_t now) {
+  constexpr std::int64_t kAgain = 1'000'000'000;
+  if (welcomed_ || (greeted_ != 0 && now - greeted_ < kAgain)) return;
+  greeted_ = now;
+  nonce_ = random_nonce();
+  zmq::message_t hello = make_frame(head(FrameKind::hello), nonce_.size());
+  std::memcpy(body_of(hello).data(), nonce_.data(), nonce_.size());
+  (void)send(hello);
+}
+
+bool Channel::send(zmq::message_t& frame) { return socket_.send(frame, zmq::send_flags::dontwait).has_value(); }
+
+std::optional<Incoming> Channel::receive() {
+  for (;;) {
+    Incoming incoming;
+    if (!socket_.recv(incoming.message, zmq::recv_flags::dontwait).has_value()) return std::nullopt;
+    const auto frame = parse_frame({incoming.message.data<char>(), incoming.message.size()});
+    if (!frame || frame->head.channel != id_) continue;
+    incoming.frame = *frame;
+    switch (frame->head.kind) {
+      case FrameKind::challenge: answer(*frame); continue;
+      case FrameKind::welcome:
+        if (welcomed_) continue;
+        welcomed_ = true;
+        ++epoch_;
+        continue;
+      case FrameKind::stranger:
+        if (frame->head.epoch != epoch_) return incoming;  // of an old connection: only what it names is lost
+        welcomed_ = false;
+        greeted_ = 0;
+        continue;
+      case FrameKind::reply:
+      case FrameKind::note:
+      case FrameKind::pong:
+      case FrameKind::beat_back: return incoming;
+      default: continue;
+    }
+  }
+}
+
+void Channel::answer(const Frame& challenge) {
+  Nonce mine;
+  Nonce theirs;
+  Proof proof;
+  if (challenge.body.size() != mine.size() + theirs.size() + proof.size()) return;
+  const char* at = challenge.body.data();
+  std::memcpy(mine.data(), at, mine.size());
+  std::memcpy(theirs.data(), at + mine.size(), theirs.size());
+  std::memcpy(proof.data(), at + mine.size() + theirs.size(), proof.size());
+  // An answer to an older hello, or somebody who does not know the key.
+  if (mine != nonce_ || !same(proof, make_proof(key_, "server", mine, theirs, rank_, to_))) return;
+  const Proof answer = make_proof(key_, "client", mine, theirs, rank_, to_);
+  zmq::message_t frame = make_frame(head(FrameKind::proof), mine.size() + answer.size());
+  std::memcpy(body_of(frame).data(), mine.data(), mine.size());
+  std::memcpy(body_of(frame).data() + mine.size(), answer.data(), answer.size());
+  (void)send(frame);
+}
+
+}  // namespace pleiad

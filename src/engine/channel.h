@@ -1,0 +1,66 @@
+// A client's connection to one process of another host. It says who it is, notices when the connection was replaced by
+// a new one, and says so again. One thread at a time uses it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <zmq.hpp>
+
+#include "engine/frame.h"
+#include "engine/job_key.h"
+#include "engine/proof.h"
+
+namespace pleiad {
+
+/// Sets what all our sockets have in common: heartbeats, quick reconnection, nothing kept after the end.
+void set_up_socket(zmq::socket_t& socket);
+
+/// A message with this head and room for `bytes` after it.
+[[nodiscard]] zmq::message_t make_frame(const FrameHead& head, std::size_t bytes);
+[[nodiscard]] std::span<char> body_of(zmq::message_t& frame);
+
+struct Incoming {
+  zmq::message_t message;
+  Frame frame;  ///< lies in the message
+};
+
+class Channel {
+ public:
+  /// Connects in the background; nothing is known of the other side before the welcome.
+  Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint);
+
+  [[nodiscard]] int to() const { return to_; }
+  [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
+  [[nodiscard]] zmq::socket_t& socket() { return socket_; }
+  [[nodiscard]] bool welcomed() const { return welcomed_; }
+  /// How often it was welcomed: what was sent before the last time may be lost.
+  [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
+  [[nodiscard]] std::uint64_t next_sequence() { return ++sequence_; }
+  [[nodiscard]] FrameHead head(FrameKind kind) const;
+
+  /// While it is not welcomed: says hello, about once a second.
+  void greet(std::int64_t now);
+  /// False where the queue is full: try again later.
+  bool send(zmq::message_t& frame);
+  /// The next frame that is for the caller. Greetings are dealt with here.
+  [[nodiscard]] std::optional<Incoming> receive();
+
+ private:
+  void answer(const Frame& challenge);
+
+  JobKey key_;
+  int rank_;
+  int to_;
+  std::string endpoint_;
+  zmq::socket_t socket_;
+  std::uint64_t id_;
+  std::uint64_t sequence_ = 0;
+  std::uint32_t epoch_ = 0;
+  bool welcomed_ = false;
+  std::int64_t greeted_ = 0;
+  Nonce nonce_{};
+};
+
+}  // namespace pleiad

@@ -1,0 +1,64 @@
+#include "engine/proof.h"
+
+#include <sodium.h>
+
+#include <cstring>
+#include <vector>
+
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+void need_sodium() {
+  static const bool ready = sodium_init() >= 0;
+  if (!ready) throw InternalError("libsodium cannot be used on this machine");
+}
+
+}  // namespace
+
+JobKey JobKey::random() {
+  need_sodium();
+  JobKey key;
+  randombytes_buf(&key, sizeof key);
+  return key;
+}
+
+Nonce random_nonce() {
+  need_sodium();
+  Nonce nonce;
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+std::uint64_t random_number() {
+  const Nonce nonce = random_nonce();
+  std::uint64_t number = 0;
+  std::memcpy(&number, nonce.data(), sizeof number);
+  return number;
+}
+
+Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
+                 std::int32_t client_rank, std::int32_t server_rank) {
+  static_assert(crypto_auth_BYTES == sizeof(Proof));
+  need_sodium();
+  std::vector<char> text(side.begin(), side.end());
+  text.push_back(0);
+  text.insert(text.end(), client.begin(), client.end());
+  text.insert(text.end(), server.begin(), server.end());
+  for (const std::int32_t rank : {client_rank, server_rank}) {
+    const auto* bytes = reinterpret_cast<const char*>(&rank);
+    text.insert(text.end(), bytes, bytes + sizeof rank);
+  }
+  std::array<unsigned char, crypto_auth_KEYBYTES> long_key{};
+  std::memcpy(long_key.data(), &key, sizeof key);
+  Proof proof;
+  crypto_auth(reinterpret_cast<unsigned char*>(proof.data()), reinterpret_cast<const unsigned char*>(text.data()),
+              text.size(), long_key.data());
+  return proof;
+}
+
+bool same(const Proof& a, const Proof& b) { return sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+}  // namespace pleiad

@@ -1,0 +1,26 @@
+// How two processes show each other that they know the job's key without saying it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "engine/job_key.h"
+
+namespace pleiad {
+
+using Nonce = std::array<char, 16>;
+using Proof = std::array<char, 32>;
+
+[[nodiscard]] Nonce random_nonce();
+[[nodiscard]] std::uint64_t random_number();
+
+/// A keyed hash (HMAC-SHA-512-256) of who proves (`side`), both nonces and both ranks. Nobody without the key can make
+/// one, and none is good for another connection: each has nonces of its own.
+[[nodiscard]] Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
+                               std::int32_t client_rank, std::int32_t server_rank);
+/// In constant time.
+[[nodiscard]] bool same(const Proof& a, const Proof& b);
+
+}  // namespace pleiad

@@ -1,0 +1,218 @@
+#include "session/snapshot.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/option_list.h"
+#include "core/text.h"
+#include "file/atomic.h"
+#include "pleiad/error.h"
+#include "session/together.h"
+
+namespace pleiad {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKind = "snapshot";
+constexpr std::string_view kNote = "note.";
+
+fs::path entry_file(const fs::path& folder, const std::string& tag, int rank) {
+  return folder / fmt::format("{}-{}.entry", tag, rank);
+}
+
+Metadata metadata_of(const SessionCore& core, const SnapshotNote& note) {
+  Metadata m;
+  m["step"] = std::to_string(note.step);
+  m["saved"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  m["ranks"] = std::to_string(core.engine().size());
+  m["workers"] = std::to_string(core.context().roster.workers.size());
+  for (const auto& [key, value] : note.text) m[std::string(kNote) + key] = value;
+  for (const auto& table : core.tables()) {
+    const TableSpec& spec = table->spec();
+    const auto say = [&](std::string_view what, std::string value) {
+      m[fmt::format("table.{}.{}", table->name(), what)] = std::move(value);
+    };
+    say("kind", spec.matrix ? "matrix" : "array");
+    for (const auto& field : table_fields()) {
+      if (field.name != "name") say(field.name, field.get(spec.options));
+    }
+    for (const auto& field : updater_fields()) say(field.name, field.get(spec.options.updater));
+    if (const auto clock = table->clock_counts()) {
+      say("clock.adds", std::to_string(clock->adds));
+      say("clock.gets", std::to_string(clock->gets));
+    }
+  }
+  return m;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
+  return text.str();
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
+}
+
+/// What every rank must see alike: a copy that lies on another host's disk is none.
+void require_folder(const fs::path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw FileError(fmt::format("{}: is not there for this rank; all ranks must see the folder", folder.string()));
+  }
+}
+
+/// Workers who have made different numbers of calls to a synchronous table are in the middle of a round.
+void check_clocks(const SessionCore& core) {
+  Engine& engine = core.engine();
+  const auto tables = core.tables();
+  std::vector<Table::ClockCounts> mine;
+  for (const auto& table : tables) mine.push_back(table->clock_counts().value_or(Table::ClockCounts{}));
+  std::vector<Table::ClockCounts> all(mine.size() * static_cast<std::size_t>(engine.size()));
+  engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(Table::ClockCounts));
+  const std::vector<int>& workers = core.context().roster.workers;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    if (!tables[t]->clock_counts()) continue;
+    const auto of = [&](int rank) { return all[static_cast<std::size_t>(rank) * mine.size() + t]; };
+    for (const int other : workers) {
+      const auto a = of(workers[0]);
+      const auto b = of(other);
+      if (a.adds == b.adds && a.gets == b.gets) continue;
+      throw OrderError(fmt::format(
+          "[save] table \"{}\" is synchronous, and its workers are not at the same point: {} has made {} adds and {} "
+          "gets, {} {} and {}",
+          tables[t]->name(), engine.describe(workers[0]), a.adds, a.gets, engine.describe(other), b.adds, b.gets));
+    }
+  }
+}
+
+}  // namespace
+
+SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
+  Engine& engine = core.engine();
+  SnapshotCut cut;
+  check_clocks(core);
+  std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
+  engine.broadcast(&number, sizeof number, 0);
+  cut.tag = fmt::format("part-{:016x}", number);
+  together(engine, "save", [&] {
+    std::vector<std::string> names;
+    for (const auto& table : core.tables()) {
+      if (std::ranges::find(names, table->name()) != names.end()) {
+        throw InvalidArgument(fmt::format(
+            "[save] two tables are called \"{}\"; in a snapshot each needs a name of its own", table->name()));
+      }
+      names.push_back(table->name());
+      copy_share(*table, cut.pieces);
+    }
+    cut.metadata = metadata_of(core, note);
+  });
+  return cut;
+}
+
+void write_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
+  std::vector<PieceToWrite> pieces;
+  for (const CopiedPiece& piece : cut.pieces) {
+    pieces.push_back(
+        {.array = piece.array, .type = piece.type, .shape = piece.shape, .box = piece.box, .bytes = piece.bytes});
+  }
+  // A rank of a small world may have no stripe to write.
+  const std::string entry = pieces.empty() ? "" : write_part(folder, cut.tag, rank, pieces).to_text();
+  write_whole_file(entry_file(folder, cut.tag, rank), std::as_bytes(std::span(entry)));
+}
+
+void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
+                FunctionRef<bool(const std::vector<int>& missing)> patience) {
+  for (;;) {
+    std::vector<int> missing;
+    for (int r = 0; r < ranks; ++r) {
+      if (!fs::exists(entry_file(folder, cut.tag, r))) missing.push_back(r);
+    }
+    if (missing.empty()) break;
+    if (!patience(missing)) {
+      throw FileError(fmt::format("{}: the parts of rank {} have not come", folder.string(), fmt::join(missing, ", ")));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Manifest manifest{.kind = kKind, .metadata = cut.metadata, .parts = {}};
+  for (int r = 0; r < ranks; ++r) {
+    const fs::path path = entry_file(folder, cut.tag, r);
+    const std::string text = read_text(path);
+    if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, path.string()));
+  }
+  manifest.commit(folder);
+  std::error_code ignored;
+  for (int r = 0; r < ranks; ++r) fs::remove(entry_file(folder, cut.tag, r), ignored);
+}
+
+void remove_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
+  std::error_code ignored;
+  fs::remove(entry_file(folder, cut.tag, rank), ignored);
+  fs::remove(folder / fmt::format("{}-{}.safetensors", cut.tag, rank), ignored);
+}
+
+void save_tables(Session& session, const fs::path& folder, const SnapshotNote& note) {
+  SessionCore& core = session.core();
+  Engine& engine = core.engine();
+  session.barrier();
+  together(engine, "save", [&] {
+    if (engine.rank() == 0) make_folder(folder);
+  });
+  const SnapshotCut cut = cut_tables(core, note);
+  try {
+    together(engine, "save", [&] {
+      require_folder(folder);
+      write_cut(folder, cut, engine.rank());
+    });
+    together(engine, "save", [&] {
+      if (engine.rank() == 0) commit_cut(folder, cut, engine.size(), [](const auto&) { return false; });
+    });
+  } catch (...) {
+    remove_cut(folder, cut, engine.rank());
+    throw;
+  }
+}
+
+SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOptions& options) {
+  SessionCore& core = session.core();
+  Engine& engine = core.engine();
+  session.barrier();
+  std::optional<SavedSet> set;
+  SnapshotNote note;
+  bool same_workers = false;
+  together(engine, "load", [&] {
+    set.emplace(folder);
+    if (set->manifest().kind != kKind) {
+      throw FileError(fmt::format("{}: is a {}, no snapshot of tables", folder.string(), set->manifest().kind));
+    }
+    for (const auto& [key, value] : set->manifest().metadata) {
+      if (key.starts_with(kNote)) note.text[key.substr(kNote.size())] = value;
+      if (key == "workers") same_workers = value == std::to_string(core.context().roster.workers.size());
+      if (key == "step") note.step = number_option<std::int64_t>("step", value);
+    }
+    for (const auto& table : core.tables()) check_share(*table, *set, options.values_only, folder.string());
+    // What is damaged is found before the first value changes.
+    if (engine.rank() == 0) set->verify();
+  });
+  together(engine, "load", [&] {
+    for (const auto& table : core.tables()) load_share(*table, *set, options.values_only, same_workers);
+  });
+  return note;
+}
+
+}  // namespace pleiad

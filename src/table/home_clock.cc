@@ -1,0 +1,189 @@
+#include "table/home_clock.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/process.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+HomeClock::HomeClock(TableContext& context)
+    : context_(context), engine_(*context.engine), calls_(context.roster.workers.size()) {}
+
+void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
+  TableClock& clock = clocks_[table];
+  clock.rule = rule;
+  clock.workers = std::vector<ClockSlot>(context_.roster.workers.size());
+}
+
+HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
+  const auto found = clocks_.find(table);
+  if (found == clocks_.end() || worker < 0 || static_cast<std::size_t>(worker) >= calls_.size()) {
+    throw InvalidArgument(fmt::format("no clock of table {} for worker {}", table, worker));
+  }
+  return found->second;
+}
+
+bool HomeClock::begin(const TableHead& head, const Request& request) {
+  if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("a clock knows adds and gets");
+  const bool ssp = clock(head.table, head.worker).rule.kind == ClockKind::ssp;
+  if (request.repeated) {
+    const auto same = [&](const Wait& wait) {
+      return wait.back.head.channel == request.back.head.channel &&
+             wait.back.head.sequence == request.back.head.sequence;
+    };
+    const auto found = std::ranges::find_if(waiting_, same);
+    if (found == waiting_.end()) return true;  // it had its turn; only the answer was lost
+    found->back = request.back;
+    return false;
+  }
+  Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
+  wait.noted = now_ns();
+  wait.recorded = ssp;  // there each worker makes the calls that it likes
+  if (advance(wait)) return true;
+  waiting_.push_back(std::move(wait));
+  return false;
+}
+
+void HomeClock::end(const TableHead& head, const Request& request) {
+  TableClock& table = clock(head.table, head.worker);
+  if (request.repeated) return;
+  ClockSlot& slot = table.workers[static_cast<std::size_t>(head.worker)];
+  (head.call == Call::add ? slot.adds_done : head.call == Call::tick ? slot.ticks : slot.gets_done).fetch_add(1);
+  look();
+}
+
+// False where the worker is so far ahead that its call cannot be written down yet.
+bool HomeClock::record(Wait& wait) {
+  const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
+  for (std::size_t v = 0; v < calls_.size(); ++v) {
+    if (calls_[v] + kLedgerEntries <= k && engine_.life(rank_of(static_cast<int>(v))) != Life::finished) return false;
+  }
+  LedgerEntry& entry = entries_[k % kLedgerEntries];
+  if (entries_made_ == k) {
+    entry = {.call = wait.call, .table = wait.table, .rank = rank_of(wait.worker)};
+    ++entries_made_;
+  } else if (entry.call != wait.call || entry.table != wait.table) {
+    throw OrderError(engine_.fail(context_.ledger.difference(k, rank_of(wait.worker), wait.call, wait.table, entry)));
+  }
+  ++calls_[static_cast<std::size_t>(wait.worker)];
+  wait.recorded = true;
+  return true;
+}
+
+std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
+  std::vector<std::int32_t> ranks;
+  const TableClock& table = clocks_.at(wait.table);
+  const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
+  const ClockSlot& mine = table.workers[static_cast<std::size_t>(wait.worker)];
+  for (std::size_t v = 0; v < calls_.size(); ++v) {
+    const bool late =
+        wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
+    if (late && engine_.life(rank_of(static_cast<int>(v))) != Life::finished) {
+      ranks.push_back(rank_of(static_cast<int>(v)));
+    }
+  }
+  return ranks;
+}
+
+bool HomeClock::advance(Wait& wait) {
+  engine_.check_failure();
+  if (wait.recorded || record(wait)) {
+    const auto late = behind(wait);
+    if (late.empty()) {
+      if (wait.call == Call::add) {
+        clocks_.at(wait.table).workers[static_cast<std::size_t>(wait.worker)].adds_issued.fetch_add(1);
+      }
+      return true;
+    }
+  }
+  for (const std::int32_t rank : behind(wait)) {
+    if (engine_.life(rank) != Life::dead) continue;
+    throw TransportError(
+        fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call), engine_.describe(rank)));
+  }
+  return false;
+}
+
+void HomeClock::look() {
+  constexpr std::int64_t kNote = 500'000'000;
+  Messenger& messenger = *engine_.messenger();
+  const std::int64_t now = now_ns();
+  std::erase_if(waiting_, [&](Wait& wait) {
+    try {
+      if (advance(wait)) {
+        messenger.answer(wait.back, nullptr);
+        return true;
+      }
+    } catch (const Error&) {
+      const Problem problem = Problem::current();
+      messenger.answer(wait.back, &problem);
+      return true;
+    }
+    if (now - wait.noted >= kNote) {
+      wait.noted = now;
+      messenger.note(wait.back, behind(wait));
+    }
+    return false;
+  });
+}
+
+namespace {
+
+void ask_home(TableContext& context, TableOperation operation, const TableHead& head,
+              FunctionRef<void(std::size_t, std::span<const char>)> take) {
+  // Never another rank of the host: only the home knows.
+  const Part part{
+      .to = kHome, .operation = static_cast<std::uint32_t>(operation), .repeatable = false, .bytes = sizeof head};
+  context.engine->messenger()->exchange(
+      {.call = head.call,
+       .count = 1,
+       .part = [&](std::size_t) { return part; },
+       .fill = [&](std::size_t, std::span<char> to) { std::memcpy(to.data(), &head, sizeof head); },
+       .take = take,
+       .meanwhile = [] {},
+       .in_step = true});
+}
+
+}  // namespace
+
+LedgerEntry home_entry(TableContext& context, std::uint64_t k) {
+  TableHead head;
+  head.call = Call::barrier;
+  head.first = static_cast<std::int64_t>(k);
+  LedgerEntry entry;
+  ask_home(context, TableOperation::entry, head, [&](std::size_t, std::span<const char> body) {
+    if (body.size() == sizeof entry) std::memcpy(&entry, body.data(), sizeof entry);
+  });
+  return entry;
+}
+
+void RemoteClock::ask(TableOperation operation, Call call) {
+  TableHead head;
+  head.table = table_;
+  head.worker = context_.roster.worker;
+  head.call = call;
+  ask_home(context_, operation, head, [](std::size_t, std::span<const char>) {});
+}
+
+Turn RemoteClock::begin(Call call) {
+  Engine& engine = *context_.engine;
+  engine.check_failure();
+  if (ssp_ && call != Call::get) return {};
+  const std::int64_t start = now_ns();
+  ask(TableOperation::begin, call);
+  if (!ssp_) engine.self().clocked.fetch_add(1);
+  engine.at(Point::clock);
+  return {.waited = now_ns() - start};
+}
+
+void RemoteClock::end(Call call) {
+  if (ssp_ && call != Call::tick) return;
+  ask(TableOperation::end, call);
+  if (call == Call::add) ++adds_done_;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,81 @@
+// The clocks and the ledger of a session whose workers are on several hosts. They live in one process, its home, and
+// are touched by its service thread alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "engine/messenger.h"
+#include "table/clock.h"
+#include "table/request.h"
+
+namespace pleiad {
+
+class HomeClock {
+ public:
+  explicit HomeClock(TableContext& context);
+
+  void add_table(std::uint32_t table, const ClockRule& rule);
+  /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
+  /// worker's call was a different one.
+  [[nodiscard]] bool begin(const TableHead& head, const Request& request);
+  void end(const TableHead& head, const Request& request);
+  [[nodiscard]] LedgerEntry entry(std::uint64_t k) const { return entries_[k % kLedgerEntries]; }
+
+  /// Answers those whose turn has come, or never will.
+  void look();
+  [[nodiscard]] bool somebody_waits() const { return !waiting_.empty(); }
+
+ private:
+  struct TableClock {
+    ClockRule rule;
+    std::vector<ClockSlot> workers;
+  };
+  struct Wait {
+    ReturnAddress back;
+    int worker = 0;
+    Call call = Call::idle;
+    std::uint32_t table = 0;
+    bool recorded = false;
+    std::int64_t noted = 0;
+  };
+
+  [[nodiscard]] bool advance(Wait& wait);
+  [[nodiscard]] bool record(Wait& wait);
+  [[nodiscard]] std::vector<std::int32_t> behind(const Wait& wait) const;
+  [[nodiscard]] TableClock& clock(std::uint32_t table, int worker);
+  [[nodiscard]] int rank_of(int worker) const { return context_.roster.workers[static_cast<std::size_t>(worker)]; }
+
+  TableContext& context_;
+  Engine& engine_;
+  std::map<std::uint32_t, TableClock> clocks_;
+  std::vector<LedgerEntry> entries_{kLedgerEntries};
+  std::uint64_t entries_made_ = 0;
+  std::vector<std::uint64_t> calls_;  // of each worker
+  std::vector<Wait> waiting_;
+};
+
+/// Reads the ledger at the home.
+[[nodiscard]] LedgerEntry home_entry(TableContext& context, std::uint64_t k);
+
+/// A worker's side of it.
+class RemoteClock final : public Clock {
+ public:
+  RemoteClock(TableContext& context, std::uint32_t table, bool ssp) : context_(context), table_(table), ssp_(ssp) {}
+
+  Turn begin(Call call) override;
+  void end(Call call) override;
+  [[nodiscard]] bool ready(Call) const override { return false; }
+  [[nodiscard]] std::uint64_t round() const override { return adds_done_ + 1; }
+
+ private:
+  void ask(TableOperation operation, Call call);
+
+  TableContext& context_;
+  std::uint32_t table_;
+  bool ssp_;
+  std::uint64_t adds_done_ = 0;  // one thread at a time makes clocked calls
+};
+
+}  // namespace pleiad

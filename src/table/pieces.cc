@@ -1,0 +1,334 @@
+#include "table/pieces.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/kernels.h"
+#include "pleiad/error.h"
+#include "table/rows.h"
+#include "table/table_service.h"
+
+namespace pleiad {
+
+namespace {
+
+Geometry geometry_of(const TableSpec& spec, std::int64_t count) {
+  return spec.matrix ? Geometry::matrix(count, spec.cols, spec.options.dtype)
+                     : Geometry::array(count, spec.options.dtype);
+}
+
+}  // namespace
+
+Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, const std::string& name)
+    : context_(context),
+      engine_(*context.engine),
+      id_(id),
+      dtype_(spec.options.dtype),
+      width_(static_cast<std::int64_t>(size_of(dtype_))),
+      cols_(spec.matrix ? spec.cols : 1),
+      rounds_(spec.options.apply == "round"),
+      sums_first_(!rounds_ && !make_updater(spec.options.updater, dtype_)->additive()) {
+  cut(spec);
+  const int workers = std::max<int>(1, static_cast<int>(context_.roster.workers.size()));
+  std::uint32_t most = 0;
+  for (const Piece& piece : pieces_) most = std::max(most, piece.number + 1);
+  // All ranks share memory equally often; a host that holds fewer pieces shares empty ones.
+  for (std::uint32_t number = 0; number < most; ++number) {
+    const auto mine = std::ranges::find_if(pieces_, [&](const Piece& piece) {
+      return piece.host == engine_.place(engine_.rank()).host && piece.number == number;
+    });
+    const ShardRange range = mine == pieces_.end() ? ShardRange{} : mine->range;
+    auto shard = std::make_shared<Shard>(engine_, spec, name, workers, range);
+    if (mine == pieces_.end()) continue;
+    shards_.push_back(shard);
+    mine->shard = std::move(shard);
+  }
+  if (pieces_.size() == 1 && pieces_[0].shard != nullptr) whole_ = pieces_[0].shard.get();
+}
+
+void Pieces::each_here(FunctionRef<void(Shard&, ShardRange)> work) const {
+  for (const Piece& piece : pieces_) {
+    if (piece.shard != nullptr) work(*piece.shard, piece.range);
+  }
+}
+
+void Pieces::cut(const TableSpec& spec) {
+  const std::vector<int>& servers = context_.roster.servers;
+  const std::int64_t count = spec.matrix ? spec.rows : spec.cols;
+  std::vector<std::uint32_t> numbers(static_cast<std::size_t>(engine_.hosts()), 0);
+  for (std::size_t s = 0; s < servers.size(); ++s) {
+    const ShardRange range = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
+    const int host = engine_.place(servers[s]).host;
+    if (range.begin == range.end) continue;
+    if (!pieces_.empty() && pieces_.back().host == host) {
+      pieces_.back().range.end = range.end;
+    } else {
+      pieces_.push_back({.range = range, .host = host, .number = numbers[static_cast<std::size_t>(host)]++});
+    }
+  }
+  constexpr auto kChunk = static_cast<std::int64_t>(Messenger::kChunkBytes);
+  for (Piece& piece : pieces_) {
+    piece.first = piece.range.begin * cols_;
+    piece.geometry = geometry_of(spec, piece.range.end - piece.range.begin);
+    if (piece.host == engine_.place(engine_.rank()).host) continue;
+    const Geometry& g = piece.geometry;
+    const std::int64_t stripe_bytes = g.unit_length * g.stripe_units * width_;
+    if (stripe_bytes > Messenger::kMostBytes / 2) {
+      throw InvalidArgument(
+          fmt::format("[create_table] a row of {} bytes is too long for a table on several hosts; at "
+                      "most {} are allowed",
+                      stripe_bytes, Messenger::kMostBytes / 2));
+    }
+    const std::int64_t step = std::max<std::int64_t>(1, kChunk / stripe_bytes);
+    for (std::int64_t first = 0; first < g.stripes(); first += step) {
+      const StripeRange stripes{first, std::min(g.stripes(), first + step)};
+      chunks_.push_back({.piece = &piece,
+                         .stripes = stripes,
+                         .begin = g.start(g.first_unit(stripes.first)),
+                         .end = g.start(g.end_unit(stripes.end - 1))});
+    }
+  }
+}
+
+void Pieces::start(const TableSpec& spec, ConstView initial) {
+  engine_.barrier();
+  const int root = spec.options.init_rank;
+  if (engine_.one_host()) {
+    if (engine_.rank() == root && initial.count > 0) {
+      whole_->set(0, initial.data, static_cast<std::size_t>(initial.count));
+      whole_->start();
+    }
+  } else {
+    std::int64_t count = engine_.rank() == root ? initial.count : 0;
+    engine_.broadcast(&count, sizeof count, root);
+    const bool writes = engine_.place(engine_.rank()).local == 0;
+    std::vector<char> bytes;
+    for (const Piece& piece : pieces_) {
+      constexpr std::int64_t kPart = 1 << 20;
+      for (std::int64_t at = 0; count > 0 && at < piece.geometry.elements; at += kPart) {
+        const std::int64_t part = std::min(kPart, piece.geometry.elements - at);
+        bytes.resize(static_cast<std::size_t>(part * width_));
+        if (engine_.rank() == root) {
+          std::memcpy(bytes.data(), static_cast<const char*>(initial.data) + (piece.first + at) * width_, bytes.size());
+        }
+        engine_.broadcast(bytes.data(), bytes.size(), root);
+        if (writes && piece.shard != nullptr) piece.shard->set(at, bytes.data(), static_cast<std::size_t>(part));
+      }
+      if (count > 0 && writes && piece.shard != nullptr) piece.shard->start();
+    }
+    context_.service->add_table(id_, spec, shards_);
+  }
+  engine_.barrier();
+}
+
+std::uint64_t Pieces::torn() const {
+  std::uint64_t torn = 0;
+  for (const auto& shard : shards_) torn += shard->storage().head().torn.load();
+  return torn;
+}
+
+std::vector<int> Pieces::carriers() const {
+  std::vector<int> ranks;
+  for (int host = 0; host < engine_.hosts(); ++host) ranks.push_back(engine_.messenger()->carrier(host));
+  return ranks;
+}
+
+TableHead Pieces::head_for(const Piece& piece, const Asker& asker, const Rates& rates) const {
+  TableHead head;
+  head.table = id_;
+  head.shard = piece.number;
+  head.worker = asker.worker;
+  head.round = asker.round;
+  head.rates = rates;
+  return head;
+}
+
+// One call on the whole table: local(shard, its first element) for what lies here, messages for the rest.
+template <class Local>
+void Pieces::exchange(TableOperation operation, const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of,
+                      Shard::Take take, Local&& local) {
+  const std::vector<int> to = carriers();
+  const bool adds = operation != TableOperation::get;
+  const auto bytes_of = [&](const Chunk& chunk) {
+    return static_cast<std::size_t>((chunk.end - chunk.begin) * width_);
+  };
+  const auto fill = [&](std::size_t i, std::span<char> body) {
+    const Chunk& chunk = chunks_[i];
+    TableHead head = head_for(*chunk.piece, asker, rates);
+    head.first = chunk.stripes.first;
+    head.count = chunk.stripes.end - chunk.stripes.first;
+    std::memcpy(body.data(), &head, sizeof head);
+    if (!adds) return;
+    const Geometry& g = chunk.piece->geometry;
+    for (std::int64_t stripe = chunk.stripes.first; stripe < chunk.stripes.end; ++stripe) {
+      const std::int64_t first = g.start(g.first_unit(stripe));
+      const auto count = static_cast<std::size_t>(g.start(g.end_unit(stripe)) - first);
+      copy_bytes(body.data() + sizeof head + (first - chunk.begin) * width_,
+                 delta_of(chunk.piece->first + first, count), count * static_cast<std::size_t>(width_));
+    }
+  };
+  engine_.messenger()->exchange({.call = operation == TableOperation::get ? Call::get : Call::add,
+                                 .count = chunks_.size(),
+                                 .part =
+                                     [&](std::size_t i) {
+                                       return Part{.to = to[static_cast<std::size_t>(chunks_[i].piece->host)],
+                                                   .operation = static_cast<std::uint32_t>(operation),
+                                                   .repeatable = !adds,
+                                                   .bytes = sizeof(TableHead) + (adds ? bytes_of(chunks_[i]) : 0)};
+                                     },
+                                 .fill = fill,
+                                 .take =
+                                     [&](std::size_t i, std::span<const char> body) {
+                                       if (operation == TableOperation::add) return;
+                                       const Chunk& chunk = chunks_[i];
+                                       if (body.size() != bytes_of(chunk))
+                                         throw TransportError("an answer has the wrong size");
+                                       take(body.data(), chunk.piece->first + chunk.begin,
+                                            static_cast<std::size_t>(chunk.end - chunk.begin));
+                                     },
+                                 .meanwhile =
+                                     [&] {
+                                       for (const Piece& piece : pieces_) {
+                                         if (piece.shard != nullptr) local(*piece.shard, piece.first);
+                                       }
+                                     }});
+}
+
+void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of) {
+  exchange(
+      TableOperation::add, asker, rates, delta_of, [](const char*, std::int64_t, std::size_t) {},
+      [&](Shard& shard, std::int64_t base) {
+        shard.add(asker, shard.all(), rates,
+                  [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); });
+      });
+}
+
+void Pieces::get(Shard::Take take) {
+  exchange(
+      TableOperation::get, {}, {}, [](std::int64_t, std::size_t) -> const char* { return nullptr; }, take,
+      [&](Shard& shard, std::int64_t base) {
+        shard.get(shard.all(), [&](const char* values, std::int64_t first, std::size_t count) {
+          take(values, base + first, count);
+        });
+      });
+}
+
+void Pieces::add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
+  exchange(TableOperation::add_get, asker, rates, delta_of, take, [&](Shard& shard, std::int64_t base) {
+    shard.add_get(
+        asker, shard.all(), rates, [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
+        [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); });
+  });
+}
+
+std::size_t Pieces::piece_of(RowId id) const {
+  const auto after = std::ranges::upper_bound(pieces_, id, {}, [](const Piece& piece) { return piece.range.begin; });
+  return static_cast<std::size_t>(after - pieces_.begin()) - 1;
+}
+
+// One call on some rows: local(shard, local ids, places) for what lies here, messages for the rest.
+template <class Local>
+void Pieces::exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
+                           const char* delta, char* out, Local&& local) {
+  const std::vector<int> to = carriers();
+  const bool adds = operation == TableOperation::add_rows;
+  const std::int64_t row_bytes = cols_ * width_;
+  std::vector<std::vector<std::size_t>> places(pieces_.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) places[piece_of(ids[i])].push_back(i);
+  std::vector<RowChunk> chunks;
+  const std::size_t each = static_cast<std::size_t>(row_bytes) + sizeof(RowId);
+  const std::size_t step = std::max<std::size_t>(1, Messenger::kChunkBytes / each);
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    if (pieces_[p].shard != nullptr) continue;
+    const std::span<const std::size_t> all(places[p]);
+    for (std::size_t first = 0; first < all.size(); first += step) {
+      chunks.push_back({.piece = &pieces_[p], .places = all.subspan(first, std::min(step, all.size() - first))});
+    }
+  }
+  const auto fill = [&](std::size_t i, std::span<char> body) {
+    const RowChunk& chunk = chunks[i];
+    TableHead head = head_for(*chunk.piece, asker, rates);
+    head.count = static_cast<std::int64_t>(chunk.places.size());
+    std::memcpy(body.data(), &head, sizeof head);
+    char* id_at = body.data() + sizeof head;
+    char* row_at = id_at + chunk.places.size() * sizeof(RowId);
+    for (const std::size_t place : chunk.places) {
+      const RowId id = ids[place] - chunk.piece->range.begin;
+      std::memcpy(id_at, &id, sizeof id);
+      id_at += sizeof id;
+      if (!adds) continue;
+      copy_bytes(row_at, delta + static_cast<std::int64_t>(place) * row_bytes, static_cast<std::size_t>(row_bytes));
+      row_at += row_bytes;
+    }
+  };
+  engine_.messenger()->exchange(
+      {.call = adds ? Call::add : Call::get,
+       .count = chunks.size(),
+       .part =
+           [&](std::size_t i) {
+             return Part{.to = to[static_cast<std::size_t>(chunks[i].piece->host)],
+                         .operation = static_cast<std::uint32_t>(operation),
+                         .repeatable = !adds,
+                         .bytes = sizeof(TableHead) + chunks[i].places.size() * (adds ? each : sizeof(RowId))};
+           },
+       .fill = fill,
+       .take =
+           [&](std::size_t i, std::span<const char> body) {
+             if (adds) return;
+             const RowChunk& chunk = chunks[i];
+             if (body.size() != chunk.places.size() * static_cast<std::size_t>(row_bytes)) {
+               throw TransportError("an answer has the wrong size");
+             }
+             const char* row = body.data();
+             for (const std::size_t place : chunk.places) {
+               copy_bytes(out + static_cast<std::int64_t>(place) * row_bytes, row, static_cast<std::size_t>(row_bytes));
+               row += row_bytes;
+             }
+           },
+       .meanwhile =
+           [&] {
+             for (std::size_t p = 0; p < pieces_.size(); ++p) {
+               if (pieces_[p].shard == nullptr || places[p].empty()) continue;
+               std::vector<RowId> here;
+               for (const std::size_t place : places[p]) here.push_back(ids[place] - pieces_[p].range.begin);
+               local(*pieces_[p].shard, here, places[p]);
+             }
+           }});
+}
+
+void Pieces::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  std::optional<SummedRows> summed;
+  if (sums_first_ && (summed = sum_duplicates(dtype_, cols_, ids, delta))) {
+    ids = summed->ids;
+    delta = summed->delta.data();
+  }
+  const std::int64_t row_bytes = cols_ * width_;
+  exchange_rows(TableOperation::add_rows, asker, rates, ids, delta, nullptr,
+                [&](Shard& shard, const std::vector<RowId>& here, const std::vector<std::size_t>& places) {
+                  std::vector<char> rows(here.size() * static_cast<std::size_t>(row_bytes));
+                  for (std::size_t i = 0; i < here.size(); ++i) {
+                    copy_bytes(rows.data() + static_cast<std::int64_t>(i) * row_bytes,
+                               delta + static_cast<std::int64_t>(places[i]) * row_bytes,
+                               static_cast<std::size_t>(row_bytes));
+                  }
+                  shard.add_rows(asker, here, rows.data(), rates);
+                });
+}
+
+void Pieces::get_rows(std::span<const RowId> ids, char* out) {
+  const std::int64_t row_bytes = cols_ * width_;
+  exchange_rows(TableOperation::get_rows, {}, {}, ids, nullptr, out,
+                [&](Shard& shard, const std::vector<RowId>& here, const std::vector<std::size_t>& places) {
+                  std::vector<char> rows(here.size() * static_cast<std::size_t>(row_bytes));
+                  shard.get_rows(here, rows.data());
+                  for (std::size_t i = 0; i < here.size(); ++i) {
+                    copy_bytes(out + static_cast<std::int64_t>(places[i]) * row_bytes,
+                               rows.data() + static_cast<std::int64_t>(i) * row_bytes,
+                               static_cast<std::size_t>(row_bytes));
+                  }
+                });
+}
+
+}  // namespace pleiad

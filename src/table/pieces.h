@@ -1,0 +1,90 @@
+// A table cut by owner: the runs of elements or rows that each host's servers hold. What this host holds is a Shard;
+// the rest is reached by messages, in chunks of whole stripes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/messenger.h"
+#include "table/context.h"
+#include "table/request.h"
+#include "table/shard.h"
+
+namespace pleiad {
+
+class Pieces {
+ public:
+  /// Collective. The values are zero.
+  Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, const std::string& name);
+
+  /// The shard where this host holds the whole table, else null.
+  [[nodiscard]] Shard* whole() const { return whole_; }
+  [[nodiscard]] bool rounds() const { return rounds_; }
+  /// Collective: puts the values of `init_rank` there, if it has any, and lets the other hosts in.
+  void start(const TableSpec& spec, ConstView initial);
+  /// Stripes of this host whose holder died.
+  [[nodiscard]] std::uint64_t torn() const;
+  /// Adds that came too late for their round.
+  [[nodiscard]] std::uint64_t dropped() const {
+    return whole_ == nullptr ? 0 : whole_->storage().head().dropped_adds.load();
+  }
+
+  /// What this host holds: each shard, and its run of the table's rows (a matrix) or elements (an array).
+  void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;
+
+  // As a Shard has them; elements and rows are counted from the table's first.
+  void add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of);
+  void get(Shard::Take take);
+  void add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take);
+  void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void get_rows(std::span<const RowId> ids, char* out);
+
+ private:
+  struct Piece {
+    ShardRange range;
+    int host = 0;
+    std::uint32_t number = 0;  ///< among its host's shards of this table
+    std::int64_t first = 0;    ///< element
+    Geometry geometry{};
+    std::shared_ptr<Shard> shard{};  ///< null on other hosts
+  };
+  struct Chunk {
+    const Piece* piece = nullptr;
+    StripeRange stripes;
+    std::int64_t begin = 0;  ///< elements of the piece
+    std::int64_t end = 0;
+  };
+  struct RowChunk {
+    const Piece* piece = nullptr;
+    std::span<const std::size_t> places;  ///< where the rows stand in the caller's list
+  };
+
+  void cut(const TableSpec& spec);
+  template <class Local>
+  void exchange(TableOperation operation, const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of,
+                Shard::Take take, Local&& local);
+  template <class Local>
+  void exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
+                     const char* delta, char* out, Local&& local);
+  [[nodiscard]] TableHead head_for(const Piece& piece, const Asker& asker, const Rates& rates) const;
+  [[nodiscard]] std::vector<int> carriers() const;
+  [[nodiscard]] std::size_t piece_of(RowId id) const;
+
+  TableContext& context_;
+  Engine& engine_;
+  std::uint32_t id_;
+  DType dtype_;
+  std::int64_t width_;
+  std::int64_t cols_;
+  bool rounds_;
+  bool sums_first_;  ///< of a row named twice the deltas must be summed before the rule sees them
+  std::vector<Piece> pieces_;
+  std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their number
+  std::vector<Chunk> chunks_;                   ///< of other hosts
+  Shard* whole_ = nullptr;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,39 @@
+// What tables ask of each other over the wire.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/control.h"
+#include "updater/updater.h"
+
+namespace pleiad {
+
+enum class TableOperation : std::uint32_t {
+  add = 1,   ///< stripes [first, first + count): their deltas follow
+  get,       ///< answered by the values
+  add_get,   ///< both, each stripe under one lock
+  add_rows,  ///< `count` row ids follow, then their deltas
+  get_rows,  ///< `count` row ids follow; answered by the rows
+  begin,     ///< to the clocks' home: `call` of `table` wants to start; answered when it may
+  end,       ///< it is complete
+  entry,     ///< answered by the ledger's entry of call `first`
+};
+
+/// Stands at the beginning of every request.
+struct TableHead {
+  std::uint32_t table = 0;
+  std::uint32_t shard = 0;  ///< which of the table's shards on that host
+  std::int32_t worker = 0;
+  Call call = Call::idle;
+  std::uint64_t round = 0;
+  Rates rates;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+static_assert(std::is_trivially_copyable_v<TableHead> && sizeof(TableHead) % 8 == 0);
+
+/// Which rank holds the clocks and the ledger of a session on several hosts.
+inline constexpr int kHome = 0;
+
+}  // namespace pleiad

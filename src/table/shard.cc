@@ -1,0 +1,262 @@
+#include "table/shard.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/clones.h"
+#include "core/kernels.h"
+#include "engine/lock.h"
+#include "pleiad/error.h"
+#include "table/rows.h"
+
+namespace pleiad {
+
+namespace {
+
+// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before
+// their turn. Inlined, because the compiler takes a function that only fetches for one that does nothing.
+template <bool kForWriting>
+PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> ids, std::size_t i, std::int64_t cols) {
+  constexpr std::size_t kLocksAhead = 16;
+  constexpr std::size_t kRowsAhead = 8;
+  const Geometry& geometry = storage.shape().geometry;
+  if (i + kLocksAhead < ids.size()) {
+    __builtin_prefetch(&storage.stripe(geometry.stripe_of(ids[i + kLocksAhead])), kForWriting ? 1 : 0);
+  }
+  if (i + kRowsAhead < ids.size()) {
+    const char* row = storage.value(ids[i + kRowsAhead] * cols);
+    const std::int64_t last = std::min<std::int64_t>(cols * storage.width(), 512) - 1;
+    for (std::int64_t byte = 0; byte < last; byte += 64) __builtin_prefetch(row + byte, kForWriting ? 1 : 0);
+    __builtin_prefetch(row + last, kForWriting ? 1 : 0);
+  }
+}
+
+Storage make_storage(Engine& engine, const TableSpec& spec, const std::string& name, const Geometry& geometry,
+                     const Updater& updater, int workers) {
+  const StateLayout state = updater.state();
+  const bool rounds = spec.options.apply == "round";
+  if (rounds && state.per_worker > 0) {
+    throw InvalidArgument(
+        fmt::format("[create_table] table \"{}\": apply = round sums the workers' adds, so it cannot keep "
+                    "state for each worker as rule \"{}\" does",
+                    name, spec.options.updater.rule));
+  }
+  const StorageShape shape{.geometry = geometry,
+                           .dtype = spec.options.dtype,
+                           .state = state,
+                           .workers = workers,
+                           .sums = rounds ? (spec.options.ordered ? workers : 1) : 0};
+  return {shape, engine.share(Storage::bytes(shape), spec.options.reserve_only)};
+}
+
+}  // namespace
+
+Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int workers, ShardRange range)
+    : engine_(engine),
+      name_(std::move(name)),
+      updater_(make_updater(spec.options.updater, spec.options.dtype)),
+      geometry_(spec.matrix ? Geometry::matrix(range.end - range.begin, spec.cols, spec.options.dtype)
+                            : Geometry::array(range.end - range.begin, spec.options.dtype)),
+      clocked_(spec.options.clock == "sync"),
+      rounds_(spec.options.apply == "round"),
+      ordered_(spec.options.ordered),
+      backup_(spec.options.backup > 0),
+      per_unit_(updater_->state().per_unit > 0),
+      storage_(make_storage(engine_, spec, name_, geometry_, *updater_, workers)),
+      dtype_(spec.options.dtype),
+      width_(storage_.width()),
+      cols_(spec.cols) {
+  if (engine_.place(engine_.rank()).local == 0) storage_.construct();
+}
+
+void Shard::set(std::int64_t first, const void* values, std::size_t count) {
+  copy_bytes(storage_.value(first), values, count * static_cast<std::size_t>(width_));
+}
+
+void Shard::start() { storage_.start_states(); }
+
+template <class F>
+void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
+  Stripe& stripe = storage_.stripe(index);
+  const SharedLock lock(engine_, stripe.lock, point);
+  if (lock.taken_over()) {
+    storage_.head().torn.fetch_add(1);
+    stripe.version.store((stripe.version.load(std::memory_order_relaxed) + 1) / 2 * 2, std::memory_order_release);
+    if (clocked_) storage_.head().torn_by.store(lock.taken_from() + 1);
+  }
+  if (clocked_) check_whole();
+  engine_.at(point);
+  work(index);
+}
+
+template <class F>
+void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
+  const std::int64_t count = stripes.end - stripes.first;
+  const std::int64_t start = stripes.first + count * engine_.place(engine_.rank()).local / engine_.local_ranks();
+  for (std::int64_t i = start; i < stripes.end; ++i) with_stripe(point, i, work);
+  for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
+}
+
+void Shard::add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of) {
+  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(asker, index, rates, delta_of); });
+}
+
+void Shard::get(StripeRange stripes, Take take) {
+  each_stripe(Point::get, stripes, [&](std::int64_t index) { take_stripe(index, take); });
+}
+
+void Shard::visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look) {
+  each_stripe(Point::get, stripes, [&](std::int64_t index) {
+    if (rounds_) settle(index);
+    look(index);
+  });
+}
+
+void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take) {
+  each_stripe(Point::add, stripes, [&](std::int64_t index) {
+    change_stripe(asker, index, rates, delta_of);
+    take_stripe(index, take);
+  });
+}
+
+void Shard::change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of) {
+  const std::int64_t first = geometry_.first_unit(index);
+  const std::int64_t end = geometry_.end_unit(index);
+  const std::int64_t element = geometry_.start(first);
+  change_units(asker, storage_.stripe(index), first, end,
+               delta_of(element, static_cast<std::size_t>(geometry_.start(end) - element)), rates);
+}
+
+void Shard::take_stripe(std::int64_t index, Take take) {
+  if (rounds_) settle(index);
+  const std::int64_t first = geometry_.start(geometry_.first_unit(index));
+  take(storage_.value(first), first, static_cast<std::size_t>(geometry_.start(geometry_.end_unit(index)) - first));
+}
+
+// What a dead rank has half-changed stays so for the whole step: nobody may take it for the sum of the workers.
+void Shard::check_whole() const {
+  const int torn_by = storage_.head().torn_by.load(std::memory_order_relaxed) - 1;
+  if (torn_by < 0) return;
+  throw TransportError(
+      fmt::format("[rank {}] table \"{}\": {} died in the middle of a call, and a synchronous table is "
+                  "closed from then on",
+                  engine_.rank(), name_, engine_.describe(torn_by)));
+}
+
+void Shard::get_rows(std::span<const RowId> ids, char* out) {
+  const std::int64_t row_bytes = cols_ * width_;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    fetch_ahead<false>(storage_, ids, i, cols_);
+    const auto copy = [&] {
+      copy_bytes(out + static_cast<std::int64_t>(i) * row_bytes, storage_.value(ids[i] * cols_),
+                 static_cast<std::size_t>(row_bytes));
+    };
+    const std::int64_t stripe = geometry_.stripe_of(ids[i]);
+    if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) continue;
+    with_stripe(Point::get, stripe, [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      copy();
+    });
+  }
+}
+
+void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  // One after another gives the same as the sum first where the rule only adds, and where the sum is put off anyway.
+  if (rounds_ || updater_->additive()) return change_distinct_rows(asker, ids, delta, rates);
+  const auto summed = sum_duplicates(dtype_, cols_, ids, delta);
+  if (!summed) return change_distinct_rows(asker, ids, delta, rates);
+  change_distinct_rows(asker, summed->ids, summed->delta.data(), rates);
+}
+
+void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta,
+                                 const Rates& rates) {
+  const std::int64_t row_bytes = cols_ * width_;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    fetch_ahead<true>(storage_, ids, i, cols_);
+    with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
+      change_units(asker, storage_.stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes,
+                   rates);
+    });
+  }
+}
+
+void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+                         const Rates& rates) {
+  if (rounds_) return put_off(asker, stripe, first, end, delta, rates);
+  const Change change(stripe);
+  if (!per_unit_) return apply(asker.worker, first, end, delta, rates);
+  for (std::int64_t unit = first; unit < end; ++unit) {
+    apply(asker.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);
+  }
+}
+
+void Shard::apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
+  const auto run = [&]<class T>(const T* typed) {
+    updater_->apply(storage_.update<T>(worker, first, end, typed, rates));
+  };
+  switch (dtype_) {
+    case DType::float32: return run(reinterpret_cast<const float*>(delta));
+    case DType::float64: return run(reinterpret_cast<const double*>(delta));
+    case DType::int32: return run(reinterpret_cast<const std::int32_t*>(delta));
+    case DType::int64: return run(reinterpret_cast<const std::int64_t*>(delta));
+  }
+}
+
+// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add
+// start.
+void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+                    const Rates& rates) {
+  if (stripe.round != asker.round) {
+    settle(geometry_.stripe_of(first));
+    stripe.round = asker.round;
+  }
+  const auto me = static_cast<std::uint32_t>(asker.worker) + 1;
+  if (stripe.pending == 0 || me < stripe.pending) {
+    stripe.pending = me;
+    stripe.rates = rates;
+  }
+  const int slot = ordered_ ? asker.worker : 0;
+  for (std::int64_t unit = first; unit < end; ++unit) {
+    const std::int64_t element = geometry_.start(unit);
+    const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
+    const char* from = delta + (element - geometry_.start(first)) * width_;
+    std::uint8_t& dirty = storage_.dirty(slot, unit);
+    if (dirty != 0) {
+      add_to(dtype_, storage_.sum(slot, element), from, count);
+    } else {
+      copy_bytes(storage_.sum(slot, element), from, count * static_cast<std::size_t>(width_));
+      dirty = 1;
+    }
+  }
+}
+
+// The stripe's lock is held and its round is complete, but for backup workers: there a quick worker may have begun the
+// next one. The rule sees the sums of the workers, once for each unit.
+void Shard::settle(std::int64_t index) {
+  Stripe& stripe = storage_.stripe(index);
+  if (stripe.pending == 0) return;
+  if (backup_ && stripe.round > storage_.head().closed_rounds.load()) return;
+  const int slots = storage_.shape().sums;
+  for (std::int64_t unit = geometry_.first_unit(index); unit < geometry_.end_unit(index); ++unit) {
+    const std::int64_t element = geometry_.start(unit);
+    const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
+    char* sum = nullptr;
+    for (int slot = 0; slot < slots; ++slot) {
+      std::uint8_t& dirty = storage_.dirty(slot, unit);
+      if (dirty == 0) continue;
+      dirty = 0;
+      if (sum == nullptr) {
+        sum = storage_.sum(slot, element);
+      } else {
+        add_to(dtype_, sum, storage_.sum(slot, element), count);
+      }
+    }
+    if (sum == nullptr) continue;
+    engine_.at(Point::settle);
+    apply(0, unit, unit + 1, sum, stripe.rates);
+  }
+  stripe.pending = 0;
+}
+
+}  // namespace pleiad

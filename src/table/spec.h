@@ -1,0 +1,33 @@
+// What a table is, and which part of it a call is about.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "pleiad/options.h"
+#include "pleiad/table.h"
+
+namespace pleiad {
+
+/// What all ranks must agree on.
+struct TableSpec {
+  bool matrix = false;
+  std::int64_t rows = 1;  ///< of an array: 1
+  std::int64_t cols = 0;  ///< of an array: its size
+  TableOptions options;
+
+  /// Throws an InvalidArgument for what no table can be.
+  void check() const;
+  /// "matrix "w" of 10 x 5 float32, async, apply each, rule sgd"
+  [[nodiscard]] std::string words(std::uint32_t id) const;
+  [[nodiscard]] std::string name(std::uint32_t id) const;
+};
+
+/// All of a table, or some of its rows.
+struct Selection {
+  bool all = true;
+  std::span<const RowId> ids;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,145 @@
+#include "table/table_service.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/kernels.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+[[noreturn]] void refuse(const TableHead& head, std::string_view what) {
+  throw InvalidArgument(fmt::format("a request to shard {} of table {} is wrong: {}", head.shard, head.table, what));
+}
+
+bool is(const Request& request, TableOperation operation) {
+  return request.operation == static_cast<std::uint32_t>(operation);
+}
+
+}  // namespace
+
+TableService::TableService(TableContext& context) : context_(context), home_(context) {
+  context_.engine->messenger()->set_handler(this);
+  context_.ledger.set_source([this](std::uint64_t k) { return home_entry(context_, k); });
+}
+
+TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster)
+    : engine(std::move(the_engine)),
+      roster(std::move(the_roster)),
+      ledger(*engine, roster.workers),
+      clocked(*engine),
+      background(*engine) {}
+TableContext::~TableContext() = default;
+
+TableService::~TableService() {
+  context_.engine->messenger()->set_handler(nullptr);
+  context_.ledger.set_source({});
+}
+
+void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vector<std::shared_ptr<Shard>> shards) {
+  const std::lock_guard lock(mutex_);
+  tables_[id] = {.width = static_cast<std::int64_t>(size_of(spec.options.dtype)),
+                 .cols = spec.matrix ? spec.cols : 0,
+                 .shards = std::move(shards)};
+  if (context_.engine->rank() != kHome || spec.options.clock == "async") return;
+  home_.add_table(id, {.kind = spec.options.clock == "ssp" ? ClockKind::ssp : ClockKind::sync,
+                       .rounds = spec.options.apply == "round",
+                       .staleness = spec.options.staleness});
+}
+
+void TableService::tick() {
+  const std::lock_guard lock(mutex_);
+  home_.look();
+}
+
+bool TableService::unanswered() const {
+  const std::lock_guard lock(mutex_);
+  return home_.somebody_waits();
+}
+
+const TableService::Served& TableService::served(const TableHead& head) const {
+  const auto found = tables_.find(head.table);
+  if (found == tables_.end()) refuse(head, "there is no such table");
+  if (head.shard >= found->second.shards.size()) refuse(head, "there is no such shard on this host");
+  if (head.worker < 0 || head.worker >= std::max<int>(1, static_cast<int>(context_.roster.workers.size()))) {
+    refuse(head, fmt::format("there is no worker {}", head.worker));
+  }
+  return found->second;
+}
+
+bool TableService::handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
+  TableHead head;
+  if (request.body.size() < sizeof head) throw InvalidArgument("a request to a table is too short");
+  std::memcpy(&head, request.body.data(), sizeof head);
+  const auto rest = request.body.subspan(sizeof head);
+  const std::lock_guard lock(mutex_);
+  switch (static_cast<TableOperation>(request.operation)) {
+    case TableOperation::add:
+    case TableOperation::get:
+    case TableOperation::add_get: on_stripes(head, request, rest, answer); return true;
+    case TableOperation::add_rows:
+    case TableOperation::get_rows: on_rows(head, request, rest, answer); return true;
+    case TableOperation::begin: return home_.begin(head, request);
+    case TableOperation::end: home_.end(head, request); return true;
+    case TableOperation::entry: {
+      const LedgerEntry entry = home_.entry(static_cast<std::uint64_t>(head.first));
+      std::memcpy(answer(sizeof entry).data(), &entry, sizeof entry);
+      return true;
+    }
+  }
+  throw InvalidArgument(fmt::format("tables know no operation {}", request.operation));
+}
+
+void TableService::on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+                              FunctionRef<std::span<char>(std::size_t)> answer) {
+  const Served& table = served(head);
+  Shard& shard = *table.shards[head.shard];
+  const Geometry& geometry = shard.geometry();
+  if (head.first < 0 || head.count < 1 || head.first > geometry.stripes() - head.count) refuse(head, "no such stripes");
+  const StripeRange stripes{head.first, head.first + head.count};
+  const std::int64_t begin = geometry.start(geometry.first_unit(stripes.first));
+  const std::int64_t end = geometry.start(geometry.end_unit(stripes.end - 1));
+  const auto bytes = static_cast<std::size_t>((end - begin) * table.width);
+  const bool adds = !is(request, TableOperation::get);
+  const bool gets = !is(request, TableOperation::add);
+  if (rest.size() != (adds ? bytes : 0)) {
+    refuse(head, fmt::format("expected {} bytes of deltas, received {}", adds ? bytes : 0, rest.size()));
+  }
+  const Asker asker{.worker = head.worker, .round = head.round};
+  const auto delta_of = [&](std::int64_t first, std::size_t) { return rest.data() + (first - begin) * table.width; };
+  char* out = gets ? answer(bytes).data() : nullptr;
+  const auto take = [&](const char* values, std::int64_t first, std::size_t count) {
+    copy_bytes(out + (first - begin) * table.width, values, count * static_cast<std::size_t>(table.width));
+  };
+  const bool fresh = adds && !request.repeated;
+  if (fresh && gets) return shard.add_get(asker, stripes, head.rates, delta_of, take);
+  if (fresh) return shard.add(asker, stripes, head.rates, delta_of);
+  if (gets) shard.get(stripes, take);
+}
+
+void TableService::on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+                           FunctionRef<std::span<char>(std::size_t)> answer) {
+  const Served& table = served(head);
+  Shard& shard = *table.shards[head.shard];
+  const std::int64_t row_bytes = table.cols * table.width;
+  const bool adds = is(request, TableOperation::add_rows);
+  const std::int64_t each = static_cast<std::int64_t>(sizeof(RowId)) + (adds ? row_bytes : 0);
+  if (table.cols == 0 || head.count < 0 || static_cast<std::int64_t>(rest.size()) / each != head.count ||
+      static_cast<std::int64_t>(rest.size()) % each != 0) {
+    refuse(head, fmt::format("{} bytes are not {} rows", rest.size(), head.count));
+  }
+  const std::span<const RowId> ids(reinterpret_cast<const RowId*>(rest.data()), static_cast<std::size_t>(head.count));
+  const auto outside = [&](RowId id) { return id < 0 || id >= shard.geometry().units; };
+  if (const auto bad = std::ranges::find_if(ids, outside); bad != ids.end()) {
+    refuse(head, fmt::format("it has {} rows; received row {}", shard.geometry().units, *bad));
+  }
+  if (!adds) return shard.get_rows(ids, answer(static_cast<std::size_t>(head.count * row_bytes)).data());
+  if (request.repeated) return;
+  shard.add_rows({.worker = head.worker, .round = head.round}, ids, rest.data() + ids.size_bytes(), head.rates);
+}
+
+}  // namespace pleiad

@@ -1,0 +1,48 @@
+// What this process does for workers of other hosts: it carries out their calls on this host's shards, and where it is
+// the home of the clocks, says who may go on.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "table/home_clock.h"
+#include "table/shard.h"
+
+namespace pleiad {
+
+class TableService final : public RequestHandler {
+ public:
+  /// Takes the requests of the context's messenger until its end.
+  explicit TableService(TableContext& context);
+  ~TableService() override;
+  TableService(const TableService&) = delete;
+  TableService& operator=(const TableService&) = delete;
+
+  /// Before any other rank can know the table.
+  void add_table(std::uint32_t id, const TableSpec& spec, std::vector<std::shared_ptr<Shard>> shards);
+
+  bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
+  void tick() override;
+  [[nodiscard]] bool unanswered() const override;
+
+ private:
+  struct Served {
+    std::int64_t width = 0;
+    std::int64_t cols = 0;  ///< 0 for an array
+    std::vector<std::shared_ptr<Shard>> shards;
+  };
+
+  void on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+                  FunctionRef<std::span<char>(std::size_t)> answer);
+  void on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+               FunctionRef<std::span<char>(std::size_t)> answer);
+  [[nodiscard]] const Served& served(const TableHead& head) const;
+
+  TableContext& context_;
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, Served> tables_;  // guarded by mutex_, as is home_
+  HomeClock home_;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,116 @@
+"""Snapshots of real jobs: killed at random and restarted, inspected, and read by the Python package safetensors."""
+
+import os
+import random
+import signal
+import time
+
+import numpy as np
+import pytest
+from jobs import Job
+from safetensors.numpy import load_file
+
+
+@pytest.fixture
+def job(pleiad, build_dir, tmp_path):
+    """job(ranks, restarts, steps): `pleiad launch` of tests/programs/restart.cc in a folder of its own."""
+    jobs = []
+
+    def call(ranks, restarts=0, steps=9, folder="job"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        program = [build_dir / "bin" / "restart", tmp_path / folder, steps]
+        jobs.append(Job([pleiad, "launch", "-n", ranks, "--grace", 20, "--restart", restarts, *program]))
+        return jobs[-1]
+
+    yield call
+    for job in jobs:
+        job.close()
+
+
+def digests(job):
+    """What the tables held at the end, as every rank saw them."""
+    ends = [line for line in job.objects() if "sums" in line or "rounds" in line]
+    return {key: {line[key] for line in ends if key in line} for key in ("sums", "rounds")}
+
+
+def kill_at_random(job, pids, kills, seed):
+    """Kills one rank of each attempt at a moment within its first quarter of a second; returns how many."""
+    moment = random.Random(seed)
+    done, seen = 0, 0
+    while done < kills and job.process.poll() is None:
+        lines = pids.read_text().split() if pids.exists() else []
+        if len(lines) < seen + 3:
+            time.sleep(0.005)
+            continue
+        here = [int(pid) for pid in lines[seen : seen + 3]]
+        seen += 3
+        time.sleep(moment.random() * 0.25)
+        try:
+            os.kill(moment.choice(here), signal.SIGKILL)
+        except ProcessLookupError:  # the job was quicker
+            continue
+        done += 1
+        # The next attempt is another three processes.
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and job.process.poll() is None:
+            job.read_until(lambda job: True)
+            if len(pids.read_text().split()) >= seen + 3:
+                break
+            time.sleep(0.005)
+    return done
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.full)])
+def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_path, kills):
+    steps = 100 * kills  # long enough that the kills fall into the work, not behind it
+    calm = job(3, steps=steps, folder="calm")
+    assert calm.finish(seconds=300) == 0, calm.text()
+    expected = digests(calm)
+    assert len(expected["sums"]) == len(expected["rounds"]) == 1, calm.text()
+
+    killed = job(3, restarts=kills, steps=steps)
+    done = kill_at_random(killed, tmp_path / "job" / "pids", kills, seed=kills)
+    assert killed.finish(seconds=300) == 0, killed.text()
+    assert done == kills, killed.text()
+    assert digests(killed) == expected
+    starts = [int(line["from"]) for line in killed.objects() if "from" in line]
+    assert starts == sorted(starts), "an attempt began before the snapshot of an earlier one"
+    assert any("restart 1 of" in line for line in killed.err), killed.text()
+
+
+def test_a_snapshot_is_plain_safetensors_and_inspect_prints_it(job, run, pleiad, tmp_path):
+    done = job(2, steps=9)
+    assert done.finish() == 0, done.text()
+    newest = tmp_path / "job" / "run" / "step-000000000009"
+    parts = [load_file(part) for part in sorted(newest.glob("*.safetensors"))]
+    values = np.concatenate([array for part in parts for name, array in part.items() if name.startswith("sums")])
+    index, steps, workers = np.arange(1000)[:, None, None], np.arange(1, 10)[None, :, None], np.arange(2)[None, None, :]
+    assert np.array_equal(values, ((index * 13 + steps * 7 + workers * 5) % 31 - 15).sum((1, 2)))
+
+    shown = run(pleiad, "inspect", newest, "--numbers", "--verify")
+    assert shown.returncode == 0, shown.stderr
+    assert "snapshot in" in shown.stdout and "step = 9" in shown.stdout
+    assert "table.rounds.rule = adam" in shown.stdout and "rounds/state0" in shown.stdout
+    assert f"{values.min()} to {values.max()}" in shown.stdout
+    listed = run(pleiad, "inspect", newest.parent)
+    assert "step 9, saved 20" in listed.stdout.splitlines()[-1]
+    alone = run(pleiad, "inspect", sorted(newest.glob("*.safetensors"))[0])
+    assert "sums" in alone.stdout
+    for wrong in (tmp_path, tmp_path / "nowhere"):
+        refused = run(pleiad, "inspect", wrong)
+        assert refused.returncode == 1 and str(wrong) in refused.stderr
+    part = sorted(newest.glob("*.safetensors"))[0]
+    part.write_bytes(part.read_bytes()[:-1])
+    damaged = run(pleiad, "inspect", newest, "--verify")
+    assert damaged.returncode == 1 and part.name in damaged.stderr
+
+
+def test_a_job_that_cannot_succeed_is_restarted_as_often_as_asked(run, pleiad):
+    done = run(
+        pleiad, "launch", "-n", 2, "--restart", 2, "sh", "-c", "echo attempt $PLEIAD_RESTARTED; exit 3", timeout=60
+    )
+    assert done.returncode == 3
+    assert sorted(set(done.stdout.split())) == ["0", "1", "2", "attempt"]
+    assert "restart 2 of 2" in done.stderr and "restart 3" not in done.stderr
+    once = run(pleiad, "launch", "-n", 1, "--restart", 2, "true", timeout=60)
+    assert once.returncode == 0 and once.stderr == ""
