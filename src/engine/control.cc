@@ -27,9 +27,9 @@ Control::Offsets Control::offsets(int count) {
 Control::Control(void* memory, int ranks) : base_(static_cast<char*>(memory)), ranks_(ranks), at_(offsets(ranks)) {}
 
 std::string_view name_of(Call call) {
-  static constexpr std::string_view kNames[] = {"idle",    "start",     "create_table", "add",        "get",
-                                                "barrier", "broadcast", "all_reduce",   "all_gather", "reduce_scatter",
-                                                "send",    "receive",   "flush",        "wait",       "shutdown"};
+  static constexpr std::string_view kNames[] = {
+      "idle",       "start",          "create_table", "add",     "get",   "barrier", "broadcast", "all_reduce",
+      "all_gather", "reduce_scatter", "send",         "receive", "flush", "wait",    "shutdown",  "step"};
   const auto index = static_cast<std::size_t>(call);
   return index < std::size(kNames) ? kNames[index] : "?";
 }

@@ -28,6 +28,7 @@ enum class Call : std::uint32_t {
   flush,
   wait,
   shutdown,
+  step,
 };
 [[nodiscard]] std::string_view name_of(Call call);
 

@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "engine/lock.h"
 #include "pleiad/error.h"
+#include "table/parts.h"
 
 namespace pleiad {
 
@@ -112,10 +113,6 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
   if (spec_.options.clock == "sync") clock_.emplace(*context_, *storage_, id_, rounds_);
 }
 
-std::string Table::where(std::string_view call) const {
-  return fmt::format("[{}.{}] table \"{}\":", spec_.matrix ? "MatrixTable" : "ArrayTable", call, name_);
-}
-
 TableStats Table::stats() const {
   const auto seconds = [](const std::atomic<std::uint64_t>& ns) { return static_cast<double>(ns.load()) * 1e-9; };
   return {.adds = added_.calls.load(),
@@ -126,45 +123,6 @@ TableStats Table::stats() const {
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
           .torn_stripes = storage_->head().torn.load()};
-}
-
-void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
-  if (numbers.dtype != spec_.options.dtype) {
-    throw InvalidArgument(
-        fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(numbers.dtype)));
-  }
-  const std::int64_t expected = bytes_of(selection) / width_;
-  if (numbers.count != expected) {
-    throw InvalidArgument(selection.all ? fmt::format("{} holds {} values; received an array of {}", where(call),
-                                                      grouped(expected), grouped(numbers.count))
-                                        : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
-                                                      grouped(static_cast<std::int64_t>(selection.ids.size())),
-                                                      grouped(spec_.cols), grouped(expected), grouped(numbers.count)));
-  }
-  if (numbers.data == nullptr && expected > 0)
-    throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
-  for (std::size_t i = 0; i < selection.ids.size(); ++i) {
-    const RowId id = selection.ids[i];
-    if (id < 0 || id >= spec_.rows) {
-      throw InvalidArgument(fmt::format("{} has rows 0 to {}; received row id {} at position {}", where(call),
-                                        grouped(spec_.rows - 1), id, i));
-    }
-  }
-  if (clock_ && context_->roster.worker < 0) {
-    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(call)));
-  }
-}
-
-void Table::check_add(std::string_view call, Selection selection, ConstView delta) const {
-  check(call, selection, delta);
-  if (!spec_.options.check_finite) return;
-  const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
-  if (bad == static_cast<std::size_t>(delta.count)) return;
-  const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
-                                                     : static_cast<const double*>(delta.data)[bad];
-  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where(call),
-                                    value, grouped(static_cast<std::int64_t>(bad))));
 }
 
 void Table::get(Selection selection, View out) {
@@ -276,13 +234,60 @@ void Table::run_add(Selection selection, const void* delta, const Rates& rates) 
 void Table::add_get(ConstView delta, View out, const AddOptions& options) {
   check("add_get", {}, out);
   check_add("add_get", {}, delta);
+  const ArrayPart whole{.at = 0, .delta = delta};
+  add_parts({&whole, 1}, out, options);
+}
+
+// Memory for the delta of one stripe.
+std::unique_ptr<double[]> Table::room_for_stripe() const {
+  const std::int64_t longest = std::min(geometry_.elements, geometry_.unit_length * geometry_.stripe_units);
+  return std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
+}
+
+void Table::add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options) {
+  check_parts("add_parts", delta);
+  if (out.data != nullptr) check("add_parts", {}, out);
   const Rates rates = merge(updater_options_, options);
-  const auto* from = static_cast<const char*>(delta.data);
-  auto* to = static_cast<char*>(out.data);
+  const Parts parts(delta, width_);
+  const auto gathered = room_for_stripe();
   run_both(
-      "add_get", rates, [&](std::int64_t at, std::size_t) { return from + at * width_; },
+      "add_parts", rates,
       [&](std::int64_t at, std::size_t count) {
-        copy_bytes(to + at * width_, storage_->value(at), count * static_cast<std::size_t>(width_));
+        const char* found = parts.in_place(at, static_cast<std::int64_t>(count));
+        if (found != nullptr) return found;
+        parts.copy(reinterpret_cast<char*>(gathered.get()), at, static_cast<std::int64_t>(count));
+        return reinterpret_cast<const char*>(gathered.get());
+      },
+      [&](std::int64_t at, std::size_t count) {
+        if (out.data == nullptr) return;
+        copy_bytes(static_cast<char*>(out.data) + at * width_, storage_->value(at),
+                   count * static_cast<std::size_t>(width_));
+      },
+      out.data != nullptr);
+}
+
+void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
+  check_parts("step", delta);
+  if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one is synchronous", where("step")));
+  if (!engine_.one_host()) throw StateError(fmt::format("{} the world has several hosts", where("step")));
+  if (updater_->state().per_worker > 0) {
+    throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
+                                 where("step"), spec_.options.updater.rule));
+  }
+  const Rates rates = merge(updater_options_, options);
+  const double numbers[4] = {rates.learning_rate, rates.momentum, rates.rho, rates.lambda};
+  const auto agreed = static_cast<std::uint32_t>(
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^ id_);
+  const Parts parts(delta, width_);
+  const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
+  const Timed timed(added_, engine_.self().adds, bytes_of({}));
+  engine_.reduce_units(
+      spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed,
+      [&](char* to, std::size_t at, std::size_t n) { parts.copy(to, element(at), element(n)); },
+      [&](std::size_t at, const char* sum, std::size_t) {
+        with_stripe(Point::add, static_cast<std::int64_t>(at) / kStripeBytes, [&](std::int64_t stripe) {
+          change_units(storage_->stripe(stripe), stripe, stripe + 1, sum, rates);
+        });
       });
 }
 
@@ -295,8 +300,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
     throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
   }
   const Rates rates = merge(updater_options_, options);
-  const std::int64_t longest = std::min(geometry_.elements, geometry_.unit_length * geometry_.stripe_units);
-  const auto difference = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
+  const auto difference = room_for_stripe();
   run_both(
       "exchange", rates,
       [&](std::int64_t at, std::size_t count) {
@@ -313,7 +317,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
 // An add of delta_of(first element, count) and a get by take(first element, count), stripe after stripe: in one pass,
 // while the stripe is in the cache and its lock is held, where no clock stands between the two.
 template <class Delta, class Take>
-void Table::run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take) {
+void Table::run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take, bool gets) {
   const std::int64_t bytes = bytes_of({});
   const auto elements = [&](std::int64_t index, auto&& work) {
     const std::int64_t at = geometry_.start(geometry_.first_unit(index));
@@ -330,11 +334,12 @@ void Table::run_both(std::string_view name, const Rates& rates, Delta&& delta_of
         elements(index, take);
       });
     });
-    carry_out(Call::get, bytes, [] {});  // its time is in the add's
+    if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
     return;
   }
   const ClockedCall call(*this, name);
   carry_out(Call::add, bytes, [&] { each_stripe(Point::add, put); });
+  if (!gets) return;
   carry_out(Call::get, bytes, [&] {
     each_stripe(Point::get, [&](std::int64_t index) {
       if (rounds_) settle(index);
@@ -343,13 +348,39 @@ void Table::run_both(std::string_view name, const Rates& rates, Delta&& delta_of
   });
 }
 
+void Table::set(ConstView values, int root) {
+  if (root < 0 || root >= engine_.size()) {
+    throw InvalidArgument(
+        fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
+  }
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (engine_.rank() == root) check_add("set", {}, values);
+  context_->background.drain();
+  context_->clocked.drain();
+  engine_.barrier();
+  if (engine_.rank() == root) {
+    each_stripe(Point::add, [&](std::int64_t index) {
+      if (rounds_) settle(index);
+      const Change change(storage_->stripe(index));
+      const std::int64_t begin = geometry_.start(geometry_.first_unit(index));
+      const std::int64_t end = geometry_.start(geometry_.end_unit(index));
+      copy_bytes(storage_->value(begin), static_cast<const char*>(values.data) + begin * width_,
+                 static_cast<std::size_t>((end - begin) * width_));
+    });
+    storage_->start_states();
+  }
+  engine_.barrier();
+}
+
 View Table::map() {
   engine_.check_usable("ArrayTable");
   const std::size_t workers = context_->roster.workers.size();
-  if (workers > 1) {
-    throw StateError(fmt::format("{} works in a world of one worker; here are {}, who would write over one another",
-                                 where("map"), workers));
+  if (workers > 1 && clock_) {
+    throw StateError(
+        fmt::format("{} a synchronous table of {} workers is read by get; an asynchronous one can be mapped",
+                    where("map"), workers));
   }
+  if (!engine_.one_host()) throw StateError(fmt::format("{} the world has several hosts", where("map")));
   if (rounds_) {
     throw StateError(
         fmt::format("{} apply = round keeps adds beside the values until a get; use apply = each", where("map")));
@@ -369,16 +400,6 @@ void Table::with_stripe(Point point, std::int64_t index, F&& work) {
   if (clock_) check_whole();
   engine_.at(point);
   work(index);
-}
-
-// What a dead rank has half-changed stays so for the whole step: nobody may take it for the sum of the workers.
-void Table::check_whole() const {
-  const int torn_by = storage_->head().torn_by.load(std::memory_order_relaxed) - 1;
-  if (torn_by < 0) return;
-  throw TransportError(
-      fmt::format("[rank {}] table \"{}\": {} died in the middle of a call, and a synchronous table is "
-                  "closed from then on",
-                  engine_.rank(), name_, engine_.describe(torn_by)));
 }
 
 template <class F>

@@ -51,6 +51,9 @@ class Table {
   void add(Selection selection, ConstView delta, const AddOptions& options);
   void add_get(ConstView delta, View out, const AddOptions& options);
   void exchange(View values, View last, const AddOptions& options);
+  void add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options);
+  void step(std::span<const ArrayPart> delta, const AddOptions& options);
+  void set(ConstView values, int root);
   [[nodiscard]] View map();
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
@@ -60,6 +63,8 @@ class Table {
 
   void check(std::string_view call, Selection selection, ConstView numbers) const;
   void check_add(std::string_view call, Selection selection, ConstView delta) const;
+  void check_finite(std::string_view call, ConstView delta) const;
+  void check_parts(std::string_view call, std::span<const ArrayPart> parts) const;
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
@@ -69,7 +74,8 @@ class Table {
   /// One call, counted, when the clock lets it.
   void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
   template <class Delta, class Take>
-  void run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take);
+  void run_both(std::string_view name, const Rates& rates, Delta&& delta_of, Take&& take, bool gets = true);
+  [[nodiscard]] std::unique_ptr<double[]> room_for_stripe() const;
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
   void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
   void run_add(Selection selection, const void* delta, const Rates& rates);

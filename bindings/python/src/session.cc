@@ -1,7 +1,11 @@
 #include "session.h"
 
+#include <unistd.h>
+
+#include <csignal>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -18,13 +22,45 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
+// While a process waits in MPI's start, no Python runs and nothing can be unwound: Ctrl-C ends it there and then, as it
+// ends a program in C. A handler of the user's own is left in its place.
+class EndsOnInterrupt {
+ public:
+  EndsOnInterrupt() {
+    const nb::module_ signal = nb::module_::import_("signal");
+    const nb::object handler = signal.attr("getsignal")(signal.attr("SIGINT"));
+    if (!handler.is(signal.attr("default_int_handler"))) return;
+    struct sigaction end{};
+    end.sa_handler = [](int) {
+      constexpr std::string_view kText = "pleiad: interrupted while the start waits for the other processes\n";
+      (void)!write(STDERR_FILENO, kText.data(), kText.size());
+      std::signal(SIGINT, SIG_DFL);
+      raise(SIGINT);
+    };
+    set_ = sigaction(SIGINT, &end, &before_) == 0;
+  }
+  ~EndsOnInterrupt() {
+    if (set_) sigaction(SIGINT, &before_, nullptr);
+  }
+  EndsOnInterrupt(const EndsOnInterrupt&) = delete;
+  EndsOnInterrupt& operator=(const EndsOnInterrupt&) = delete;
+
+ private:
+  struct sigaction before_{};
+  bool set_ = false;
+};
+
 // A Session that may be left while another thread is inside one of its calls.
 class SessionHandle {
  public:
   static SessionHandle* start(const Options& given) {
     SessionOptions options;
     for (const auto& [name, value] : given) set_option(options, name, value);
-    auto session = waiting([&] { return std::make_shared<Session>(Session::start(options)); });
+    std::shared_ptr<Session> session;
+    {
+      const EndsOnInterrupt ends;
+      session = waiting([&] { return std::make_shared<Session>(Session::start(options)); });
+    }
     session->set_interrupt(signal_check());
     return new SessionHandle(std::move(session));
   }
@@ -55,7 +91,7 @@ void with(const SessionHandle& handle, F&& body) {
 }
 
 ReduceOp op_named(const std::string& name) {
-  static const std::vector<std::string> known = {"sum", "min", "max"};
+  static const std::vector<std::string> known = {"sum", "min", "max", "mean"};
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i] == name) return static_cast<ReduceOp>(i);
   }
