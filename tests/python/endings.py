@@ -76,6 +76,14 @@ def forgets_multiverso_shutdown():
     say("sum", int(table.get()[1]))
 
 
+def waits_to_start():
+    """Rank 0 starts; the other one never does."""
+    if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
+        say("pid", os.getpid())
+        start()
+    time.sleep(100)
+
+
 def interrupted():
     """Rank 0 waits for the other, who is busy until it is gone."""
     s = start()

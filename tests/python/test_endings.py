@@ -58,6 +58,20 @@ def test_ctrl_c_stops_a_call_that_waits(python_env, call):
         job.close()
 
 
+def test_ctrl_c_stops_a_start_that_waits(python_env):
+    job = Job([*mpirun_words(2), sys.executable, PROGRAM, "waits_to_start"], env=python_env)
+    try:
+        job.read_until(lambda job: any(line.startswith("pid") for line in job.out))
+        time.sleep(0.5)  # into the start
+        os.kill(int(next(line.split()[1] for line in job.out if line.startswith("pid"))), signal.SIGINT)
+        sent = time.monotonic()
+        job.finish()
+        assert time.monotonic() - sent < 10
+        assert any("interrupted while the start waits" in line for line in job.err), job.text()
+    finally:
+        job.close()
+
+
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_a_forked_child_gets_an_error_and_the_parent_goes_on(python_job, world):
     done = python_job(world, PROGRAM, "forks")
