@@ -118,13 +118,14 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
 # What a user of each extra does first, in a world of one.
 OLD = "import multiverso as mv; mv.init(log_level='off'); from multiverso.theano_ext import "
 EXTRAS = {
-    "theano": OLD + "sharedvar; W = sharedvar.mv_shared([1.0]); W.mv_sync(); import theano; print(theano.__version__)",
+    "theano": OLD
+    + "sharedvar; import numpy; sharedvar.mv_shared(numpy.ones(3, 'float32')).mv_sync(); import theano; print(theano.__version__)",
     "lasagne": OLD + "lasagne_ext; import lasagne; print(lasagne.__version__)",
     "keras1": OLD + "keras_ext; import keras; print(keras.__version__)",
     "keras2": OLD + "keras_ext; import keras; print(keras.__version__)",
     "keras": "import pleiad.keras, keras; print(keras.__version__)",
     "pytensor": OLD
-    + "sharedvar; W = sharedvar.mv_shared([1.0]); W.mv_sync(); import pytensor; print(pytensor.__version__)",
+    + "sharedvar; import numpy; sharedvar.mv_shared(numpy.ones(3, 'float32')).mv_sync(); import pytensor; print(pytensor.__version__)",
     "torch": "import pleiad.torch, torch; print(torch.__version__)",
     "jax": "import pleiad.jax, jax; print(jax.__version__)",
 }
