@@ -1,11 +1,14 @@
 """Training steps of PyTorch with pleiad.torch: a JSON line each.
 
 make bench-python
-PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 15] [--only step|pair] [--models mlp cnn]
+PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 15] [--only step|pair] [--models mlp cnn] [--batches 64 1000]
 
 torch_step: one process, all cores: a step with an exchange after every batch; the peer is the step without.
 torch_two_...: two processes, each on one core; the peer is one process on one core, in time for as many images.
+torch_two_apart: the same with no exchange at all, which is what the memory that both cores share leaves to be had.
 torch_ddp_...: two processes, each on one core; the peer is DistributedDataParallel over gloo.
+sync: DistributedOptimizer; sync_gradient: ParameterManager in gradient mode, clock "sync"; async: in delta mode;
+async_gradient, async_live: in gradient mode, with live=True.
 cpu_us, peer_cpu_us: processor time of a step on one rank, which other work on the machine disturbs less.
 """
 
@@ -102,25 +105,27 @@ def rank_of_two(options):
     session = pleiad.init(log_level="off")
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port), "GLOO_SOCKET_IFNAME": "lo"}
     torch.distributed.init_process_group("gloo", rank=session.rank, world_size=session.size)
-    for kind in options.models:
-        batch = 64
+    for kind, batch in [(kind, batch) for kind in options.models for batch in options.batches]:
         ways = {}
         model = MODELS[kind]()
         size = size_of(model)
-        ways["one"] = stepper(model, sgd(model), batch)
+        ways["one"] = ways["apart"] = stepper(model, sgd(model), batch)
         model = nn.parallel.DistributedDataParallel(MODELS[kind]())
         ways["ddp"] = stepper(model, sgd(model), batch)
-        for name, overlap in (("sync", True), ("sync_inline", False)):
+        for name, overlap in (("sync", None), ("sync_thread", True)):
             model = MODELS[kind]()
             optimizer = pleiad.torch.DistributedOptimizer(sgd(model), module=model, overlap=overlap)
             ways[name] = stepper(model, optimizer, batch)
         model = MODELS[kind]()
         manager = pleiad.torch.ParameterManager(model)
         ways["async"] = stepper(model, sgd(model), batch, manager.sync)
-        model = MODELS[kind]()
-        gradient = pleiad.torch.ParameterManager(model, mode="gradient", updater={"rule": "sgd", "learning_rate": 0.01})
-        model.step = gradient.sync  # the table makes the step
-        ways["async_gradient"] = stepper(model, model, batch)
+        gradients = {"sync_gradient": {"clock": "sync"}, "async_gradient": {}, "async_live": {"live": True}}
+        for name, settings in gradients.items():
+            model = MODELS[kind]()
+            rule = {"rule": "sgd", "learning_rate": 0.01}
+            manager = pleiad.torch.ParameterManager(model, mode="gradient", updater=rule, **settings)
+            model.step = manager.sync  # the table makes the step
+            ways[name] = stepper(model, model, batch)
         times = {name: [] for name in ways}
         worked = {name: [] for name in ways}  # processor time, which other work on the machine disturbs less
         for turn in range(options.rounds + 1):
@@ -138,11 +143,11 @@ def rank_of_two(options):
         if session.rank:
             continue
         cpu = {name: round(statistics.median(of), 1) for name, of in worked.items()}
-        for name in ("sync", "sync_inline", "async", "async_gradient", "ddp"):
+        for name in [name for name in ways if name != "one"]:
             more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": round(2 * cpu["one"], 1)}
             ratio = statistics.median(2 * one / two for one, two in zip(times["one"], times[name]))
             line(f"torch_two_{name}", size, times[name], [2 * t for t in times["one"]], ratio, **more)
-        for name in ("sync", "sync_inline", "async", "async_gradient"):
+        for name in [name for name in ways if name not in ("one", "apart", "ddp")]:
             more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": cpu["ddp"]}
             ratio = statistics.median(ddp / ours for ddp, ours in zip(times["ddp"], times[name]))
             line(f"torch_ddp_{name}", size, times[name], times["ddp"], ratio, **more)
@@ -164,6 +169,7 @@ def main():
     parser.add_argument("--steps", type=int, default=3, help="steps of a turn, of two processes")
     parser.add_argument("--only", choices=["step", "pair", "rank"])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--batches", nargs="+", type=int, default=[64, 1000], help="of two processes")
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only == "rank":
@@ -174,7 +180,8 @@ def main():
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         command = [shutil.which("mpirun"), "-n", "2", "--bind-to", "core", *root, sys.executable, __file__]
         words = ["--only", "rank", "--port", free_port(), "--rounds", options.rounds, "--steps", options.steps]
-        done = subprocess.run([*command, *map(str, words), "--models", *options.models], timeout=1800)
+        words += ["--models", *options.models, "--batches", *options.batches]
+        done = subprocess.run([*command, *map(str, words)], timeout=1800)
         return done.returncode
     return 0
 

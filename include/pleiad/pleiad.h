@@ -34,7 +34,7 @@ typedef enum pleiad_code {
 
 typedef enum pleiad_dtype { PLEIAD_FLOAT32 = 0, PLEIAD_FLOAT64 = 1, PLEIAD_INT32 = 2, PLEIAD_INT64 = 3 } pleiad_dtype;
 
-typedef enum pleiad_op { PLEIAD_SUM = 0, PLEIAD_MIN = 1, PLEIAD_MAX = 2 } pleiad_op;
+typedef enum pleiad_op { PLEIAD_SUM = 0, PLEIAD_MIN = 1, PLEIAD_MAX = 2, PLEIAD_MEAN = 3 } pleiad_op;
 
 typedef struct pleiad_session pleiad_session;
 typedef struct pleiad_table pleiad_table;

@@ -15,7 +15,8 @@ namespace pleiad {
 
 class SessionCore;
 
-enum class ReduceOp : std::uint8_t { sum, min, max };
+/// mean: the sum divided by the number of ranks, of floating-point numbers.
+enum class ReduceOp : std::uint8_t { sum, min, max, mean };
 
 /// What the collectives of a session have done for this rank.
 struct CollectiveStats {

@@ -68,10 +68,19 @@ class PLEIAD_API TableHandle {
   /// apply = round: how many rounds are complete. With backup workers this says when to end: their late adds are
   /// dropped, so a worker's own count is no measure.
   [[nodiscard]] std::uint64_t rounds() const;
+  /// Collective over all ranks: every value of the table becomes that of `values` at rank `root`, past the rule, whose
+  /// state stays. At the other ranks `values` is not looked at.
+  void set(ConstView values, int root = 0) const;
 
  protected:
   explicit TableHandle(std::shared_ptr<Table> table) : table_(std::move(table)) {}
   std::shared_ptr<Table> table_;
+};
+
+/// Elements of an array from `at` on.
+struct ArrayPart {
+  std::int64_t at = 0;
+  ConstView delta;
 };
 
 /// A row of numbers.
@@ -92,9 +101,17 @@ class PLEIAD_API ArrayTable : public TableHandle {
   /// passes as add_get. `last` is what the exchange before left there (at first, a get). Two buffers of size()
   /// elements.
   void exchange(View values, View last, const AddOptions& options = {}) const;
-  /// The table's own numbers, for a world of one worker: whoever computes in them needs neither add nor get. They are
-  /// there until the session's shutdown and longer while a handle lives. Not while another thread calls the table. With
-  /// more workers, or apply = round: a StateError.
+  /// An add of a delta that lies in parts, ascending and apart from each other; other elements get zero. Where `out`
+  /// has numbers, then a get, as add_get does it.
+  void add_parts(std::span<const ArrayPart> delta, View out = {}, const AddOptions& options = {}) const;
+  /// Collective over all ranks, on one host: the rule runs once on the sum of their deltas, in rank order, each rank on
+  /// its share of the numbers. All are done on return. The parts are those of add_parts; the options are the same
+  /// everywhere. For asynchronous tables: with step alone they change as by synchronous rounds, but read in place.
+  void step(std::span<const ArrayPart> delta, const AddOptions& options = {}) const;
+  /// The table's own numbers, which all workers of one host see: whoever computes with them needs no get. They are
+  /// there until the session's shutdown and longer while a handle lives. Who is alone may change them. With more
+  /// workers they are read, and change by adds at any time, number by number, or by `step`. With several hosts, or
+  /// apply = round, or more workers and a clock: a StateError.
   [[nodiscard]] View map() const;
   /// `out` must outlive the handle.
   [[nodiscard]] Pending get_async(View out) const;

@@ -40,6 +40,7 @@ static_assert(PLEIAD_INT64 == static_cast<int>(pleiad::DType::int64));
 static_assert(PLEIAD_SUM == static_cast<int>(ReduceOp::sum));
 static_assert(PLEIAD_MIN == static_cast<int>(ReduceOp::min));
 static_assert(PLEIAD_MAX == static_cast<int>(ReduceOp::max));
+static_assert(PLEIAD_MEAN == static_cast<int>(ReduceOp::mean));
 
 namespace {
 
@@ -94,8 +95,9 @@ struct Use {
 };
 
 ReduceOp checked_op(int op, std::string_view where) {
-  if (op < PLEIAD_SUM || op > PLEIAD_MAX) {
-    throw InvalidArgument(fmt::format("[{}] {} is no operation; known: 0 (sum), 1 (min), 2 (max)", where, op));
+  if (op < PLEIAD_SUM || op > PLEIAD_MEAN) {
+    throw InvalidArgument(
+        fmt::format("[{}] {} is no operation; known: 0 (sum), 1 (min), 2 (max), 3 (mean)", where, op));
   }
   return static_cast<ReduceOp>(op);
 }

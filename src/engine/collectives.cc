@@ -5,6 +5,7 @@
 // fill them for s + 1.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -21,8 +22,9 @@ namespace {
 // From here on, two ranks in four share the work of a reduction instead of each doing all of it.
 constexpr std::size_t kByPartsFrom = 32 * 1024;
 
-constexpr std::uint64_t detail_of(DType dtype, Reduce op) {
-  return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(op) << 16;
+constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1) {
+  return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(op) << 16 |
+         static_cast<std::uint64_t>(factor != 1) << 24;
 }
 
 }  // namespace
@@ -220,30 +222,31 @@ void Engine::reduce_scatter(DType dtype, const void* in, void* out, std::size_t 
   }
 }
 
-void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
+void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor) {
   const Turn turn(*this, Call::all_reduce);
   const std::size_t bytes = count * size_of(dtype);
   if (!one_host()) {
-    agree(Call::all_reduce, detail_of(dtype, op), bytes);
-    return remote_all_reduce(dtype, data, count, op);
+    agree(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+    remote_all_reduce(dtype, data, count, op);
+    return scale(dtype, data, factor, count);
   }
-  begin(Call::all_reduce, detail_of(dtype, op), bytes);
-  if (size() == 1) return;
+  begin(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+  if (size() == 1) return scale(dtype, data, factor, count);
   if (size() == 2 || bytes < kByPartsFrom) {
-    reduce_flat(dtype, static_cast<char*>(data), bytes, op);
+    reduce_flat(dtype, static_cast<char*>(data), bytes, op, factor);
   } else {
-    reduce_by_parts(dtype, static_cast<char*>(data), bytes, op);
+    reduce_by_parts(dtype, static_cast<char*>(data), bytes, op, factor);
   }
 }
 
-// Every rank sums everything: one step a chunk.
-void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) {
+// Every rank sums everything: one step a chunk, which is multiplied while it is in the cache.
+void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor) {
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
     copy_bytes(control_.buffer(rank_, step_ + 1), data + done, part);
     at(Point::all_reduce);
     if (done == 0) {
-      meet(Call::all_reduce, detail_of(dtype, op), bytes);
+      meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }
@@ -252,16 +255,17 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op) 
       char* mine = data + done;
       const char* other = control_.buffer(1 - rank_, step_);
       reduce_pair(dtype, op, mine, rank_ == 0 ? mine : other, rank_ == 0 ? other : mine, elements);
-      continue;
+    } else {
+      reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);
+      for (int r = 2; r < size(); ++r) reduce_into(dtype, op, data + done, control_.buffer(r, step_), elements);
     }
-    reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);
-    for (int r = 2; r < size(); ++r) reduce_into(dtype, op, data + done, control_.buffer(r, step_), elements);
+    scale(dtype, data + done, factor, elements);
   }
 }
 
 // Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over
 // while the second is under way.
-void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op) {
+void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor) {
   const std::uint64_t first = step_ + 1;
   const auto chunk_bytes = [&](std::size_t chunk) { return std::min(kChunkBytes, bytes - chunk * kChunkBytes); };
   const auto hand_over = [&](std::size_t chunk) {
@@ -273,7 +277,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     at(Point::all_reduce);
     if (chunk == 0) {
-      meet(Call::all_reduce, detail_of(dtype, op), bytes);
+      meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }
@@ -285,11 +289,46 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
     const auto theirs = [&](int r) { return control_.buffer(r, first + chunk) + begin * width; };
     reduce_pair(dtype, op, sum, theirs(0), theirs(1), end - begin);
     for (int r = 2; r < size(); ++r) reduce_into(dtype, op, sum, theirs(r), end - begin);
+    scale(dtype, sum, factor, end - begin);
     const std::uint64_t step = arrive();
     if (chunk + 1 < chunks) hand_over(chunk + 1);
     await(step, Call::all_reduce);
     copy_bytes(data + chunk * kChunkBytes, control_.result(chunk), chunk_bytes(chunk));
   }
+}
+
+// One step a chunk; a rank whose units are not in it goes on to hand over the next one.
+void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail,
+                          FunctionRef<void(char* to, std::size_t at, std::size_t n)> fill,
+                          FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take) {
+  const Turn turn(*this, Call::step);
+  const std::uint64_t what = detail_of(dtype, Reduce::sum) | static_cast<std::uint64_t>(detail) << 32;
+  begin(Call::step, what, bytes);
+  const auto sum = std::make_unique_for_overwrite<char[]>(unit);
+  const auto ranks = static_cast<std::size_t>(size());
+  for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
+    const std::size_t part = std::min(kChunkBytes, bytes - done);
+    fill(control_.buffer(rank_, step_ + 1), done, part);
+    at(Point::all_reduce);
+    if (done == 0) {
+      meet(Call::step, what, bytes);
+    } else {
+      await(arrive(), Call::step);
+    }
+    for (std::size_t at_byte = 0; at_byte < part; at_byte += unit) {
+      if ((done + at_byte) / unit % ranks != static_cast<std::size_t>(rank_)) continue;
+      const std::size_t n = std::min(unit, part - at_byte);
+      const auto theirs = [&](int r) { return control_.buffer(r, step_) + at_byte; };
+      if (size() == 1) {
+        take(done + at_byte, theirs(0), n);
+        continue;
+      }
+      reduce_pair(dtype, Reduce::sum, sum.get(), theirs(0), theirs(1), n / size_of(dtype));
+      for (int r = 2; r < size(); ++r) reduce_into(dtype, Reduce::sum, sum.get(), theirs(r), n / size_of(dtype));
+      take(done + at_byte, sum.get(), n);
+    }
+  }
+  await(arrive(), Call::step);
 }
 
 }  // namespace pleiad

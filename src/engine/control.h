@@ -29,6 +29,7 @@ enum class Call : std::uint32_t {
   wait,
   shutdown,
   tick,
+  step,
 };
 [[nodiscard]] std::string_view name_of(Call call);
 

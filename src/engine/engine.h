@@ -56,12 +56,19 @@ class Engine {
   /// A barrier to which every rank brings a number; `each` sees those of all ranks, in rank order, the same everywhere.
   void barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each);
   void broadcast(void* data, std::size_t bytes, int root);
-  /// Sums (or takes the least or greatest) in rank order: all ranks get the same bits. In place.
-  void all_reduce(DType dtype, void* data, std::size_t count, Reduce op);
+  /// Sums (or takes the least or greatest) in rank order: all ranks get the same bits. In place. The result is
+  /// multiplied by `factor`, which is 1 for integers.
+  void all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor = 1);
   /// `out` receives size() * bytes, by rank.
   void all_gather(const void* in, void* out, std::size_t bytes);
   /// `in` holds size() * count elements; `out` receives the reduced block of this rank.
   void reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op);
+  /// Sums all ranks' `bytes` in rank order, unit after unit of `unit` bytes (a divisor of kChunkBytes), each by one
+  /// rank alone. fill(to, at, n) gives this rank's bytes from `at` on; take(at, sum, n) gets the sum of a unit that
+  /// falls to this rank. Returns when all ranks are done with theirs. `detail` is what all must agree on. For one host.
+  void reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail,
+                    FunctionRef<void(char* to, std::size_t at, std::size_t n)> fill,
+                    FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take);
   /// Returns when `data` may be changed again. Messages of one sender and tag arrive in order.
   void send(int to, std::uint32_t tag, const void* data, std::size_t bytes);
   /// The message must have exactly `bytes`.
@@ -193,8 +200,8 @@ class Engine {
   void meet(Call call, std::uint64_t detail, std::uint64_t bytes);
   std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
-  void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op);
-  void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op);
+  void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor);
+  void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor);
   void sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting);
   void tell_other_hosts() const;
 

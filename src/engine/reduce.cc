@@ -35,6 +35,13 @@ PLEIAD_REDUCE(reduce_i32, std::int32_t)
 PLEIAD_REDUCE(reduce_i64, std::int64_t)
 #undef PLEIAD_REDUCE
 
+PLEIAD_CLONES void scale_f32(float* to, float factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] *= factor;
+}
+PLEIAD_CLONES void scale_f64(double* to, double factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] *= factor;
+}
+
 }  // namespace
 
 void reduce_pair(DType dtype, Reduce op, void* to, const void* a, const void* b, std::size_t count) {
@@ -48,6 +55,12 @@ void reduce_pair(DType dtype, Reduce op, void* to, const void* a, const void* b,
 
 void reduce_into(DType dtype, Reduce op, void* to, const void* from, std::size_t count) {
   reduce_pair(dtype, op, to, to, from, count);
+}
+
+void scale(DType dtype, void* to, double factor, std::size_t count) {
+  if (factor == 1) return;
+  if (dtype == DType::float32) scale_f32(static_cast<float*>(to), static_cast<float>(factor), count);
+  if (dtype == DType::float64) scale_f64(static_cast<double*>(to), factor, count);
 }
 
 }  // namespace pleiad

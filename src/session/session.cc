@@ -6,6 +6,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/inproc.h"
+#include "engine/reduce.h"
 #include "pleiad/error.h"
 #include "session/core.h"
 
@@ -13,7 +14,16 @@ namespace pleiad {
 
 namespace {
 
-Reduce engine_op(ReduceOp op) { return static_cast<Reduce>(op); }
+// A mean is a sum and a factor.
+Reduce engine_op(ReduceOp op) { return op == ReduceOp::mean ? Reduce::sum : static_cast<Reduce>(op); }
+
+double factor_of(std::string_view where, ReduceOp op, DType dtype, int ranks) {
+  if (op != ReduceOp::mean) return 1;
+  if (is_integer(dtype)) {
+    throw InvalidArgument(fmt::format("[{}] mean is for floating-point numbers; received {}", where, name_of(dtype)));
+  }
+  return 1.0 / ranks;
+}
 
 std::size_t bytes_of(ConstView view) { return static_cast<std::size_t>(view.count) * size_of(view.dtype); }
 
@@ -108,7 +118,8 @@ void Session::barrier() {
 
 void Session::all_reduce(View data, ReduceOp op) {
   const Timed timed(*core_, bytes_of(data));
-  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op));
+  const double factor = factor_of("all_reduce", op, data.dtype, size());
+  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op), factor);
 }
 
 void Session::broadcast(View data, int root) {
@@ -125,7 +136,10 @@ void Session::all_gather(ConstView in, View out) {
 void Session::reduce_scatter(ConstView in, View out, ReduceOp op) {
   check_blocks("reduce_scatter", in, out, size());
   const Timed timed(*core_, bytes_of(in));
-  core_->engine().reduce_scatter(in.dtype, in.data, out.data, static_cast<std::size_t>(out.count), engine_op(op));
+  const double factor = factor_of("reduce_scatter", op, in.dtype, size());
+  const auto count = static_cast<std::size_t>(out.count);
+  core_->engine().reduce_scatter(in.dtype, in.data, out.data, count, engine_op(op));
+  scale(out.dtype, out.data, factor, count);
 }
 
 void Session::send(int to, std::uint32_t tag, ConstView data) {

@@ -43,6 +43,8 @@ std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   return {range.begin, range.end};
 }
 
+void TableHandle::set(ConstView values, int root) const { table_->set(values, root); }
+
 std::int64_t ArrayTable::size() const { return table_->spec().cols; }
 void ArrayTable::get(View out) const { table_->get({}, out); }
 void ArrayTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
@@ -51,6 +53,12 @@ void ArrayTable::add_get(ConstView delta, View out, const AddOptions& options) c
 }
 void ArrayTable::exchange(View values, View last, const AddOptions& options) const {
   table_->exchange(values, last, options);
+}
+void ArrayTable::add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options) const {
+  table_->add_parts(delta, out, options);
+}
+void ArrayTable::step(std::span<const ArrayPart> delta, const AddOptions& options) const {
+  table_->step(delta, options);
 }
 View ArrayTable::map() const { return table_->map(); }
 Pending ArrayTable::get_async(View out) const { return table_->get_async({}, out); }

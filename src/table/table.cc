@@ -10,6 +10,7 @@
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
 #include "table/home_clock.h"
+#include "table/parts.h"
 #include "table/ssp_clock.h"
 
 namespace pleiad {
@@ -84,10 +85,6 @@ Asker Table::me() const {
   return {.worker = std::max(context_->roster.worker, 0), .round = pieces_.rounds() ? clock_->round() : 0};
 }
 
-std::string Table::where(std::string_view call) const {
-  return fmt::format("[{}.{}] table \"{}\":", spec_.matrix ? "MatrixTable" : "ArrayTable", call, name_);
-}
-
 TableStats Table::stats() const {
   const auto seconds = [](const std::atomic<std::uint64_t>& ns) { return static_cast<double>(ns.load()) * 1e-9; };
   return {.adds = added_.calls.load(),
@@ -99,45 +96,6 @@ TableStats Table::stats() const {
           .wait_seconds = seconds(waited_ns_),
           .dropped_adds = pieces_.dropped(),
           .torn_stripes = pieces_.torn()};
-}
-
-void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
-  if (numbers.dtype != spec_.options.dtype) {
-    throw InvalidArgument(
-        fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(numbers.dtype)));
-  }
-  const std::int64_t expected = bytes_of(selection) / width_;
-  if (numbers.count != expected) {
-    throw InvalidArgument(selection.all ? fmt::format("{} holds {} values; received an array of {}", where(call),
-                                                      grouped(expected), grouped(numbers.count))
-                                        : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
-                                                      grouped(static_cast<std::int64_t>(selection.ids.size())),
-                                                      grouped(spec_.cols), grouped(expected), grouped(numbers.count)));
-  }
-  if (numbers.data == nullptr && expected > 0)
-    throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
-  for (std::size_t i = 0; i < selection.ids.size(); ++i) {
-    const RowId id = selection.ids[i];
-    if (id < 0 || id >= spec_.rows) {
-      throw InvalidArgument(fmt::format("{} has rows 0 to {}; received row id {} at position {}", where(call),
-                                        grouped(spec_.rows - 1), id, i));
-    }
-  }
-  if (clock_ && context_->roster.worker < 0) {
-    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(call)));
-  }
-}
-
-void Table::check_add(std::string_view call, Selection selection, ConstView delta) const {
-  check(call, selection, delta);
-  if (!spec_.options.check_finite) return;
-  const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
-  if (bad == static_cast<std::size_t>(delta.count)) return;
-  const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
-                                                     : static_cast<const double*>(delta.data)[bad];
-  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where(call),
-                                    value, grouped(static_cast<std::int64_t>(bad))));
 }
 
 void Table::get(Selection selection, View out) {
@@ -285,14 +243,93 @@ void Table::run_add(Selection selection, const void* delta, const Rates& rates) 
 void Table::add_get(ConstView delta, View out, const AddOptions& options) {
   check("add_get", {}, out);
   check_add("add_get", {}, delta);
-  const auto* from = static_cast<const char*>(delta.data);
-  auto* to = static_cast<char*>(out.data);
+  const ArrayPart whole{.at = 0, .delta = delta};
+  add_parts({&whole, 1}, out, options);
+}
+
+std::unique_ptr<double[]> Table::room_for_stripe() const {
+  const Geometry geometry = Geometry::array(spec_.cols, spec_.options.dtype);
+  const std::int64_t longest = std::min(geometry.elements, geometry.unit_length * geometry.stripe_units);
+  return std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
+}
+
+void Table::add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options) {
+  check_parts("add_parts", delta);
+  if (out.data != nullptr) check("add_parts", {}, out);
+  const Parts parts(delta, width_);
+  const auto gathered = room_for_stripe();
   run_both(
-      "add_get", merge(updater_options_, options),
-      [&](std::int64_t first, std::size_t) { return from + first * width_; },
+      "add_parts", merge(updater_options_, options),
+      [&](std::int64_t first, std::size_t count) {
+        const char* found = parts.in_place(first, static_cast<std::int64_t>(count));
+        if (found != nullptr) return found;
+        parts.copy(reinterpret_cast<char*>(gathered.get()), first, static_cast<std::int64_t>(count));
+        return reinterpret_cast<const char*>(gathered.get());
+      },
       [&](const char* values, std::int64_t first, std::size_t count) {
-        copy_bytes(to + first * width_, values, count * static_cast<std::size_t>(width_));
+        if (out.data == nullptr) return;
+        copy_bytes(static_cast<char*>(out.data) + first * width_, values, count * static_cast<std::size_t>(width_));
+      },
+      out.data != nullptr);
+}
+
+void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
+  check_parts("step", delta);
+  if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
+  if (!engine_.one_host()) throw StateError(fmt::format("{} the world has several hosts", where("step")));
+  if (make_updater(spec_.options.updater, spec_.options.dtype)->state().per_worker > 0) {
+    throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
+                                 where("step"), spec_.options.updater.rule));
+  }
+  const Rates rates = merge(updater_options_, options);
+  const double numbers[4] = {rates.learning_rate, rates.momentum, rates.rho, rates.lambda};
+  const auto agreed = static_cast<std::uint32_t>(
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^ id_);
+  const Parts parts(delta, width_);
+  const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
+  const Timed timed(added_, engine_.self().adds, bytes_of({}));
+  engine_.reduce_units(
+      spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed,
+      [&](char* to, std::size_t at, std::size_t n) { parts.copy(to, element(at), element(n)); },
+      [&](std::size_t at, const char* sum, std::size_t) {
+        const std::int64_t stripe = static_cast<std::int64_t>(at) / kStripeBytes;
+        shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; });
       });
+}
+
+void Table::set(ConstView values, int root) {
+  if (root < 0 || root >= engine_.size()) {
+    throw InvalidArgument(
+        fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
+  }
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (engine_.rank() == root) check_add("set", {}, values);
+  context_->background.drain();
+  context_->clocked.drain();
+  engine_.barrier();
+  const auto* from = static_cast<const char*>(values.data);
+  std::vector<char> copy;
+  if (!engine_.one_host()) {  // every host writes what it holds
+    copy.resize(static_cast<std::size_t>(bytes_of({})));
+    if (engine_.rank() == root) copy_bytes(copy.data(), from, copy.size());
+    engine_.broadcast(copy.data(), copy.size(), root);
+    from = copy.data();
+  }
+  if (engine_.one_host() ? engine_.rank() == root : engine_.place(engine_.rank()).local == 0) {
+    pieces_.each_here([&](Shard& shard, ShardRange range) {
+      const Geometry& geometry = shard.geometry();
+      const Storage& storage = shard.storage();
+      const char* start = from + range.begin * (spec_.matrix ? spec_.cols : 1) * width_;
+      shard.visit(shard.all(), [&](std::int64_t stripe) {
+        const Change change(storage.stripe(stripe));
+        const std::int64_t begin = geometry.start(geometry.first_unit(stripe));
+        const std::int64_t end = geometry.start(geometry.end_unit(stripe));
+        copy_bytes(storage.value(begin), start + begin * width_, static_cast<std::size_t>((end - begin) * width_));
+      });
+      shard.start();
+    });
+  }
+  engine_.barrier();
 }
 
 void Table::exchange(View values, View last, const AddOptions& options) {
@@ -303,9 +340,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
   if (mine < before + last.count * width_ && before < mine + values.count * width_) {
     throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
   }
-  const Geometry geometry = Geometry::array(spec_.cols, spec_.options.dtype);
-  const std::int64_t longest = std::min(geometry.elements, geometry.unit_length * geometry.stripe_units);
-  const auto difference = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
+  const auto difference = room_for_stripe();
   run_both(
       "exchange", merge(updater_options_, options),
       [&](std::int64_t first, std::size_t count) {
@@ -319,7 +354,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
       });
 }
 
-void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
+void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets) {
   const std::int64_t bytes = bytes_of({});
   if (!clock_) {
     finish_started();
@@ -327,13 +362,14 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take)
                         : pieces_.add_get(me(), rates, delta_of, take);
     });
-    carry_out(Call::get, bytes, [] {});  // its time is in the add's
+    if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
     return;
   }
   const ClockedCall call(*this, name);
   carry_out(Call::add, bytes, [&] {
     shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
   });
+  if (!gets) return;
   carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take); });
 }
 
@@ -362,9 +398,10 @@ std::uint64_t Table::rounds() const {
 View Table::map() {
   engine_.check_usable("ArrayTable");
   const std::size_t workers = context_->roster.workers.size();
-  if (workers > 1) {
-    throw StateError(fmt::format("{} works in a world of one worker; here are {}, who would write over one another",
-                                 where("map"), workers));
+  if (workers > 1 && clock_) {
+    throw StateError(
+        fmt::format("{} a synchronous table of {} workers is read by get; an asynchronous one can be mapped",
+                    where("map"), workers));
   }
   if (shard_ == nullptr) {
     throw StateError(fmt::format("{} the table lies on other hosts; use add and get", where("map")));

@@ -43,6 +43,9 @@ class Table {
   void exchange(View values, View last, const AddOptions& options);
   void tick();
   [[nodiscard]] std::uint64_t rounds() const;
+  void add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options);
+  void step(std::span<const ArrayPart> delta, const AddOptions& options);
+  void set(ConstView values, int root);
   [[nodiscard]] View map();
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
@@ -52,6 +55,8 @@ class Table {
 
   void check(std::string_view call, Selection selection, ConstView numbers) const;
   void check_add(std::string_view call, Selection selection, ConstView delta) const;
+  void check_finite(std::string_view call, ConstView delta) const;
+  void check_parts(std::string_view call, std::span<const ArrayPart> parts) const;
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
@@ -62,9 +67,11 @@ class Table {
   /// One call, counted, when the clock lets it.
   void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
   /// An add and a get of the whole table, in one pass where no clock stands between the two.
-  void run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take);
+  void run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets = true);
   /// This rank, as the shard must know it.
   [[nodiscard]] Asker me() const;
+  /// Memory for the delta of one stripe.
+  [[nodiscard]] std::unique_ptr<double[]> room_for_stripe() const;
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
   void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
   void run_add(Selection selection, const void* delta, const Rates& rates);

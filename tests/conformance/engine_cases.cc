@@ -78,6 +78,24 @@ CASE(Engine, AllReduceGivesAllRanksTheSameBits) {
   EXPECT_EQ(values, first);
 }
 
+CASE(Engine, MeansAreSumsDividedByTheRanks) {
+  for (const std::size_t count : kSizes) {
+    auto values = numbers<double>(count, session.rank());
+    std::vector<double> expected = values;
+    session.all_reduce(expected);
+    for (double& x : expected) x *= 1.0 / session.size();
+    session.all_reduce(values, ReduceOp::mean);
+    ASSERT_EQ(values, expected) << count;
+  }
+  const std::vector<float> blocks(static_cast<std::size_t>(session.size()) * 3, 4.0F);
+  std::vector<float> block(3);
+  session.reduce_scatter(blocks, block, ReduceOp::mean);
+  EXPECT_EQ(block, std::vector<float>(3, 4.0F));
+  std::vector<std::int32_t> whole(3);
+  EXPECT_NE(message_of<InvalidArgument>([&] { session.all_reduce(whole, ReduceOp::mean); }).find("floating-point"),
+            std::string::npos);
+}
+
 CASE(Engine, BroadcastsFromEveryRoot) {
   for (int root = 0; root < session.size(); ++root) {
     for (const std::size_t count : kSizes) {

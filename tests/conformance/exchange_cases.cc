@@ -1,4 +1,5 @@
-// What add_get, exchange and map do: an add and a get in one call, and the table's own memory.
+// What add_get, exchange, add_parts, step and map do: an add and a get in one call, and the table's own memory.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -143,11 +144,16 @@ CASE(Exchange, BadArgumentsAreRefusedAndChangeNothing) {
   session.barrier();
 }
 
-CASE(Exchange, MapIsTheTableItselfWhereThereIsOneWorker) {
+CASE(Exchange, MapIsTheTableItself) {
   const ArrayTable table = session.create_array(70001, {.name = "w"}, std::vector<float>(70001, 2.0F));
   const ArrayTable rounds = session.create_array(10, {.clock = "sync", .apply = "round"});
+  const ArrayTable clocked = session.create_array(10, {.name = "c", .clock = "sync"});
   if (session.workers() > 1) {
-    EXPECT_TRUE(mentions(message_of<StateError>([&] { (void)table.map(); }), {"map", "w", "one worker"}));
+    EXPECT_TRUE(mentions(message_of<StateError>([&] { (void)clocked.map(); }), {"map", "c", "synchronous", "get"}));
+    const auto* numbers = static_cast<const float*>(table.map().data);
+    table.add(std::vector<float>(70001, 1.0F));
+    session.barrier();
+    EXPECT_EQ(numbers[70000], 2.0F + static_cast<float>(session.workers()));
   } else {
     const View mapped = table.map();
     EXPECT_EQ(mapped.count, 70001);
@@ -162,6 +168,97 @@ CASE(Exchange, MapIsTheTableItselfWhereThereIsOneWorker) {
     EXPECT_TRUE(mentions(message_of<StateError>([&] { (void)rounds.map(); }), {"round", "each"}));
   }
   session.barrier();
+}
+
+CASE(Exchange, AddPartsIsAnAddOfTheWhole) {
+  for (const char* clock : {"async", "sync"}) {
+    const ArrayTable table = session.create_array(100'000, options_of<double>({.clock = clock}));
+    const std::vector<double> first = own<double>(session, 40'000, 1);
+    const std::vector<double> second = own<double>(session, 1, 2);
+    const std::vector<double> none;
+    const ArrayPart parts[] = {
+        {.at = 7, .delta = first}, {.at = 40'007, .delta = none}, {.at = 99'999, .delta = second}};
+    std::vector<double> expected(100'000);
+    std::ranges::copy(sum_of_all<double>(session, 40'000, 1), expected.begin() + 7);
+    expected.back() = sum_of_all<double>(session, 1, 2)[0];
+    if (std::string_view(clock) == "sync") {
+      std::vector<double> out(100'000);
+      table.add_parts(parts, out);
+      EXPECT_EQ(out, expected);
+    } else {
+      table.add_parts(parts);
+      session.barrier();
+      EXPECT_EQ(all_of<double>(table), expected);
+    }
+    session.barrier();
+  }
+}
+
+CASE(Exchange, StepRunsTheRuleOnceOnTheSumOfAll) {
+  for (const char* rule : {"sum", "sgd", "momentum", "adam"}) {
+    for_each_dtype([&]<class T>() {
+      if (std::is_integral_v<T> && std::string_view(rule) != "sum") return;
+      for (const std::int64_t size : kSizes) {
+        const auto count = static_cast<std::size_t>(size);
+        const ArrayTable table = session.create_array(size, options_of<T>({.updater = {.rule = rule}}));
+        const ArrayTable wanted =
+            session.create_array(size, options_of<T>({.clock = "sync", .apply = "round", .updater = {.rule = rule}}));
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          const std::vector<T> delta = own<T>(session, count, step);
+          const ArrayPart whole{.at = 0, .delta = delta};
+          table.step({&whole, 1});
+          wanted.add(delta);
+          ASSERT_EQ(all_of<T>(table), all_of<T>(wanted)) << rule << size;  // whole numbers: every order sums alike
+        }
+        session.barrier();
+      }
+    });
+  }
+}
+
+CASE(Exchange, StepAndPartsRefuseWhatCannotBe) {
+  const ArrayTable table = session.create_array(10, {.name = "w"});
+  const ArrayTable clocked = session.create_array(10, {.clock = "sync"});
+  const std::vector<float> six(6);
+  const std::vector<double> doubles(6);
+  const auto refused = [&](std::vector<ArrayPart> parts, const std::vector<std::string>& words) {
+    EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.add_parts(parts); }), words));
+    EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.step(parts); }), words));
+  };
+  refused({{.at = 5, .delta = six}}, {"w", "10", "6 at 5"});
+  refused({{.at = -1, .delta = six}}, {"-1"});
+  refused({{.at = 0, .delta = six}, {.at = 4, .delta = six}}, {"6 at 4", "ends at 6"});
+  refused({{.at = 0, .delta = doubles}}, {"float32", "float64"});
+  EXPECT_TRUE(mentions(message_of<StateError>([&] { clocked.step({}); }), {"step", "asynchronous"}));
+  session.barrier();
+}
+
+CASE(Exchange, SetPutsOneRanksValuesInPlaceOfAll) {
+  const int root = session.size() - 1;
+  for (const char* clock : {"async", "sync"}) {
+    const ArrayTable table = session.create_array(70001, {.clock = clock, .updater = {.rule = "momentum"}});
+    table.add(own<float>(session, 70001, 1));
+    table.set(std::vector<float>(session.rank() == root ? 70001 : 0, 5.0F), root);
+    EXPECT_EQ(all_of<float>(table), std::vector<float>(70001, 5.0F));
+    session.barrier();
+  }
+  const MatrixTable rows = session.create_matrix(7, 3, {.name = "m"});
+  rows.set(std::vector<float>(21, static_cast<float>(session.rank())), root);
+  std::vector<float> row(3);
+  rows.get_row(6, row);
+  EXPECT_EQ(row, std::vector<float>(3, static_cast<float>(root)));
+  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { rows.set(row, 99); }), {"set", "m", "99"}));
+  if (session.size() == 1) {
+    EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { rows.set(row); }), {"set", "m", "21", "3"}));
+  }
+  session.barrier();
+}
+
+CASE(Exchange, StepsThatDifferAreRefused) {
+  if (session.size() < 2) return;
+  const ArrayTable table = session.create_array(10, {.updater = {.rule = "sgd"}});
+  const AddOptions options{.learning_rate = session.rank() == 0 ? 0.1 : 0.2};
+  EXPECT_TRUE(mentions(message_of<OrderError>([&] { table.step({}, options); }), {"step", "different"}));
 }
 
 }  // namespace pleiad

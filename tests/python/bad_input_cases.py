@@ -216,8 +216,20 @@ def test_options():
             s.array(3, init_rank=99)
         with raises(Bad, "updater", "int"):
             s.array(3, updater=3)
-        with raises(Bad, "operation", "mean", "sum"):
-            s.all_reduce(np.ones(1), op="mean")
+        with raises(Bad, "operation", "median", "sum, min, max, mean"):
+            s.all_reduce(np.ones(1), op="median")
+        with raises(Bad, "mean", "floating-point", "int32"):
+            s.all_reduce(np.ones(1, np.int32), op="mean")
+        table = s.array(10, name="w")
+        for change in (table.add_parts, table.step):
+            with raises(Bad, "w", "10 values", "6 at 5"):
+                change([(5, np.ones(6, np.float32))])
+            with raises(Bad, "ends at 6"):
+                change([(0, np.ones(6, np.float32)), (4, np.ones(6, np.float32))])
+            with raises(Bad, "float32", "float64"):
+                change([(0, np.ones(6))])
+            with raises(Bad, "contiguous"):
+                change([(0, np.ones(6, np.float32)[::2])])
         with raises(Bad, "tag"):
             s.send(0, np.ones(1), tag=-1)
         with raises(Bad, "99"):

@@ -68,6 +68,22 @@ def test_averaged_gradients_are_those_of_the_joined_batch():
         assert (mixed["n"] == jnp.arange(3)).all() and (mixed["half"] == 0).all()
 
 
+def test_arrays_go_in_and_out_without_copies():
+    with start() as s:
+        table = s.array(4, init=jnp.arange(4, dtype=jnp.float32), clock="sync")
+        table.add(jnp.ones(4))
+        values = table.get()
+        as_jax = jnp.from_dlpack(values)
+        assert as_jax.unsafe_buffer_pointer() == values.ctypes.data and (as_jax == jnp.arange(4) + s.size).all()
+        with raises(Bad, "read-only"):  # JAX's arrays do not change
+            table.get(jnp.zeros(4))
+        half = jnp.array([1.5, -2.0], jnp.bfloat16)
+        assert (pleiad.to_float32(half) == [1.5, -2.0]).all()
+        with raises(Bad, "bfloat16", "to_float32"):
+            table.add(jnp.ones(4, jnp.bfloat16))
+        s.barrier()
+
+
 def test_what_comes_back_lies_in_the_buffer():
     with start() as s:
         manager = pleiad.jax.ParameterManager(first(0), clock="sync")

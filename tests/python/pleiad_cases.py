@@ -263,6 +263,25 @@ def test_synchronous_gets_have_the_same_bits_everywhere():
                 assert (all_values.view(np.uint32) == values.view(np.uint32)).all(), step
 
 
+def test_a_step_of_all_ranks_is_read_in_place():
+    with start() as s:
+        table = s.array(100_000, updater=pleiad.Updater("sgd", learning_rate=0.5))
+        mine = table.map()
+        parts = [(10, np.full(40_000, s.rank + 1, np.float32)), (99_999, np.ones(1, np.float32))]
+        table.step(parts)
+        total = np.arange(1, s.size + 1).sum()
+        assert mine[9] == 0 and (mine[10:40_010] == -total / 2).all() and (mine[40_010:-1] == 0).all()
+        assert mine[-1] == -s.size / 2
+        s.barrier()
+        table.step(parts, learning_rate=0.0)
+        assert mine[-1] == -s.size / 2
+        s.barrier()
+        table.add_parts(parts)  # nobody waits
+        s.barrier()
+        assert mine[-1] == -s.size
+        assert (s.all_gather(mine) == mine).all()
+
+
 def test_collectives():
     with start() as s:
         ranks = np.arange(s.size)
@@ -271,6 +290,7 @@ def test_collectives():
         np.testing.assert_array_equal(x, [ranks.sum(), -ranks.sum()])
         np.testing.assert_array_equal(s.all_reduce(np.array([s.rank]), op="max"), [s.size - 1])
         np.testing.assert_array_equal(s.all_reduce(np.array([s.rank], np.int32), op="min"), [0])
+        np.testing.assert_allclose(s.all_reduce(np.full(50_000, s.rank, np.float32), op="mean"), ranks.mean())
         np.testing.assert_array_equal(s.broadcast(np.array([s.rank + 5.0]), root=s.size - 1), [s.size + 4])
         np.testing.assert_array_equal(s.all_gather(np.array([[s.rank, 9]])), [[[r, 9]] for r in ranks])
         out = np.empty(s.size, np.float32)

@@ -80,12 +80,20 @@ mv.shutdown()
 """
 
 
-@pytest.mark.full
-def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path):
-    pip = ["-m", "pip", "--disable-pip-version-check"]
-    done = run(sys.executable, *pip, "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT, timeout=1200)
+PIP = ["-m", "pip", "--disable-pip-version-check"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run_with_deadline([sys.executable, *PIP, "wheel", "-q", "--no-deps", "-w", folder, ROOT], timeout=1200)
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("pleiad-*.whl")
+    (made,) = folder.glob("pleiad-*.whl")
+    return made
+
+
+@pytest.mark.full
+def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {"pleiad", "multiverso"}
     libraries = {name for name in names if name.startswith("pleiad/lib/")}
@@ -94,7 +102,7 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path):
 
     python = tmp_path / "clean" / "bin" / "python"
     run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)
-    done = run(python, *pip, "install", "-q", wheel, timeout=300)
+    done = run(python, *PIP, "install", "-q", wheel, timeout=300)
     assert done.returncode == 0, done.stderr
     script = tmp_path / "smoke.py"
     script.write_text(SMOKE)
@@ -105,3 +113,38 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path):
     done = run(python, "-m", "pleiad.info", cwd=tmp_path)
     assert "engines    solo, mpi" in done.stdout, done.stderr
     assert run(python, "-m", "multiverso.tests.test_multiverso", cwd=tmp_path).returncode == 0
+
+
+# What a user of each extra does first, in a world of one.
+OLD = "import multiverso as mv; mv.init(log_level='off'); from multiverso.theano_ext import "
+EXTRAS = {
+    "theano": OLD
+    + "sharedvar; import numpy; sharedvar.mv_shared(numpy.ones(3, 'float32')).mv_sync(); import theano; print(theano.__version__)",
+    "lasagne": OLD + "lasagne_ext; import lasagne; print(lasagne.__version__)",
+    "keras1": OLD + "keras_ext; import keras; print(keras.__version__)",
+    "keras2": OLD + "keras_ext; import keras; print(keras.__version__)",
+    "keras": "import pleiad.keras, keras; print(keras.__version__)",
+    "pytensor": OLD
+    + "sharedvar; import numpy; sharedvar.mv_shared(numpy.ones(3, 'float32')).mv_sync(); import pytensor; print(pytensor.__version__)",
+    "torch": "import pleiad.torch, torch; print(torch.__version__)",
+    "jax": "import pleiad.jax, jax; print(jax.__version__)",
+}
+VERSIONS = {"theano": "1.0.5", "lasagne": "0.1", "keras1": "1.2.2", "keras2": "2.3.1", "keras": "3.15.1"}
+VERSIONS |= {"pytensor": "3.0.7", "torch": "2.13.0", "jax": "0.10.2"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_pip_alone_installs_an_extra_into_a_clean_environment(run, tmp_path, wheel, extra):
+    python = tmp_path / "clean" / "bin" / "python"
+    run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)
+    done = run(python, *PIP, "install", "-q", f"{wheel}[{extra}]", timeout=1200)
+    assert done.returncode == 0, done.stderr
+    if extra == "keras":  # Keras 3 runs on what the user chooses
+        assert run(python, *PIP, "install", "-q", f"{wheel}[jax]", timeout=600).returncode == 0
+    (tmp_path / "empty").mkdir()
+    env = {"KERAS_BACKEND": "jax" if extra == "keras" else "theano", "HOME": str(tmp_path)}
+    env["THEANO_FLAGS"] = f"floatX=float32,blas.ldflags=-lopenblas,base_compiledir={tmp_path}/theano"
+    done = run(python, "-c", EXTRAS[extra], cwd=tmp_path / "empty", env=env, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1].startswith(VERSIONS[extra])

@@ -66,6 +66,10 @@ def test_arguments():
             ParameterManager(model, mode="gradient")
         with raises(Bad, "climb"):
             ParameterManager(model, mode="gradient", updater="sum")
+        with raises(Bad, "live", "gradient", "delta"):
+            ParameterManager(model, live=True)
+        with raises(Bad, "live", "async", "sync"):
+            ParameterManager(model, mode="gradient", clock="sync", live=True, updater="sgd")
         with raises(Bad, "sgdd", "sgd"):
             ParameterManager(model, mode="gradient", updater="sgdd")
         with raises(Bad, "optimizer of PyTorch", "Linear"):

@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from cases import run
+from cases import raises, run
 from torch import nn
 
 import pleiad
@@ -54,6 +54,32 @@ def equal_on_all(session, model):
     for x in (*model.parameters(), *(b for b in model.buffers() if b.is_floating_point())):
         mine = x.detach().float().contiguous()
         assert (session.all_gather(mine) == mine.numpy()).all()
+
+
+def test_tensors_go_in_and_out_without_copies():
+    with start() as s:
+        table = s.array(6, init=torch.arange(6.0), clock="sync")
+        table.add(torch.ones(2, 3))
+        out = torch.zeros(2, 3)
+        place = out.data_ptr()
+        assert table.get(out) is out and out.data_ptr() == place
+        assert (out.view(-1) == torch.arange(6.0) + s.size).all()
+        values = table.add_get(torch.zeros(6))
+        shared = torch.from_dlpack(values)
+        assert shared.data_ptr() == values.ctypes.data and (shared == values[:]).all()
+        s.all_reduce(out)
+        assert out.data_ptr() == place and out[0, 0] == s.size * s.size
+        with raises(pleiad.InvalidArgument, "contiguous"):
+            table.add(torch.ones(6, 2)[:, 0])
+        for dtype in (torch.float16, torch.bfloat16):
+            half = torch.tensor([1.5, -2.0, 0.1], dtype=dtype)
+            whole = pleiad.to_float32(half)
+            assert (torch.from_numpy(whole) == half.float()).all()
+            back = torch.zeros_like(half)
+            assert pleiad.from_float32(whole, out=back) is back and (back == half).all()
+            with raises(pleiad.InvalidArgument, str(dtype).removeprefix("torch."), "to_float32"):
+                table.add(torch.ones(6, dtype=dtype))
+        s.barrier()
 
 
 def test_averaged_gradients_are_those_of_the_joined_batch():
@@ -251,6 +277,33 @@ def test_asynchronous_changes_all_arrive():
         equal_on_all(s, model)
 
 
+def test_gradient_mode_lies_in_the_table_until_it_is_finished():
+    for settings in ({"clock": "sync"}, {"live": True}):
+        with start() as s:
+            model = seeded(s.rank, mlp)
+            manager = pleiad.torch.ParameterManager(
+                model, mode="gradient", average=False, updater={"rule": "sgd", "learning_rate": 1.0}, **settings
+            )
+            close(model, seeded(0, mlp), 0)
+            first = next(model.parameters())
+            assert first.data_ptr() == manager.table.map().ctypes.data
+            before = first.detach().clone()
+            s.barrier()
+            for x in model.parameters():
+                x.grad = torch.ones_like(x)
+            manager.sync()
+            s.barrier()  # live: the others' steps show without a call
+            torch.testing.assert_close(first.detach(), before - s.size)
+            manager.finish()
+            if s.size > 1:
+                assert first.data_ptr() != manager.table.map().ctypes.data
+            with torch.no_grad():
+                first.fill_(s.rank)
+            s.barrier()
+            assert (first == s.rank).all()  # nobody else sees it any more
+            s.barrier()
+
+
 def test_statistics_of_batch_normalisation_follow_all_workers():
     def make():
         return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
@@ -323,6 +376,33 @@ def test_halves_are_held_in_a_float32_table():
             ours.synchronize()
             assert all((x.grad == (s.size + 1) / 2).all() and x.grad.dtype == dtype for x in model.parameters())
             ours.step()
+
+
+def test_a_model_with_an_embedding_is_saved_and_loaded():
+    for clock in ("async", "sync"):
+        with start() as s:
+
+            def make(name):
+                rows = pleiad.torch.Embedding(50, 3, updater="adagrad", clock=clock, name=name)
+                return nn.Sequential(rows, nn.Flatten(), nn.Linear(6, 1))
+
+            first, second = seeded(s.rank, lambda: make("a")), seeded(s.rank + 9, lambda: make("b"))
+            first(torch.tensor([[1, 2]])).sum().backward()
+            first[0].step()
+            s.barrier()
+            saved = first.state_dict()
+            assert list(saved) == ["0.weight", "2.weight", "2.bias"] and saved["0.weight"].shape == (50, 3)
+            assert second.load_state_dict(saved).missing_keys == []
+            assert (second[0].weight() == saved["0.weight"]).all() and (second[2].weight == first[2].weight).all()
+            # As the plain module's, in either direction.
+            plain = nn.Sequential(nn.Embedding(50, 3), nn.Flatten(), nn.Linear(6, 1))
+            plain.load_state_dict(saved)
+            nn.init.ones_(plain[0].weight)
+            second.load_state_dict(plain.state_dict())
+            assert (second[0].weight() == 1).all()
+            missing = second.load_state_dict({"2.bias": torch.zeros(1)}, strict=False).missing_keys
+            assert sorted(missing) == ["0.weight", "2.weight"]
+            s.barrier()
 
 
 def test_an_embedding_is_that_of_one_process_on_the_joined_batch():

@@ -214,7 +214,7 @@ class Session:
         self._core.barrier()
 
     def all_reduce(self, x: Any, op: str = "sum") -> Any:
-        """Reduces all ranks' `x` in place (sum, min or max) and returns it. All ranks get the same bits.
+        """Reduces all ranks' `x` in place (sum, min, max or mean) and returns it. All ranks get the same bits.
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:

@@ -5,7 +5,7 @@ the table's element type. Any thread may call an asynchronous table. The synchro
 one order, the same on every worker.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy
@@ -47,6 +47,11 @@ class _Table:
     def shard(self, server: int) -> tuple[int, int]:
         """Which elements (of a matrix: rows) a server owns, as begin and end."""
         return self._table.shard(server)
+
+    def set(self, values: Any, root: int = 0) -> None:
+        """Collective over all ranks: every number of the table becomes that of `values` at the rank `root`, past the
+        rule, whose state stays. The other ranks may give None."""
+        self._table.set(values, root)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} belongs to this process and cannot be pickled: no other process can use its session")
@@ -125,9 +130,47 @@ class ArrayTable(_Table):
         """
         self._table.exchange(values, last)
 
+    def add_parts(
+        self,
+        parts: Sequence[tuple[int, Any]],
+        out: Any = None,
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> Any:
+        """An add of a delta that lies in several arrays, each with its first place in the table, in ascending order and
+        apart from each other; the rest gets zero. With `out`, then a get into it, as `add_get` does.
+
+        >>> import numpy, pleiad
+        >>> with pleiad.init() as s:
+        ...     table = s.array(6)
+        ...     table.add_parts([(0, numpy.ones(2, numpy.float32)), (4, numpy.ones(2, numpy.float32))])
+        ...     print(table.get())
+        [1. 1. 0. 0. 1. 1.]
+        """
+        self._table.add_parts(parts, out, learning_rate, momentum, rho, lambda_)
+        return out
+
+    def step(
+        self,
+        parts: Sequence[tuple[int, Any]],
+        *,
+        learning_rate: float | None = None,
+        momentum: float | None = None,
+        rho: float | None = None,
+        lambda_: float | None = None,
+    ) -> None:
+        """Collective over all ranks, on one host, for asynchronous tables: the rule runs once on the sum of all ranks'
+        deltas, each rank on its share of the numbers; all are done on return. `parts` are those of `add_parts`, and
+        the settings are the same on all ranks. Whoever changes a table by `step` alone reads it by `map`."""
+        self._table.step(parts, learning_rate, momentum, rho, lambda_)
+
     def map(self) -> Array:
-        """The table's own memory, in a world of one worker: whoever computes in it needs neither add nor get. With more
-        workers, or apply="round", a StateError."""
+        """The table's own memory, which all workers of one host see: no get is needed. Who is alone may change it. With
+        more workers it is read; it changes by adds at any time, number by number, or by `step`. With several hosts,
+        with apply="round", and with more workers and a clock, a StateError."""
         return self._table.map()  # type: ignore[no-any-return]
 
     def get_async(self, out: Any = None) -> Future[Any]:

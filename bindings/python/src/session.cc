@@ -55,7 +55,7 @@ void with(const SessionHandle& handle, F&& body) {
 }
 
 ReduceOp op_named(const std::string& name) {
-  static const std::vector<std::string> known = {"sum", "min", "max"};
+  static const std::vector<std::string> known = {"sum", "min", "max", "mean"};
   for (std::size_t i = 0; i < known.size(); ++i) {
     if (known[i] == name) return static_cast<ReduceOp>(i);
   }

@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "arrays.h"
 #include "session.h"
@@ -85,6 +86,14 @@ nb::class_<T> table_class(nb::module_& m, const char* name) {
       .def_prop_ro("id", [](const T& t) { return t.id(); })
       .def(
           "stats", [](const T& t) { return stats_of(t); }, nb::sig("def stats(self) -> dict[str, int | float]"))
+      .def(
+          "set",
+          [](const T& t, nb::handle values, int root) {
+            std::optional<Borrowed> from;
+            if (!values.is_none()) from.emplace(values, Access::read, "set");
+            waiting([&] { t.set(from ? from->view() : View(), root); });
+          },
+          nb::arg("values").none(), nb::arg("root"))
       .def("shard", [](const T& t, int server) { return t.shard(server); }, nb::arg("server"));
 }
 
@@ -100,6 +109,20 @@ struct Rows {
   std::int64_t cols;
   std::int64_t count;
   std::optional<Borrowed> ids;
+};
+
+// Parts of a delta: where each begins, and its array.
+using Part = std::pair<std::int64_t, nb::object>;
+struct Borrowings {
+  Borrowings(const std::vector<Part>& given, std::string_view where) {
+    arrays.reserve(given.size());
+    for (const auto& [at, array] : given) {
+      arrays.emplace_back(array, Access::read, where);
+      parts.push_back({.at = at, .delta = arrays.back().view()});
+    }
+  }
+  std::vector<Borrowed> arrays;
+  std::vector<ArrayPart> parts;
 };
 
 constexpr const char* kGet = "MatrixTable.get";
@@ -140,6 +163,27 @@ void bind_array(nb::module_& m) {
             waiting([&] { t.exchange(mine.view(), before.view()); });
           },
           nb::arg("values"), nb::arg("last"))
+      .def(
+          "add_parts",
+          [](const ArrayTable& t, const std::vector<Part>& parts, nb::handle out, Rate rate, Rate momentum, Rate rho,
+             Rate lambda) {
+            const Borrowings delta(parts, "ArrayTable.add_parts");
+            std::optional<Borrowed> to;
+            if (!out.is_none()) to.emplace(out, Access::write, "ArrayTable.add_parts");
+            const AddOptions options = add_options(rate, momentum, rho, lambda);
+            waiting([&] { t.add_parts(delta.parts, to ? to->view() : View(), options); });
+          },
+          nb::arg("parts"), nb::arg("out") = nb::none(), nb::arg("learning_rate") = nb::none(),
+          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+      .def(
+          "step",
+          [](const ArrayTable& t, const std::vector<Part>& parts, Rate rate, Rate momentum, Rate rho, Rate lambda) {
+            const Borrowings delta(parts, "ArrayTable.step");
+            const AddOptions options = add_options(rate, momentum, rho, lambda);
+            waiting([&] { t.step(delta.parts, options); });
+          },
+          nb::arg("parts"), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
+          nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
       .def(
           "map",
           [](nb::handle self) {  // the array keeps the handle, and that the memory

@@ -1,4 +1,4 @@
-"""The values of several arrays in one array table, so that all of them travel in one add and one get."""
+"""The values of several arrays in one array table, so that all of them travel in one exchange."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,9 +45,9 @@ class FlatTable:
         self._shapes = [tuple(numpy.shape(array)) for array in arrays]
         dtype = table_dtype([getattr(array, "dtype", None) or numpy.asarray(array).dtype for array in arrays], where)
         ends = numpy.cumsum([0, *(int(numpy.prod(shape)) for shape in self._shapes)])
-        self._delta = numpy.empty(ends[-1], dtype)
+        self._mine = numpy.empty(ends[-1], dtype)
         self._last = numpy.empty(ends[-1], dtype)
-        self._delta_parts = self._cut(self._delta, ends)
+        self._own_parts = self._cut(self._mine, ends)
         self.values = self._cut(self._last, ends)
         """Views of what the last sync brought, in the shapes of the arrays. The next sync overwrites them."""
         self._gather(arrays, self.values)
@@ -67,10 +67,8 @@ class FlatTable:
 
     def sync(self, arrays: Sequence[Any]) -> list[Array]:
         """Adds what has changed in `arrays` since the last sync, and returns the table's values now, as `values`."""
-        self._gather(arrays, self._delta_parts)
-        numpy.subtract(self._delta, self._last, out=self._delta)
-        self.table.add(self._delta)
-        self.table.get(out=self._last)
+        self._gather(arrays, self._own_parts)
+        self.table._table.exchange(self._mine, self._last)
         return self.values
 
     def _cut(self, flat: Array, ends: NDArray[Any]) -> list[Array]:

@@ -28,6 +28,10 @@ class Embedding(torch.nn.Module):
         optimizer.step()   # of the rest
         words.step()
 
+    `state_dict` has a copy of all rows as `weight`, as that of torch.nn.Embedding, and `load_state_dict` puts those of
+    rank 0 into the table: all ranks call it, and with clock "sync" all ask for `state_dict`. What the updater keeps
+    (the sums of adagrad) is not in it.
+
     padding_idx: this row is zero and stays as it is. init: a tensor or array, or a function of a NumPy shape; unless
     given, values of N(0, 1), as in PyTorch. Only that of rank 0 counts. clock: "async", or "sync": every forward pass
     sees the steps of all workers; then all ranks make the same number of forward passes and steps. average: divide the
@@ -58,7 +62,7 @@ class Embedding(torch.nn.Module):
                 )
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        found = all_workers(session, WHERE)
+        found = self._session = all_workers(session, WHERE)
         average = clock == "sync" if average is None else average
         rule = scaled(updater, 1 / found.workers if average else 1.0, WHERE)
         rounds = clock == "sync" and found.workers > 1
@@ -117,6 +121,37 @@ class Embedding(torch.nn.Module):
     def weight(self) -> Tensor:
         """A copy of all rows. With clock "sync", all ranks ask for it."""
         return torch.from_numpy(self.table.get())
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "weight"] = self.weight()
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        name = prefix + "weight"
+        values = state_dict.get(name)
+        shape = (self.num_embeddings, self.embedding_dim)
+        fits = values is not None and tuple(values.shape) == shape
+        # What is wrong at one rank is known to all, so that none waits for the table.
+        refused = [rank for rank, good in enumerate(self._session.all_gather(numpy.array([int(fits)]))) if not good]
+        if not refused:
+            rows = values.detach().to("cpu", torch.float32).contiguous()
+            self.table.set(rows if self._session.rank == 0 else None)
+        elif values is None:
+            missing_keys.extend([name] if strict else [])
+        else:
+            came = tuple(values.shape) if not fits else f"others at ranks {refused}"
+            error_msgs.append(f"[{WHERE}] {name}: expected shape {shape} at all ranks; received {came}")
+        others = {key: value for key, value in state_dict.items() if key != name}
+        super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"

@@ -81,6 +81,10 @@ class Part:
         """The tensor's values go into the buffer, and the tensor lies there from now on."""
         with torch.no_grad():
             self.view.copy_(self.tensor)
+        self.settle()
+
+    def settle(self) -> None:
+        """The tensor lies in the buffer from now on, with the values that are there."""
         if not self.staged:
             self.tensor.data = self.view
 
@@ -91,15 +95,21 @@ class Part:
 
 
 class Flat:
-    """Tensors in one buffer of 64-byte aligned parts. `buffer` is memory to use, of at least `Flat.size_of(...)`."""
+    """Tensors in one buffer of 64-byte aligned parts. `buffer` is memory to use, of at least `Flat.size_of(...)`;
+    holds_values: the tensors get what is there."""
 
-    def __init__(self, named: Named, dtype: torch.dtype, buffer: Tensor | None = None) -> None:
+    def __init__(
+        self, named: Named, dtype: torch.dtype, buffer: Tensor | None = None, *, holds_values: bool = False
+    ) -> None:
         offsets, size = self._places(named, dtype)
         self.buffer = torch.zeros(size, dtype=dtype) if buffer is None else buffer
         self.parts = [Part(name, x, offset, self.buffer) for (name, x), offset in zip(named, offsets, strict=True)]
         self.staged = [part for part in self.parts if part.staged]
         for part in self.parts:
-            part.adopt()
+            if holds_values:
+                part.settle()
+            else:
+                part.adopt()
 
     @staticmethod
     def size_of(named: Named, dtype: torch.dtype) -> int:

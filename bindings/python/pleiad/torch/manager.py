@@ -10,6 +10,8 @@ from pleiad.options import Updater
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
+from pleiad.torch.gradients import GradientTable
+from pleiad.torch.memory import keep_freed_memory
 from pleiad.torch.start import broadcast
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
 
@@ -83,8 +85,11 @@ class ParameterManager:
     freq: only every freq-th call of `sync` exchanges. buffers: the module's floating-point buffers (the statistics of
     batch normalisation) follow the average of all workers; False: they only start equal.
     dtype: torch.float32 holds float16 and bfloat16 parameters in a float32 table, converted at every exchange.
+    live: gradient mode, asynchronous, on one host: the parameters lie in the table's own memory, and the others' steps
+    show as soon as they are made, in the middle of a forward or backward pass too. Nothing is copied.
 
-    The parameters become views of one buffer. Collective: all ranks make it, with the same module.
+    The parameters become views of one buffer; in gradient mode on one host, with clock "sync", of the table that all
+    workers see: between syncs nobody changes them. Collective: all ranks make it, with the same module.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class ParameterManager:
         freq: int = 1,
         buffers: bool = True,
         dtype: torch.dtype | None = None,
+        live: bool = False,
         name: str = "parameters",
         session: Session | None = None,
     ) -> None:
@@ -110,15 +116,22 @@ class ParameterManager:
             raise InvalidArgument(f"[{WHERE}] an updater makes the step in gradient mode; mode is delta")
         if mode == "gradient":
             scaled(updater, 1, WHERE)
+        if live and (mode != "gradient" or clock != "async"):
+            raise InvalidArgument(f'[{WHERE}] live is for gradient mode with clock "async"; received {mode}, {clock}')
         self.freq = check_count(freq, "freq", WHERE)
         self.mode = mode
         self.module = module
         self.session = all_workers(session, WHERE)
+        if live and self.session.hosts > 1:
+            raise InvalidArgument(f"[{WHERE}] live is for the workers of one host; here are {self.session.hosts} hosts")
+        keep_freed_memory()
         named = list(module.named_parameters())
         followed = floating(module.named_buffers()) if buffers else []
         kind = table_dtype([*named, *followed] if named else [], dtype, WHERE)
         agree(
-            self.session, WHERE, [mode, clock, str(updater), str(average), *describe([*named, *module.named_buffers()])]
+            self.session,
+            WHERE,
+            [mode, clock, str(updater), str(average), f"live {live}", *describe([*named, *module.named_buffers()])],
         )
         for _, x in module.named_buffers():
             broadcast(self.session, x)
@@ -129,6 +142,7 @@ class ParameterManager:
         self._known = [x for _, x in named]
         self._calls = 0
         self._buffers: _Delta | None = None
+        self._values: _Delta | GradientTable
         if mode == "delta":
             if average and workers > 1:  # the rule divides, the buffers' changes too
                 rule, shared = Updater("sgd", learning_rate=scale, ascend=True), []
@@ -136,15 +150,10 @@ class ParameterManager:
                 rule = Updater("sum")
             self._values = _Delta(self.session, [*named, *followed], kind, shared, name=name, clock=clock, updater=rule)
             return
-        # A round of one worker is an add.
-        apply = "round" if clock == "sync" and workers > 1 else "each"
-        self._values = _Delta(
-            self.session, named, kind, name=name, clock=clock, apply=apply, updater=scaled(updater, scale, WHERE)
-        )
+        made = scaled(updater, scale, WHERE)
+        self._values = GradientTable(self.session, named, kind, clock=clock, live=live, updater=made, name=name)
         if followed:
             self._buffers = _Delta(self.session, followed, kind, shared, name=f"{name}.buffers", clock=clock)
-        self._sum = torch.zeros_like(self._values.flat.buffer)
-        self._parts = [part.view_in(self._sum) for part in self._values.flat.parts]
 
     @property
     def table(self) -> ArrayTable:
@@ -158,28 +167,12 @@ class ParameterManager:
         if self._calls % self.freq:
             return False
         self._check()
-        if self.mode == "delta":
+        if isinstance(self._values, _Delta):
             if learning_rate is not None:
                 raise InvalidArgument(f"[{WHERE}.sync] the learning rate is the optimizer's: mode is delta")
             self._values.exchange()
             return True
-        values = self._values
-        with torch.no_grad():
-            for part, into in zip(values.flat.parts, self._parts, strict=True):
-                grad = part.tensor.grad
-                if grad is None:
-                    into.zero_()
-                elif grad.layout != torch.strided:
-                    raise InvalidArgument(
-                        f"[{WHERE}.sync] the gradient of {part.name} is sparse; use pleiad.torch.Embedding"
-                    )
-                else:
-                    into.copy_(grad)
-        if values.alone:
-            values.table.add(self._sum, learning_rate=learning_rate)
-        else:
-            values.table.add_get(self._sum, values.flat.buffer, learning_rate=learning_rate)
-        values.flat.scatter()
+        self._values.exchange(f"{WHERE}.sync", learning_rate)
         if self._buffers is not None:
             self._buffers.exchange()
         return True
@@ -193,13 +186,15 @@ class ParameterManager:
 
     def finish(self) -> None:
         """Collective, at the end of training: hands in what is left, waits for all, and takes the table's values, so
-        that all ranks have the same bits."""
+        that all ranks have the same bits, each in memory of its own."""
         self._check()
-        if self.mode == "delta":
+        if isinstance(self._values, _Delta):
             self._values.exchange()
         self.session.barrier()
         self.pull()
         self.session.barrier()
+        if isinstance(self._values, GradientTable):
+            self._values.finish()
 
     def _check(self) -> None:
         known = self._known

@@ -1,5 +1,6 @@
 """Gradients averaged over all ranks while the backward pass still runs."""
 
+import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,12 +13,11 @@ from torch import Tensor
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.sessions import Session
 from pleiad.torch.flat import HALF, Flat, as_line, describe, floating, is_dense
+from pleiad.torch.memory import keep_freed_memory
 from pleiad.torch.start import broadcast
 from pleiad.worlds import agree, all_workers, check_count
 
 WHERE = "DistributedOptimizer"
-# What is divided by the number of ranks while it is still in the cache.
-PIECE = 1 << 19
 
 
 class _Bucket:
@@ -102,8 +102,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
     and runs the optimizer. Everything else (param_groups, state_dict, schedulers) is the optimizer's.
 
     module: names the parameters in errors, and its buffers (the statistics of batch normalisation) are averaged at
-    every step too. average=False: sums. bucket_bytes: how much small gradients wait for each other. overlap=False:
-    exchanges in the backward pass itself, without a thread.
+    every step too. average=False: sums. bucket_bytes: how much small gradients wait for each other. overlap: exchange
+    by a thread beside the backward pass, or in the pass itself; unless given, by a thread where it finds a core that
+    PyTorch leaves to it.
 
     Collective: all ranks make it, with the same parameters, and begin with the values of rank 0. One backward pass, one
     step; `no_sync` is for more.
@@ -116,7 +117,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         module: torch.nn.Module | None = None,
         average: bool = True,
         bucket_bytes: int = 4 << 20,
-        overlap: bool = True,
+        overlap: bool | None = None,
         session: Session | None = None,
     ) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
@@ -132,12 +133,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
         for _, x in [*self._named, *buffers]:
             broadcast(self.session, x)
         self._trained = [(name, x) for name, x in self._named if x.requires_grad]
-        self._factor = 1 / self.session.size if average else 1.0
+        self._operation = "mean" if average else "sum"
         self._paused = False
         self._exchanged = False
         self._alone = self.session.size == 1
+        keep_freed_memory()
         if self._alone:
             return
+        if overlap is None:
+            overlap = len(os.sched_getaffinity(0)) > torch.get_num_threads()
         kinds = {x.dtype for _, x in floating(buffers) if x.dtype not in HALF and x.device.type == "cpu"}
         self._statistics = [
             Flat([(n, x) for n, x in buffers if x.dtype == kind], kind) for kind in sorted(kinds, key=str)
@@ -214,7 +218,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 x.grad = None
         for statistics in self._statistics:
             statistics.check(WHERE)
-            self._reduce(statistics.buffer, 1 / self.session.size)
+            self.session.all_reduce(statistics.buffer, "mean")
         for bucket in self._buckets:
             bucket.missing = len(bucket.named)
         self._seen.clear()
@@ -278,15 +282,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
             sent.result()  # each has the session's deadline
 
     def _exchange(self, bucket: _Bucket) -> None:
-        self._reduce(bucket.line(), self._factor)
+        self.session.all_reduce(bucket.line(), self._operation)
         bucket.give_back()
-
-    def _reduce(self, line: Tensor, factor: float) -> None:
-        for begin in range(0, line.numel(), PIECE):
-            piece = line[begin : begin + PIECE]
-            self.session.all_reduce(piece)
-            if factor != 1:
-                piece.mul_(factor)
 
     def _check(self) -> None:
         now = [x for group in self.optimizer.param_groups for x in group["params"]]

@@ -1,0 +1,68 @@
+"""Parameters in a table whose rule makes the steps."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pleiad.errors import InvalidArgument
+from pleiad.options import Updater
+from pleiad.sessions import Session
+from pleiad.tables import ArrayTable
+from pleiad.torch.flat import Flat, Named, Part, as_line, is_dense
+
+
+class GradientTable:
+    """Takes gradients where the backward pass has left them. On one host the parameters lie in the table's own memory:
+    with clock "sync", all workers' gradients are summed and the rule runs once, each worker on its share of the
+    numbers, while nobody computes. With clock "async" that is so where `live` asks for it."""
+
+    def __init__(
+        self, session: Session, named: Named, dtype: torch.dtype, *, clock: str, live: bool, updater: Updater, name: str
+    ) -> None:
+        self.session = session
+        one_host = session.hosts == 1
+        alone = session.workers == 1
+        self.together = clock == "sync" and not alone and one_host
+        self.mapped = alone or self.together or (live and one_host)
+        flat = Flat(named, dtype)
+        options: dict[str, Any] = {"name": name, "updater": updater, "clock": "async" if self.together else clock}
+        options["apply"] = "round" if clock == "sync" and not self.mapped else "each"
+        self.table: ArrayTable = session.array(flat.buffer.numel(), flat.buffer, **options)
+        if self.mapped:
+            flat = Flat(named, dtype, torch.from_numpy(self.table.map()), holds_values=True)
+        self.flat = flat
+        self.pull()
+
+    def exchange(self, where: str, learning_rate: float | None) -> None:
+        parts = []
+        with torch.no_grad():
+            for part in self.flat.parts:
+                if part.tensor.grad is not None:
+                    parts.append((part.place.start, _line(part, part.tensor.grad, where)))
+        if self.together:
+            self.table.step(parts, learning_rate=learning_rate)
+        else:
+            self.table.add_parts(parts, None if self.mapped else self.flat.buffer, learning_rate=learning_rate)
+        self.flat.scatter()
+
+    def pull(self) -> None:
+        """The table's values, in place of this worker's."""
+        if not self.mapped:
+            self.table.get(self.flat.buffer)
+        self.flat.scatter()
+
+    def finish(self) -> None:
+        """The parameters get memory of their own, which no other worker sees."""
+        if self.mapped and self.session.workers > 1:
+            self.flat.release()
+
+
+def _line(part: Part, grad: Tensor, where: str) -> Tensor:
+    """A gradient in the order and type of its place in the table: where it lies, if it lies so."""
+    if grad.layout != torch.strided:
+        raise InvalidArgument(f"[{where}] the gradient of {part.name} is sparse; use pleiad.torch.Embedding")
+    view = part.view
+    if grad.dtype == view.dtype and grad.device.type == "cpu" and grad.stride() == view.stride() and is_dense(grad):
+        return as_line(grad)
+    return as_line(torch.empty_like(view).copy_(grad))

@@ -1,0 +1,76 @@
+// What a table says of calls that cannot be.
+#include <fmt/format.h>
+
+#include "core/kernels.h"
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "table/table.h"
+
+namespace pleiad {
+
+std::string Table::where(std::string_view call) const {
+  return fmt::format("[{}.{}] table \"{}\":", spec_.matrix ? "MatrixTable" : "ArrayTable", call, name_);
+}
+
+void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
+  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  if (numbers.dtype != spec_.options.dtype) {
+    throw InvalidArgument(
+        fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(numbers.dtype)));
+  }
+  const std::int64_t expected = bytes_of(selection) / width_;
+  if (numbers.count != expected) {
+    throw InvalidArgument(selection.all ? fmt::format("{} holds {} values; received an array of {}", where(call),
+                                                      grouped(expected), grouped(numbers.count))
+                                        : fmt::format("{} {} rows of {} are {} values; received {}", where(call),
+                                                      grouped(static_cast<std::int64_t>(selection.ids.size())),
+                                                      grouped(spec_.cols), grouped(expected), grouped(numbers.count)));
+  }
+  if (numbers.data == nullptr && expected > 0)
+    throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
+  for (std::size_t i = 0; i < selection.ids.size(); ++i) {
+    const RowId id = selection.ids[i];
+    if (id < 0 || id >= spec_.rows) {
+      throw InvalidArgument(fmt::format("{} has rows 0 to {}; received row id {} at position {}", where(call),
+                                        grouped(spec_.rows - 1), id, i));
+    }
+  }
+  if (clock_ && context_->roster.worker < 0) {
+    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(call)));
+  }
+}
+
+void Table::check_add(std::string_view call, Selection selection, ConstView delta) const {
+  check(call, selection, delta);
+  check_finite(call, delta);
+}
+
+void Table::check_finite(std::string_view call, ConstView delta) const {
+  if (!spec_.options.check_finite) return;
+  const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
+  if (bad == static_cast<std::size_t>(delta.count)) return;
+  const double value = delta.dtype == DType::float32 ? static_cast<const float*>(delta.data)[bad]
+                                                     : static_cast<const double*>(delta.data)[bad];
+  throw InvalidArgument(fmt::format("{} check_finite is on; received {} at position {}; nothing was added", where(call),
+                                    value, grouped(static_cast<std::int64_t>(bad))));
+}
+
+void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts) const {
+  engine_.check_usable("ArrayTable");
+  std::int64_t end = 0;
+  for (const auto& [at, delta] : parts) {
+    if (delta.dtype != spec_.options.dtype) {
+      throw InvalidArgument(
+          fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(delta.dtype)));
+    }
+    if (at < end || delta.count < 0 || delta.count > spec_.cols - at) {
+      throw InvalidArgument(fmt::format("{} holds {} values; received a part of {} at {}, after one that ends at {}",
+                                        where(call), grouped(spec_.cols), grouped(delta.count), grouped(at),
+                                        grouped(end)));
+    }
+    end = at + delta.count;
+    check_finite(call, delta);
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,53 @@
+// A delta that lies in several pieces of memory, such as the gradients of a model.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "core/kernels.h"
+#include "pleiad/table.h"
+
+namespace pleiad {
+
+/// Parts of an array, in ascending order and apart from each other; what lies between them is zero.
+class Parts {
+ public:
+  Parts(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}
+
+  /// Where the elements [at, at + count) lie, if one part has all of them.
+  [[nodiscard]] const char* in_place(std::int64_t at, std::int64_t count) const {
+    const auto part = reaching(at);
+    if (part == parts_.end() || at < part->at || at + count > end_of(*part)) return nullptr;
+    return first_byte(*part) + (at - part->at) * width_;
+  }
+
+  void copy(char* to, std::int64_t at, std::int64_t count) const {
+    const std::int64_t end = at + count;
+    for (auto part = reaching(at); at < end; ++part) {
+      const std::int64_t begin = part == parts_.end() ? end : std::min(end, std::max(at, part->at));
+      std::memset(to, 0, static_cast<std::size_t>((begin - at) * width_));
+      to += (begin - at) * width_;
+      at = begin;
+      if (at == end) return;
+      const std::int64_t here = std::min(end, end_of(*part)) - at;
+      copy_bytes(to, first_byte(*part) + (at - part->at) * width_, static_cast<std::size_t>(here * width_));
+      to += here * width_;
+      at += here;
+    }
+  }
+
+ private:
+  static std::int64_t end_of(const ArrayPart& part) { return part.at + part.delta.count; }
+  static const char* first_byte(const ArrayPart& part) { return static_cast<const char*>(part.delta.data); }
+  /// The first part that ends after `at`.
+  [[nodiscard]] std::span<const ArrayPart>::iterator reaching(std::int64_t at) const {
+    return std::ranges::upper_bound(parts_, at, {}, end_of);
+  }
+
+  std::span<const ArrayPart> parts_;
+  std::int64_t width_;
+};
+
+}  // namespace pleiad
