@@ -58,7 +58,8 @@ Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
         fmt::format("net \"{}\": an input needs a new name without : and /; received \"{}\"", options().name, name));
   }
   inside_->value_of[name] = static_cast<int>(inside_->values.size());
-  inside_->values.push_back({.name = name, .sample = sample, .dtype = dtype});
+  inside_->values.push_back(
+      {.name = name, .sample = sample, .dtype = dtype, .data = Tensor(dtype, sample.with_batch(1), nullptr)});
   inside_->batch = 0;
   return *this;
 }

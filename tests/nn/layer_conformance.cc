@@ -38,6 +38,7 @@ Shapes unlike(std::mt19937& r) {
   return {{rows, pick(r, 1, 4), 3}, {rows, pick(r, 1, 4), 3}, {rows, 2, 3}};
 }
 Shapes wide(std::mt19937& r) { return {{pick(r, 1, 4), pick(r, 3, 9)}}; }
+Shapes six(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 1, 4), 6}}; }
 Shapes labelled(std::mt19937& r) {
   const std::int64_t rows = pick(r, 1, 5);
   return {{rows, pick(r, 2, 6)}, {rows}};
@@ -79,6 +80,7 @@ const Case kCases[] = {
     {"Softmax", "activation", {{"function", "softmax"}}, flat},
     {"Flatten", "flatten", {}, image},
     {"Slice", "slice", {{"axis", "1"}, {"parts", "3"}}, wide},
+    {"SliceSizes", "slice", {{"axis", "2"}, {"sizes", "3,1,2"}}, six},
     {"Concat", "concat", {{"axis", "1"}}, unlike},
     {"Split", "split", {{"copies", "3"}}, flat},
     {"Sum", "sum", {}, two},
@@ -262,6 +264,7 @@ TEST(LayerList, UnknownNamesListTheKnownOnes) {
   EXPECT_THROW((void)make_layer("dense", {{"outs", "3"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("dense", {{"out", "many"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("dense", {{"out", "0"}}), InvalidArgument);
+  EXPECT_THROW((void)make_layer("slice", {{"sizes", "2,,1"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("flatten", {{"axis", "1"}}), InvalidArgument);
 }
 
