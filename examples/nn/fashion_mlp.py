@@ -11,16 +11,17 @@ import pleiad  # noqa: E402
 from pleiad import nn  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--epochs", type=int, default=8)
+parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
 parser.add_argument("--out", default="out", type=pathlib.Path, help="where the pictures go")
 options = parser.parse_args()
 
 with pleiad.init() as session:
     images, labels, test_images, test_labels = fashion.load(options.samples)
-    layers = [nn.Dense(256, "relu", weight="he"), nn.Dropout(0.2), nn.Dense(10)]
+    layers = [nn.Dense(512, "relu", weight="he"), nn.Dropout(0.2), nn.Dense(10)]
     net = nn.Sequential(layers, input=(784,), loss=nn.SoftmaxLoss(), name="fashion_mlp")
-    trainer = nn.Trainer(net, nn.Adam(0.001), batch=100)
+    steps = options.epochs * (len(images) // 100)
+    trainer = nn.Trainer(net, nn.Adam(), batch=100, schedule=nn.schedules.linear(0.001, 0.0001, steps))
     history = trainer.fit(images, labels, epochs=options.epochs, validation=(test_images, test_labels))
     last = trainer.evaluate(test_images, test_labels)
     if session.rank == 0:
