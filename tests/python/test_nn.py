@@ -19,6 +19,10 @@ def test_cases(python_job, world):
     check_cases(python_job, "nn_cases.py", world)
 
 
+def test_whole_nets_have_the_losses_of_pytorch(python_job):
+    check_cases(python_job, "nn_torch_cases.py", "alone")
+
+
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_the_page(python_job, world, tmp_path):
     """Each rank in a folder of its own: the page writes files."""
