@@ -77,10 +77,10 @@ bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
 
-bench-nn: ## measure training against PyTorch: one JSON line each
+bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
-	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn.py
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/nn.py
 
 bench-data: ## measure the loader against a bare loop: one JSON line each
 	@tools/setup.sh base
