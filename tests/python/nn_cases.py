@@ -57,7 +57,11 @@ def test_a_net_is_a_graph_with_several_inputs_outputs_and_shared_parameters():
     text, dot = net.describe(), net.dot()
     assert "left/weight" in dot and "digraph" in dot
     assert all(name in text for name in (*net.layers, "parameters", "memory"))
-    assert net.picture(Path(tempfile.mkdtemp()) / "net.dot").read_text() == dot
+    folder = Path(tempfile.mkdtemp())
+    assert net.picture(folder / "net.dot").read_text() == dot
+    assert "left" in net.picture(folder / "net.svg").read_text()
+    with cases.raises(pleiad.InvalidArgument, "dot says", "nothing"):
+        net.picture(folder / "net.nothing")
 
 
 def test_every_layer_of_the_engine_has_a_class():
