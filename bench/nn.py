@@ -5,9 +5,10 @@
 
 All take the same weights and the same batch, and the losses of the first steps are compared before anything is timed.
 ratio is PyTorch eager / ours; ratio_best the best of PyTorch (eager; with its fused optimizer; channels-last, for images;
-torch.compile) and JAX (jit) / ours; ways_us has each, or the reason why it did not run. gemm_share is the share of the
-machine's peak of matrix products, measured in the same run. rss_mb and peer_rss_mb are the peaks of memory of a process
-of its own that does nothing but train the net, by Pleiad and by PyTorch.
+torch.compile) and JAX (jit) / ours; cpu_ratios are of processor time, which other processes disturb less; ways_us has
+each, or the reason why it did not run. gemm_share is the share of the machine's peak of matrix products, measured in the
+same run. rss_mb and peer_rss_mb are the peaks of memory of a process of its own that does nothing but train the net, by
+Pleiad and by PyTorch.
 """
 
 import argparse
@@ -108,9 +109,10 @@ def gemm_peak():
 
 
 def timed(steps, count):
-    start = time.perf_counter()
+    """Microseconds a step: of the clock, and of the processor."""
+    start, used = time.perf_counter(), time.process_time()
     steps(count)
-    return (time.perf_counter() - start) / count * 1e6
+    return (time.perf_counter() - start) / count * 1e6, (time.process_time() - used) / count * 1e6
 
 
 def start(name, batch):
@@ -150,20 +152,25 @@ def run(name, batch, threads, options):
     counts = {}
     for way, (steps, _) in ways.items():
         steps(2)
-        counts[way] = max(1, int(options.block_ms * 1e3 / min(timed(steps, 1) for _ in range(3))))
+        counts[way] = max(1, int(options.block_ms * 1e3 / min(timed(steps, 1)[0] for _ in range(3))))
     times = {way: [] for way in ways}
     peak = 0
     for turn in range(options.rounds):
         peak = max(peak, gemm_peak()) if turn % 4 == 0 else peak
         for way in list(ways)[:: 1 if turn % 2 == 0 else -1]:
             times[way].append(timed(ways[way][0], counts[way]))
-    median = {way: statistics.median(values) for way, values in times.items()}
-    low, _, high = statistics.quantiles(times["ours"], n=4, method="inclusive")
+    wall, cpu = ({way: [pair[i] for pair in pairs] for way, pairs in times.items()} for i in (0, 1))
+    median = {way: statistics.median(values) for way, values in wall.items()}
+    low, _, high = statistics.quantiles(wall["ours"], n=4, method="inclusive")
 
-    def ratio(way):
-        return statistics.median(b / a for a, b in zip(times["ours"], times[way]))
+    def ratios(values):
+        return {
+            way: round(statistics.median(b / a for a, b in zip(values["ours"], values[way])), 3)
+            for way in ways
+            if way != "ours"
+        }
 
-    peers = {way: ratio(way) for way in ways if way != "ours"}
+    peers = ratios(wall)
     line = {
         "name": name,
         "threads": threads,
@@ -171,10 +178,12 @@ def run(name, batch, threads, options):
         "median_us": round(median["ours"], 1),
         "spread": round((high - low) / 2 / median["ours"], 3),
         "peer_us": round(median["eager"], 1),
-        "ratio": round(peers["eager"], 3),
-        "ratio_best": round(min(peers.values()), 3),
+        "ratio": peers["eager"],
+        "ratio_best": min(peers.values()),
         "best": min(peers, key=peers.get),
-        "ratios": {way: round(value, 3) for way, value in peers.items()},
+        "ratios": peers,
+        "cpu_us": round(statistics.median(cpu["ours"]), 1),
+        "cpu_ratios": ratios(cpu),
         "gemm_share": round(batch * (3 * case.products - case.first) / (median["ours"] * 1e-6) / peak, 3),
         "ways_us": {way: round(value, 1) for way, value in median.items()} | why,
         "rss_mb": peak_rss(name, batch, "ours"),

@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import tempfile
+import threading
 from pathlib import Path
 
 import cases
@@ -229,6 +230,24 @@ def test_ctrl_c_ends_the_run_after_a_step_on_all_ranks():
         assert caught == last and trainer.step_number == 40 and signal.getsignal(signal.SIGINT) is before
         trainer.fit(X, LABELS, epochs=1, progress=False)  # and the trainer goes on
         assert trainer.step_number == 44
+
+
+def test_two_threads_train_two_nets():
+    losses = {}
+
+    def work(seed):
+        trainer = nn.Trainer(mlp(seed), nn.SGD(0.1), batch=20, exchange="none")
+        losses[seed] = trainer.fit(X, LABELS, epochs=30, progress=False)["loss"]
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    together = dict(losses)
+    for seed in (1, 2):
+        work(seed)
+        np.testing.assert_allclose(together[seed], losses[seed], rtol=1e-5)
 
 
 def test_a_resumed_run_has_the_same_bits():

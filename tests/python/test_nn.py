@@ -42,9 +42,9 @@ def test_the_page(python_job, world, tmp_path):
         assert done.stdout.count(f"{heading} {blocks}\n") == (1 if world == "alone" else world), done.stdout
 
 
-def test_the_example_learns_and_leaves_pictures(python_job, tmp_path):
-    words = ["--samples", 3000, "--epochs", 2, "--out", tmp_path]
-    done = python_job(2, ROOT / "examples" / "nn" / "fashion_cnn.py", *words, timeout=180)
+def test_the_example_learns_and_leaves_pictures(run, pleiad, python_env, tmp_path):
+    words = [ROOT / "examples" / "nn" / "fashion_cnn.py", "--samples", 3000, "--epochs", 2, "--out", tmp_path]
+    done = run(pleiad, "launch", "-n", 2, sys.executable, *words, timeout=180, env=python_env)
     assert done.returncode == 0, done.stdout + done.stderr
     (accuracy,) = re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)  # rank 0 alone speaks
     assert float(accuracy) > 60

@@ -10,20 +10,23 @@
 namespace pleiad::python {
 
 /// While one lives, SIGINT is noted before Python's handler gets it. Where Python does not handle it, nothing changes.
-/// For the main thread.
 class Interrupt {
  public:
   Interrupt() {
-    sigaction(SIGINT, nullptr, &old());
-    if (old().sa_handler == SIG_DFL || old().sa_handler == SIG_IGN || old().sa_handler == &Interrupt::note) return;
-    struct sigaction mine = old();
+    struct sigaction now{};
+    sigaction(SIGINT, nullptr, &now);
+    // Another thread's call may have noted it down already.
+    if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || now.sa_handler == &Interrupt::note) return;
+    old() = now;
+    struct sigaction mine = now;
     mine.sa_flags &= ~SA_SIGINFO;
     mine.sa_handler = &Interrupt::note;
     at() = 0;
     owns_ = sigaction(SIGINT, &mine, nullptr) == 0;
   }
   ~Interrupt() {
-    if (owns_) sigaction(SIGINT, &old(), nullptr);
+    if (!owns_) return;
+    sigaction(SIGINT, &old(), nullptr);
     at() = 0;
   }
   Interrupt(const Interrupt&) = delete;
