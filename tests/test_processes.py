@@ -87,6 +87,16 @@ def test_a_rank_that_is_late_for_start_is_said_to_be(start):
     assert any("start waits for the other processes" in line for line in job.err), job.text()
 
 
+def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(start):
+    job = start(2, "late-start", 20, env={"PLEIAD_TIMEOUT": "0.5"})
+    job.read_until(lambda job: job.out)
+    assert time.monotonic() - job.started < 15
+    text = next(line["uncaught"] for line in job.objects())
+    assert re.match(
+        r".*\[start\] waited 0.5 s for the other processes of the job \(mpirun says that there are 2\)", text
+    )
+
+
 # Start and end.
 
 

@@ -28,8 +28,8 @@ class PLEIAD_API Session {
  public:
   /// Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. Options
   /// come from the environment too: PLEIAD_TIMEOUT and so on, which win. A process takes part in one launched world at
-  /// a time.
-  [[nodiscard]] static Session start(SessionOptions options = {});
+  /// a time. For `interrupt` see set_interrupt: it can end this wait too.
+  [[nodiscard]] static Session start(SessionOptions options = {}, std::function<bool()> interrupt = {});
   /// Ends the session without waiting for the others if shutdown was not called; they take that for a death.
   ~Session();
   Session(Session&&) noexcept;

@@ -38,6 +38,7 @@ std::string_view trimmed(std::string_view text) {
 
 template <class Options>
 void set_list(Options& options, std::string_view list) {
+  std::vector<std::string_view> seen;
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
     const std::string_view item = trimmed(list.substr(0, comma));
@@ -47,7 +48,12 @@ void set_list(Options& options, std::string_view list) {
     if (equals == item.npos) {
       throw InvalidArgument(fmt::format("options: expected name=value, received \"{}\"", item));
     }
-    set_option(options, trimmed(item.substr(0, equals)), trimmed(item.substr(equals + 1)));
+    const std::string_view name = trimmed(item.substr(0, equals));
+    if (std::ranges::find(seen, name) != seen.end()) {
+      throw InvalidArgument(fmt::format("options: \"{}\" is given twice", name));
+    }
+    seen.push_back(name);
+    set_option(options, name, trimmed(item.substr(equals + 1)));
   }
 }
 
@@ -133,6 +139,15 @@ void set_option(TableOptions& options, std::string_view name, std::string_view v
   std::vector<std::string> known = names_of(table_fields());
   for (const std::string& rule : names_of(updater_fields())) known.push_back(rule);
   throw InvalidArgument(unknown_name("table option", name, known));
+}
+
+void check(const SessionOptions& options) {
+  const auto refuse = [](std::string_view name, std::string_view expected, auto received) {
+    throw InvalidArgument(fmt::format("option {}: expected {}, received {}", name, expected, received));
+  };
+  if (!(options.timeout > 0)) refuse("timeout", "more than 0 seconds", options.timeout);
+  if (!(options.warn_after > 0)) refuse("warn_after", "more than 0 seconds", options.warn_after);
+  if (options.split_hosts < 0) refuse("split_hosts", "0 or a number of hosts", options.split_hosts);
 }
 
 void set_options(TableOptions& options, std::string_view list) { set_list(options, list); }

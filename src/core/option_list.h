@@ -19,7 +19,10 @@ void set_option(SessionOptions& options, std::string_view name, std::string_view
 /// Table options, and updater options with the prefix "updater." or none.
 void set_option(TableOptions& options, std::string_view name, std::string_view value);
 
-/// Applies "name=value, name=value".
+/// Throws an InvalidArgument for numbers that no session can have.
+void check(const SessionOptions& options);
+
+/// Applies "name=value, name=value"; a name given twice is an InvalidArgument.
 void set_options(TableOptions& options, std::string_view list);
 void set_options(SessionOptions& options, std::string_view list);
 

@@ -10,7 +10,7 @@
 
 namespace pleiad {
 
-std::unique_ptr<Wire> load_wire() {
+std::unique_ptr<Wire> load_wire(const Patience& patience) {
   // The module lies beside the library (or, for programs that hold the library inside them, in the lib folder beside
   // theirs).
   Dl_info here{};
@@ -26,7 +26,7 @@ std::unique_ptr<Wire> load_wire() {
     }
     const auto start = reinterpret_cast<StartWire>(dlsym(module, "pleiad_start_wire"));
     char error[512] = "the module has no pleiad_start_wire";
-    Wire* wire = start == nullptr ? nullptr : start(error, sizeof error);
+    Wire* wire = start == nullptr ? nullptr : start(patience, error, sizeof error);
     if (wire == nullptr) throw TransportError(fmt::format("[start] {}", error));
     return std::unique_ptr<Wire>(wire);
   }

@@ -1,12 +1,8 @@
 #include "engine/start.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,41 +28,37 @@ std::shared_ptr<Engine> start_solo(SessionOptions options) {
   return {engine.release(), [hooks](Engine* gone) { delete gone; }};
 }
 
-// MPI's own start waits for all processes without a word. This says so while it lasts.
-class StartWatch {
+// How long the start waits for the other processes of a job, and what it says meanwhile.
+class StartPatience {
  public:
-  StartWatch(const SessionOptions& options, const Launch& launch) {
-    thread_ = std::thread([this, after = options.warn_after,
-                           text = fmt::format("pleiad: start waits for the other processes of the job ({} says that "
-                                              "there are {}); has each of them called start?\n",
-                                              launch.by, launch.size)] {
-      std::unique_lock lock(mutex_);
-      while (!over_.wait_for(lock, std::chrono::duration<double>(std::max(after, 0.1)), [this] { return stop_; })) {
-        std::fputs(text.c_str(), stderr);
-      }
-    });
+  StartPatience(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
+      : timeout_(options.timeout),
+        warn_every_(std::max(options.warn_after, 0.1)),
+        whom_(fmt::format("the other processes of the job ({} says that there are {}); has each of them called start?",
+                          launch.by, launch.size)),
+        interrupt_(std::move(interrupt)) {}
+
+  void operator()() {
+    const double waited = static_cast<double>(now_ns() - begin_) * 1e-9;
+    if (interrupt_ && interrupt_()) throw Interrupted("[start] was interrupted while it waited for " + whom_);
+    if (waited > timeout_) throw TimeoutError(fmt::format("[start] waited {:g} s for {}", timeout_, whom_));
+    if (waited < warn_every_ * (warned_ + 1)) return;
+    ++warned_;
+    std::fprintf(stderr, "pleiad: start waits for %s\n", whom_.c_str());
   }
-  ~StartWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    over_.notify_one();
-    thread_.join();
-  }
-  StartWatch(const StartWatch&) = delete;
-  StartWatch& operator=(const StartWatch&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool stop_ = false;  // guarded by mutex_
-  std::thread thread_;
+  double timeout_;
+  double warn_every_;
+  std::string whom_;
+  std::function<bool()> interrupt_;
+  std::int64_t begin_ = now_ns();
+  int warned_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<Engine> start_engine(SessionOptions options) {
+std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt) {
   static const std::vector<std::string> kEngines = {"auto", "solo", "mpi"};
   if (std::ranges::find(kEngines, options.engine) == kEngines.end()) {
     throw InvalidArgument(unknown_name("engine", options.engine, kEngines));
@@ -85,8 +77,7 @@ std::shared_ptr<Engine> start_engine(SessionOptions options) {
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
         "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
-  const StartWatch watch(options, launch);
-  auto wire = load_wire();
+  auto wire = load_wire(StartPatience(options, launch, interrupt));
   if (launch.size > 0 && wire->size() != launch.size) {
     const int size = wire->size();
     wire->finish(true);
@@ -97,6 +88,7 @@ std::shared_ptr<Engine> start_engine(SessionOptions options) {
   }
   mark_as_rank(launch);
   std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));
+  engine->set_interrupt(std::move(interrupt));
   launched_world = engine;
   return engine;
 }

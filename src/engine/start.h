@@ -1,6 +1,7 @@
 // Chooses and starts the engine of a process.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/engine.h"
@@ -8,9 +9,9 @@
 namespace pleiad {
 
 /// Joins the launcher's world, or makes a world of one. See Session::start.
-[[nodiscard]] std::shared_ptr<Engine> start_engine(SessionOptions options);
+[[nodiscard]] std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt = {});
 
-/// Loads the library behind a launched world; throws where this build has none. `looked_in` lists where it may lie.
-[[nodiscard]] std::unique_ptr<class Wire> load_wire();
+/// Loads the library behind a launched world; throws where this build has none.
+[[nodiscard]] std::unique_ptr<class Wire> load_wire(const std::function<void()>& patience);
 
 }  // namespace pleiad

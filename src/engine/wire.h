@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,7 +37,7 @@ class Wire {
   virtual ~Wire() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// Blocks. At the start only, while all ranks are known to come. Returns an error's text, or empty.
+  /// At the start only: waits for all ranks with the Patience given then. Returns an error's text, or empty.
   virtual std::string all_gather(const void* in, void* out, std::size_t bytes) = 0;
   /// Hands a request to the communication thread. Any thread may call it.
   virtual void start(std::shared_ptr<WireRequest> request) = 0;
@@ -44,7 +45,10 @@ class Wire {
   virtual void finish(bool clean) = 0;
 };
 
+/// Called about twenty times a second while the library waits for other processes at the start. Throws to give up.
+using Patience = std::function<void()>;
+
 /// What the library's module exports as "pleiad_start_wire": null and an error's text on failure.
-using StartWire = Wire* (*)(char* error, std::size_t error_size);
+using StartWire = Wire* (*)(const Patience& patience, char* error, std::size_t error_size);
 
 }  // namespace pleiad

@@ -50,12 +50,10 @@ struct Wish {
 
 }  // namespace
 
-std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options) {
+std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::function<bool()> interrupt) {
   read_environment(options);
-  if (!(options.timeout > 0)) {
-    throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
-  }
-  return std::make_shared<SessionCore>(start_engine(std::move(options)));
+  check(options);
+  return std::make_shared<SessionCore>(start_engine(std::move(options), std::move(interrupt)));
 }
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {

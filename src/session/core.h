@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,7 +18,7 @@ namespace pleiad {
 class SessionCore {
  public:
   /// Joins the world that the launcher made, or makes a world of one. The environment wins over `options`.
-  [[nodiscard]] static std::shared_ptr<SessionCore> start(SessionOptions options);
+  [[nodiscard]] static std::shared_ptr<SessionCore> start(SessionOptions options, std::function<bool()> interrupt = {});
   /// Collective: the ranks tell each other their roles.
   explicit SessionCore(std::shared_ptr<Engine> engine);
   ~SessionCore();

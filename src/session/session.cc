@@ -48,7 +48,9 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-Session Session::start(SessionOptions options) { return Session(SessionCore::start(std::move(options))); }
+Session Session::start(SessionOptions options, std::function<bool()> interrupt) {
+  return Session(SessionCore::start(std::move(options), std::move(interrupt)));
+}
 
 int Session::rank() const { return core_->engine().rank(); }
 int Session::size() const { return core_->engine().size(); }
@@ -146,6 +148,7 @@ void Session::shutdown() { core_->shutdown(); }
 
 void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options) {
   read_environment(options);
+  check(options);
   std::unique_ptr<Hooks> hooks;
   if (!options.fault.empty()) hooks = std::make_unique<FaultHooks>(Fault::parse(options.fault), true);
   run_inproc(ranks, options, hooks.get(), [&](std::shared_ptr<InprocEngine> engine) {

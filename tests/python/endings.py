@@ -49,6 +49,17 @@ def raises_in_a_with_block():
             raise
 
 
+def interrupted_in_init():
+    """Rank 1 comes too late; rank 0 is interrupted while it waits for it."""
+    if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+        time.sleep(30)
+    say("pid", os.getpid())
+    try:
+        start()
+    except KeyboardInterrupt:
+        say("KeyboardInterrupt")
+
+
 def exits_early():
     s = start()
     if s.rank == s.size - 1:

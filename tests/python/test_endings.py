@@ -58,6 +58,19 @@ def test_ctrl_c_stops_a_call_that_waits(python_env, call):
         job.close()
 
 
+def test_ctrl_c_stops_an_init_that_waits_for_another_rank(python_env):
+    job = Job([*mpirun_words(2, recovery=True), sys.executable, PROGRAM, "interrupted_in_init"], env=python_env)
+    try:
+        job.read_until(lambda job: len(job.out) == 1)
+        time.sleep(0.5)
+        os.kill(int(job.out[0].split()[1]), signal.SIGINT)
+        sent = time.monotonic()
+        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=10)
+        assert time.monotonic() - sent < 5
+    finally:
+        job.close()
+
+
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_a_forked_child_gets_an_error_and_the_parent_goes_on(python_job, world):
     done = python_job(world, PROGRAM, "forks")

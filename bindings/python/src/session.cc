@@ -14,8 +14,8 @@ namespace pleiad::python {
 SessionHandle* SessionHandle::start(const std::map<std::string, std::string>& given) {
   SessionOptions options;
   for (const auto& [name, value] : given) set_option(options, name, value);
-  auto session = waiting([&] { return std::make_shared<Session>(Session::start(options)); });
-  session->set_interrupt(signal_check());
+  const auto interrupt = signal_check();
+  auto session = waiting([&] { return std::make_shared<Session>(Session::start(options, interrupt)); });
   return new SessionHandle(std::move(session));
 }
 

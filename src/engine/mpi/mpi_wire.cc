@@ -1,4 +1,5 @@
-// The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws.
+// The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws but the caller's
+// Patience, at the start.
 //
 // On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls
 // (blocking calls from many threads are a hundred times slower) and polls only while requests are outstanding.
@@ -6,13 +7,17 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "engine/wire.h"
 
@@ -20,6 +25,7 @@ namespace {
 
 using pleiad::Call;
 using pleiad::DType;
+using pleiad::Patience;
 using pleiad::WireRequest;
 
 // What outlives a session: MPI can be initialised only once in a process.
@@ -33,13 +39,63 @@ struct Library {
 };
 Library library;
 
+constexpr std::chrono::milliseconds kAsk{50};  // how often a wait asks for patience
+
+// MPI_Init_thread waits for all processes of the job, and nothing calls it off. So a thread of its own makes the call
+// and stays, because MPI asks that the same thread calls MPI_Finalize.
+class Keeper {
+ public:
+  /// Begins MPI, or waits on for what an earlier call began. Returns MPI's code.
+  int init(const Patience& patience) {
+    std::unique_lock lock(mutex_);
+    if (!started_) {
+      started_ = true;
+      std::thread([this] { run(); }).detach();
+    }
+    while (!changed_.wait_for(lock, kAsk, [this] { return up_; })) {
+      lock.unlock();
+      patience();
+      lock.lock();
+    }
+    return code_;
+  }
+  void finalize() {
+    std::unique_lock lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return down_; });
+  }
+
+ private:
+  void run() {
+    int given = 0;
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
+    std::unique_lock lock(mutex_);
+    code_ = code;
+    up_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return over_; });
+    lock.unlock();
+    MPI_Finalize();
+    lock.lock();
+    down_ = true;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false, up_ = false, over_ = false, down_ = false;  // guarded by mutex_
+  int code_ = MPI_SUCCESS;                                           // guarded by mutex_
+};
+Keeper& keeper = *new Keeper;  // never destroyed: its thread may outlive main
+
 void finalize_at_exit() {
   // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep
   // MPI_Finalize waiting.
   if (!library.ours || !library.clean || library.open > 0 || getpid() != library.process) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized == 0) MPI_Finalize();
+  if (finalized == 0) keeper.finalize();
 }
 
 std::string text_of(int code) {
@@ -47,6 +103,26 @@ std::string text_of(int code) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   return text;
+}
+
+// Waits for a request of the start. It is left alone where the patience ends.
+int await(MPI_Request& request, const Patience& patience) {
+  auto next = std::chrono::steady_clock::now() + kAsk;
+  for (int turn = 0;; ++turn) {
+    int done = 0;
+    const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || done != 0) return code;
+    if (turn < 1000) {
+      sched_yield();
+      continue;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (std::chrono::steady_clock::now() < next) continue;
+    next += kAsk;
+    library.clean = false;  // if it throws, MPI_Finalize would wait for this request's other ranks
+    patience();
+    library.clean = true;
+  }
 }
 
 MPI_Datatype type_of(DType dtype) {
@@ -61,7 +137,7 @@ MPI_Datatype type_of(DType dtype) {
 
 class MpiWire final : public pleiad::Wire {
  public:
-  MpiWire() {
+  explicit MpiWire(Patience patience) : patience_(std::move(patience)) {
     MPI_Comm_rank(library.world, &rank_);
     MPI_Comm_size(library.world, &size_);
     ++library.open;
@@ -72,8 +148,18 @@ class MpiWire final : public pleiad::Wire {
 
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     const int count = static_cast<int>(bytes);
-    const int code = MPI_Allgather(in, count, MPI_BYTE, out, count, MPI_BYTE, library.world);
-    return code == MPI_SUCCESS ? "" : text_of(code);
+    const auto all = bytes * static_cast<std::size_t>(size_);
+    // MPI may write here after the patience has ended.
+    auto* memory = new std::vector<char>(bytes + all);
+    std::memcpy(memory->data(), in, bytes);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Iallgather(memory->data(), count, MPI_BYTE, memory->data() + bytes, count, MPI_BYTE, library.world,
+                              &request);
+    if (code == MPI_SUCCESS) code = await(request, patience_);
+    if (code != MPI_SUCCESS) return text_of(code);
+    std::memcpy(out, memory->data() + bytes, all);
+    delete memory;
+    return "";
   }
 
   void start(std::shared_ptr<WireRequest> request) override {
@@ -193,6 +279,7 @@ class MpiWire final : public pleiad::Wire {
     }
   }
 
+  Patience patience_;
   int rank_ = 0;
   int size_ = 0;
   bool finished_ = false;
@@ -205,7 +292,8 @@ class MpiWire final : public pleiad::Wire {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wire(char* error, std::size_t error_size) {
+extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wire(const Patience& patience, char* error,
+                                                                                  std::size_t error_size) {
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
@@ -215,8 +303,7 @@ extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wir
     return nullptr;
   }
   if (initialized == 0) {
-    int given = 0;
-    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
+    const int code = keeper.init(patience);
     if (code != MPI_SUCCESS) {
       std::snprintf(error, error_size, "MPI_Init_thread failed with code %d", code);
       return nullptr;
@@ -227,11 +314,16 @@ extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wir
   }
   MPI_Query_thread(&library.threads);
   if (library.world == MPI_COMM_NULL) {
-    if (const int code = MPI_Comm_dup(MPI_COMM_WORLD, &library.world); code != MPI_SUCCESS) {
-      std::snprintf(error, error_size, "MPI_Comm_dup failed: %s", text_of(code).c_str());
+    static MPI_Comm world = MPI_COMM_NULL;  // MPI may write it after the patience has ended
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_Comm_idup(MPI_COMM_WORLD, &world, &request);
+    if (code == MPI_SUCCESS) code = await(request, patience);
+    if (code != MPI_SUCCESS) {
+      std::snprintf(error, error_size, "MPI_Comm_idup failed: %s", text_of(code).c_str());
       return nullptr;
     }
+    library.world = world;
     MPI_Comm_set_errhandler(library.world, MPI_ERRORS_RETURN);
   }
-  return new MpiWire;
+  return new MpiWire(patience);
 }
