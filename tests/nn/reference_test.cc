@@ -84,7 +84,7 @@ TEST_P(Reference, Convolution) {
     c.groups = pick(r, 1, 2);
     c.in_c = c.groups * pick(r, 1, 9);
     c.out_c = c.groups * pick(r, 1, 9);
-    for (Window* w : {&c.h, &c.w}) {
+    for (auto* w : {&c.h, &c.w}) {
       *w = {.size = pick(r, 1, 4),
             .stride = pick(r, 1, 3),
             .pad_begin = pick(r, 0, 2),
@@ -132,7 +132,7 @@ TEST_P(Reference, Convolution) {
 TEST_P(Reference, Pooling) {
   draws([&](std::mt19937& r, unsigned seed) {
     const std::int64_t size = pick(r, 1, 4), stride = pick(r, 1, 3), pad = pick(r, 0, size - 1);
-    const Window window{.size = size, .stride = stride, .pad_begin = pad, .pad_end = pad};
+    const decltype(kernel::Pool::h) window{.size = size, .stride = stride, .pad_begin = pad, .pad_end = pad};
     const kernel::Pool p{.max = pick(r, 0, 1) == 1, .h = window, .w = window, .count_padding = pick(r, 0, 1) == 1};
     Bench b("pooling",
             {{"type", p.max ? "max" : "average"},
