@@ -77,10 +77,10 @@ bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
 
-bench-nn: ## measure training against PyTorch: one JSON line each
+bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
-	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn.py
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/nn.py
 
 bench-data: ## measure the loader against a bare loop: one JSON line each
 	@tools/setup.sh base
@@ -99,9 +99,10 @@ bench-python: ## measure add and get from Python against C++: one JSON line each
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
 
-stubs: build ## write the type stubs of the extension module anew
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad._core -o bindings/python/pleiad/_core.pyi
-	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi
+stubs: build ## write the type stubs of the extension modules anew
+	for module in _core _nn; do PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad.$$module \
+	  -o bindings/python/pleiad/$$module.pyi || exit 1; done
+	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi bindings/python/pleiad/_nn.pyi
 
 PREFIX ?= /usr/local
 install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)

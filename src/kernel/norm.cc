@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/clones.h"
 #include "core/threads.h"
@@ -10,7 +11,9 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kColumns = 16;  // a thread's least share of the channels
+// Sums over the rows are made in blocks of rows, which do not depend on the number of threads, and added in order.
+constexpr std::int64_t kBlocks = 16;
+constexpr std::int64_t kLeastElements = 8192;  // of a block; a second thread does not pay below
 
 struct Table {
   std::int64_t rows;
@@ -21,32 +24,132 @@ Table table_of(const Tensor& x) {
   return {x.count() / columns, columns};
 }
 
-/// to[c] += the sum over the rows of term(x[r, c], d[r, c], c), for columns first to last - 1.
-template <class T, class Term>
-PLEIAD_INLINE void sum_rows(const Table& t, const T* x, const T* d, T* __restrict to, std::int64_t first,
-                            std::int64_t last, Term term) {
-  for (std::int64_t r = 0; r < t.rows; ++r) {
-    const T* a = x + r * t.columns;
-    const T* b = d + r * t.columns;
-    for (std::int64_t c = first; c < last; ++c) to[c] += term(a[c], b[c], c);
+/// What the loops over some rows work on; each looks at what concerns it.
+template <class T>
+struct Rows {
+  const T* x;
+  const T* dy;
+  const T* mean;
+  const T* factor;  // scale / deviation
+  const T* shift;   // or what is subtracted from dy
+  const T* slope;   // of (x - mean), subtracted from dy too
+  T* out;
+  T* sum;
+  T* weighted;
+  std::int64_t rows, columns;
+};
+
+template <class T>
+PLEIAD_INLINE void add_rows(const Rows<T>& j) {
+  T* __restrict sum = j.sum;
+  for (std::int64_t r = 0; r < j.rows; ++r) {
+    const T* x = j.x + r * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) sum[c] += x[c];
+  }
+}
+template <class T>
+PLEIAD_INLINE void square_rows(const Rows<T>& j) {
+  T* __restrict sum = j.sum;
+  for (std::int64_t r = 0; r < j.rows; ++r) {
+    const T* x = j.x + r * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) sum[c] += (x[c] - j.mean[c]) * (x[c] - j.mean[c]);
+  }
+}
+template <class T>
+PLEIAD_INLINE void gradient_rows(const Rows<T>& j) {
+  T* __restrict sum = j.sum;
+  T* __restrict weighted = j.weighted;
+  for (std::int64_t r = 0; r < j.rows; ++r) {
+    const T* x = j.x + r * j.columns;
+    const T* dy = j.dy + r * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) {
+      sum[c] += dy[c];
+      weighted[c] += (x[c] - j.mean[c]) * dy[c];
+    }
+  }
+}
+template <class T>
+PLEIAD_INLINE void normalise_rows(const Rows<T>& j) {
+  for (std::int64_t r = 0; r < j.rows; ++r) {
+    const T* x = j.x + r * j.columns;
+    T* __restrict out = j.out + r * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) out[c] = (x[c] - j.mean[c]) * j.factor[c] + j.shift[c];
+  }
+}
+template <class T>
+PLEIAD_INLINE void backward_rows(const Rows<T>& j) {
+  for (std::int64_t r = 0; r < j.rows; ++r) {
+    const T* x = j.x + r * j.columns;
+    const T* dy = j.dy + r * j.columns;
+    T* __restrict out = j.out + r * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) {
+      out[c] = j.factor[c] * (dy[c] - j.shift[c] - (x[c] - j.mean[c]) * j.slope[c]);
+    }
+  }
+}
+
+#define PLEIAD_ROWS(name)                                          \
+  PLEIAD_CLONES void run_##name(const Rows<float>& j) { name(j); } \
+  PLEIAD_CLONES void run_##name(const Rows<double>& j) { name(j); }
+PLEIAD_ROWS(add_rows)
+PLEIAD_ROWS(square_rows)
+PLEIAD_ROWS(gradient_rows)
+PLEIAD_ROWS(normalise_rows)
+PLEIAD_ROWS(backward_rows)
+
+template <class T>
+Rows<T> part_of(Rows<T> j, std::int64_t first, std::int64_t last) {
+  const std::int64_t skip = first * j.columns;
+  j.x += skip;
+  if (j.dy != nullptr) j.dy += skip;
+  if (j.out != nullptr) j.out += skip;
+  j.rows = last - first;
+  return j;
+}
+
+/// body(rows first to last - 1), by the compute threads.
+template <class T, class Body>
+void each_row(const Rows<T>& j, Body&& body) {
+  const std::int64_t grain = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
+  parallel_for(j.rows, grain, [&](std::int64_t first, std::int64_t last) { body(part_of(j, first, last)); });
+}
+
+/// body adds its rows to sum and weighted; j.sum and, unless null, j.weighted become the sums over all of them.
+template <class T, class Body>
+void sum_rows(const Rows<T>& j, Body&& body) {
+  const std::int64_t least = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
+  const std::int64_t length = std::max(least, (j.rows + kBlocks - 1) / kBlocks);
+  const std::int64_t blocks = (j.rows + length - 1) / length;
+  const std::int64_t sums = j.weighted == nullptr ? 1 : 2;
+  thread_local std::vector<T> scratch;  // grows in the first step alone
+  scratch.assign(static_cast<std::size_t>(blocks * sums * j.columns), T(0));
+  T* const parts = scratch.data();
+  parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      Rows<T> part = part_of(j, b * length, std::min((b + 1) * length, j.rows));
+      part.sum = parts + b * sums * j.columns;
+      part.weighted = part.sum + j.columns;
+      body(part);
+    }
+  });
+  std::fill_n(j.sum, j.columns, T(0));
+  if (sums == 2) std::fill_n(j.weighted, j.columns, T(0));
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const T* part = parts + b * sums * j.columns;
+    for (std::int64_t c = 0; c < j.columns; ++c) j.sum[c] += part[c];
+    for (std::int64_t c = 0; sums == 2 && c < j.columns; ++c) j.weighted[c] += part[j.columns + c];
   }
 }
 
 template <class T>
-PLEIAD_INLINE void moments(const Table& t, const T* x, T* mean, T* variance, std::int64_t first, std::int64_t last) {
-  const T by = 1 / static_cast<T>(t.rows);
-  std::fill(mean + first, mean + last, T(0));
-  std::fill(variance + first, variance + last, T(0));
-  sum_rows(t, x, x, mean, first, last, [](T a, T, std::int64_t) { return a; });
-  for (std::int64_t c = first; c < last; ++c) mean[c] *= by;
-  sum_rows(t, x, x, variance, first, last, [mean](T a, T, std::int64_t c) { return (a - mean[c]) * (a - mean[c]); });
-  for (std::int64_t c = first; c < last; ++c) variance[c] *= by;
-}
-PLEIAD_CLONES void run_moments(const Table& t, const float* x, float* m, float* v, std::int64_t a, std::int64_t b) {
-  moments(t, x, m, v, a, b);
-}
-PLEIAD_CLONES void run_moments(const Table& t, const double* x, double* m, double* v, std::int64_t a, std::int64_t b) {
-  moments(t, x, m, v, a, b);
+Rows<T> rows_of(const Tensor& x, const Tensor& mean) {
+  const Table t = table_of(x);
+  Rows<T> j{};
+  j.x = data<T>(x);
+  j.mean = data<T>(mean);
+  j.rows = t.rows;
+  j.columns = t.columns;
+  return j;
 }
 
 template <class T>
@@ -54,31 +157,41 @@ T over_deviation(T variance, double epsilon) {
   return 1 / std::sqrt(variance + static_cast<T>(epsilon));
 }
 
+/// Numbers of the calling thread, one set a column.
+template <class T>
+T* column_scratch(std::int64_t count) {
+  thread_local std::vector<T> scratch;
+  scratch.resize(std::max(scratch.size(), static_cast<std::size_t>(count)));
+  return scratch.data();
+}
+
 }  // namespace
 
 void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance) {
-  const Table t = table_of(x);
   by_type(x.dtype(), [&]<class T>(T) {
-    parallel_for(t.columns, kColumns, [&](std::int64_t first, std::int64_t last) {
-      run_moments(t, data<T>(x), data<T>(mean), data<T>(variance), first, last);
-    });
+    Rows<T> j = rows_of<T>(x, mean);
+    const T by = 1 / static_cast<T>(j.rows);
+    j.sum = data<T>(mean);
+    sum_rows(j, [](const Rows<T>& part) { run_add_rows(part); });
+    for (std::int64_t c = 0; c < j.columns; ++c) j.sum[c] *= by;
+    j.sum = data<T>(variance);
+    sum_rows(j, [](const Rows<T>& part) { run_square_rows(part); });
+    for (std::int64_t c = 0; c < j.columns; ++c) j.sum[c] *= by;
   });
 }
 
 void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& scale,
                const Tensor& shift, const Tensor& y) {
-  const Table t = table_of(x);
   by_type(x.dtype(), [&]<class T>(T) {
-    parallel_for(t.columns, kColumns, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t r = 0; r < t.rows; ++r) {
-        const T* a = data<T>(x) + r * t.columns;
-        T* to = data<T>(y) + r * t.columns;
-        for (std::int64_t c = first; c < last; ++c) {
-          const T factor = data<T>(scale)[c] * over_deviation(data<T>(variance)[c], epsilon);
-          to[c] = (a[c] - data<T>(mean)[c]) * factor + data<T>(shift)[c];
-        }
-      }
-    });
+    Rows<T> j = rows_of<T>(x, mean);
+    T* const factor = column_scratch<T>(j.columns);
+    for (std::int64_t c = 0; c < j.columns; ++c) {
+      factor[c] = data<T>(scale)[c] * over_deviation(data<T>(variance)[c], epsilon);
+    }
+    j.factor = factor;
+    j.shift = data<T>(shift);
+    j.out = data<T>(y);
+    each_row(j, [](const Rows<T>& part) { run_normalise_rows(part); });
   });
 }
 
@@ -87,30 +200,29 @@ void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, doub
 void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
                         const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
                         const Tensor& shift_gradient) {
-  const Table t = table_of(x);
   by_type(x.dtype(), [&]<class T>(T) {
-    parallel_for(t.columns, kColumns, [&](std::int64_t first, std::int64_t last) {
-      T* ds = data<T>(scale_gradient);
-      T* db = data<T>(shift_gradient);
-      const T* m = data<T>(mean);
-      const T* v = data<T>(variance);
-      std::fill(ds + first, ds + last, T(0));
-      std::fill(db + first, db + last, T(0));
-      sum_rows(t, data<T>(dy), data<T>(dy), db, first, last, [](T d, T, std::int64_t) { return d; });
-      sum_rows(t, data<T>(x), data<T>(dy), ds, first, last, [m](T a, T d, std::int64_t c) { return (a - m[c]) * d; });
-      for (std::int64_t c = first; c < last; ++c) ds[c] *= over_deviation(v[c], epsilon);
-      if (dx.empty()) return;
-      const T by = 1 / static_cast<T>(t.rows);
-      for (std::int64_t r = 0; r < t.rows; ++r) {
-        const T* a = data<T>(x) + r * t.columns;
-        const T* d = data<T>(dy) + r * t.columns;
-        T* to = data<T>(dx) + r * t.columns;
-        for (std::int64_t c = first; c < last; ++c) {
-          const T over = over_deviation(v[c], epsilon);
-          to[c] = data<T>(scale)[c] * over * (d[c] - by * (db[c] + (a[c] - m[c]) * over * ds[c]));
-        }
-      }
-    });
+    Rows<T> j = rows_of<T>(x, mean);
+    j.dy = data<T>(dy);
+    j.sum = data<T>(shift_gradient);
+    j.weighted = data<T>(scale_gradient);
+    sum_rows(j, [](const Rows<T>& part) { run_gradient_rows(part); });
+    T* const factor = column_scratch<T>(3 * j.columns);
+    T* const less = factor + j.columns;
+    T* const slope = less + j.columns;
+    const T by = 1 / static_cast<T>(j.rows);
+    for (std::int64_t c = 0; c < j.columns; ++c) {
+      const T over = over_deviation(data<T>(variance)[c], epsilon);
+      j.weighted[c] *= over;
+      factor[c] = data<T>(scale)[c] * over;
+      less[c] = by * j.sum[c];
+      slope[c] = by * over * j.weighted[c];
+    }
+    if (dx.empty()) return;
+    j.factor = factor;
+    j.shift = less;
+    j.slope = slope;
+    j.out = data<T>(dx);
+    each_row(j, [](const Rows<T>& part) { run_backward_rows(part); });
   });
 }
 

@@ -58,7 +58,8 @@ Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
         fmt::format("net \"{}\": an input needs a new name without : and /; received \"{}\"", options().name, name));
   }
   inside_->value_of[name] = static_cast<int>(inside_->values.size());
-  inside_->values.push_back({.name = name, .sample = sample, .dtype = dtype});
+  inside_->values.push_back(
+      {.name = name, .sample = sample, .dtype = dtype, .data = Tensor(dtype, sample.with_batch(1), nullptr)});
   inside_->batch = 0;
   return *this;
 }
@@ -85,10 +86,10 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     }
     return node.layer->outputs(in.input_shapes(node));
   });
-  const std::size_t metrics = node.layer->metrics().size();
+  node.loss = !node.layer->metrics().empty();
   for (std::size_t k = 0; k < shapes.size(); ++k) {
     Value value{.name = k == 0 ? name : fmt::format("{}:{}", name, k), .dtype = in.options.dtype, .producer = index};
-    value.single = metrics > 0;
+    value.single = node.loss;
     value.data = Tensor(in.options.dtype, shapes[k], nullptr);
     const int id = static_cast<int>(in.values.size());
     node.outputs.push_back(id);
@@ -206,14 +207,14 @@ void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }
 double Net::loss() const {
   double sum = 0;
   for (const Node& node : inside_->nodes) {
-    if (inside_->active(node) && !node.layer->metrics().empty()) sum += node.pass.y[0].at(0);
+    if (inside_->active(node) && node.loss) sum += node.pass.y[0].at(0);
   }
   return sum;
 }
 
 std::vector<std::pair<std::string, double>> Net::metrics() const {
   std::vector<std::pair<std::string, double>> all;
-  const auto losses = std::ranges::count_if(inside_->nodes, [](const Node& n) { return !n.layer->metrics().empty(); });
+  const auto losses = std::ranges::count_if(inside_->nodes, &Node::loss);
   for (const Node& node : inside_->nodes) {
     if (!inside_->active(node)) continue;
     const std::vector<std::string> names = node.layer->metrics();

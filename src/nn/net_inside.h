@@ -33,6 +33,7 @@ struct Node {
   std::vector<Tensor> own_piece = {};  // beside pass.gradient: where the piece of a shared parameter is added to
   unsigned phases = 0;
   bool needs_gradient = false;
+  bool loss = false;
   Pass pass = {};
 };
 

@@ -3,12 +3,8 @@
 // kCases.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <random>
-
 #include "pleiad/error.h"
-#include "pleiad/nn/layers.h"
+#include "tests/nn/layer_bench.h"
 
 namespace pleiad::nn {
 namespace {
@@ -22,9 +18,6 @@ struct Case {
   double keep_away = 0;  ///< inputs keep this distance from 0, where the function has a corner
 };
 
-std::int64_t pick(std::mt19937& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
 Shapes flat(std::mt19937& r) { return {{pick(r, 1, 5), pick(r, 1, 9)}}; }
 Shapes image(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 5, 8), pick(r, 5, 8), pick(r, 1, 5)}}; }
 Shapes even_image(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 6, 8), pick(r, 6, 8), 2 * pick(r, 1, 3)}}; }
@@ -38,6 +31,7 @@ Shapes unlike(std::mt19937& r) {
   return {{rows, pick(r, 1, 4), 3}, {rows, pick(r, 1, 4), 3}, {rows, 2, 3}};
 }
 Shapes wide(std::mt19937& r) { return {{pick(r, 1, 4), pick(r, 3, 9)}}; }
+Shapes six(std::mt19937& r) { return {{pick(r, 1, 3), pick(r, 1, 4), 6}}; }
 Shapes labelled(std::mt19937& r) {
   const std::int64_t rows = pick(r, 1, 5);
   return {{rows, pick(r, 2, 6)}, {rows}};
@@ -79,6 +73,7 @@ const Case kCases[] = {
     {"Softmax", "activation", {{"function", "softmax"}}, flat},
     {"Flatten", "flatten", {}, image},
     {"Slice", "slice", {{"axis", "1"}, {"parts", "3"}}, wide},
+    {"SliceSizes", "slice", {{"axis", "2"}, {"sizes", "3,1,2"}}, six},
     {"Concat", "concat", {{"axis", "1"}}, unlike},
     {"Split", "split", {{"copies", "3"}}, flat},
     {"Sum", "sum", {}, two},
@@ -87,72 +82,9 @@ const Case kCases[] = {
     {"EuclideanLoss", "euclidean_loss", {}, two},
 };
 
-/// A layer with all its tensors, outside of a net.
-struct Bench {
-  LayerPtr layer;
-  Pass pass;
-  std::vector<Tensor> weights;  // of the sum that the outputs are reduced to
-
-  Bench(const Case& c, const Shapes& shapes, DType dtype, unsigned seed) : layer(make_layer(c.kind, c.fields)) {
-    std::mt19937 random(seed);
-    std::normal_distribution<double> normal;
-    const auto fill = [&](const Tensor& t, double away) {
-      for (std::int64_t i = 0; i < t.count(); ++i) {
-        double v = normal(random);
-        if (std::fabs(v) < away) v = v < 0 ? v - away : v + away;
-        dtype == DType::float32 ? t.values<float>()[i] = static_cast<float>(v)
-                                : t.values<double>()[i] = static_cast<double>(static_cast<float>(v));
-      }
-    };
-    const bool loss = !layer->metrics().empty();
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      if (std::string(c.kind) == "softmax_loss" && i == 1) {
-        pass.x.emplace_back(DType::int32, shapes[i]);
-        for (auto& label : pass.x[1].values<std::int32_t>())
-          label = static_cast<std::int32_t>(pick(random, 0, shapes[0][1] - 1));
-      } else {
-        pass.x.emplace_back(dtype, shapes[i]);
-        fill(pass.x.back(), c.keep_away);
-      }
-      const bool gradient = layer->differentiable(i);
-      pass.dx.push_back(gradient ? Tensor(dtype, shapes[i]) : Tensor());
-    }
-    for (const Shape& shape : layer->outputs(shapes)) {
-      pass.y.emplace_back(dtype, shape);
-      pass.dy.emplace_back(dtype, shape);
-      weights.emplace_back(dtype, shape);
-      if (loss) {
-        weights.back().fill(weights.size() == 1 ? 1 : 0);  // metrics have no gradient
-      } else {
-        fill(weights.back(), 0);
-      }
-    }
-    for (const ParamSpec& spec : layer->parameters(shapes)) {
-      pass.parameter.emplace_back(dtype, spec.shape);
-      fill(pass.parameter.back(), 0);
-      pass.gradient.emplace_back(dtype, spec.shape);
-      pass.update.push_back(nullptr);
-    }
-    for (const ParamSpec& spec : layer->states(shapes)) pass.state.emplace_back(dtype, spec.shape);
-    for (const Shape& shape : layer->workspace(shapes)) pass.workspace.emplace_back(dtype, shape);
-    pass.name = "layer";
-    layer->prepare(shapes, dtype);
-  }
-
-  double value() {
-    layer->forward(pass);
-    double sum = 0;
-    for (std::size_t k = 0; k < pass.y.size(); ++k) {
-      for (std::int64_t i = 0; i < pass.y[k].count(); ++i) sum += pass.y[k].at(i) * weights[k].at(i);
-    }
-    return sum;
-  }
-  void gradients() {
-    (void)value();
-    for (std::size_t k = 0; k < pass.dy.size(); ++k) pass.dy[k].copy_from(weights[k]);
-    layer->backward(pass);
-  }
-};
+Bench bench_of(const Case& c, const Shapes& shapes, DType dtype, unsigned seed) {
+  return {c.kind, c.fields, shapes, dtype, seed, c.keep_away};
+}
 
 class EveryLayer : public testing::TestWithParam<Case> {};
 
@@ -175,7 +107,7 @@ TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
   for (unsigned seed = 0; seed < 4; ++seed) {
     std::mt19937 random(seed);
     const Shapes shapes = GetParam().shapes(random);
-    Bench bench(GetParam(), shapes, DType::float64, seed);
+    Bench bench = bench_of(GetParam(), shapes, DType::float64, seed);
     bench.gradients();
     for (std::size_t i = 0; i < bench.pass.dx.size(); ++i) {
       if (bench.pass.dx[i].empty()) continue;
@@ -188,19 +120,12 @@ TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
   }
 }
 
-void expect_close(const Tensor& a, const Tensor& b, const std::string& what) {
-  ASSERT_EQ(a.count(), b.count());
-  for (std::int64_t i = 0; i < a.count(); ++i) {
-    ASSERT_NEAR(a.at(i), b.at(i), 1e-4 * std::max(1.0, std::fabs(b.at(i)))) << what << " element " << i;
-  }
-}
-
 TEST_P(EveryLayer, FloatAgreesWithDouble) {
   for (unsigned seed = 10; seed < 16; ++seed) {
     std::mt19937 random(seed);
     const Shapes shapes = GetParam().shapes(random);
-    Bench single(GetParam(), shapes, DType::float32, seed);
-    Bench twice(GetParam(), shapes, DType::float64, seed);
+    Bench single = bench_of(GetParam(), shapes, DType::float32, seed);
+    Bench twice = bench_of(GetParam(), shapes, DType::float64, seed);
     single.gradients();
     twice.gradients();
     for (std::size_t k = 0; k < single.pass.y.size(); ++k) expect_close(single.pass.y[k], twice.pass.y[k], "output");
@@ -216,7 +141,7 @@ TEST_P(EveryLayer, FloatAgreesWithDouble) {
 TEST_P(EveryLayer, OutputsDependOnTheirIntervalAlone) {
   std::mt19937 random(3);
   const Shapes shapes = GetParam().shapes(random);
-  Bench bench(GetParam(), shapes, DType::float64, 3);
+  Bench bench = bench_of(GetParam(), shapes, DType::float64, 3);
   if (!bench.layer->spatial() || shapes[0].rank() != 4 || std::string(GetParam().kind) == "batch_norm") return;
   (void)bench.value();
   const Tensor y = bench.pass.y[0].clone();
@@ -262,6 +187,7 @@ TEST(LayerList, UnknownNamesListTheKnownOnes) {
   EXPECT_THROW((void)make_layer("dense", {{"outs", "3"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("dense", {{"out", "many"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("dense", {{"out", "0"}}), InvalidArgument);
+  EXPECT_THROW((void)make_layer("slice", {{"sizes", "2,,1"}}), InvalidArgument);
   EXPECT_THROW((void)make_layer("flatten", {{"axis", "1"}}), InvalidArgument);
 }
 

@@ -20,7 +20,7 @@ tried = 0
 for package in (pleiad, multiverso):
     names = [package.__name__] + [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda name: None)]
     for name in names:
-        if any(name == other or name.startswith(other + ".") for other in optional) or name.endswith("._core"):
+        if any(name == other or name.startswith(other + ".") for other in optional) or name.endswith(("._core", "._nn")):
             continue
         found = doctest.testmod(importlib.import_module(name))
         tried += found.attempted
@@ -36,14 +36,15 @@ def test_the_examples_in_docstrings_run(python_job):
     assert int(done.stdout.split()[-1]) > 30
 
 
-def test_the_stubs_are_those_of_the_module(python_env, tmp_path):
-    made = tmp_path / "_core.pyi"
+@pytest.mark.parametrize("module", ["_core", "_nn"])
+def test_the_stubs_are_those_of_the_module(python_env, tmp_path, module):
+    made = tmp_path / f"{module}.pyi"
     env = {**os.environ, **python_env}
-    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "pleiad._core", "-o", str(made)]
+    command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", f"pleiad.{module}", "-o", str(made)]
     subprocess.run(command, check=True, timeout=60, env=env, cwd=tmp_path)
     ruff = [Path(sys.executable).parent / "ruff", "format", "-q", "--config", ROOT / "ruff.toml", made]
     subprocess.run(ruff, check=True, timeout=60)
-    assert made.read_text() == (SOURCES / "pleiad" / "_core.pyi").read_text(), "run: make stubs"
+    assert made.read_text() == (SOURCES / "pleiad" / f"{module}.pyi").read_text(), "run: make stubs"
 
 
 def test_the_types_are_right():
@@ -75,6 +76,9 @@ table = mv.ArrayTableHandler(1000, np.ones(1000, np.float32))
 table.add(np.ones(1000, np.float32))
 mv.barrier()
 assert (table.get() == 1 + mv.workers_num()).all()
+from pleiad import nn
+net = nn.Sequential([nn.Dense(2)], input=(3,), loss=nn.SoftmaxLoss())
+nn.Trainer(net, batch=4).fit(np.ones((8, 3)), np.zeros(8, int), progress=False)
 print(pleiad.__file__, mv.workers_num(), flush=True)
 mv.shutdown()
 """
@@ -97,8 +101,13 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {"pleiad", "multiverso"}
     libraries = {name for name in names if name.startswith("pleiad/lib/")}
-    assert libraries == {f"pleiad/lib/{name}" for name in ("libpleiad.so.0", "libmultiverso.so.0", "libpleiad_mpi.so")}
-    assert {"pleiad/py.typed", "pleiad/_core.pyi", "multiverso/tests/test_multiverso.py"} <= set(names)
+    assert libraries == {
+        f"pleiad/lib/{name}"
+        for name in ("libpleiad.so.0", "libpleiad_nn.so.0", "libmultiverso.so.0", "libpleiad_mpi.so")
+    }
+    assert {"pleiad/py.typed", "pleiad/_core.pyi", "pleiad/nn/net.py", "multiverso/tests/test_multiverso.py"} <= set(
+        names
+    )
 
     python = tmp_path / "clean" / "bin" / "python"
     run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)

@@ -8,12 +8,13 @@
         session.barrier()
         print(weights.get()[0])                       # how many workers there are
 
-`pleiad.torch`, `pleiad.jax` and `pleiad.keras` are modules of their own, imported only when used.
+`pleiad.nn` (nets and training), `pleiad.torch`, `pleiad.jax` and `pleiad.keras` are modules of their own, imported only when used.
 """
 
 from pleiad import _core
 from pleiad.errors import (
     Error,
+    FileError,
     InternalError,
     Interrupted,
     InvalidArgument,
@@ -34,6 +35,7 @@ __version__ = _core.version()
 __all__ = [
     "ArrayTable",
     "Error",
+    "FileError",
     "Future",
     "InternalError",
     "Interrupted",

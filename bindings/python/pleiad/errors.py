@@ -40,5 +40,9 @@ class Interrupted(Error, RuntimeError):
     """The wait was given up on the caller's request. Ctrl-C raises KeyboardInterrupt instead."""
 
 
+class FileError(Error, OSError):
+    """A file is missing, damaged or cannot be written; the message names it."""
+
+
 class InternalError(Error, RuntimeError):
     """A defect of Pleiad's."""

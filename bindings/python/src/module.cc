@@ -24,6 +24,7 @@ const char* class_of(ErrorKind kind) {
     case ErrorKind::timeout: return "TimeoutError";
     case ErrorKind::memory: return "MemoryError";
     case ErrorKind::interrupted: return "Interrupted";
+    case ErrorKind::file: return "FileError";
     case ErrorKind::internal: break;
   }
   return "InternalError";
@@ -40,15 +41,6 @@ void translate(const std::exception_ptr& problem, void* /*unused*/) {
 }
 
 }  // namespace
-
-std::function<bool()> signal_check() {
-  const nb::object main = nb::module_::import_("threading").attr("main_thread")().attr("ident");
-  return [ident = nb::cast<unsigned long>(main)] {
-    if (PyThread_get_thread_ident() != ident) return false;  // handlers run on the main thread alone
-    const nb::gil_scoped_acquire acquire;
-    return PyErr_CheckSignals() != 0;
-  };
-}
 
 }  // namespace pleiad::python
 

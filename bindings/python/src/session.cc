@@ -1,8 +1,5 @@
 #include "session.h"
 
-#include <map>
-#include <memory>
-
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
@@ -14,38 +11,22 @@
 
 namespace pleiad::python {
 
+SessionHandle* SessionHandle::start(const std::map<std::string, std::string>& given) {
+  SessionOptions options;
+  for (const auto& [name, value] : given) set_option(options, name, value);
+  const auto interrupt = signal_check();
+  auto session = waiting([&] { return std::make_shared<Session>(Session::start(options, interrupt)); });
+  return new SessionHandle(std::move(session));
+}
+
+void SessionHandle::leave() {
+  auto session = std::move(session_);
+  waiting([&] { session.reset(); });
+}
+
 namespace {
 
 using Options = std::map<std::string, std::string>;
-
-// A Session that may be left while another thread is inside one of its calls.
-class SessionHandle {
- public:
-  static SessionHandle* start(const Options& given) {
-    SessionOptions options;
-    for (const auto& [name, value] : given) set_option(options, name, value);
-    const auto interrupt = signal_check();
-    auto session = waiting([&] { return std::make_shared<Session>(Session::start(options, interrupt)); });
-    return new SessionHandle(std::move(session));
-  }
-
-  Session& use() const {
-    if (session_ == nullptr) throw StateError("the session was left after an error; call init for another one");
-    return *session_;
-  }
-  std::shared_ptr<Session> share() const {
-    (void)use();
-    return session_;
-  }
-  void leave() {
-    auto session = std::move(session_);
-    waiting([&] { session.reset(); });
-  }
-
- private:
-  explicit SessionHandle(std::shared_ptr<Session> session) : session_(std::move(session)) {}
-  std::shared_ptr<Session> session_;
-};
 
 // A call that waits for others, on arrays of Python's.
 template <class F>

@@ -1,9 +1,36 @@
 // pleiad._core: the C++ API for the Python package to build on.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include <nanobind/nanobind.h>
 
+#include "pleiad/error.h"
+#include "pleiad/session.h"
+
 namespace pleiad::python {
+
+/// A Session that may be left while another thread is inside one of its calls. pleiad._nn takes it too.
+class SessionHandle {
+ public:
+  static SessionHandle* start(const std::map<std::string, std::string>& given);
+  /// Throws where it was left.
+  [[nodiscard]] Session& use() const {
+    if (session_ == nullptr) throw StateError("the session was left after an error; call init for another one");
+    return *session_;
+  }
+  [[nodiscard]] std::shared_ptr<Session> share() const {
+    (void)use();
+    return session_;
+  }
+  void leave();
+
+ private:
+  explicit SessionHandle(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  std::shared_ptr<Session> session_;
+};
 
 void bind_session(nanobind::module_& m);
 void bind_tables(nanobind::module_& m);

@@ -21,6 +21,20 @@ memory::desc image(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t 
   return {{n, c, h, w}, memory::data_type::f32, Tag::nhwc};
 }
 
+struct Argument {
+  int kind;
+  const memory& value;
+};
+
+/// By the C interface: the C++ one makes a map and a list for each call, and a step allocates nothing of ours.
+template <std::size_t kCount>
+void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const Argument (&arguments)[kCount]) {
+  dnnl_exec_arg_t list[kCount];
+  for (std::size_t i = 0; i < kCount; ++i) list[i] = {arguments[i].kind, arguments[i].value.get()};
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(kCount), list),
+                          "a primitive could not be executed");
+}
+
 /// A tensor of ours as oneDNN wants it for one primitive: in place where the layouts are the same, else by a reorder.
 class Adapted {
  public:
@@ -35,10 +49,10 @@ class Adapted {
     return same_ ? ours_ : *theirs_;
   }
   void fetch(dnnl::stream& stream) {
-    if (!same_) reorder_->execute(stream, ours_, *theirs_);
+    if (!same_) execute(*reorder_, stream, {{DNNL_ARG_FROM, ours_}, {DNNL_ARG_TO, *theirs_}});
   }
   void give(dnnl::stream& stream) {
-    if (!same_) reorder_->execute(stream, *theirs_, ours_);
+    if (!same_) execute(*reorder_, stream, {{DNNL_ARG_FROM, *theirs_}, {DNNL_ARG_TO, ours_}});
   }
 
  private:
@@ -66,10 +80,10 @@ class ByDnn final : public ConvPlan {
     memory& w = weight_->bind(weight);
     weight_->fetch(stream_);
     if (c_.bias) {
-      forward_.execute(stream_,
-                       {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, bias_}, {DNNL_ARG_DST, y_}});
+      execute(forward_, stream_,
+              {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, bias_}, {DNNL_ARG_DST, y_}});
     } else {
-      forward_.execute(stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y_}});
+      execute(forward_, stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y_}});
     }
     stream_.wait();
     if (!fused()) activate(c_.activation, y, y);
@@ -83,7 +97,7 @@ class ByDnn final : public ConvPlan {
       dx_.set_data_handle(dx.raw());
       memory& w = weight_for_data_->bind(weight);
       weight_for_data_->fetch(stream_);
-      backward_data_->execute(stream_, {{DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx_}});
+      execute(*backward_data_, stream_, {{DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx_}});
     }
     if (!weight_gradient.empty()) {
       if (!backward_weights_) make_backward_weights();
@@ -91,12 +105,13 @@ class ByDnn final : public ConvPlan {
       bias_gradient_.set_data_handle(bias_gradient.raw());
       memory& w = weight_gradient_->bind(weight_gradient);
       if (c_.bias) {
-        backward_weights_->execute(stream_, {{DNNL_ARG_SRC, x_},
-                                             {DNNL_ARG_DIFF_DST, y_},
-                                             {DNNL_ARG_DIFF_WEIGHTS, w},
-                                             {DNNL_ARG_DIFF_BIAS, bias_gradient_}});
+        execute(*backward_weights_, stream_,
+                {{DNNL_ARG_SRC, x_},
+                 {DNNL_ARG_DIFF_DST, y_},
+                 {DNNL_ARG_DIFF_WEIGHTS, w},
+                 {DNNL_ARG_DIFF_BIAS, bias_gradient_}});
       } else {
-        backward_weights_->execute(stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_WEIGHTS, w}});
+        execute(*backward_weights_, stream_, {{DNNL_ARG_SRC, x_}, {DNNL_ARG_DIFF_DST, y_}, {DNNL_ARG_DIFF_WEIGHTS, w}});
       }
       weight_gradient_->give(stream_);
     }

@@ -49,6 +49,16 @@ void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, int axis,
   }
 }
 
+std::vector<std::int64_t> read_sizes(std::string_view text) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    sizes.push_back(number_option<std::int64_t>("sizes", text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return sizes;
+}
+
 class Slice final : public Layer {
  public:
   explicit Slice(const SliceOptions& options) : options_(options) { expect_at_least("parts", options.parts, 1); }
@@ -169,8 +179,13 @@ LayerPtr sum() { return std::make_unique<Sum>(); }
 LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }
 LayerPtr sum_from(const LayerFields& text) { return read_no_fields(text), sum(); }
 LayerPtr slice_from(const LayerFields& text) {
-  static const Fields<SliceOptions> fields = {field("axis", &SliceOptions::axis, "which is cut"),
-                                              field("parts", &SliceOptions::parts, "how many outputs")};
+  static const Fields<SliceOptions> fields = {
+      field("axis", &SliceOptions::axis, "which is cut"),
+      field("parts", &SliceOptions::parts, "how many outputs"),
+      {.name = "sizes",
+       .help = "their lengths, as 2,5,1; in place of parts",
+       .set = [](SliceOptions& options, std::string_view sizes) { options.sizes = read_sizes(sizes); },
+       .get = [](const SliceOptions& options) { return fmt::format("{}", fmt::join(options.sizes, ",")); }}};
   return slice(read_fields(fields, text));
 }
 LayerPtr concat_from(const LayerFields& text) {

@@ -1,0 +1,105 @@
+"""Nets and their training, by Pleiad's C++ engine: on one process, many threads or many processes, without a change.
+
+import pleiad
+from pleiad import nn
+
+session = pleiad.init()  # alone, or a rank of `pleiad launch -n 2 python script.py`
+net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
+trainer = nn.Trainer(net, nn.SGD(0.1, momentum=0.9), batch=64)
+history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_labels))
+history.plot("curves.png")
+"""
+
+try:
+    from pleiad import _nn
+except ImportError as problem:
+    raise ImportError(
+        f"pleiad.nn needs the libraries oneDNN, OpenBLAS and libgomp (Debian: libdnnl2 libopenblas0 libgomp1): {problem}"
+    ) from problem
+
+from pleiad.nn import init, plot, schedules
+from pleiad.nn.callbacks import Callback, CsvLog, EarlyStopping
+from pleiad.nn.data import Dataset
+from pleiad.nn.history import History, Record
+from pleiad.nn.layers import (
+    LRN,
+    Activation,
+    BatchNorm,
+    Concat,
+    Convolution,
+    Dense,
+    Dropout,
+    EuclideanLoss,
+    Flatten,
+    Layer,
+    Loss,
+    Pooling,
+    SigmoidLoss,
+    Slice,
+    SoftmaxLoss,
+    Split,
+    Sum,
+)
+from pleiad.nn.net import Net, Sequential, Value
+from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, RMSProp
+from pleiad.nn.params import Init, Param
+from pleiad.nn.progress import Progress
+from pleiad.nn.trainer import Trainer
+
+Schedule = _nn.Schedule
+
+
+def threads() -> int:
+    """How many threads the calling thread's nets compute on."""
+    return _nn.threads()
+
+
+def set_threads(count: int) -> None:
+    """From now on, for nets that the calling thread uses. OMP_NUM_THREADS sets it for a process."""
+    _nn.set_threads(count)
+
+
+__all__ = [
+    "LRN",
+    "SGD",
+    "Activation",
+    "AdaDelta",
+    "AdaGrad",
+    "AdaMax",
+    "Adam",
+    "BatchNorm",
+    "Callback",
+    "Concat",
+    "Convolution",
+    "CsvLog",
+    "Dataset",
+    "Dense",
+    "Dropout",
+    "EarlyStopping",
+    "EuclideanLoss",
+    "Flatten",
+    "History",
+    "Init",
+    "Layer",
+    "Loss",
+    "Net",
+    "Param",
+    "Pooling",
+    "Progress",
+    "RMSProp",
+    "Record",
+    "Schedule",
+    "Sequential",
+    "SigmoidLoss",
+    "Slice",
+    "SoftmaxLoss",
+    "Split",
+    "Sum",
+    "Trainer",
+    "Value",
+    "init",
+    "plot",
+    "schedules",
+    "set_threads",
+    "threads",
+]

@@ -1,0 +1,298 @@
+"""The layers and losses. An object here describes a layer; a net makes it when it is put there, by calling it on values
+of the net or by `net.add`. Images are (batch, height, width, channels), always.
+
+>>> from pleiad import nn
+>>> net = nn.Net()
+>>> x = net.input((28, 28, 1), name="x")
+>>> h = nn.Convolution(8, 5, pad=2, activation="relu")(x)
+>>> nn.Dense(10, name="scores")(nn.Pooling(2)(h))
+<scores: dense of pooling1, (10,)>
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pleiad import _nn
+from pleiad.errors import InvalidArgument
+from pleiad.nn.params import ParamLike, param_options, shared
+from pleiad.options import text_of
+
+if TYPE_CHECKING:
+    from pleiad.nn.net import Value
+
+Pair = int | tuple[int, int]
+
+
+class Layer:
+    """A layer by its kind and its options, as `docs/nn.md` names them; the classes below know theirs.
+
+    >>> from pleiad import nn
+    >>> nn.Layer("dropout", ratio=0.3)
+    Layer('dropout', ratio='0.3')
+    """
+
+    def __init__(self, kind: str, name: "str | None" = None, **options: Any) -> None:
+        if kind not in _nn.layer_kinds():
+            raise InvalidArgument(f'unknown layer "{kind}"; known: {", ".join(_nn.layer_kinds())}')
+        self.kind = kind
+        self.name = name
+        self.options = {option: text_of(value) for option, value in options.items() if value is not None}
+
+    def __call__(self, *inputs: "Value", name: "str | None" = None) -> "Value":
+        """Puts the layer into the net of its inputs, and returns its output."""
+        if not inputs:
+            raise InvalidArgument(f"{self.kind}: expected values of a net; received none")
+        for value in inputs:
+            if not hasattr(value, "net"):
+                raise InvalidArgument(
+                    f"{self.kind}: expected values of a net, as net.input and layers return; received {type(value).__name__}"
+                )
+        return inputs[0].net.add(self, *inputs, name=name)
+
+    def __repr__(self) -> str:
+        words = [f"{name}={value!r}" for name, value in self.options.items()]
+        own = type(self) is Layer
+        return f"{type(self).__name__}({', '.join(([repr(self.kind)] if own else []) + words)})"
+
+
+class Dense(Layer):
+    """f(x * weight^T + bias); x is flattened after its batch. activation: linear, relu, leaky, sigmoid, tanh, stanh or
+    softplus. tied: the name of a parameter ("encoder/weight") that is used the other way round.
+
+    >>> from pleiad import nn
+    >>> net = nn.Net()
+    >>> code = nn.Dense(3, activation="sigmoid", name="code")(net.input((8,)))
+    >>> nn.Dense(8, tied="code/weight")(code).shape
+    (8,)
+    >>> list(net.parameters)
+    ['code/weight', 'code/bias', 'dense1/bias']
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: str = "linear",
+        *,
+        bias: "bool | ParamLike" = True,
+        weight: ParamLike = "glorot",
+        transposed: bool = False,
+        tied: "str | None" = None,
+        name: "str | None" = None,
+    ) -> None:
+        if tied is not None:
+            weight, transposed = shared(weight, tied), True
+        super().__init__(
+            "dense",
+            name,
+            out=units,
+            activation=activation,
+            transposed=transposed,
+            **_weights(weight, bias),
+        )
+
+
+class Convolution(Layer):
+    """f(filters over the image + bias). kernel, stride, dilation: a number, or (height, width). pad: a number, (height,
+    width), (top, bottom, left, right), or "same", which with stride 1 keeps the image's size.
+
+    >>> from pleiad import nn
+    >>> net = nn.Net()
+    >>> nn.Convolution(16, (3, 5), pad="same")(net.input((32, 32, 3))).shape
+    (32, 32, 16)
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel: Pair,
+        stride: Pair = 1,
+        pad: "int | tuple[int, ...] | str" = 0,
+        activation: str = "linear",
+        *,
+        dilation: Pair = 1,
+        groups: int = 1,
+        bias: "bool | ParamLike" = True,
+        weight: ParamLike = "he",
+        name: "str | None" = None,
+    ) -> None:
+        kernel_h, kernel_w = _pair(kernel, "kernel")
+        dilation_h, dilation_w = _pair(dilation, "dilation")
+        stride_h, stride_w = _pair(stride, "stride")
+        top, bottom, left, right = _sides(pad, dilation_h * (kernel_h - 1), dilation_w * (kernel_w - 1))
+        super().__init__(
+            "convolution",
+            name,
+            filters=filters,
+            kernel_h=kernel_h,
+            kernel_w=kernel_w,
+            stride_h=stride_h,
+            stride_w=stride_w,
+            pad_top=top,
+            pad_bottom=bottom,
+            pad_left=left,
+            pad_right=right,
+            dilation_h=dilation_h,
+            dilation_w=dilation_w,
+            groups=groups,
+            activation=activation,
+            **_weights(weight, bias),
+        )
+
+
+class Pooling(Layer):
+    """The maximum, or the average, over windows of each map. stride: the kernel's side unless given. count_padding:
+    whether an average counts the padding."""
+
+    def __init__(
+        self,
+        kernel: int,
+        stride: "int | None" = None,
+        type: str = "max",
+        *,
+        pad: int = 0,
+        count_padding: bool = True,
+        name: "str | None" = None,
+    ) -> None:
+        stride = kernel if stride is None else stride
+        super().__init__("pooling", name, type=type, kernel=kernel, stride=stride, pad=pad, count_padding=count_padding)
+
+
+class LRN(Layer):
+    """x * (k + alpha / size * sum of x^2 over `size` maps)^-beta."""
+
+    def __init__(
+        self, size: int = 5, alpha: float = 1, beta: float = 0.75, k: float = 1, *, name: "str | None" = None
+    ) -> None:
+        super().__init__("lrn", name, size=size, alpha=float(alpha), beta=float(beta), k=float(k))
+
+
+class BatchNorm(Layer):
+    """Each channel (last axis) to mean 0 and variance 1 over the batch, times scale, plus shift; by running averages
+    outside of training: average = (1 - momentum) * average + momentum * new."""
+
+    def __init__(
+        self,
+        epsilon: float = 1e-5,
+        momentum: float = 0.1,
+        *,
+        scale: ParamLike = None,
+        shift: ParamLike = None,
+        name: "str | None" = None,
+    ) -> None:
+        more = {**param_options("scale", scale), **param_options("shift", shift)}
+        super().__init__("batch_norm", name, epsilon=float(epsilon), momentum=float(momentum), **more)
+
+
+class Dropout(Layer):
+    """In training, zeroes a share `ratio` of x and scales the rest by 1 / (1 - ratio)."""
+
+    def __init__(self, ratio: float = 0.5, *, name: "str | None" = None) -> None:
+        super().__init__("dropout", name, ratio=float(ratio))
+
+
+class Activation(Layer):
+    """relu, leaky, sigmoid, tanh, stanh, softplus, linear, or softmax over the last axis. slope: of leaky."""
+
+    def __init__(self, function: str = "relu", *, slope: float = 0.01, name: "str | None" = None) -> None:
+        super().__init__("activation", name, function=function, slope=float(slope))
+
+
+class Flatten(Layer):
+    """(batch, everything else)."""
+
+    def __init__(self, *, name: "str | None" = None) -> None:
+        super().__init__("flatten", name)
+
+
+class Slice(Layer):
+    """Cuts an axis (0 is the batch) into `parts` outputs, or into outputs of the given sizes: `cut[0]`, `cut[1]`...
+
+    >>> from pleiad import nn
+    >>> net = nn.Net()
+    >>> cut = nn.Slice(sizes=[2, 5])(net.input((7,)))
+    >>> cut[1].shape
+    (5,)
+    """
+
+    def __init__(
+        self, parts: int = 2, axis: int = 1, *, sizes: "Sequence[int] | None" = None, name: "str | None" = None
+    ) -> None:
+        text = None if sizes is None else ",".join(str(size) for size in sizes)
+        super().__init__("slice", name, axis=axis, parts=parts, sizes=text)
+
+
+class Concat(Layer):
+    """Joins its inputs along an axis (0 is the batch)."""
+
+    def __init__(self, axis: int = 1, *, name: "str | None" = None) -> None:
+        super().__init__("concat", name, axis=axis)
+
+
+class Split(Layer):
+    """`copies` outputs equal to the input."""
+
+    def __init__(self, copies: int = 2, *, name: "str | None" = None) -> None:
+        super().__init__("split", name, copies=copies)
+
+
+class Sum(Layer):
+    """The sum of its inputs."""
+
+    def __init__(self, *, name: "str | None" = None) -> None:
+        super().__init__("sum", name)
+
+
+class Loss(Layer):
+    """A layer that ends a net. Its inputs are predictions and targets."""
+
+
+class SoftmaxLoss(Loss):
+    """Of scores (batch, classes) and labels (batch) as int32: the mean of -log softmax(scores)[label], times scale. Its
+    metric `accuracy` is the share of labels among the `top_k` scores."""
+
+    def __init__(self, top_k: int = 1, scale: float = 1, *, name: "str | None" = None) -> None:
+        super().__init__("softmax_loss", name, top_k=top_k, scale=float(scale))
+
+
+class SigmoidLoss(Loss):
+    """Cross-entropy of scores before the sigmoid and targets in 0 to 1: summed over a sample, mean over the batch."""
+
+    def __init__(self, *, name: "str | None" = None) -> None:
+        super().__init__("sigmoid_loss", name)
+
+
+class EuclideanLoss(Loss):
+    """Half the squared distance of a sample, mean over the batch. Its metric `se` is the whole squared distance."""
+
+    def __init__(self, *, name: "str | None" = None) -> None:
+        super().__init__("euclidean_loss", name)
+
+
+def _weights(weight: ParamLike, bias: "bool | ParamLike") -> dict[str, Any]:
+    options = {"bias": bias is not False, **param_options("weight", weight)}
+    if not isinstance(bias, bool):
+        options |= param_options("bias", bias)
+    return options
+
+
+def _pair(value: Pair, name: str) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    if len(value) != 2:
+        raise InvalidArgument(f"{name}: expected a number or (height, width); received {value!r}")
+    return value
+
+
+def _sides(pad: "int | tuple[int, ...] | str", reach_h: int, reach_w: int) -> tuple[int, int, int, int]:
+    """(top, bottom, left, right)."""
+    if pad == "same":
+        return reach_h // 2, reach_h - reach_h // 2, reach_w // 2, reach_w - reach_w // 2
+    if isinstance(pad, int):
+        return pad, pad, pad, pad
+    if not isinstance(pad, str) and len(pad) == 2:
+        return pad[0], pad[0], pad[1], pad[1]
+    if not isinstance(pad, str) and len(pad) == 4:
+        return pad[0], pad[1], pad[2], pad[3]
+    raise InvalidArgument(
+        f'pad: expected a number, (height, width), (top, bottom, left, right) or "same"; received {pad!r}'
+    )

@@ -1,0 +1,379 @@
+"""A net: a graph of named layers, the memory they work in, and a pass through it."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from pleiad import _nn
+from pleiad.errors import InvalidArgument, StateError
+from pleiad.nn.layers import Layer, Loss
+from pleiad.options import dtype_name
+
+PHASES = ("train", "validate", "test")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What flows along an edge of a net: an input, or an output of a layer. Further outputs of a layer are `value[1]`..."""
+
+    net: "Net"
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample."""
+        return tuple(self.net._core.output_shape(self.name)[1:])
+
+    def __getitem__(self, output: int) -> "Value":
+        value = Value(self.net, f"{self.name.partition(':')[0]}:{output}")
+        _ = value.shape  # an output that is not there is told here
+        return value
+
+    def __repr__(self) -> str:
+        layer = self.net._layers.get(self.name.partition(":")[0])
+        words = "input" if layer is None else f"{layer.kind} of {', '.join(layer.inputs)}"
+        return f"<{self.name}: {words}, {self.shape}>"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A layer of a net."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    loss: bool
+
+
+class Arrays(Mapping[str, NDArray[Any]]):
+    """Arrays of a net by name. Each is the net's own memory: writing into it changes the net."""
+
+    def __init__(self, names: Callable[[], Sequence[str]], find: Callable[[str], Any]) -> None:
+        self._names, self._find = names, find
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        array: NDArray[Any] = self._find(name)
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name!r}: {self[name].shape}" for name in self) + "}"
+
+
+class Net:
+    """A graph of named layers. Inputs first, then layers that are called on them:
+
+    >>> from pleiad import nn
+    >>> net = nn.Net("mlp", seed=7)
+    >>> x, label = net.input((784,), name="x"), net.input((), name="label", dtype="int32")
+    >>> scores = nn.Dense(10, name="scores")(nn.Dense(128, activation="relu", name="hidden")(x))
+    >>> loss = nn.SoftmaxLoss(name="loss")(scores, label)
+    >>> net.parameters
+    {'hidden/weight': (128, 784), 'hidden/bias': (128,), 'scores/weight': (10, 128), 'scores/bias': (10,)}
+
+    The numbers of parameters and activations are NumPy arrays that share the net's memory; `torch.from_dlpack` and
+    `jax.numpy.from_dlpack` take them without a copy too. One thread at a time may use a net.
+    """
+
+    def __init__(self, name: str = "net", *, dtype: Any = "float32", seed: int = 1) -> None:
+        self._core = _nn.Net(name, dtype_name(dtype), seed)
+        self._inputs: dict[str, str] = {}
+        self._layers: dict[str, Placed] = {}
+        self._last: str | None = None
+        self._loss: str | None = None
+
+    # Building.
+
+    def input(self, shape: Sequence[int], name: "str | None" = None, dtype: Any = None) -> Value:
+        """What comes from outside: `shape` is that of one sample, () for labels."""
+        name = self._free_name("input") if name is None else name
+        element = self._core.dtype if dtype is None else dtype_name(dtype)
+        self._core.input(name, [int(side) for side in shape], element)
+        self._inputs[name] = element
+        self._last = name if self._last is None or not self._layers else self._last
+        return Value(self, name)
+
+    def add(
+        self,
+        layer: Layer,
+        *inputs: "Value | str",
+        name: "str | None" = None,
+        phases: Sequence[str] = PHASES,
+    ) -> Value:
+        """Puts a layer on top of its inputs; without any, on top of the layer that was added last. phases: those that
+        it takes part in. A mistake names the layer, what was expected and what came."""
+        if not isinstance(layer, Layer):
+            raise InvalidArgument(f"expected a layer of pleiad.nn; received {type(layer).__name__}")
+        name = name or layer.name or self._free_name(layer.kind)
+        if not inputs:
+            if self._last is None:
+                raise InvalidArgument(f'layer "{name}": the net has no input yet')
+            inputs = (self._last,)
+        for value in inputs:
+            if isinstance(value, Value) and value.net is not self:
+                raise InvalidArgument(f'layer "{name}": {value.name} belongs to another net, "{value.net.name}"')
+        names = tuple(value.name if isinstance(value, Value) else value for value in inputs)
+        if not phases:
+            raise InvalidArgument(f'layer "{name}": phases: expected some of {", ".join(PHASES)}; received none')
+        self._core.add(name, layer.kind, list(layer.options.items()), list(names), list(phases))
+        self._layers[name] = Placed(layer.kind, names, isinstance(layer, Loss) or layer.kind.endswith("_loss"))
+        self._last = name
+        return Value(self, name)
+
+    def _free_name(self, kind: str) -> str:
+        number = 1
+        while f"{kind}{number}" in self._layers or f"{kind}{number}" in self._inputs:
+            number += 1
+        return f"{kind}{number}"
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def dtype(self) -> str:
+        return self._core.dtype
+
+    @property
+    def batch(self) -> int:
+        """What memory is planned for; 0 before the first pass."""
+        return self._core.batch
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Names and element types."""
+        return dict(self._inputs)
+
+    @property
+    def layers(self) -> list[str]:
+        return self._core.layer_names()
+
+    @property
+    def targets(self) -> list[str]:
+        """The inputs that losses alone use: labels, and what is to be reproduced."""
+        used = {source for layer in self._layers.values() if not layer.loss for source in layer.inputs}
+        used |= {layer.inputs[0] for layer in self._layers.values() if layer.loss}
+        wanted = {source for layer in self._layers.values() if layer.loss for source in layer.inputs[1:]}
+        return [name for name in self._inputs if name in wanted and name not in used]
+
+    @property
+    def predictions(self) -> list[str]:
+        """What the losses are of; without a loss, what no layer uses."""
+        losses = [layer.inputs[0] for layer in self._layers.values() if layer.loss]
+        if losses:
+            return list(dict.fromkeys(losses))
+        used = {source.partition(":")[0] for layer in self._layers.values() for source in layer.inputs}
+        return [name for name in self._layers if name not in used]
+
+    @property
+    def parameters(self) -> Arrays:
+        """The trained numbers, by "layer/weight"."""
+        return Arrays(self._core.parameter_names, self._core.parameter)
+
+    @property
+    def gradients(self) -> Arrays:
+        """By the parameters, after `backward`. A trainer that makes the update together with the gradient leaves none:
+        make it with fuse=False to look at them."""
+
+        def find(name: str) -> Any:
+            array = self._core.gradient(name)
+            if array is None:
+                raise StateError(
+                    f'"{name}" has no gradient in memory: before the first pass, or its trainer makes the update with the '
+                    "gradient (Trainer(..., fuse=False) keeps it)"
+                )
+            return array
+
+        return Arrays(self._core.parameter_names, find)
+
+    @property
+    def states(self) -> dict[str, NDArray[Any]]:
+        """Numbers that belong to the model and are not trained: running means."""
+        return self._core.states()
+
+    def output(self, name: "str | Value") -> NDArray[Any]:
+        """What a layer gave in the last pass, "layer" or "layer:1": the net's own memory, until the next pass."""
+        array = self._core.output(name.name if isinstance(name, Value) else name)
+        if array is None:
+            raise StateError(f'net "{self.name}": there was no pass yet')
+        return array
+
+    __getitem__ = output
+
+    def count_parameters(self) -> int:
+        return sum(array.size for array in self.parameters.values())
+
+    # Passing through it.
+
+    def forward(
+        self, inputs: "Mapping[str, Any] | None" = None, *, phase: str = "test", step: int = 0, **more: Any
+    ) -> dict[str, float]:
+        """One pass over arrays by the names of the inputs; returns loss and metrics. Labels may be left out: then the
+        losses are of zeros. step: what random numbers (dropout) are drawn for.
+
+        >>> import numpy
+        >>> from pleiad import nn
+        >>> net = nn.Net()
+        >>> y = nn.Dense(2, weight=nn.init.constant(1), name="y")(net.input((3,), name="x"))
+        >>> net.forward(x=numpy.array([[1, 2, 3]], "float32"))
+        {}
+        >>> net["y"].tolist()
+        [[6.0, 6.0]]
+        """
+        self.set_inputs({**(inputs or {}), **more})
+        self._core.forward(phase, step, 0)
+        return self.metrics()
+
+    def backward(self) -> None:
+        """After a forward with phase="train": leaves `gradients`."""
+        self._core.backward()
+
+    def metrics(self) -> dict[str, float]:
+        """Loss and metrics of the last pass; with several losses as "layer/accuracy"."""
+        return dict(self._core.metrics())
+
+    @property
+    def loss(self) -> float:
+        """The sum of the losses of the last pass."""
+        return self._core.loss()
+
+    def set_inputs(self, inputs: Mapping[str, Any]) -> None:
+        """Copies a batch into the net, which plans its memory anew where the batch has another size."""
+        arrays = {name: self.as_input(name, array) for name, array in inputs.items()}
+        rows = {name: len(array) for name, array in arrays.items()}
+        if len(set(rows.values())) != 1:
+            raise InvalidArgument(f"expected as many samples for every input; received {rows or 'no input'}")
+        missing = [name for name in self._inputs if name not in arrays and name not in self.targets]
+        if missing:
+            raise InvalidArgument(f"expected arrays for the inputs {', '.join(missing)}; received {', '.join(arrays)}")
+        self._core.prepare(next(iter(rows.values())))
+        for name, array in arrays.items():
+            self._core.input_array(name)[...] = array
+
+    def as_input(self, name: str, array: Any) -> NDArray[Any]:
+        """`array` as an input takes it: its element type, (samples, *shape), contiguous; the same array where it is so
+        already. Floats as labels are refused."""
+        if name not in self._inputs:
+            raise InvalidArgument(f'net "{self.name}" has no input "{name}"; its inputs: {", ".join(self._inputs)}')
+        given = numpy.asarray(array)
+        wanted = numpy.dtype(self._inputs[name])
+        if given.dtype.kind not in "iufb" or (wanted.kind == "i" and given.dtype.kind == "f"):
+            raise InvalidArgument(f'input "{name}": expected {wanted}; received {given.dtype}')
+        sample = tuple(self._core.output_shape(name)[1:])
+        if given.ndim == 0 or len(given) == 0:
+            raise InvalidArgument(f'input "{name}": expected samples of shape {sample}; received shape {given.shape}')
+        size = int(numpy.prod(sample, dtype=numpy.int64))
+        if given.size != len(given) * size:
+            raise InvalidArgument(
+                f'input "{name}": expected shape {(len(given), *sample)}; received shape {given.shape}'
+                + _hint(given.shape[1:], sample)
+            )
+        return numpy.ascontiguousarray(given, wanted).reshape(len(given), *sample)
+
+    # Saving.
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """A copy of all parameters and states, by name."""
+        return {name: array.copy() for name, array in {**self.parameters, **self.states}.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state_dict` gave; every array is checked before any is copied."""
+        own = {**self.parameters, **self.states}
+        for name, array in own.items():
+            if name not in state:
+                raise InvalidArgument(f'state: "{name}" is missing; received {", ".join(state) or "nothing"}')
+            if numpy.shape(state[name]) != array.shape:
+                raise InvalidArgument(f'state: "{name}" has shape {array.shape}; received {numpy.shape(state[name])}')
+        unknown = [name for name in state if name not in own]
+        if unknown:
+            raise InvalidArgument(f'state: the net has no "{unknown[0]}"; known: {", ".join(own)}')
+        for name, array in own.items():
+            array[...] = state[name]
+
+    # Showing it.
+
+    def describe(self) -> str:
+        """Layers, shapes, parameters, memory and products, as a table of text."""
+        return self._core.describe()
+
+    def summary(self) -> None:
+        """Prints `describe()`."""
+        print(self.describe(), end="")
+
+    def dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return self._core.dot()
+
+    def picture(self, path: "str | Path") -> Path:
+        """Draws the graph into a file, by its name's ending (svg, png, pdf). Needs Graphviz; .dot and .gv do not."""
+        path = Path(path)
+        if path.suffix in (".dot", ".gv"):
+            path.write_text(self.dot())
+            return path
+        program = shutil.which("dot")
+        if program is None:
+            raise StateError(
+                f"{path}: Graphviz's program dot is not there (Debian's package graphviz); a path that ends in .dot needs none"
+            )
+        done = subprocess.run(
+            [program, f"-T{path.suffix[1:] or 'svg'}", "-o", str(path)],
+            input=self.dot(),
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
+        if done.returncode:
+            raise InvalidArgument(f"{path}: dot says: {done.stderr.strip()}")
+        return path
+
+    def __repr__(self) -> str:
+        return f'<pleiad.nn.Net "{self.name}": {len(self._layers)} layers, {self.count_parameters():,} parameters>'
+
+
+def _hint(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    if len(got) == len(wanted) == 3 and (got[1], got[2], got[0]) == wanted:
+        return "; images are (height, width, channels): numpy.moveaxis(x, 1, -1)"
+    return ""
+
+
+def Sequential(
+    layers: Sequence[Layer],
+    *,
+    input: Sequence[int],
+    loss: "Loss | None" = None,
+    name: str = "net",
+    dtype: Any = "float32",
+    seed: int = 1,
+) -> Net:
+    """A net of layers one on top of the other. Its inputs are "x" and, where there is a loss, "label" (softmax) or
+    "target".
+
+    >>> from pleiad import nn
+    >>> net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
+    >>> net.inputs, net.layers
+    ({'x': 'float32', 'label': 'int32'}, ['dense1', 'dense2', 'loss'])
+    """
+    net = Net(name, dtype=dtype, seed=seed)
+    value = net.input(input, name="x")
+    for layer in layers:
+        value = net.add(layer, value)
+    if loss is not None:
+        softmax = loss.kind == "softmax_loss"
+        target = net.input((), "label", "int32") if softmax else net.input(value.shape, "target")
+        net.add(loss, value, target, name=loss.name or "loss")
+    return net

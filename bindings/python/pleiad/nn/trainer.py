@@ -1,0 +1,319 @@
+"""The loop: batch, forward, loss, backward, exchange, update, metrics."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from pleiad import _nn, sessions
+from pleiad.errors import Interrupted, InvalidArgument
+from pleiad.nn.callbacks import Call, Callback
+from pleiad.nn.data import Dataset, dataset, named
+from pleiad.nn.history import History, Record
+from pleiad.nn.net import Net
+from pleiad.nn.progress import Progress
+from pleiad.options import Updater, updater_options
+
+TICK = 0.1  # seconds between two looks at the terminal and at Ctrl-C
+
+
+class Trainer:
+    """Trains a net, on this process or on all ranks of the session, which then make the same calls.
+
+    optimizer: `nn.SGD`, `nn.Adam`..., a rule's name, or a `pleiad.Updater`. batch: of all ranks together. schedule,
+    momentum: `nn.schedules`, which win over the optimizer's own rate and momentum. exchange: how gradients meet:
+    all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a loss that is no number
+    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`.
+
+    >>> import numpy
+    >>> from pleiad import nn
+    >>> net = nn.Sequential([nn.Dense(8, "tanh"), nn.Dense(2)], input=(2,), loss=nn.SoftmaxLoss())
+    >>> x = numpy.array([[0, 0], [0, 1], [1, 0], [1, 1]], "float32")
+    >>> trainer = nn.Trainer(net, nn.Adam(0.05), batch=4)
+    >>> history = trainer.fit(x, [0, 1, 1, 0], epochs=200, progress=False)
+    >>> trainer.evaluate(x, [0, 1, 1, 0])["accuracy"]
+    1.0
+    >>> trainer.predict(x).argmax(axis=1).tolist()
+    [0, 1, 1, 0]
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        optimizer: "str | Mapping[str, Any] | Updater" = "sgd",
+        *,
+        batch: int = 64,
+        schedule: "_nn.Schedule | None" = None,
+        momentum: "_nn.Schedule | None" = None,
+        exchange: str = "auto",
+        fuse: bool = True,
+        check_finite: bool = False,
+        session: "sessions.Session | None" = None,
+    ) -> None:
+        if not isinstance(net, Net):
+            raise InvalidArgument(f"net: expected pleiad.nn.Net; received {type(net).__name__}")
+        self.net = net
+        self.batch = batch
+        self._session = sessions._current if session is None else session
+        core = None if self._session is None else self._session._core
+        rule = updater_options(optimizer)
+        self._core = _nn.Trainer(net._core, batch, rule, schedule, momentum, exchange, fuse, check_finite, core)
+        self.history = History()
+        self._interrupted = False
+        self._chunk = 1  # steps of about TICK
+
+    @property
+    def step_number(self) -> int:
+        """Steps so far."""
+        return self._core.current_step
+
+    @property
+    def local_batch(self) -> int:
+        """This rank's part of the batch."""
+        return self._core.local_batch
+
+    @property
+    def rank(self) -> int:
+        return self._core.rank
+
+    # Step by step.
+
+    def step(self, x: Any = None, y: Any = None) -> dict[str, float]:
+        """One step on this rank's part of a batch, or on what stands in the net's inputs already; returns this rank's
+        metrics before the update."""
+        if x is not None:
+            arrays = named(self.net, x, y)
+            missing = [name for name in self.net.inputs if name not in arrays]
+            if missing:
+                raise InvalidArgument(f"a step needs every input; missing: {', '.join(missing)}")
+            rows = {name: len(array) for name, array in arrays.items()}
+            if set(rows.values()) != {self.local_batch}:
+                raise InvalidArgument(f"a step takes {self.local_batch} samples on each rank; received {rows}")
+            self.net.set_inputs(arrays)
+        self._core.step()
+        return self.net.metrics()
+
+    # In whole.
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        epochs: int = 1,
+        validation: Any = None,
+        steps_per_epoch: "int | None" = None,
+        log_every: "int | None" = None,
+        shuffle: bool = True,
+        seed: int = 1,
+        callbacks: "Iterable[Callback | Callable[[Record], Any]]" = (),
+        progress: "bool | str" = "auto",
+    ) -> History:
+        """Trains for so many epochs, each len(x) // batch steps unless told otherwise, and returns the history.
+
+        x: an array, a tuple of arrays in the order of the inputs, a dict by input, or a `Dataset`; y: likewise for the
+        inputs that losses compare with. Every rank gives the whole set and takes its share. validation: (x, y), a dict
+        or a Dataset, evaluated after each epoch. log_every: a record of training every so many steps, else one an epoch.
+        callbacks: `nn.Callback`s, or functions of a record; False from any ends the run. progress: auto, bar, lines or
+        off. Ctrl-C ends the run after the step that is under way, on all ranks, and is raised then.
+        """
+        data = dataset(self.net, x, y, shuffle=shuffle, seed=seed)
+        checks = None
+        if validation is not None:
+            given = validation if isinstance(validation, tuple) else (validation,)
+            checks = dataset(self.net, *given, shuffle=False, seed=seed)
+        steps = steps_per_epoch or max(1, len(data) // self.batch)
+        if epochs < 0 or steps < 1 or (log_every is not None and log_every < 1):
+            raise InvalidArgument(
+                f"expected epochs >= 0, steps_per_epoch and log_every >= 1; received {epochs}, {steps_per_epoch}, {log_every}"
+            )
+        run = _Run(self, data, checks, epochs, steps, log_every or steps, self._listeners(callbacks, progress))
+        with self._watching_ctrl_c():
+            run.go()
+        if self._interrupted:
+            raise KeyboardInterrupt
+        return self.history
+
+    def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
+        """Loss and metrics, averages over all samples; with several ranks each takes its share."""
+        return self._evaluate(dataset(self.net, x, y, shuffle=False, seed=1), phase)
+
+    def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
+        """What a layer gives for every sample: of the layer that the loss is of, unless `outputs` names others; for a list
+        of names a dict. This rank's own work: no other rank takes part."""
+        names = [outputs] if isinstance(outputs, str) else list(outputs or self.net.predictions)
+        arrays = {name: self.net.as_input(name, array) for name, array in named(self.net, x).items()}
+        whole = len(next(iter(arrays.values())))
+        out: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        for first in range(0, whole, self.local_batch):
+            rows = min(self.local_batch, whole - first)
+            # A last batch that is short is filled up: the net keeps the memory that it has planned.
+            take = numpy.minimum(numpy.arange(first, first + self.local_batch), whole - 1)
+            self.net.forward({name: array[take] for name, array in arrays.items()}, phase=phase, step=self.step_number)
+            for name in names:
+                out[name].append(self.net.output(name)[:rows].copy())
+        joined = {name: numpy.concatenate(parts) for name, parts in out.items()}
+        return joined if len(names) > 1 or isinstance(outputs, list | tuple) else joined[names[0]]
+
+    # Saving.
+
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """A copy of everything that a run needs to go on with the same bits: parameters, states, the rule's history, the
+        step and the seed."""
+        return {name: array.copy() for name, array in self._core.state().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state_dict` of the same net and rule gave."""
+        self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
+
+    # Inside.
+
+    def _listeners(self, callbacks: Iterable[Any], progress: "bool | str") -> list[Callback]:
+        mode = progress if isinstance(progress, str) else "auto" if progress else "off"
+        all_of_them = [each if isinstance(each, Callback) else Call(each) for each in callbacks]
+        shown = Progress(mode)
+        if mode != "off" and self.rank == 0:
+            all_of_them.insert(0, shown)
+        for each in all_of_them:
+            each.trainer = self
+        return all_of_them
+
+    @contextlib.contextmanager
+    def _watching_ctrl_c(self) -> Iterator[None]:
+        """Ctrl-C sets a mark; a second one is raised at once."""
+        self._interrupted = False
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        old = signal.getsignal(signal.SIGINT)
+
+        def mark(number: int, frame: Any) -> None:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+
+        if old in (signal.SIG_IGN, None):
+            yield
+            return
+        signal.signal(signal.SIGINT, mark)
+        try:
+            yield
+        except Interrupted as problem:
+            if self._interrupted:
+                raise KeyboardInterrupt from problem
+            raise
+        finally:
+            signal.signal(signal.SIGINT, old)
+
+    def _sum(self, numbers: Sequence[float]) -> list[float]:
+        """Over the ranks."""
+        if self._core.ranks == 1 or self._session is None:
+            return list(numbers)
+        array = numpy.array(numbers, numpy.float64)
+        self._session.all_reduce(array)
+        return [float(number) for number in array]
+
+    def _evaluate(self, data: Dataset, phase: str) -> dict[str, float]:
+        rank, ranks, count = self._core.rank, self._core.ranks, len(data)
+        first, end = count * rank // ranks, count * (rank + 1) // ranks
+        # A rank without a share looks at one sample, which does not count, to know the names.
+        sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
+        weight = 1 if end > first else 0
+        total = self._sum([value * weight for value in sums.values()])
+        return {name: value / count for name, value in zip(sums, total, strict=True)}
+
+
+class _Run:
+    """One call of fit."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        data: Dataset,
+        checks: "Dataset | None",
+        epochs: int,
+        steps: int,
+        log_every: int,
+        listeners: list[Callback],
+    ) -> None:
+        self.trainer, self.data, self.checks = trainer, data, checks
+        self.epochs, self.steps, self.log_every, self.listeners = epochs, steps, log_every, listeners
+        self.every_step = any(type(each).on_step is not Callback.on_step for each in listeners)
+        self.started = self.logged = time.perf_counter()
+        self.sums: dict[str, float] = {}
+        self.count = 0.0  # steps of all ranks since the last record
+        self.wish = False
+
+    def go(self) -> None:
+        self._tell("on_begin", self.epochs, self.steps)
+        try:
+            for epoch in range(1, self.epochs + 1):
+                if not self._epoch(epoch):
+                    break
+        finally:
+            for each in self.listeners:
+                each.on_end()
+
+    def _epoch(self, epoch: int) -> bool:
+        done = 0
+        while done < self.steps:
+            to_log = self.log_every - done % self.log_every
+            made, stop = self._piece(min(to_log, self.steps - done))
+            done += made
+            self._tell("on_progress", epoch, done, self._means())
+            if made and (done % self.log_every == 0 or done == self.steps):
+                self._record(epoch, "train", self._means())
+                stop = self._agreed() or stop
+            if stop:
+                return False
+        if self.checks is not None:
+            self._record(epoch, "validate", self.trainer._evaluate(self.checks, "validate"), len(self.checks))
+        self._tell("on_epoch", epoch)
+        return not self._agreed()
+
+    def _piece(self, most: int) -> tuple[int, bool]:
+        """Some steps, the same number on all ranks, and whether any rank wants to stop."""
+        t = self.trainer
+        start = time.perf_counter()
+        done, pairs = t._core.train(self.data._core, 1 if self.every_step else min(t._chunk, most))
+        sums = dict(pairs)
+        if self.every_step and done:
+            self._tell("on_step", t.step_number, sums)
+        each = (time.perf_counter() - start) / max(done, 1)
+        chunk = max(1, min(int(TICK / max(each, 1e-7)), 100_000)) if t.rank == 0 else 0
+        whole = t._sum([chunk, float(self.wish or t._interrupted), done, *sums.values()])
+        t._chunk = int(whole[0])
+        self.count += whole[2]
+        for name, value in zip(sums, whole[3:], strict=True):
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        return done, whole[1] > 0
+
+    def _means(self) -> dict[str, float]:
+        return {name: value / max(self.count, 1) for name, value in self.sums.items()}
+
+    def _record(self, epoch: int, phase: str, metrics: dict[str, float], samples: int = 0) -> None:
+        t = self.trainer
+        now = time.perf_counter()
+        if phase == "train":
+            samples = round(self.count / t._core.ranks) * t.batch
+            self.sums, self.count = {}, 0
+        rate = samples / max(now - self.logged, 1e-9)
+        record = Record(epoch, t.step_number, phase, metrics, now - self.started, rate)
+        self.logged = now
+        if t._interrupted and t._core.ranks == 1 and phase != "train":
+            return  # it has not seen all samples
+        t.history.records.append(record)
+        self._tell("on_record", record)
+
+    def _agreed(self) -> bool:
+        return self.trainer._sum([float(self.wish or self.trainer._interrupted)])[0] > 0
+
+    def _tell(self, event: str, *words: Any) -> None:
+        for each in self.listeners:
+            if getattr(each, event)(*words) is False:
+                self.wish = True

@@ -1,0 +1,149 @@
+// Nets, initialisers and schedules for Python.
+#include "pleiad/nn/net.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/option_field.h"
+#include "nn/phase.h"
+#include "nn/tensors.h"
+#include "pleiad/nn/layers.h"
+#include "waiting.h"
+
+namespace pleiad::python {
+
+namespace nb = nanobind;
+using nn::Net;
+
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+
+Shape shape_of(const Lengths& lengths) {
+  if (lengths.size() >= Shape::kMaxRank) {
+    throw InvalidArgument(
+        fmt::format("a sample has at most {} axes; received {}", Shape::kMaxRank - 1, lengths.size()));
+  }
+  for (const std::int64_t length : lengths) {
+    if (length < 1) throw InvalidArgument(fmt::format("a sample's lengths are at least 1; received {}", length));
+  }
+  return Shape(std::span<const std::int64_t>(lengths));
+}
+
+Lengths lengths_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+void bind_building(nb::class_<Net>& c) {
+  c.def(
+       "__init__",
+       [](Net* self, const std::string& name, const std::string& dtype, std::uint64_t seed) {
+         new (self) Net({.name = name, .dtype = dtype_named(dtype), .seed = seed});
+       },
+       nb::arg("name"), nb::arg("dtype"), nb::arg("seed"))
+      .def(
+          "input",
+          [](Net& net, const std::string& name, const Lengths& sample, const std::string& dtype) {
+            net.input(name, shape_of(sample), dtype_named(dtype));
+          },
+          nb::arg("name"), nb::arg("sample"), nb::arg("dtype"))
+      .def(
+          "add",
+          [](Net& net, const std::string& name, const std::string& kind, const nn::LayerFields& fields,
+             const std::vector<std::string>& inputs, const std::vector<std::string>& phases) {
+            nn::Placement placement{.inputs = inputs};
+            if (!phases.empty()) placement.phases.clear();
+            for (const std::string& phase : phases) placement.phases.push_back(phase_named(phase));
+            net.add(name, nn::make_layer(kind, fields), std::move(placement));
+          },
+          nb::arg("name"), nb::arg("kind"), nb::arg("fields"), nb::arg("inputs"), nb::arg("phases"))
+      .def(
+          "prepare", [](Net& net, std::int64_t batch) { waiting([&] { net.prepare(batch); }); }, nb::arg("batch"))
+      .def_prop_ro("name", [](const Net& net) { return net.options().name; })
+      .def_prop_ro("dtype", [](const Net& net) { return std::string(name_of(net.options().dtype)); })
+      .def_prop_ro("seed", [](const Net& net) { return net.options().seed; })
+      .def_prop_ro("batch", &Net::batch)
+      .def("input_names", &Net::input_names)
+      .def("layer_names", &Net::layer_names)
+      .def("describe", &Net::describe)
+      .def("dot", &Net::dot);
+}
+
+void bind_passing(nb::class_<Net>& c) {
+  c.def(
+       "forward",
+       [](Net& net, const std::string& phase, std::int64_t step, std::int64_t first_sample) {
+         const nn::Phase in = phase_named(phase);
+         waiting([&] { net.forward(in, step, first_sample); });
+       },
+       nb::arg("phase"), nb::arg("step"), nb::arg("first_sample"))
+      .def("backward", [](Net& net) { waiting([&] { net.backward(); }); })
+      .def("loss", &Net::loss)
+      .def("metrics", &Net::metrics)
+      .def("first_not_finite", &Net::first_not_finite)
+      .def("set_seed", &Net::set_seed, nb::arg("seed"));
+}
+
+void bind_arrays_of(nb::class_<Net>& c) {
+  c.def(
+       "input_array", [](const Net& net, const std::string& name) { return array_of(net.input_tensor(name)); },
+       nb::arg("name"), nb::sig("def input_array(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "output",
+          [](const Net& net, const std::string& name) -> nb::object {
+            const Tensor out = net.output(name);
+            return out.empty() ? nb::none() : array_of(out);
+          },
+          nb::arg("name"), nb::sig("def output(self, name: str) -> numpy.typing.NDArray[typing.Any] | None"))
+      .def(
+          "output_shape", [](const Net& net, const std::string& name) { return lengths_of(net.output(name).shape()); },
+          nb::arg("name"))
+      .def(
+          "parameter", [](Net& net, const std::string& name) { return array_of(net.parameter(name).value); },
+          nb::arg("name"), nb::sig("def parameter(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
+      .def(
+          "gradient",
+          [](Net& net, const std::string& name) -> nb::object {
+            const Tensor& gradient = net.parameter(name).gradient;
+            return gradient.empty() ? nb::none() : array_of(gradient);
+          },
+          nb::arg("name"), nb::sig("def gradient(self, name: str) -> numpy.typing.NDArray[typing.Any] | None"))
+      .def("parameter_names",
+           [](Net& net) {
+             std::vector<std::string> names;
+             for (const nn::Parameter& p : net.parameters()) names.push_back(p.name);
+             return names;
+           })
+      .def(
+          "states", [](const Net& net) { return arrays_of(net.states()); },
+          nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"));
+}
+
+}  // namespace
+
+void bind_nets(nb::module_& m) {
+  nb::class_<Net> net(m, "Net");
+  bind_building(net);
+  bind_passing(net);
+  bind_arrays_of(net);
+  m.def("layer_kinds", &nn::layer_kinds);
+  m.def("init_names", &nn::init_names);
+  m.def("schedule_names", &nn::schedule_names);
+
+  using S = nn::Schedule;
+  nb::class_<S>(m, "Schedule", "A rate that changes with the steps; `schedule(step)` is the rate of a step.")
+      .def(
+          "__init__",
+          [](S* self, const std::string& type, double base, double final, double gamma, double power, std::int64_t freq,
+             std::int64_t start, const std::vector<std::int64_t>& steps, const std::vector<double>& rates) {
+            S schedule{type, base, final, gamma, power, freq, start, steps, rates};
+            check(schedule);
+            new (self) S(std::move(schedule));
+          },
+          nb::arg("type") = "fixed", nb::arg("base") = 0.01, nb::arg("final") = 0.0, nb::arg("gamma") = 1.0,
+          nb::arg("power") = 0.0, nb::arg("freq") = 1, nb::arg("start") = 0,
+          nb::arg("steps") = std::vector<std::int64_t>{}, nb::arg("rates") = std::vector<double>{})
+      .def_ro("type", &S::type)
+      .def("__call__", [](const S& schedule, std::int64_t step) { return rate_at(schedule, step); }, nb::arg("step"));
+}
+
+}  // namespace pleiad::python

@@ -1,0 +1,207 @@
+// Samples and the trainer for Python. The loop over epochs is Python's; this runs pieces of it without the GIL.
+#include "pleiad/train.h"
+
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/option_list.h"
+#include "core/threads.h"
+#include "nn/interrupt.h"
+#include "nn/phase.h"
+#include "nn/tensors.h"
+#include "session.h"
+#include "waiting.h"
+
+namespace pleiad::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+using Sums = std::vector<std::pair<std::string, double>>;
+
+/// sums += factor * metrics, in the metrics' order.
+void add(Sums& sums, const Sums& metrics, double factor) {
+  if (sums.empty()) {
+    for (const auto& [name, value] : metrics) sums.emplace_back(name, 0);
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].second += factor * metrics[i].second;
+}
+
+class TrainerHandle {
+ public:
+  TrainerHandle(nn::Net& net, TrainOptions options, const SessionHandle* session) : net_(net), batch_(options.batch) {
+    if (session == nullptr) {
+      waiting([&] { trainer_ = std::make_unique<Trainer>(net, std::move(options)); });
+      return;
+    }
+    const std::shared_ptr<Session> shared = session->share();
+    session_ = shared;
+    in_session_ = true;
+    if (options.exchange != "none") {
+      rank_ = shared->rank();
+      ranks_ = shared->size();
+    }
+    // The exchange waits on a thread of its own, where Python's handlers do not run.
+    shared->set_interrupt([check = signal_check()] { return check() || Interrupt::overdue(); });
+    waiting([&] { trainer_ = std::make_unique<Trainer>(net, std::move(options), *shared); });
+  }
+  ~TrainerHandle() {
+    const nb::gil_scoped_release release;
+    trainer_.reset();
+  }
+  TrainerHandle(const TrainerHandle&) = delete;
+  TrainerHandle& operator=(const TrainerHandle&) = delete;
+
+  /// Runs body(trainer) without the GIL, while the session is held.
+  template <class F>
+  auto use(F&& body) {
+    const std::shared_ptr<Session> held = session_.lock();
+    if (in_session_ && held == nullptr) throw StateError("the session of this trainer is over; make another trainer");
+    const Interrupt interrupt;
+    return waiting([&] { return body(*trainer_); });
+  }
+
+  /// Up to `steps` steps; returns how many, and the sums of their metrics. Alone, Ctrl-C ends it after a step; ranks
+  /// must all make the same steps, and agree afterwards.
+  std::pair<std::int64_t, Sums> train(Samples& samples, std::int64_t steps) {
+    return use([&](Trainer& trainer) {
+      Sums sums;
+      std::int64_t done = 0;
+      net_.prepare(trainer.local_batch());
+      while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
+        samples.fill(net_, trainer.current_step() * batch_ + rank_ * trainer.local_batch(), trainer.local_batch());
+        (void)trainer.step();
+        add(sums, net_.metrics(), 1);
+        ++done;
+      }
+      return std::pair(done, sums);
+    });
+  }
+
+  /// One step on what stands in the net's inputs.
+  double step() {
+    return use([&](Trainer& trainer) {
+      if (net_.batch() != trainer.local_batch()) {
+        throw StateError(
+            fmt::format("the trainer's batch is {}; the net is prepared for {}", trainer.local_batch(), net_.batch()));
+      }
+      return trainer.step();
+    });
+  }
+
+  /// The metrics of `count` samples from `first` on, each times the samples it is the mean of.
+  Sums evaluate(Samples& samples, const std::string& phase_name, std::int64_t first, std::int64_t count) {
+    const nn::Phase phase = phase_named(phase_name);
+    return use([&](Trainer& trainer) {
+      Sums sums;
+      const std::int64_t end = first + count;
+      for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
+        const std::int64_t rows = std::min(trainer.local_batch(), end - at);
+        net_.prepare(rows);
+        samples.fill(net_, at, rows);
+        net_.forward(phase, trainer.current_step(), at);
+        add(sums, net_.metrics(), static_cast<double>(rows));
+        at += rows;
+      }
+      net_.prepare(trainer.local_batch());
+      return sums;
+    });
+  }
+
+  [[nodiscard]] Trainer& trainer() const { return *trainer_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+ private:
+  nn::Net& net_;
+  std::int64_t batch_;
+  std::weak_ptr<Session> session_;  // not shared: a session that is left must end
+  bool in_session_ = false;
+  int rank_ = 0;
+  int ranks_ = 1;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::string>& updater,
+                        const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
+                        bool fuse, bool check_finite) {
+  TableOptions rule;
+  for (const auto& [name, value] : updater) set_option(rule, name, value);
+  TrainOptions options{.batch = batch, .updater = rule.updater, .exchange = exchange, .fuse = fuse};
+  options.check_finite = check_finite;
+  if (schedule != nullptr) options.schedule = *schedule;
+  if (momentum != nullptr) options.momentum = *momentum;
+  return options;
+}
+
+std::vector<std::pair<std::string, Tensor>> tensors_of(const nb::dict& arrays, const char* where) {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const auto& [name, array] : arrays) {
+    const std::string key = nb::cast<std::string>(name);
+    all.emplace_back(key, tensor_of(array, fmt::format("{}: \"{}\"", where, key)));
+  }
+  return all;
+}
+
+}  // namespace
+
+void bind_training(nb::module_& m) {
+  m.def("threads", &compute_threads);
+  m.def("set_threads", &set_compute_threads, nb::arg("count"));
+
+  nb::class_<Samples>(m, "Samples").def("count", &Samples::count);
+  m.def(
+      "array_samples",
+      [](const nb::dict& arrays, bool shuffle, std::uint64_t seed) {
+        return array_samples(tensors_of(arrays, "samples"), {.shuffle = shuffle, .seed = seed}).release();
+      },
+      nb::rv_policy::take_ownership, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"),
+      nb::sig("def array_samples(arrays: dict[str, numpy.typing.NDArray[typing.Any]], shuffle: bool, seed: int) -> "
+              "Samples"));
+
+  using H = TrainerHandle;
+  nb::class_<H>(m, "Trainer")
+      .def(
+          "__init__",
+          [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
+             const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange, bool fuse,
+             bool check_finite, const SessionHandle* session) {
+            new (self) H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite), session);
+          },
+          nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
+          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"),
+          nb::arg("session").none(),
+          nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
+                  "Schedule | None, "
+                  "momentum: Schedule | None, exchange: str, fuse: bool, check_finite: bool, session: "
+                  "pleiad._core.Session | None) -> None"))
+      .def("train", &H::train, nb::arg("samples"), nb::arg("steps"))
+      .def("step", &H::step)
+      .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))
+      .def_prop_ro("current_step", [](const H& h) { return h.trainer().current_step(); })
+      .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
+      .def_prop_ro("rank", &H::rank)
+      .def_prop_ro("ranks", &H::ranks)
+      .def(
+          "state", [](H& h) { return arrays_of(h.use([](Trainer& t) { return t.state(); })); },
+          nb::sig("def state(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+      .def(
+          "load_state",
+          [](H& h, const nb::dict& arrays) {
+            const auto tensors = tensors_of(arrays, "state");
+            h.use([&](Trainer& t) { t.load_state(tensors); });
+          },
+          nb::arg("arrays"),
+          nb::sig("def load_state(self, arrays: dict[str, numpy.typing.NDArray[typing.Any]]) -> None"));
+}
+
+}  // namespace pleiad::python

@@ -1,0 +1,73 @@
+"""pleiad.nn: every case in worlds of 1, 2 and 4 ranks, its page, its example, and Ctrl-C where a peer does not come."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from job_of_cases import check_cases
+from run_page import PIECE, sections
+
+FOLDER = Path(__file__).parent
+PAGE = ROOT / "docs" / "nn_python.md"
+HEADINGS = [heading for heading, body in sections(PAGE.read_text()).items() if PIECE.search(body)]
+
+
+@pytest.mark.parametrize("world", ["alone", 2, 4])
+def test_cases(python_job, world):
+    check_cases(python_job, "nn_cases.py", world)
+
+
+def test_whole_nets_have_the_losses_of_pytorch(python_job):
+    check_cases(python_job, "nn_torch_cases.py", "alone")
+
+
+@pytest.mark.parametrize("world", ["alone", 2])
+def test_the_page(python_job, world, tmp_path):
+    """Each rank in a folder of its own: the page writes files."""
+    script = tmp_path / "page.py"
+    script.write_text(
+        "import os, sys, tempfile\n"
+        f"sys.path.insert(0, {str(FOLDER)!r})\n"
+        "os.chdir(tempfile.mkdtemp())\n"
+        "import run_page\n"
+        f"for heading in {HEADINGS!r}:\n"
+        f"    print(heading, run_page.run({str(PAGE)!r}, heading), flush=True)\n"
+    )
+    done = python_job(world, script, timeout=180, env={"PLEIAD_LOG_LEVEL": "error"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    for heading in HEADINGS:
+        blocks = sections(PAGE.read_text())[heading].count("```python")
+        assert done.stdout.count(f"{heading} {blocks}\n") == (1 if world == "alone" else world), done.stdout
+
+
+def test_the_example_learns_and_leaves_pictures(run, pleiad, python_env, tmp_path):
+    words = [ROOT / "examples" / "nn" / "fashion_cnn.py", "--samples", 3000, "--epochs", 2, "--out", tmp_path]
+    done = run(pleiad, "launch", "-n", 2, sys.executable, *words, timeout=180, env=python_env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (accuracy,) = re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)  # rank 0 alone speaks
+    assert float(accuracy) > 60
+    for name in ("fashion_cnn_curves.png", "fashion_cnn_filters.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert len((tmp_path / "fashion_cnn.csv").read_text().splitlines()) == 5
+
+
+def test_ctrl_c_ends_a_wait_for_a_peer_that_does_not_come(python_job):
+    done = python_job(2, FOLDER / "nn_stuck.py", timeout=60)
+    assert "rank 0: KeyboardInterrupt" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("script", "least"), [("fashion_mlp", 88), ("fashion_cnn", 90)])
+def test_fashion_mnist_within_five_minutes(python_job, tmp_path, script, least):
+    path = ROOT / "examples" / "nn" / f"{script}.py"
+    done = python_job("alone", path, "--out", tmp_path, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)[0]) >= least
+
+
+def test_without_its_libraries_the_module_says_what_it_needs(run, python_env):
+    code = "import sys; sys.modules['pleiad._nn'] = None; import pleiad.nn"
+    done = run(sys.executable, "-c", code, env=python_env)
+    assert done.returncode == 1 and "needs the libraries oneDNN, OpenBLAS" in done.stderr
