@@ -23,7 +23,7 @@ class Convolution final : public Layer {
            .dilation = o.dilation_w} {
     expect_at_least("filters", o.filters, 1);
     expect_at_least("groups", o.groups, 1);
-    for (const Window* window : {&h_, &w_}) {
+    for (const SlidingWindow* window : {&h_, &w_}) {
       expect_at_least("kernel", window->size, 1);
       expect_at_least("stride", window->stride, 1);
       expect_at_least("dilation", window->dilation, 1);
@@ -96,8 +96,8 @@ class Convolution final : public Layer {
  private:
   const ConvolutionOptions o_;
   const kernel::Activation activation_;
-  const Window h_;
-  const Window w_;
+  const SlidingWindow h_;
+  const SlidingWindow w_;
   const Tensor none_;
   std::unique_ptr<kernel::ConvPlan> plan_;
 };

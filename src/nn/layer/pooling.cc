@@ -17,7 +17,7 @@ class Pooling final : public Layer {
     expect_at_least("kernel", options.kernel, 1);
     expect_at_least("stride", options.stride, 1);
     expect_at_least("pad", options.pad, 0);
-    const Window window{
+    const SlidingWindow window{
         .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
     pool_ = {.max = options.type == "max", .h = window, .w = window, .count_padding = options.count_padding};
   }
