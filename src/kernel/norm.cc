@@ -84,9 +84,8 @@ void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, doub
 
 // With n = (x - mean) / deviation: dscale = sum dy * n, dshift = sum dy, and
 // dx = scale / deviation * (dy - (dshift + n * dscale) / rows).
-void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
-                        const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
-                        const Tensor& shift_gradient) {
+void normalise_gradients(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& dy,
+                         const Tensor& scale_gradient, const Tensor& shift_gradient) {
   const Table t = table_of(x);
   by_type(x.dtype(), [&]<class T>(T) {
     parallel_for(t.columns, kColumns, [&](std::int64_t first, std::int64_t last) {
@@ -99,8 +98,21 @@ void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& varia
       sum_rows(t, data<T>(dy), data<T>(dy), db, first, last, [](T d, T, std::int64_t) { return d; });
       sum_rows(t, data<T>(x), data<T>(dy), ds, first, last, [m](T a, T d, std::int64_t c) { return (a - m[c]) * d; });
       for (std::int64_t c = first; c < last; ++c) ds[c] *= over_deviation(v[c], epsilon);
-      if (dx.empty()) return;
-      const T by = 1 / static_cast<T>(t.rows);
+    });
+  });
+}
+
+void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
+                              const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
+                              const Tensor& shift_gradient, std::int64_t rows) {
+  const Table t = table_of(x);
+  by_type(x.dtype(), [&]<class T>(T) {
+    parallel_for(t.columns, kColumns, [&](std::int64_t first, std::int64_t last) {
+      const T* ds = data<T>(scale_gradient);
+      const T* db = data<T>(shift_gradient);
+      const T* m = data<T>(mean);
+      const T* v = data<T>(variance);
+      const T by = 1 / static_cast<T>(rows);
       for (std::int64_t r = 0; r < t.rows; ++r) {
         const T* a = data<T>(x) + r * t.columns;
         const T* d = data<T>(dy) + r * t.columns;

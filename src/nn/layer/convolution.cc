@@ -110,7 +110,7 @@ OptionField<ConvolutionOptions> together(const char* name, std::vector<std::int6
               [=](ConvolutionOptions& o, std::string_view text) {
                 for (const auto member : members) o.*member = number_option<std::int64_t>(name, text);
               },
-          .get = [=](const ConvolutionOptions& o) { return fmt::format("{}", o.*members[0]); }};
+          .get = {}};
 }
 
 const Fields<ConvolutionOptions>& fields() {
@@ -154,7 +154,9 @@ ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_
           .pad_left = pad,
           .pad_right = pad};
 }
-LayerPtr convolution(const ConvolutionOptions& options) { return std::make_unique<Convolution>(options); }
+LayerPtr convolution(const ConvolutionOptions& options) {
+  return remembering(std::make_unique<Convolution>(options), fields(), options);
+}
 LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

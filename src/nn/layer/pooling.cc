@@ -57,7 +57,9 @@ const Fields<PoolingOptions>& fields() {
 
 }  // namespace
 
-LayerPtr pooling(const PoolingOptions& options) { return std::make_unique<Pooling>(options); }
+LayerPtr pooling(const PoolingOptions& options) {
+  return remembering(std::make_unique<Pooling>(options), fields(), options);
+}
 LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

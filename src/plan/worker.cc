@@ -1,4 +1,4 @@
-#include "train/worker.h"
+#include "plan/worker.h"
 
 #include "core/threads.h"
 
