@@ -23,6 +23,10 @@ void Crew::finish() {
   if (worker_ != nullptr) worker_->wait();
 }
 
+void Crew::drop() noexcept {
+  if (worker_ != nullptr) worker_->drop();
+}
+
 void Crew::run(FunctionRef<void()> task) {
   finish();
   task();

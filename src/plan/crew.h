@@ -30,6 +30,8 @@ class Crew final : public nn::BatchParts {
 
   void post(std::function<void()> task);
   void finish();
+  /// Before what the posted tasks work on goes away, whatever happened.
+  void drop() noexcept;
   void run(FunctionRef<void()> task);
 
   // Collective, in turn; in a world of one they copy or do nothing.

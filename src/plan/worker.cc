@@ -35,6 +35,15 @@ void Worker::wait() {
   problem.raise();
 }
 
+void Worker::drop() noexcept {
+  std::unique_lock lock(mutex_);
+  next_ = tasks_.size();
+  changed_.wait(lock, [&] { return !busy_; });
+  tasks_.clear();
+  next_ = 0;
+  problem_.reset();
+}
+
 void Worker::loop() {
   set_compute_threads(1);  // the others are at work on backward
   std::unique_lock lock(mutex_);

@@ -70,6 +70,7 @@ class AllReduce final : public Exchange {
       summed_.push_back(layout.part_of(p.name) == nullptr);
     }
   }
+  ~AllReduce() override { crew_.drop(); }
   void begin(const StepRates& rates, Trace* trace) override {
     trace_ = trace;
     for (const LocalUpdate& update : updates_) update.begin(rates);
@@ -122,6 +123,7 @@ class Tables final : public Exchange {
       place.copy.numbers = Tensor(DType::float64, {state.numbers});
     }
   }
+  ~Tables() override { crew_.drop(); }
   void begin(const StepRates& rates, Trace* trace) override {
     rates_ = rates;
     trace_ = trace;

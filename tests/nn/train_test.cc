@@ -332,6 +332,35 @@ TEST(Trainer, ALossThatIsNoNumberNamesStepAndLayer) {
   }
 }
 
+/// Passes everything on, and fails in backward.
+class Failing final : public nn::Layer {
+ public:
+  [[nodiscard]] std::string kind() const override { return "failing"; }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return in; }
+  void forward(nn::Pass& pass) override { pass.y[0].copy_from(pass.x[0]); }
+  void backward(nn::Pass&) override { throw StateError("this layer fails"); }
+};
+
+TEST(Trainer, ALayerThatFailsInBackwardEndsTheRunWhateverIsUnderWay) {
+  for (const char* exchange : {"all_reduce", "tables"}) {
+    run_cluster(2, [&](Session& session) {
+      Net net({.seed = 3});
+      net.input("label", {}, DType::int32).input("x", {8, 8, 2});
+      net.add("first", nn::dense({.out = 64}));
+      net.add("failing", std::make_unique<Failing>());
+      net.add("wide", nn::dense({.out = 2000, .activation = "tanh"}));
+      net.add("out", nn::dense({.out = 4}));
+      net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
+      {
+        Trainer trainer(net, options("momentum", exchange), session);
+        const auto from = samples();
+        expect_error<StateError>([&] { (void)trainer.run(*from); }, {"this layer fails"});
+      }
+      // Who leaves now ends what the other's exchange still waits for.
+    });
+  }
+}
+
 TEST(Trainer, RefusesWhatDoesNotFit) {
   Net net = cnn();
   EXPECT_THROW(Trainer(net, {.exchange = "allreduce"}), InvalidArgument);
