@@ -14,7 +14,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-nn-scale bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -81,6 +81,11 @@ bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/nn.py
+
+bench-nn-scale: ## measure training on two processes against one, and memory against PyTorch's
+	@tools/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn_scale.py
 
 bench-data: ## measure the loader against a bare loop: one JSON line each
 	@tools/setup.sh base

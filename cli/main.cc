@@ -1,14 +1,20 @@
 // The command `pleiad`.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "core/option_list.h"
 #include "core/text.h"
 #include "info.h"
@@ -21,9 +27,9 @@ namespace {
 
 using pleiad::cli::LaunchOptions;
 
-constexpr int kUsageError = 2;
-
-using Words = std::vector<std::string>;
+using pleiad::cli::fail;
+using pleiad::cli::parse;
+using pleiad::cli::Words;
 
 /// Cuts `launch -n 4 CMD ARGS` before CMD, so that the command keeps its own options. A "--" before CMD is dropped.
 Words cut_command(const CLI::App& app, Words& words) {
@@ -37,26 +43,6 @@ Words cut_command(const CLI::App& app, Words& words) {
   Words command(words.begin() + static_cast<std::ptrdiff_t>(at) + (marked ? 1 : 0), words.end());
   words.resize(at);
   return command;
-}
-
-Words option_names(const CLI::App& app) {
-  Words names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
-  return names;
-}
-
-std::string unknown_word(const CLI::App& app, const std::string& word) {
-  const std::string near = pleiad::nearest(word.substr(0, word.find('=')), option_names(app));
-  return fmt::format("{} \"{}\"{}", word[0] == '-' ? "unknown option" : "unexpected argument", word,
-                     near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));
-}
-
-int fail(const CLI::App& app, const std::string& message) {
-  fmt::print(stderr, "{}: {}\ntry \"{} --help\"\n", app.get_name(), message, app.get_name());
-  return kUsageError;
 }
 
 void add_launch_options(CLI::App& app, LaunchOptions& options) {
@@ -89,23 +75,6 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
       ->capture_default_str();
   app.add_flag("--tag-output", options.tag_output, "Put job, rank and stream before each line");
   app.add_flag("-v,--verbose", options.verbose, "Show the mpirun command, and what mpirun says");
-}
-
-int parse(CLI::App& app, const Words& words, bool& done) {
-  done = true;
-  try {
-    Words reversed(words.rbegin(), words.rend());
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
-  } catch (const CLI::ParseError& error) {
-    if (const Words unknown = app.remaining(true); !unknown.empty()) return fail(app, unknown_word(app, unknown[0]));
-    return fail(app, error.what());
-  }
-  done = false;
-  return 0;
 }
 
 int run_launch(Words words) {
@@ -151,6 +120,17 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
+/// `pleiad explain` is a program of its own beside this one, so that only it loads the training engine.
+int run_explain(const Words& words) {
+  const std::string program =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "pleiad-explain").string();
+  std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  throw std::runtime_error(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
+}
+
 int run(const Words& words) {
   // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
@@ -161,15 +141,18 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
   if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
 
+  if (!words.empty() && words[0] == "explain") return run_explain(Words(words.begin() + 1, words.end()));
+
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
   app.add_subcommand("launch", "Run a command in several processes under mpirun");
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
+  app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
   app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
-  const Words known = {"generate", "info", "inspect", "launch", "options"};
+  const Words known = {"explain", "generate", "info", "inspect", "launch", "options"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

@@ -1,32 +1,16 @@
 // A small convolutional net on Fashion-MNIST: alone, or `pleiad launch -n 2 fashion_cnn` on two ranks with the same
-// result.
-#include <zlib.h>
-
+// result. `fashion_cnn 3000 run` keeps checkpoints in the folder "run" and goes on from the last of them.
 #include <cstdio>
 
-#include "pleiad/error.h"
+#include "pleiad/data.h"
 #include "pleiad/nn/layers.h"
 #include "pleiad/train.h"
 
 using namespace pleiad;  // NOLINT: an example
-/// One file of the set: its bytes after the header.
-static std::vector<unsigned char> read(const std::string& name, std::size_t header, std::size_t bytes) {
-  const std::string path = "/usr/share/datasets/fashion-mnist/" + name;
-  std::vector<unsigned char> all(header + bytes);
-  gzFile file = gzopen(path.c_str(), "rb");
-  const int got = gzread(file, all.data(), static_cast<unsigned>(all.size()));
-  gzclose(file);
-  if (got != static_cast<int>(all.size())) throw InvalidArgument(path + " is missing or too short");
-  return {all.begin() + static_cast<std::ptrdiff_t>(header), all.end()};
-}
 
-static std::unique_ptr<Samples> load(const std::string& set, std::int64_t count) {
-  const Tensor x(DType::float32, {count, 28, 28, 1}), label(DType::int32, {count});
-  const auto pixels = read(set + "-images-idx3-ubyte.gz", 16, static_cast<std::size_t>(count) * 784);
-  const auto classes = read(set + "-labels-idx1-ubyte.gz", 8, static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < pixels.size(); ++i) x.values<float>()[i] = static_cast<float>(pixels[i]) / 255.0F - 0.3F;
-  for (std::size_t i = 0; i < classes.size(); ++i) label.values<std::int32_t>()[i] = classes[i];
-  return array_samples({{"image", x}, {"label", label}});
+static std::unique_ptr<Samples> load(const std::string& part) {
+  return store_samples(open_dataset({.name = "fashion-mnist", .part = part}),
+                       {.transform = {.mean = {76.5}, .scale = 1.0 / 255}});
 }
 
 int main(int argc, char** argv) try {
@@ -45,13 +29,17 @@ int main(int argc, char** argv) try {
   TrainOptions options{
       .batch = 64, .updater = {.rule = "momentum", .momentum = 0.9}, .steps = steps, .display = 200, .test = 1000};
   options.schedule = {.type = "linear", .base = 0.02, .final = 0.001, .freq = steps};
-  Trainer trainer(net, options, session);
-  const auto train = load("train", 60000), test = load("t10k", 10000);
-  trainer.run(*train, nullptr, test.get(), {.report = [&](const Report& r) {
-    if (session.rank() != 0) return true;
-    return std::printf("step %5ld, %s: loss %.4f, accuracy %.4f\n", static_cast<long>(r.step),
-                       r.phase == nn::Phase::test ? "test" : "train", r.metrics[0].second, r.metrics[1].second) > 0;
-  }});
+  if (argc > 2) options.checkpoint = 500, options.checkpoint_folder = argv[2];
+  const auto train = load("train"), test = load("test");
+  {
+    Trainer trainer(net, options, session);
+    if (argc > 2 && trainer.resume() && session.rank() == 0) std::puts("from a checkpoint");
+    trainer.run(*train, nullptr, test.get(), {.report = [&](const Report& r) {
+      if (session.rank() != 0) return true;
+      return std::printf("step %5ld, %s: loss %.4f, accuracy %.4f\n", static_cast<long>(r.step),
+                         r.phase == nn::Phase::test ? "test" : "train", r.metrics[0].second, r.metrics[1].second) > 0;
+    }});
+  }
   session.shutdown();
 } catch (const std::exception& error) {
   return std::fprintf(stderr, "fashion_cnn: %s\n", error.what()), 1;

@@ -15,7 +15,7 @@ struct Interval {
 };
 
 /// A window that slides along an axis, and what it makes of lengths and places.
-struct Window {
+struct SlidingWindow {
   std::int64_t size = 1;
   std::int64_t stride = 1;
   std::int64_t pad_begin = 0;

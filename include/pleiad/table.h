@@ -117,6 +117,20 @@ class PLEIAD_API ArrayTable : public TableHandle {
   [[nodiscard]] Pending get_async(View out) const;
   /// `delta` is free again on return: it was applied, or copied.
   [[nodiscard]] Pending add_async(ConstView delta, const AddOptions& options = {}) const;
+
+  // For checkpoints. Not collective, and not while anybody calls the table: between two barriers, after a get by every
+  // worker.
+  /// How many arrays of size() the rule keeps beside the values, and how many single numbers. What it keeps for each
+  /// worker is not counted.
+  struct RuleState {
+    int arrays = 0;
+    int numbers = 0;
+  };
+  [[nodiscard]] RuleState rule_state() const;
+  /// `arrays` and `numbers` are as many as rule_state() says.
+  void save_to(View values, std::span<const View> arrays, std::span<double> numbers) const;
+  /// What the rule keeps for each worker begins anew.
+  void load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers) const;
 };
 
 /// Rows of numbers.

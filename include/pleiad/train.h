@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/data.h"
 #include "pleiad/nn/init.h"
 #include "pleiad/nn/net.h"
 #include "pleiad/options.h"
+#include "pleiad/plan.h"
 #include "pleiad/session.h"
 #include "pleiad/tensor.h"
 
@@ -26,6 +28,11 @@ class PLEIAD_API Samples {
   /// Writes places first to first + count - 1 of the whole run's sequence of samples into the net's inputs, from row 0
   /// on.
   virtual void fill(nn::Net& net, std::int64_t first, std::int64_t count) = 0;
+  /// Before a run: fills come in order, `batch` places apart, each the rank-th of `ranks` equal parts of a batch.
+  virtual void expect(std::int64_t batch, int rank, int ranks);
+  /// One line that tells these samples, in this order, from others. A run that goes on from a checkpoint with samples
+  /// that differ is refused; empty: nobody looks.
+  [[nodiscard]] virtual std::string identity() const { return {}; }
 };
 
 /// Samples in memory: one tensor for each input of the net, of as many rows. Every round through them is shuffled anew
@@ -37,12 +44,29 @@ struct ArraySamplesOptions {
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                                                 ArraySamplesOptions options = {});
 
+/// Samples from a store, which lie on the disk until they are needed: read and transformed ahead of time by the
+/// loader's threads.
+struct StoreSamplesOptions {
+  /// Pairs of an input of the net and a field of the store. Empty: "label", and the field "data" for the other input.
+  std::vector<std::pair<std::string, std::string>> inputs = {};
+  bool shuffle = true;
+  std::uint64_t seed = 1;
+  int threads = 1;
+  int depth = 4;  ///< batches that are ready or in work
+  TransformOptions transform = {};
+};
+/// Images, which stores have as {channels, height, width}, come with their channels last.
+[[nodiscard]] PLEIAD_API std::unique_ptr<Samples> store_samples(std::shared_ptr<const Store> store,
+                                                                StoreSamplesOptions options = {});
+
 struct TrainOptions {
   std::int64_t batch = 64;                             ///< of all ranks together
   UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules
   nn::Schedule schedule = {.type = "", .base = 0.01};  ///< of the learning rate; type "": updater.learning_rate
   nn::Schedule momentum = {.type = "", .base = 0};     ///< of the momentum; type "": updater.momentum
   std::string exchange = "auto";  ///< auto | none | all_reduce | tables; auto: all_reduce where there are more ranks
+  std::string clock = "sync";     ///< of tables: sync, where ranks add to one round; async, where none waits
+  PlanOptions plan = {};          ///< which layers are cut over the ranks; the net has this rank's parts from then on
   bool fuse = true;               ///< update while the gradient is in cache, where nothing is exchanged
   bool check_finite = false;      ///< stop where the loss is no number, and name the layer where it arose
   std::int64_t steps = 1000;
@@ -51,7 +75,13 @@ struct TrainOptions {
   std::int64_t validate_batches = 0;  ///< 0: all samples once
   std::int64_t test = 0;
   std::int64_t test_batches = 0;
-  std::int64_t checkpoint = 0;
+  std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
+  std::int64_t checkpoint_after = 0;   ///< not before this step
+  std::string checkpoint_folder = {};  ///< where they are saved; empty: only the caller's function is called
+  int checkpoint_keep = 3;             ///< the last so many; 0: all
+  std::string trace = {};              ///< a file for Perfetto (ui.perfetto.dev); empty: none
+  std::int64_t trace_from = 2;         ///< the first step of it, counted from the run's start
+  std::int64_t trace_steps = 10;
 };
 
 struct Report {
@@ -67,6 +97,8 @@ struct TrainCalls {
   std::function<bool(const Report&)> report = {};
   std::function<bool(std::int64_t step)> checkpoint = {};
   std::function<bool(std::int64_t step)> stop = {};  ///< asked after each step, on every rank
+  /// A checkpoint that could not be written; the one before is whole. Where this is empty, the error ends the run.
+  std::function<bool(const std::string& error)> checkpoint_failed = {};
 };
 
 /// Trains a net on one process, or on the ranks of a session, all of which make the same calls. The net and the session
@@ -92,15 +124,33 @@ class PLEIAD_API Trainer {
   [[nodiscard]] std::int64_t current_step() const;
   /// This rank's part of the batch.
   [[nodiscard]] std::int64_t local_batch() const;
-  /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step.
-  /// The tensors are the trainer's own memory. Where tables hold the parameters, this is collective.
+  /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
+  /// the place in the samples. Of layers that the plan cuts, this rank's parts. The tensors are the trainer's own
+  /// memory, or copies where tables hold them; then this is collective.
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> state();
   /// From a state() of the same net and rule; a missing or misshapen tensor is an InvalidArgument that names it.
   void load_state(const std::vector<std::pair<std::string, Tensor>>& state);
 
- private:
+  /// Collective: writes the state into a folder (docs/data.md, "Saved arrays"), whole or not at all: a FileError on all
+  /// ranks where one of them fails, and what was there stays. It loads at any number of ranks, with any plan and
+  /// exchange.
+  void save(const std::string& folder);
+  /// Collective: from a folder that save wrote, for the same net and rule. Nothing is changed where anything is wrong.
+  void load(const std::string& folder);
+  /// Collective: loads the last whole checkpoint in options.checkpoint_folder. False where there is none. What is
+  /// damaged is passed over with a warning.
+  bool resume();
+
   struct Inside;
+
+ private:
   std::unique_ptr<Inside> inside_;
 };
+
+/// Parameters and states of a net of these names and shapes, from a checkpoint. Nothing is changed where anything is
+/// wrong.
+PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
+/// The net that a checkpoint was made of, with its numbers.
+[[nodiscard]] PLEIAD_API nn::Net load_net(const std::string& folder);
 
 }  // namespace pleiad

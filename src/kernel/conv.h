@@ -14,8 +14,8 @@ struct Conv {
   std::int64_t batch = 0, in_h = 0, in_w = 0, in_c = 0;
   std::int64_t out_h = 0, out_w = 0, out_c = 0;
   std::int64_t groups = 1;
-  Window h;
-  Window w;
+  SlidingWindow h;
+  SlidingWindow w;
   bool bias = true;
   Activation activation;
 };

@@ -70,7 +70,7 @@ struct Span {
   std::int64_t divisor;
 };
 
-Span span_of(const Window& window, std::int64_t out, std::int64_t length, bool count_padding) {
+Span span_of(const SlidingWindow& window, std::int64_t out, std::int64_t length, bool count_padding) {
   const std::int64_t begin = out * window.stride - window.pad_begin;
   const std::int64_t end = begin + window.size;
   const Span inside{std::max<std::int64_t>(begin, 0), std::min(end, length), 0};

@@ -8,8 +8,8 @@ namespace pleiad::kernel {
 
 struct Pool {
   bool max = true;
-  Window h;
-  Window w;
+  SlidingWindow h;
+  SlidingWindow w;
   bool count_padding = true;  ///< the average divides by the window clipped to the padded image, or to the image
 };
 

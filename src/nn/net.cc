@@ -7,6 +7,7 @@
 
 #include "core/kernels.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "kernel/elementwise.h"
 #include "nn/net_inside.h"
 #include "pleiad/error.h"
@@ -113,6 +114,32 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   return *this;
 }
 
+void Net::replace(const std::string& name, LayerPtr layer) {
+  Inside& in = *inside_;
+  (void)this->layer(name);  // names the known ones
+  Node& node = in.nodes[static_cast<std::size_t>(in.node_of.at(name))];
+  const Shapes shapes = in.input_shapes(node);
+  naming(node, [&] {
+    const std::vector<ParamSpec> specs = layer->parameters(shapes);
+    if (layer->outputs(shapes) != node.layer->outputs(shapes) || specs.size() != node.parameters.size()) {
+      throw InvalidArgument("its replacement has other outputs or another number of parameters");
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
+      if (parameter.uses > 1 || parameter.name != node.name + "/" + specs[i].name) {
+        throw InvalidArgument(fmt::format("its {} is shared, so it cannot be replaced", specs[i].name));
+      }
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
+      parameter.value = Tensor(in.options.dtype, specs[i].shape);
+      parameter.gradient = {};
+    }
+  });
+  node.layer = std::move(layer);
+  in.batch = 0;
+}
+
 void Net::prepare(std::int64_t batch) {
   Inside& in = *inside_;
   if (batch < 1)
@@ -168,6 +195,8 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
     node.pass.phase = phase;
     node.pass.step = static_cast<std::uint32_t>(step);
     node.pass.first_sample = first_sample;
+    node.pass.parts = in.parts;
+    const Trace::Span span(in.trace, Trace::Track::compute, "forward", node.name);
     naming(node, [&] { node.layer->forward(node.pass); });
   }
   in.forward_done = true;
@@ -185,6 +214,7 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
   for (std::size_t n = in.nodes.size(); n-- > 0;) {
     Node& node = in.nodes[n];
     if (!in.active(node) || !node.needs_gradient) continue;
+    const Trace::Span span(in.trace, Trace::Track::compute, "backward", node.name);
     naming(node, [&] { node.layer->backward(node.pass); });
     for (std::size_t i = 0; i < node.sums.size(); ++i) {
       if (!node.sums[i].empty()) kernel::add(node.sums[i], node.pass.dx[i]);
@@ -202,6 +232,8 @@ void Net::set_seed(std::uint64_t seed) {
   for (Node& node : inside_->nodes) node.pass.seed = seed;
 }
 
+void Net::set_parts(BatchParts* parts) { inside_->parts = parts; }
+void Net::set_trace(Trace* trace) { inside_->trace = trace; }
 void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }
 
 double Net::loss() const {
@@ -248,6 +280,17 @@ const Layer& Net::layer(const std::string& name) const {
   return *inside_->nodes[static_cast<std::size_t>(found->second)].layer;
 }
 
+Shapes Net::input_shapes(const std::string& name) const {
+  (void)layer(name);  // names the known ones
+  return inside_->input_shapes(inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))]);
+}
+
+bool Net::needs_input_gradient(const std::string& name) const {
+  (void)layer(name);
+  const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
+  return inside_->values[static_cast<std::size_t>(node.inputs[0])].needs_gradient;
+}
+
 Tensor Net::output(const std::string& name) const {
   return inside_->values[static_cast<std::size_t>(inside_->find_value("output", name))].data;
 }
@@ -257,6 +300,7 @@ Tensor Net::output_gradient(const std::string& name) const {
 }
 
 std::vector<Parameter>& Net::parameters() { return inside_->parameters; }
+const std::vector<Parameter>& Net::parameters() const { return inside_->parameters; }
 
 Parameter& Net::parameter(const std::string& name) {
   const auto found = inside_->parameter_of.find(name);

@@ -53,6 +53,8 @@ struct Net::Inside {
   Phase phase = Phase::train;
   bool forward_done = false;
   double gradient_scale = 1;
+  BatchParts* parts = nullptr;
+  Trace* trace = nullptr;
   std::vector<int> active_uses;                  // beside parameters: layers that give a gradient in training
   std::vector<int> uses_left;                    // of a backward pass that is under way
   std::vector<std::pair<Tensor, double>> seeds;  // what gradients of outputs start as

@@ -66,6 +66,14 @@ Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const 
   return table_->add_async({}, delta, options);
 }
 
+ArrayTable::RuleState ArrayTable::rule_state() const { return table_->rule_state(); }
+void ArrayTable::save_to(View values, std::span<const View> arrays, std::span<double> numbers) const {
+  table_->save_to(values, arrays, numbers);
+}
+void ArrayTable::load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers) const {
+  table_->load_from(values, arrays, numbers);
+}
+
 std::int64_t MatrixTable::rows() const { return table_->spec().rows; }
 std::int64_t MatrixTable::cols() const { return table_->spec().cols; }
 void MatrixTable::get(View out) const { table_->get({}, out); }

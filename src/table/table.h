@@ -49,9 +49,14 @@ class Table {
   [[nodiscard]] View map();
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
+  // state.cc: what a checkpoint holds.
+  [[nodiscard]] ArrayTable::RuleState rule_state() const;
+  void save_to(View values, std::span<const View> arrays, std::span<double> numbers);
+  void load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers);
 
  private:
   class ClockedCall;
+  void check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const;
 
   void check(std::string_view call, Selection selection, ConstView numbers) const;
   void check_add(std::string_view call, Selection selection, ConstView delta) const;

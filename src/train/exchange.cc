@@ -1,32 +1,24 @@
 #include "train/exchange.h"
 
 #include <fmt/format.h>
+#include <algorithm>
+
+#include <optional>
 
 #include "core/text.h"
-#include "train/worker.h"
 
 namespace pleiad {
 namespace {
 
-std::vector<std::unique_ptr<ParameterRule>> make_rules(nn::Net& net, const UpdaterOptions& options) {
-  std::vector<std::unique_ptr<ParameterRule>> rules;
-  for (const nn::Parameter& p : net.parameters()) rules.push_back(std::make_unique<ParameterRule>(p, options));
-  return rules;
-}
-
-/// All ranks go on with what rank 0 has: untrained numbers and the seed.
-void agree(nn::Net& net, Session& session) {
-  for (const auto& [name, state] : net.states()) session.broadcast(state.view(), 0);
-  std::vector<std::int64_t> seed = {static_cast<std::int64_t>(net.options().seed)};
-  session.broadcast(seed, 0);
-  net.set_seed(static_cast<std::uint64_t>(seed[0]));
-  net.set_gradient_scale(1.0 / session.size());
-}
+RuleMemory memory_of(const ParameterRule& rule) { return {.arrays = rule.history(), .numbers = rule.unit()}; }
 
 /// One process: the update follows the gradient at once, or goes with it.
 class NoExchange final : public Exchange {
  public:
-  NoExchange(nn::Net& net, const TrainOptions& options) : net_(net), rules_(make_rules(net, options.updater)) {
+  NoExchange(nn::Net& net, const TrainOptions& options) : net_(net) {
+    for (const nn::Parameter& p : net.parameters()) {
+      rules_.push_back(std::make_unique<ParameterRule>(p, options.updater));
+    }
     for (std::size_t i = 0; options.fuse && i < rules_.size(); ++i) {
       if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.set_update(i, rules_[i].get());
     }
@@ -34,7 +26,7 @@ class NoExchange final : public Exchange {
   ~NoExchange() override {
     for (std::size_t i = 0; i < rules_.size(); ++i) net_.set_update(i, nullptr);
   }
-  void begin(const StepRates& rates) override {
+  void begin(const StepRates& rates, Trace*) override {
     for (const auto& rule : rules_) rule->begin_step(rates.learning_rate, rates.momentum);
   }
   void ready(std::size_t i) override {
@@ -42,101 +34,184 @@ class NoExchange final : public Exchange {
     if (!gradient.empty()) rules_[i]->apply_all(gradient);
     rules_[i]->end_step();
   }
-  void finish() override {}
-  void sum(std::vector<double>&) override {}
-  [[nodiscard]] std::vector<std::unique_ptr<ParameterRule>>* rules() override { return &rules_; }
+  [[nodiscard]] std::vector<RuleMemory> memory() override {
+    std::vector<RuleMemory> all;
+    for (const auto& rule : rules_) all.push_back(memory_of(*rule));
+    return all;
+  }
 
  private:
   nn::Net& net_;
   std::vector<std::unique_ptr<ParameterRule>> rules_;
+};
+
+/// A parameter whose gradient needs no other rank's, or was summed: this rank updates it.
+class LocalUpdate {
+ public:
+  LocalUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
+      : rule_(std::make_unique<ParameterRule>(parameter, options)) {}
+  void begin(const StepRates& rates) const { rule_->begin_step(rates.learning_rate, rates.momentum); }
+  void apply(const Tensor& gradient) const {
+    rule_->apply_all(gradient);
+    rule_->end_step();
+  }
+  [[nodiscard]] RuleMemory memory() const { return memory_of(*rule_); }
+
+ private:
+  std::unique_ptr<ParameterRule> rule_;
 };
 
 /// Gradients are summed over the ranks by another thread while backward goes on; each rank then makes the same update.
 class AllReduce final : public Exchange {
  public:
-  AllReduce(nn::Net& net, const TrainOptions& options, Session& session)
-      : net_(net), session_(session), rules_(make_rules(net, options.updater)) {
-    for (nn::Parameter& p : net.parameters()) session.broadcast(p.value.view(), 0);
-    agree(net, session);
+  AllReduce(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
+    for (const nn::Parameter& p : net.parameters()) {
+      updates_.emplace_back(p, options.updater);
+      summed_.push_back(layout.part_of(p.name) == nullptr);
+    }
   }
-  ~AllReduce() override { net_.set_gradient_scale(1); }
-  void begin(const StepRates& rates) override {
-    for (const auto& rule : rules_) rule->begin_step(rates.learning_rate, rates.momentum);
+  ~AllReduce() override { crew_.drop(); }
+  void begin(const StepRates& rates, Trace* trace) override {
+    trace_ = trace;
+    for (const LocalUpdate& update : updates_) update.begin(rates);
   }
   void ready(std::size_t i) override {
-    worker_.post([this, i] {
-      const Tensor& gradient = net_.parameters()[i].gradient;
-      session_.all_reduce(gradient.view());
-      rules_[i]->apply_all(gradient);
-      rules_[i]->end_step();
+    crew_.post([this, i] {
+      const nn::Parameter& p = net_.parameters()[i];
+      const Trace::Span span(trace_, Trace::Track::exchange, summed_[i] ? "all_reduce" : "update", p.name);
+      if (summed_[i]) crew_.session().all_reduce(p.gradient.view());
+      updates_[i].apply(p.gradient);
     });
   }
-  void finish() override { worker_.wait(); }
-  void sum(std::vector<double>& numbers) override { session_.all_reduce(numbers); }
-  [[nodiscard]] std::vector<std::unique_ptr<ParameterRule>>* rules() override { return &rules_; }
+  void finish() override { crew_.finish(); }
+  [[nodiscard]] std::vector<RuleMemory> memory() override {
+    std::vector<RuleMemory> all;
+    for (const LocalUpdate& update : updates_) all.push_back(update.memory());
+    return all;
+  }
 
  private:
   nn::Net& net_;
-  Session& session_;
-  std::vector<std::unique_ptr<ParameterRule>> rules_;
-  Worker worker_;
+  Crew& crew_;
+  std::vector<LocalUpdate> updates_;
+  std::vector<bool> summed_;
+  Trace* trace_ = nullptr;
 };
 
-/// Parameters live in synchronous tables; a round's gradients are summed in rank order and the rule runs once.
+/// Parameters live in tables. Synchronous: a round's gradients are summed in rank order and the rule runs once.
 class Tables final : public Exchange {
  public:
-  Tables(nn::Net& net, const TrainOptions& options, Session& session) : net_(net), session_(session) {
+  Tables(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
+    const bool sync = options.clock == "sync";
     for (nn::Parameter& p : net.parameters()) {
+      Place& place = places_.emplace_back();
+      if (layout.part_of(p.name) != nullptr) {
+        place.own.emplace(p, options.updater);
+        continue;
+      }
       TableOptions table{.name = p.name,
                          .dtype = p.value.dtype(),
-                         .clock = "sync",
-                         .apply = "round",
-                         .ordered = true,
+                         .clock = options.clock,
+                         .apply = sync ? "round" : "each",
+                         .ordered = sync,
                          .updater = options.updater};
       table.updater.weight_decay *= p.decay_scale;
-      tables_.push_back(session.create_array(p.value.count(), table, p.value.view()));
-      tables_.back().get(p.value.view());  // rank 0's
+      place.table.emplace(crew.session().create_array(p.value.count(), table, p.value.view()));
+      place.table->get(p.value.view());
+      const ArrayTable::RuleState state = place.table->rule_state();
+      for (int k = 0; k < state.arrays; ++k) place.copy.arrays.emplace_back(p.value.dtype(), p.value.shape());
+      place.copy.numbers = Tensor(DType::float64, {state.numbers});
     }
-    agree(net, session);
   }
-  ~Tables() override { net_.set_gradient_scale(1); }
-  void begin(const StepRates& rates) override { rates_ = rates; }
+  ~Tables() override { crew_.drop(); }
+  void begin(const StepRates& rates, Trace* trace) override {
+    rates_ = rates;
+    trace_ = trace;
+    for (const Place& place : places_) {
+      if (place.own) place.own->begin(rates);
+    }
+  }
   void ready(std::size_t i) override {
-    worker_.post([this, i] {
+    crew_.post([this, i] {
       const nn::Parameter& p = net_.parameters()[i];
-      tables_[i].add(p.gradient.view(),
-                     {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
-      tables_[i].get(p.value.view());
+      const Place& place = places_[i];
+      const Trace::Span span(trace_, Trace::Track::exchange, place.own ? "update" : "table", p.name);
+      if (place.own) return place.own->apply(p.gradient);
+      place.table->add(p.gradient.view(),
+                       {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
+      place.table->get(p.value.view());
     });
   }
-  void finish() override { worker_.wait(); }
-  void sum(std::vector<double>& numbers) override { session_.all_reduce(numbers); }
-  void reload() override {
-    throw StateError("a trainer whose parameters live in tables cannot load a state; make it with the net that has it");
+  void finish() override { crew_.finish(); }
+
+  [[nodiscard]] std::vector<RuleMemory> memory() override {
+    crew_.barrier();  // everybody's adds are in
+    std::vector<RuleMemory> all;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Place& place = places_[i];
+      if (place.table && crew_.rank() == 0) {
+        std::vector<View> arrays;
+        for (const Tensor& array : place.copy.arrays) arrays.push_back(array.view());
+        place.table->save_to(net_.parameters()[i].value.view(), arrays, place.copy.numbers.values<double>());
+      }
+      all.push_back(place.own ? place.own->memory() : place.copy);
+    }
+    for (std::size_t i = 0; i < places_.size(); ++i) {  // one rank reads, so that all have the same
+      if (!places_[i].table) continue;
+      crew_.broadcast(net_.parameters()[i].value.view(), 0);
+      for (const Tensor& array : all[i].arrays) crew_.broadcast(array.view(), 0);
+      if (all[i].numbers.count() > 0) crew_.broadcast(all[i].numbers.view(), 0);
+    }
+    return all;
+  }
+  void reload(const std::vector<RuleMemory>& memory) override {
+    crew_.barrier();
+    for (std::size_t i = 0; crew_.rank() == 0 && i < places_.size(); ++i) {
+      if (!places_[i].table) continue;
+      std::vector<ConstView> arrays;
+      for (const Tensor& array : memory[i].arrays) arrays.push_back(array.view());
+      places_[i].table->load_from(net_.parameters()[i].value.view(), arrays, memory[i].numbers.values<double>());
+    }
+    crew_.barrier();
   }
 
  private:
+  /// A table, or for a parameter that is cut over the ranks this rank's own rule.
+  struct Place {
+    std::optional<ArrayTable> table = {};
+    std::optional<LocalUpdate> own = {};
+    RuleMemory copy = {};
+  };
   nn::Net& net_;
-  Session& session_;
-  std::vector<ArrayTable> tables_;
+  Crew& crew_;
+  std::vector<Place> places_;
   StepRates rates_;
-  Worker worker_;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Session* session) {
+bool exchanges(const TrainOptions& options, const Session* session) {
   static const std::vector<std::string> known = {"all_reduce", "auto", "none", "tables"};
+  static const std::vector<std::string> clocks = {"async", "sync"};
   const std::string& name = options.exchange;
   if (std::ranges::find(known, name) == known.end()) throw InvalidArgument(unknown_name("exchange", name, known));
+  if (std::ranges::find(clocks, options.clock) == clocks.end()) {
+    throw InvalidArgument(unknown_name("clock", options.clock, clocks));
+  }
+  if (options.clock == "async" && name != "tables") {
+    throw InvalidArgument(fmt::format("clock \"async\" is for exchange \"tables\"; received \"{}\"", name));
+  }
   if (session == nullptr && (name == "all_reduce" || name == "tables")) {
     throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name));
   }
-  if (name == "tables") return std::make_unique<Tables>(net, options, *session);
-  if (name == "all_reduce" || (name == "auto" && session != nullptr && session->size() > 1)) {
-    return std::make_unique<AllReduce>(net, options, *session);
-  }
-  return std::make_unique<NoExchange>(net, options);
+  return name == "tables" || name == "all_reduce" || (name == "auto" && session != nullptr && session->size() > 1);
+}
+
+std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) {
+  if (!crew.shared()) return std::make_unique<NoExchange>(net, options);
+  if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);
+  return std::make_unique<AllReduce>(net, options, layout, crew);
 }
 
 }  // namespace pleiad

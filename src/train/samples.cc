@@ -25,6 +25,10 @@ class ArraySamples final : public Samples {
   }
 
   [[nodiscard]] std::int64_t count() const override { return count_; }
+  [[nodiscard]] std::string identity() const override {
+    return fmt::format("{} samples in memory, {}", count_,
+                       options_.shuffle ? fmt::format("shuffled by seed {}", options_.seed) : "in order");
+  }
 
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
     for (const auto& [name, from] : inputs_) {
@@ -72,6 +76,8 @@ class ArraySamples final : public Samples {
 };
 
 }  // namespace
+
+void Samples::expect(std::int64_t /*batch*/, int /*rank*/, int /*ranks*/) {}
 
 std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                        ArraySamplesOptions options) {

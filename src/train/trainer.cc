@@ -1,22 +1,28 @@
+#include "pleiad/train.h"
+
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <cmath>
 #include <cstdlib>
 
 #include "core/process.h"
+#include "core/text.h"
 #include "core/threads.h"
+#include "file/atomic.h"
 #include "pleiad/error.h"
-#include "pleiad/train.h"
-#include "train/exchange.h"
 #include "train/interrupt.h"
+#include "train/trainer_inside.h"
 
 namespace pleiad {
 namespace {
 
+using Metrics = std::vector<std::pair<std::string, double>>;
+
 /// Averages of metrics.
 class Mean {
  public:
-  void add(const std::vector<std::pair<std::string, double>>& metrics) {
+  void add(const Metrics& metrics) {
     if (names_.empty()) {
       for (const auto& [name, value] : metrics) names_.push_back(name);
       sums_.assign(names_.size() + 1, 0);
@@ -25,10 +31,10 @@ class Mean {
     sums_.back() += 1;
   }
   /// Over all ranks; empties it.
-  std::vector<std::pair<std::string, double>> take(Exchange& exchange) {
-    std::vector<std::pair<std::string, double>> means;
+  Metrics take(Crew& crew) {
+    Metrics means;
     if (names_.empty()) return means;
-    exchange.sum(sums_);
+    crew.sum(sums_);
     for (std::size_t i = 0; i < names_.size(); ++i) means.emplace_back(names_[i], sums_[i] / sums_.back());
     names_.clear();
     return means;
@@ -49,69 +55,100 @@ void share_cores(const Session& session) {
   set_compute_threads(session.engine() == "inproc" ? 1 : usable_cores() / neighbours);
 }
 
+/// All ranks go on with what rank 0 has: parameters, untrained numbers and the seed.
+void agree(nn::Net& net, Crew& crew) {
+  for (const nn::Parameter& p : net.parameters()) crew.broadcast(p.value.view(), 0);
+  for (const auto& [name, state] : net.states()) crew.broadcast(state.view(), 0);
+  std::vector<std::int64_t> seed = {static_cast<std::int64_t>(net.options().seed)};
+  crew.broadcast(seed, 0);
+  net.set_seed(static_cast<std::uint64_t>(seed[0]));
+}
+
 bool due(std::int64_t frequency, std::int64_t step) { return frequency > 0 && step > 0 && step % frequency == 0; }
+
+// Ranks that do not wait for one another vote seldom, or the vote would be what they wait for.
+constexpr std::int64_t kAsyncVotes = 16;
 
 }  // namespace
 
-struct Trainer::Inside {
-  nn::Net& net;
-  TrainOptions options;
-  int rank = 0;
-  int ranks = 1;
-  std::unique_ptr<Exchange> exchange;
-  Tensor step{DType::int64, {1}};  // saved with the rest
-  Tensor seed{DType::int64, {1}};
-  std::function<void(std::size_t)> ready;
+Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
+  if (session != nullptr) share_cores(*session);
+  crew = std::make_shared<Crew>(exchanges(options, session) ? session : nullptr);
+  if (!options.schedule.type.empty()) check(options.schedule);
+  if (!options.momentum.type.empty()) check(options.momentum);
+  const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
+  agree(net, *crew);
+  layout = Layout(net, plan, crew);
+  exchange = make_exchange(net, options, layout, *crew);
+  net.set_gradient_scale(1.0 / ranks());
+  if (ranks() > 1 && options.clock == "sync") net.set_parts(crew.get());
+  net.prepare(local());
+  seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
+  ready = [this](std::size_t parameter) { exchange->ready(parameter); };
+}
 
-  Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
-    if (session != nullptr) share_cores(*session);
-    if (session != nullptr && options.exchange != "none") {
-      rank = session->rank();
-      ranks = session->size();
-    }
-    if (options.batch < 1 || options.batch % ranks != 0) {
-      throw InvalidArgument(fmt::format(
-          "the batch of all ranks together is a multiple of their number, {}; received {}", ranks, options.batch));
-    }
-    if (!options.schedule.type.empty()) check(options.schedule);
-    if (!options.momentum.type.empty()) check(options.momentum);
-    exchange = make_exchange(net, options, session);
-    net.prepare(options.batch / ranks);
-    seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
-    ready = [this](std::size_t parameter) { exchange->ready(parameter); };
-  }
+Trainer::Inside::~Inside() {
+  net.set_gradient_scale(1);
+  net.set_parts(nullptr);
+  net.set_trace(nullptr);
+}
 
-  [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
-  [[nodiscard]] std::int64_t local() const { return options.batch / ranks; }
-  [[nodiscard]] StepRates rates() const {
-    return {.learning_rate =
-                options.schedule.type.empty() ? options.updater.learning_rate : rate_at(options.schedule, now()),
-            .momentum = options.momentum.type.empty() ? options.updater.momentum : rate_at(options.momentum, now())};
-  }
+StepRates Trainer::Inside::rates() const {
+  return {
+      .learning_rate = options.schedule.type.empty() ? options.updater.learning_rate : rate_at(options.schedule, now()),
+      .momentum = options.momentum.type.empty() ? options.updater.momentum : rate_at(options.momentum, now())};
+}
 
-  double train() {
-    net.forward(nn::Phase::train, now(), rank * local());
-    const double loss = net.loss();
-    if (options.check_finite && !std::isfinite(loss)) {
-      throw StateError(
-          fmt::format("step {}: the loss is {}; the first layer whose output is no finite number is \"{}\"", now(),
-                      loss, net.first_not_finite()));
-    }
-    exchange->begin(rates());
-    net.backward(ready);
-    exchange->finish();
-    ++step.values<std::int64_t>()[0];
-    return loss;
+void Trainer::Inside::check_loss(double loss) {
+  const bool bad = !std::isfinite(loss);
+  if (!(options.clock == "sync" ? any(bad) : bad)) return;
+  std::string where = bad ? fmt::format("the loss is {}; the first layer whose output is no finite number is \"{}\"",
+                                        loss, net.first_not_finite())
+                          : "";
+  if (options.clock == "sync" && ranks() > 1) {  // all ranks end with the same words
+    const std::vector<std::string> all = crew->gather_texts(where);
+    const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+    where = fmt::format("on rank {} {}", first - all.begin(), *first);
   }
+  throw StateError(fmt::format("step {}: {}", now(), where));
+}
 
-  /// True where any rank wants it.
-  bool any(bool mine) {
-    if (ranks == 1) return mine;
-    std::vector<double> votes = {mine ? 1.0 : 0.0};
-    exchange->sum(votes);
-    return votes[0] > 0;
-  }
-};
+double Trainer::Inside::train() {
+  Trace* const tracer = tracing();
+  net.set_trace(tracer);
+  net.forward(nn::Phase::train, now(), rank() * local());
+  const double loss = net.loss();
+  if (options.check_finite) check_loss(loss);
+  exchange->begin(rates(), tracer);
+  net.backward(ready);
+  exchange->finish();
+  net.set_trace(nullptr);
+  ++step.values<std::int64_t>()[0];
+  place.values<std::int64_t>()[0] += options.batch;
+  return loss;
+}
+
+bool Trainer::Inside::any(bool mine) {
+  if (ranks() == 1) return mine;
+  double vote = mine ? 1 : 0;
+  crew->sum({&vote, 1});
+  return vote > 0;
+}
+
+Trace* Trainer::Inside::tracing() {
+  if (options.trace.empty() || now() < trace_begin || now() >= trace_begin + options.trace_steps) return nullptr;
+  traced = true;
+  return &trace;
+}
+
+void Trainer::Inside::write_trace() {
+  if (!any(traced)) return;
+  traced = false;
+  const std::vector<std::string> all = crew->gather_texts(trace.take(rank()));
+  if (rank() != 0) return;
+  const std::string document = Trace::document(all);
+  write_whole_file(options.trace, std::as_bytes(std::span(document)));
+}
 
 Trainer::Trainer(nn::Net& net, TrainOptions options)
     : inside_(std::make_unique<Inside>(net, std::move(options), nullptr)) {}
@@ -132,91 +169,119 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
+  samples.expect(in.options.batch, in.rank(), in.ranks());
   for (std::int64_t b = 0; b < batches; ++b) {
-    const std::int64_t first = in.rank * in.local();
+    const std::int64_t first = in.rank() * in.local();
     samples.fill(in.net, b * in.options.batch + first, in.local());
     in.net.forward(phase, in.now(), first);
     mean.add(in.net.metrics());
   }
-  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.exchange)};
+  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew)};
   report.samples_per_second =
       static_cast<double>(batches * in.options.batch) * 1e9 / static_cast<double>(now_ns() - start);
   return report;
 }
 
+namespace {
+
+/// The part of a run that goes on at its frequencies.
+class Run {
+ public:
+  Run(Trainer& trainer, Trainer::Inside& in, const TrainCalls& calls)
+      : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {}
+
+  bool tell(const Report& report) const { return !calls_.report || calls_.report(report); }
+
+  bool evaluate(Samples* samples, nn::Phase phase, std::int64_t batches) const {
+    return samples == nullptr || tell(trainer_.evaluate(*samples, phase, batches));
+  }
+
+  bool checkpoint() {
+    saved_at_ = in_.now();
+    bool go_on = true;
+    if (!in_.options.checkpoint_folder.empty()) go_on = save();
+    return (!calls_.checkpoint || calls_.checkpoint(in_.now())) && go_on;
+  }
+  [[nodiscard]] bool saved() const { return saved_at_ == in_.now(); }
+
+  void count() {
+    if (in_.options.display > 0) mean_.add(in_.net.metrics());
+  }
+  bool display() {
+    const std::int64_t ns = now_ns();
+    const double samples = static_cast<double>((in_.now() - shown_at_) * in_.options.batch);
+    const double seconds = static_cast<double>(ns - shown_ns_) / 1e9;
+    shown_at_ = in_.now();
+    shown_ns_ = ns;
+    return tell({.step = in_.now(),
+                 .phase = nn::Phase::train,
+                 .metrics = mean_.take(*in_.crew),
+                 .samples_per_second = samples / seconds});
+  }
+
+ private:
+  bool save() const {
+    const std::filesystem::path folder = in_.options.checkpoint_folder;
+    try {
+      trainer_.save(checkpoint_path(folder, in_.now()).string());
+    } catch (const FileError& error) {
+      if (!calls_.checkpoint_failed) throw;
+      return calls_.checkpoint_failed(error.what());
+    }
+    if (in_.rank() == 0) prune_checkpoints(folder, in_.options.checkpoint_keep);
+    return true;
+  }
+
+  Trainer& trainer_;
+  Trainer::Inside& in_;
+  const TrainCalls& calls_;
+  Mean mean_;
+  std::int64_t shown_at_;
+  std::int64_t shown_ns_;
+  std::int64_t saved_at_ = -1;
+};
+
+}  // namespace
+
 bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
   Inside& in = *inside_;
   const TrainOptions& o = in.options;
+  in.trained_on = train.identity();
+  if (!in.loaded_on.empty() && !in.trained_on.empty() && in.loaded_on != in.trained_on) {
+    throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
+  }
+  in.loaded_on.clear();
+  in.trace_begin = in.now() + o.trace_from;
   const Interrupt interrupt;
-  const auto tell = [&](const Report& report) { return !calls.report || calls.report(report); };
-  Mean mean;
-  std::int64_t shown_at = in.now();
-  std::int64_t shown_ns = now_ns();
-  while (in.now() < o.steps) {
+  Run run(*this, in, calls);
+  train.expect(o.batch, in.rank(), in.ranks());
+  const bool sync = o.clock == "sync";
+  bool stop = false;
+  bool ended = true;
+  while (ended && in.now() < o.steps) {
+    const std::int64_t at = in.now();
     bool go_on = true;
-    if (validate != nullptr && due(o.validate, in.now())) {
-      go_on &= tell(evaluate(*validate, nn::Phase::validate, o.validate_batches));
-    }
-    if (test != nullptr && due(o.test, in.now())) go_on &= tell(evaluate(*test, nn::Phase::test, o.test_batches));
-    if (calls.checkpoint && due(o.checkpoint, in.now())) go_on &= calls.checkpoint(in.now());
-    if (go_on) {
-      train.fill(in.net, in.now() * o.batch + in.rank * in.local(), in.local());
-      (void)in.train();
-      if (o.display > 0) mean.add(in.net.metrics());
-      if (due(o.display, in.now())) {
-        const std::int64_t ns = now_ns();
-        const double steps = static_cast<double>(in.now() - shown_at);
-        go_on &= tell(
-            {.step = in.now(),
-             .phase = nn::Phase::train,
-             .metrics = mean.take(*in.exchange),
-             .samples_per_second = steps * static_cast<double>(o.batch) * 1e9 / static_cast<double>(ns - shown_ns)});
-        shown_at = in.now();
-        shown_ns = ns;
+    if (due(o.validate, at)) go_on &= run.evaluate(validate, nn::Phase::validate, o.validate_batches);
+    if (due(o.test, at)) go_on &= run.evaluate(test, nn::Phase::test, o.test_batches);
+    if (due(o.checkpoint, at) && at >= o.checkpoint_after) go_on &= run.checkpoint();
+    if (go_on || !sync) {  // without a clock a rank goes on until all have voted
+      {
+        static const std::string no_name;
+        const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
+        train.fill(in.net, in.place.values<std::int64_t>()[0] + in.rank() * in.local(), in.local());
       }
+      (void)in.train();
+      run.count();
+      if (due(o.display, in.now())) go_on &= run.display();
       if (calls.stop && calls.stop(in.now())) go_on = false;
     }
-    if (in.any(!go_on || interrupt.raised())) return false;
+    stop |= !go_on || interrupt.raised();
+    if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
   }
-  if (test != nullptr && o.test > 0) (void)tell(evaluate(*test, nn::Phase::test, o.test_batches));
-  if (calls.checkpoint && o.checkpoint > 0) (void)calls.checkpoint(in.now());
-  return true;
-}
-
-std::vector<std::pair<std::string, Tensor>> Trainer::state() {
-  Inside& in = *inside_;
-  std::vector<std::pair<std::string, Tensor>> all = {{"step", in.step}, {"seed", in.seed}};
-  for (const nn::Parameter& p : in.net.parameters()) all.emplace_back(p.name, p.value);
-  for (const auto& [name, tensor] : in.net.states()) all.emplace_back(name, tensor);
-  if (auto* rules = in.exchange->rules()) {
-    for (std::size_t i = 0; i < rules->size(); ++i) {
-      const std::string prefix = "updater/" + in.net.parameters()[i].name;
-      const auto& history = (*rules)[i]->history();
-      for (std::size_t k = 0; k < history.size(); ++k) all.emplace_back(fmt::format("{}/{}", prefix, k), history[k]);
-      if ((*rules)[i]->unit().count() > 0) all.emplace_back(prefix + "/unit", (*rules)[i]->unit());
-    }
-  }
-  return all;
-}
-
-void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from) {
-  inside_->exchange->reload();
-  const auto find = [&](const std::string& name, const Tensor& own) -> Tensor {
-    for (const auto& [other, tensor] : from) {
-      if (other != name) continue;
-      if (tensor.dtype() != own.dtype() || tensor.shape() != own.shape()) {
-        throw InvalidArgument(fmt::format("state: \"{}\" is {} of shape {}; received {} of shape {}", name,
-                                          name_of(own.dtype()), own.shape().text(), name_of(tensor.dtype()),
-                                          tensor.shape().text()));
-      }
-      return tensor;
-    }
-    throw InvalidArgument(fmt::format("state: \"{}\" is missing among {} tensors", name, from.size()));
-  };
-  std::vector<std::pair<Tensor, Tensor>> copies;  // all are found before any is changed
-  for (const auto& [name, own] : state()) copies.emplace_back(own, find(name, own));
-  for (const auto& [to, tensor] : copies) to.copy_from(tensor);
-  inside_->net.set_seed(static_cast<std::uint64_t>(inside_->seed.values<std::int64_t>()[0]));
+  if (ended && o.test > 0) (void)run.evaluate(test, nn::Phase::test, o.test_batches);
+  if (o.checkpoint > 0 && !run.saved()) (void)run.checkpoint();
+  in.write_trace();
+  return ended;
 }
 
 }  // namespace pleiad

@@ -4,75 +4,24 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <map>
 
-#include "core/random.h"
 #include "pleiad/error.h"
-#include "pleiad/nn/layers.h"
-#include "pleiad/train.h"
+#include "tests/file/folder.h"
+#include "tests/nn/small_run.h"
 
 namespace pleiad {
 namespace {
 
+using namespace pleiad::test;
 using nn::Net;
 using nn::Phase;
-constexpr std::int64_t kSamples = 96;
 
-/// Images whose class shows in their brightness by quarter, with noise.
-std::unique_ptr<Samples> samples(bool shuffle = true) {
-  const Tensor x(DType::float32, {kSamples, 8, 8, 2});
-  const Tensor label(DType::int32, {kSamples});
-  const RandomStream noise(11, "noise");
-  for (std::int64_t n = 0; n < kSamples; ++n) {
-    label.values<std::int32_t>()[n] = static_cast<std::int32_t>(n % 4);
-    for (std::int64_t i = 0; i < 128; ++i) {
-      const std::int64_t row = i / 16;
-      const double bright = row / 2 == n % 4 ? 1 : 0;
-      x.values<float>()[n * 128 + i] =
-          static_cast<float>(bright + 0.3 * noise.gaussian(static_cast<std::uint64_t>(n * 128 + i)));
-    }
-  }
-  return array_samples({{"x", x}, {"label", label}}, {.shuffle = shuffle});
-}
-
-Net cnn(std::uint64_t seed = 4) {
-  const nn::Param wide{.init = {.type = "he"}};
-  Net net({.seed = seed});
-  net.input("label", {}, DType::int32).input("x", {8, 8, 2});
-  nn::ConvolutionOptions conv = nn::square(6, 3, 1, 1);
-  conv.activation = "relu";
-  conv.weight_param = wide;
-  net.add("conv", nn::convolution(conv));
-  net.add("pool", nn::pooling({.type = "max", .kernel = 2, .stride = 2}));
-  net.add("norm", nn::lrn({.size = 3, .alpha = 0.1}));
-  net.add("hidden", nn::dense({.out = 16, .activation = "tanh", .weight_param = wide}));
-  net.add("drop", nn::dropout({.ratio = 0.2}));
-  net.add("out", nn::dense({.out = 4, .weight_param = wide}));
-  net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
-  return net;
-}
-
-TrainOptions options(const std::string& rule, const std::string& exchange) {
-  TrainOptions o{
-      .batch = 16, .updater = {.rule = rule, .learning_rate = rule == "adam" ? 0.01 : 0.05}, .exchange = exchange};
-  if (rule == "momentum") o.updater.momentum = 0.9;
-  o.steps = 20;
-  o.display = 1;
-  return o;
-}
-
-std::vector<double> trace(Trainer& trainer, Samples& from) {
-  std::vector<double> losses;
-  trainer.run(from, nullptr, nullptr, {.report = [&](const Report& r) {
-                losses.push_back(r.metrics[0].second);
-                return true;
-              }});
-  return losses;
-}
-
-std::vector<double> trace_of_ranks(int ranks, const std::string& rule, const std::string& exchange) {
+std::vector<double> trace_of_ranks(int ranks, const std::string& rule, const std::string& exchange,
+                                   bool batch_norm = false) {
   std::vector<double> losses;
   run_cluster(ranks, [&](Session& session) {
-    Net net = cnn(session.rank() == 0 ? 4 : 99);  // rank 0's weights count
+    Net net = cnn(session.rank() == 0 ? 4 : 99, batch_norm);  // rank 0's weights count
     {
       Trainer trainer(net, options(rule, exchange), session);
       const auto from = samples();
@@ -109,6 +58,55 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Ranks,
                          [](const auto& tested) {
                            return std::string(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param);
                          });
+
+TEST(BatchNorm, IsThatOfTheWholeBatchAtAnyNumberOfRanks) {
+  Net net = cnn(4, true);
+  Trainer alone(net, options("momentum", "none"));
+  const std::vector<double> expected = trace(alone, *samples());
+  for (const char* exchange : {"all_reduce", "tables"}) {
+    for (const int ranks : {2, 4}) {
+      const std::vector<double> got = trace_of_ranks(ranks, "momentum", exchange, true);
+      ASSERT_EQ(got.size(), expected.size());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        EXPECT_NEAR(got[i], expected[i], 1e-5 * std::max(1.0, expected[i])) << ranks << " ranks, step " << i;
+      }
+    }
+  }
+}
+
+TEST(Tables, WithoutAClockLearnTooAndAreSavedWhole) {
+  run_cluster(2, [](Session& session) {
+    Net net = cnn();
+    {
+      TrainOptions o = options("momentum", "tables");
+      o.clock = "async";
+      o.updater.learning_rate = 0.02;
+      o.steps = 64;
+      o.display = 32;
+      Trainer trainer(net, o, session);
+      const std::vector<double> losses = trace(trainer, *samples());
+      EXPECT_LT(losses.back(), losses.front());
+      // Ranks differ while they train; a state is one.
+      double sum = 0;
+      for (const auto& [name, tensor] : trainer.state()) {
+        for (std::int64_t i = 0; i < tensor.count(); ++i) sum += tensor.at(i);
+      }
+      std::vector<double> both = {sum};
+      session.all_reduce(both);
+      EXPECT_DOUBLE_EQ(both[0], 2 * sum);
+      EXPECT_THROW(Trainer(
+                       net,
+                       [] {
+                         TrainOptions a = options("sgd", "all_reduce");
+                         a.clock = "async";
+                         return a;
+                       }(),
+                       session),
+                   InvalidArgument);
+    }
+    session.shutdown();
+  });
+}
 
 class Rules : public testing::TestWithParam<const char*> {};
 
@@ -202,6 +200,108 @@ TEST(Trainer, CtrlCEndsTheRunAfterItsStep) {
   EXPECT_EQ(trainer.current_step(), 5);
 }
 
+TEST(Trainer, CtrlCSavesWhereCheckpointsAreAskedFor) {
+  const Folder folder;
+  Net net = cnn();
+  TrainOptions o = options("sgd", "none");
+  o.steps = 1000;
+  o.checkpoint = 400;
+  o.checkpoint_folder = folder.path();
+  Trainer trainer(net, o);
+  const auto from = samples();
+  EXPECT_FALSE(trainer.run(*from, nullptr, nullptr, {.stop = [](std::int64_t step) {
+    if (step == 5) std::raise(SIGINT);
+    return false;
+  }}));
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"step-00000005"});
+}
+
+TEST(Trainer, ValidatesAndTestsWithSoManyBatchesAndTheCallerMayStopIt) {
+  Net net = cnn();
+  TrainOptions o = options("momentum", "none");
+  o.display = 0;
+  o.validate = 4;
+  o.validate_batches = 2;
+  o.test = 6;
+  o.test_batches = 3;
+  Trainer trainer(net, o);
+  const auto train = samples();
+  const auto other = samples(false);
+  std::vector<std::pair<Phase, std::int64_t>> told;
+  EXPECT_FALSE(trainer.run(*train, other.get(), other.get(), {.report = [&](const Report& r) {
+    told.emplace_back(r.phase, r.step);
+    return !(r.phase == Phase::validate && r.step == 12);
+  }}));
+  EXPECT_EQ(
+      told,
+      (std::vector<std::pair<Phase, std::int64_t>>{
+          {Phase::validate, 4}, {Phase::test, 6}, {Phase::validate, 8}, {Phase::validate, 12}, {Phase::test, 12}}));
+  EXPECT_EQ(trainer.current_step(), 12);
+  // Averages over the batches asked for, which are the first ones.
+  const Report two = trainer.evaluate(*other, Phase::test, 2);
+  const Report all = trainer.evaluate(*other, Phase::test);
+  EXPECT_EQ(two.metrics[0].first, "loss");
+  EXPECT_NE(two.metrics[0].second, all.metrics[0].second);
+}
+
+TEST(Trainer, TellsAccuracyAmongTheTopK) {
+  Net net({.seed = 2});
+  net.input("label", {}, DType::int32).input("x", {8, 8, 2});
+  net.add("scores", nn::dense({.out = 4, .weight_param = {.init = {.type = "he"}}}));
+  net.add("top1", nn::softmax_loss(), {.inputs = {"scores", "label"}});
+  net.add("top3", nn::softmax_loss({.top_k = 3}), {.inputs = {"scores", "label"}, .phases = {Phase::test}});
+  net.add("top4", nn::softmax_loss({.top_k = 4}), {.inputs = {"scores", "label"}, .phases = {Phase::test}});
+  Trainer trainer(net, options("sgd", "none"));
+  const auto from = samples(false);
+  const Report report = trainer.evaluate(*from, Phase::test);
+  std::map<std::string, double> metrics(report.metrics.begin(), report.metrics.end());
+  // By hand: how often the label's score is among the largest.
+  double one = 0;
+  double three = 0;
+  for (std::int64_t b = 0; b < kSamples / 16; ++b) {
+    from->fill(net, b * 16, 16);
+    net.forward(Phase::test);
+    const Tensor scores = net.output("scores");
+    for (std::int64_t n = 0; n < 16; ++n) {
+      const auto label = static_cast<std::int64_t>(net.input_tensor("label").at(n));
+      int above = 0;
+      for (std::int64_t k = 0; k < 4; ++k) above += scores.at(n * 4 + k) > scores.at(n * 4 + label) ? 1 : 0;
+      one += above < 1 ? 1 : 0;
+      three += above < 3 ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(metrics.at("top1/accuracy"), one / kSamples, 1e-6);
+  EXPECT_NEAR(metrics.at("top3/accuracy"), three / kSamples, 1e-6);
+  EXPECT_NEAR(metrics.at("top4/accuracy"), 1, 1e-6);
+}
+
+TEST(Trainer, ALabelOutOfRangeNamesTheLayerAndTheLabel) {
+  for (const std::int32_t bad : {-1, 4}) {
+    Net net = cnn();
+    Trainer trainer(net, options("sgd", "none"));
+    auto all = images();
+    all[1].second.values<std::int32_t>()[5] = bad;
+    const auto from = array_samples(all, {.shuffle = false});
+    expect_error<InvalidArgument>([&] { (void)trainer.run(*from); }, {"\"loss\"", std::to_string(bad), "3"});
+  }
+}
+
+TEST(Trainer, ALossThatIsNoNumberOnOneRankEndsAllWithTheSameWords) {
+  run_cluster(2, [](Session& session) {
+    Net net = cnn();
+    {
+      TrainOptions o = options("sgd", "all_reduce");
+      o.check_finite = true;
+      Trainer trainer(net, o, session);
+      if (session.rank() == 1)
+        net.parameter("out/bias").value.values<float>()[1] = std::numeric_limits<float>::infinity();
+      const auto from = samples();
+      expect_error<StateError>([&] { (void)trainer.run(*from); }, {"step 0", "on rank 1", "\"out\""});
+    }
+    session.shutdown();
+  });
+}
+
 TEST(Trainer, AStopOnOneRankStopsAll) {
   run_cluster(2, [](Session& session) {
     Net net = cnn();
@@ -229,6 +329,35 @@ TEST(Trainer, ALossThatIsNoNumberNamesStepAndLayer) {
   } catch (const StateError& error) {
     EXPECT_NE(std::string(error.what()).find("step 0"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("\"hidden\""), std::string::npos) << error.what();
+  }
+}
+
+/// Passes everything on, and fails in backward.
+class Failing final : public nn::Layer {
+ public:
+  [[nodiscard]] std::string kind() const override { return "failing"; }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return in; }
+  void forward(nn::Pass& pass) override { pass.y[0].copy_from(pass.x[0]); }
+  void backward(nn::Pass&) override { throw StateError("this layer fails"); }
+};
+
+TEST(Trainer, ALayerThatFailsInBackwardEndsTheRunWhateverIsUnderWay) {
+  for (const char* exchange : {"all_reduce", "tables"}) {
+    run_cluster(2, [&](Session& session) {
+      Net net({.seed = 3});
+      net.input("label", {}, DType::int32).input("x", {8, 8, 2});
+      net.add("first", nn::dense({.out = 64}));
+      net.add("failing", std::make_unique<Failing>());
+      net.add("wide", nn::dense({.out = 2000, .activation = "tanh"}));
+      net.add("out", nn::dense({.out = 4}));
+      net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
+      {
+        Trainer trainer(net, options("momentum", exchange), session);
+        const auto from = samples();
+        expect_error<StateError>([&] { (void)trainer.run(*from); }, {"this layer fails"});
+      }
+      // Who leaves now ends what the other's exchange still waits for.
+    });
   }
 }
 

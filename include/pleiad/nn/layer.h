@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pleiad/api.h"
@@ -38,6 +39,15 @@ struct ParamSpec {
   bool pieces = false;  ///< backward can hand its gradient to an update piece by piece
 };
 
+/// A batch that lies in several places, each of which computes on its part: how a layer learns of the whole.
+class PLEIAD_API BatchParts {
+ public:
+  virtual ~BatchParts() = default;
+  [[nodiscard]] virtual int count() const = 0;
+  /// Replaces the numbers by their sums over all parts, which call it in the same order.
+  virtual void sum(std::span<double> numbers) = 0;
+};
+
 /// What a layer works on in one step. The net fills it once, when it is prepared.
 struct Pass {
   std::vector<Tensor> x;   ///< inputs
@@ -54,10 +64,14 @@ struct Pass {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::int64_t first_sample = 0;  ///< the place of this batch's first sample in the whole batch of all ranks
+  BatchParts* parts = nullptr;    ///< null: this is the whole batch. All parts have as many samples
 };
 
 /// A shape with its batch in front, for each input; images are (batch, height, width, channels).
 using Shapes = std::vector<Shape>;
+
+/// Options by name, as text.
+using LayerFields = std::vector<std::pair<std::string, std::string>>;
 
 /// Mistakes in options and shapes are InvalidArguments that say what was expected and what came; the net adds the
 /// layer's name.
@@ -86,10 +100,17 @@ class PLEIAD_API Layer {
   /// One line for describe(): "128 filters 5x5".
   [[nodiscard]] virtual std::string summary() const { return {}; }
 
+  /// With make_layer(kind(), options()) another one like it. What is as usual is left out.
+  [[nodiscard]] const LayerFields& options() const { return options_; }
+  void set_options(LayerFields options) { options_ = std::move(options); }
+
   /// Called when shapes or the element type change, never in a step: builds what forward and backward need.
   virtual void prepare(const Shapes& in, DType dtype);
   virtual void forward(Pass& pass) = 0;
   virtual void backward(Pass& pass) = 0;
+
+ private:
+  LayerFields options_;
 };
 
 using LayerPtr = std::unique_ptr<Layer>;

@@ -118,7 +118,6 @@ struct SoftmaxLossOptions {
 
 /// A layer by its kind, options by name ("filters", "weight.std"): for job files and bindings. An unknown kind or
 /// option is an InvalidArgument that lists the known ones.
-using LayerFields = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] PLEIAD_API LayerPtr make_layer(const std::string& kind, const LayerFields& fields = {});
 [[nodiscard]] PLEIAD_API std::vector<std::string> layer_kinds();
 

@@ -10,6 +10,10 @@
 #include "pleiad/api.h"
 #include "pleiad/nn/layer.h"
 
+namespace pleiad {
+class Trace;
+}
+
 namespace pleiad::nn {
 
 struct NetOptions {
@@ -52,6 +56,10 @@ class PLEIAD_API Net {
   /// Names are unique, and inputs are there already: so a net has no cycles. Mistakes name the layer.
   Net& add(const std::string& name, LayerPtr layer, Placement placement = {});
 
+  /// Puts another layer in a layer's place: one that takes and gives the same shapes and has as many parameters, which
+  /// keep their names and begin anew. Its parameters are not shared. Before prepare.
+  void replace(const std::string& name, LayerPtr layer);
+
   /// Plans memory for batches of `batch` samples and initialises new parameters; the numbers of parameters stay. Quick
   /// where the batch is the same as before. forward calls it where it was not called.
   void prepare(std::int64_t batch);
@@ -68,6 +76,10 @@ class PLEIAD_API Net {
   void set_seed(std::uint64_t seed);
   /// What gradients are multiplied by: 1 / ranks, where ranks sum their gradients.
   void set_gradient_scale(double scale);
+  /// The parts that this net's batch is one of; null: it is the whole batch. Outlives the net's passes.
+  void set_parts(BatchParts* parts);
+  /// Who writes down when each layer's passes began and ended; null: nobody.
+  void set_trace(Trace* trace);
   /// The sum of the losses of the last forward; and the metrics, as "layer/accuracy" (or "accuracy" where one loss
   /// only).
   [[nodiscard]] double loss() const;
@@ -78,11 +90,16 @@ class PLEIAD_API Net {
   [[nodiscard]] std::vector<std::string> input_names() const;
   [[nodiscard]] std::vector<std::string> layer_names() const;
   [[nodiscard]] const Layer& layer(const std::string& name) const;
+  /// The shapes that a layer takes, of a batch of batch(), or of one sample before prepare.
+  [[nodiscard]] Shapes input_shapes(const std::string& layer) const;
+  /// False where nothing before a layer learns, so that its backward gives no gradient by its first input.
+  [[nodiscard]] bool needs_input_gradient(const std::string& layer) const;
   /// The output of a layer in the last forward, "layer" or "layer:1".
   [[nodiscard]] Tensor output(const std::string& name) const;
   /// The gradient by that output; only until the layers before it have been passed. For tests and tools.
   [[nodiscard]] Tensor output_gradient(const std::string& name) const;
   [[nodiscard]] std::vector<Parameter>& parameters();
+  [[nodiscard]] const std::vector<Parameter>& parameters() const;
   [[nodiscard]] Parameter& parameter(const std::string& name);
   /// Untrained numbers that belong to the model, as running means: name and tensor.
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
@@ -92,10 +109,16 @@ class PLEIAD_API Net {
   /// Layers, shapes, parameters, memory, products; and the graph in Graphviz's language.
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] std::string dot() const;
+  /// The net without its numbers, as JSON. net_from_text makes the same net again, unless it has layers of the user's
+  /// own kinds.
+  [[nodiscard]] std::string text() const;
 
  private:
   struct Inside;
   std::unique_ptr<Inside> inside_;
 };
+
+/// From Net::text(). A FileError that begins with `where`, or names the layer, for what is no net.
+[[nodiscard]] PLEIAD_API Net net_from_text(const std::string& text, const std::string& where = "net");
 
 }  // namespace pleiad::nn

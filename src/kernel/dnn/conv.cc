@@ -136,7 +136,7 @@ class ByDnn final : public ConvPlan {
   [[nodiscard]] memory::dims before() const { return {c_.h.pad_begin, c_.w.pad_begin}; }
   /// What is left over after the last window is no padding of ours.
   [[nodiscard]] memory::dims after() const {
-    const auto used = [](const Window& w, std::int64_t in, std::int64_t out) {
+    const auto used = [](const SlidingWindow& w, std::int64_t in, std::int64_t out) {
       return (out - 1) * w.stride + w.reach() - in - w.pad_begin;
     };
     return {used(c_.h, c_.in_h, c_.out_h), used(c_.w, c_.in_w, c_.out_w)};

@@ -60,13 +60,13 @@ const Fields<ActivationOptions>& fields() {
 }  // namespace
 
 LayerPtr activation(const ActivationOptions& options) {
-  if (options.function == "softmax") return std::make_unique<Softmax>();
+  if (options.function == "softmax") return remembering(std::make_unique<Softmax>(), fields(), options);
   std::vector<std::string> known = kernel::function_names();
   known.emplace_back("softmax");
   if (std::ranges::find(known, options.function) == known.end()) {
     throw InvalidArgument(unknown_name("activation", options.function, known));
   }
-  return std::make_unique<Elementwise>(options);
+  return remembering(std::make_unique<Elementwise>(options), fields(), options);
 }
 LayerPtr activation_from(const LayerFields& text) { return activation(read_fields(fields(), text)); }
 

@@ -1,4 +1,6 @@
 #include "kernel/norm.h"
+
+#include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -30,32 +32,80 @@ class BatchNorm final : public Layer {
     return {{.name = "mean", .shape = {channels(in)}, .wanted = constant(0)},
             {.name = "variance", .shape = {channels(in)}, .wanted = constant(1)}};
   }
-  [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {{channels(in)}, {channels(in)}}; }
+  /// The batch's mean and variance; and where it lies in parts, the sums over them of the gradients by scale and shift.
+  [[nodiscard]] Shapes workspace(const Shapes& in) const override { return Shapes(4, Shape{channels(in)}); }
+  void prepare(const Shapes& in, DType) override { sums_.resize(static_cast<std::size_t>(3 * channels(in))); }
 
   void forward(Pass& pass) override {
     const bool training = pass.phase == Phase::train;
     if (training) {
       kernel::column_moments(pass.x[0], pass.workspace[0], pass.workspace[1]);
+      if (pass.parts != nullptr) join_moments(pass);
       remember(pass);
     }
     const std::vector<Tensor>& from = training ? pass.workspace : pass.state;
     kernel::normalise(pass.x[0], from[0], from[1], options_.epsilon, pass.parameter[0], pass.parameter[1], pass.y[0]);
   }
   void backward(Pass& pass) override {
-    kernel::normalise_backward(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.parameter[0],
-                               pass.dy[0], pass.dx[0], pass.gradient[0], pass.gradient[1]);
+    kernel::normalise_gradients(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.dy[0],
+                                pass.gradient[0], pass.gradient[1]);
+    if (pass.dx[0].empty()) return;
+    std::vector<Tensor>& gradient = pass.gradient;
+    const bool parts = pass.parts != nullptr;
+    if (parts) join_gradients(pass);
+    kernel::normalise_input_gradient(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon,
+                                     pass.parameter[0], pass.dy[0], pass.dx[0], parts ? pass.workspace[2] : gradient[0],
+                                     parts ? pass.workspace[3] : gradient[1], rows(pass));
   }
 
  private:
   static std::int64_t channels(const Shapes& in) { return in[0][in[0].rank() - 1]; }
+  /// Of the whole batch.
+  static std::int64_t rows(const Pass& pass) {
+    return pass.x[0].count() / pass.state[0].count() * (pass.parts == nullptr ? 1 : pass.parts->count());
+  }
+  /// The mean of the parts' means; the mean of their variances and the variance of their means. In double precision, so
+  /// that the square of the mean may be taken away.
+  void join_moments(const Pass& pass) {
+    const auto count = static_cast<std::size_t>(pass.state[0].count());
+    const double by = 1.0 / pass.parts->count();
+    for (std::size_t c = 0; c < count; ++c) {
+      const double mean = pass.workspace[0].at(static_cast<std::int64_t>(c));
+      sums_[c] = mean * by;
+      sums_[count + c] = (pass.workspace[1].at(static_cast<std::int64_t>(c)) + mean * mean) * by;
+    }
+    pass.parts->sum({sums_.data(), 2 * count});
+    for (std::size_t c = 0; c < count; ++c) {
+      sums_[2 * count + c] = std::max(0.0, sums_[count + c] - sums_[c] * sums_[c]);
+    }
+    put(pass.workspace[0], 0);
+    put(pass.workspace[1], 2 * count);
+  }
+  void join_gradients(const Pass& pass) {
+    const auto count = static_cast<std::size_t>(pass.state[0].count());
+    for (std::size_t c = 0; c < count; ++c) {
+      sums_[c] = pass.gradient[0].at(static_cast<std::int64_t>(c));
+      sums_[count + c] = pass.gradient[1].at(static_cast<std::int64_t>(c));
+    }
+    pass.parts->sum({sums_.data(), 2 * count});
+    put(pass.workspace[2], 0);
+    put(pass.workspace[3], count);
+  }
+  void put(const Tensor& to, std::size_t first) const {
+    kernel::by_type(to.dtype(), [&]<class T>(T) {
+      std::ranges::transform(std::span(sums_).subspan(first, static_cast<std::size_t>(to.count())),
+                             to.values<T>().begin(), [](double sum) { return static_cast<T>(sum); });
+    });
+  }
   /// The running variance is that of a sample (n - 1), as usual.
   void remember(const Pass& pass) const {
-    const double n = static_cast<double>(pass.x[0].count() / pass.state[0].count());
+    const double n = static_cast<double>(rows(pass));
     kernel::blend(pass.state[0], pass.workspace[0], options_.momentum, 1);
     kernel::blend(pass.state[1], pass.workspace[1], options_.momentum, n > 1 ? n / (n - 1) : 1);
   }
 
   const BatchNormOptions options_;
+  std::vector<double> sums_;
 };
 
 const Fields<BatchNormOptions>& fields() {
@@ -72,7 +122,9 @@ const Fields<BatchNormOptions>& fields() {
 
 }  // namespace
 
-LayerPtr batch_norm(const BatchNormOptions& options) { return std::make_unique<BatchNorm>(options); }
+LayerPtr batch_norm(const BatchNormOptions& options) {
+  return remembering(std::make_unique<BatchNorm>(options), fields(), options);
+}
 LayerPtr batch_norm_from(const LayerFields& text) { return batch_norm(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -23,7 +23,7 @@ class Convolution final : public Layer {
            .dilation = o.dilation_w} {
     expect_at_least("filters", o.filters, 1);
     expect_at_least("groups", o.groups, 1);
-    for (const Window* window : {&h_, &w_}) {
+    for (const SlidingWindow* window : {&h_, &w_}) {
       expect_at_least("kernel", window->size, 1);
       expect_at_least("stride", window->stride, 1);
       expect_at_least("dilation", window->dilation, 1);
@@ -96,8 +96,8 @@ class Convolution final : public Layer {
  private:
   const ConvolutionOptions o_;
   const kernel::Activation activation_;
-  const Window h_;
-  const Window w_;
+  const SlidingWindow h_;
+  const SlidingWindow w_;
   const Tensor none_;
   std::unique_ptr<kernel::ConvPlan> plan_;
 };
@@ -110,7 +110,7 @@ OptionField<ConvolutionOptions> together(const char* name, std::vector<std::int6
               [=](ConvolutionOptions& o, std::string_view text) {
                 for (const auto member : members) o.*member = number_option<std::int64_t>(name, text);
               },
-          .get = [=](const ConvolutionOptions& o) { return fmt::format("{}", o.*members[0]); }};
+          .get = {}};
 }
 
 const Fields<ConvolutionOptions>& fields() {
@@ -154,7 +154,9 @@ ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_
           .pad_left = pad,
           .pad_right = pad};
 }
-LayerPtr convolution(const ConvolutionOptions& options) { return std::make_unique<Convolution>(options); }
+LayerPtr convolution(const ConvolutionOptions& options) {
+  return remembering(std::make_unique<Convolution>(options), fields(), options);
+}
 LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

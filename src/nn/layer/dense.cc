@@ -86,7 +86,7 @@ const Fields<DenseOptions>& fields() {
 
 }  // namespace
 
-LayerPtr dense(const DenseOptions& options) { return std::make_unique<Dense>(options); }
+LayerPtr dense(const DenseOptions& options) { return remembering(std::make_unique<Dense>(options), fields(), options); }
 LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -44,7 +44,9 @@ const Fields<DropoutOptions>& fields() {
 
 }  // namespace
 
-LayerPtr dropout(const DropoutOptions& options) { return std::make_unique<Dropout>(options); }
+LayerPtr dropout(const DropoutOptions& options) {
+  return remembering(std::make_unique<Dropout>(options), fields(), options);
+}
 LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -62,6 +62,21 @@ Options read_fields(const Fields<Options>& known, const LayerFields& fields) {
   return options;
 }
 
+/// The layer, which remembers those of its options that are not as usual. Fields without `get` are other words for some
+/// of the rest.
+template <class Options>
+LayerPtr remembering(LayerPtr layer, const Fields<Options>& known, const Options& options) {
+  static const Options usual;
+  LayerFields fields;
+  for (const auto& field : known) {
+    if (!field.get) continue;
+    std::string text = field.get(options);
+    if (text != field.get(usual)) fields.emplace_back(field.name, std::move(text));
+  }
+  layer->set_options(std::move(fields));
+  return layer;
+}
+
 /// For layers without options.
 inline void read_no_fields(const LayerFields& fields) {
   if (!fields.empty()) throw InvalidArgument(fmt::format("takes no options; received \"{}\"", fields.front().first));

@@ -40,7 +40,9 @@ const Fields<LrnOptions>& fields() {
 
 }  // namespace
 
-LayerPtr lrn(const LrnOptions& options) { return std::make_unique<LocalResponse>(options); }
+LayerPtr lrn(const LrnOptions& options) {
+  return remembering(std::make_unique<LocalResponse>(options), fields(), options);
+}
 LayerPtr lrn_from(const LayerFields& text) { return lrn(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

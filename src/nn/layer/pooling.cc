@@ -17,7 +17,7 @@ class Pooling final : public Layer {
     expect_at_least("kernel", options.kernel, 1);
     expect_at_least("stride", options.stride, 1);
     expect_at_least("pad", options.pad, 0);
-    const Window window{
+    const SlidingWindow window{
         .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
     pool_ = {.max = options.type == "max", .h = window, .w = window, .count_padding = options.count_padding};
   }
@@ -57,7 +57,9 @@ const Fields<PoolingOptions>& fields() {
 
 }  // namespace
 
-LayerPtr pooling(const PoolingOptions& options) { return std::make_unique<Pooling>(options); }
+LayerPtr pooling(const PoolingOptions& options) {
+  return remembering(std::make_unique<Pooling>(options), fields(), options);
+}
 LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -168,33 +168,54 @@ class Sum final : public Layer {
   }
 };
 
+/// "3,1,4".
+OptionField<SliceOptions> sizes_field() {
+  return {.name = "sizes",
+          .help = "of the outputs, in place of parts",
+          .set =
+              [](SliceOptions& o, std::string_view text) {
+                o.sizes.clear();
+                for (std::size_t at = 0; at < text.size();) {
+                  const std::size_t end = std::min(text.find(',', at), text.size());
+                  o.sizes.push_back(number_option<std::int64_t>("sizes", text.substr(at, end - at)));
+                  at = end + 1;
+                }
+              },
+          .get = [](const SliceOptions& o) { return fmt::format("{}", fmt::join(o.sizes, ",")); }};
+}
+
+const Fields<SliceOptions>& slice_fields() {
+  static const Fields<SliceOptions> all = {field("axis", &SliceOptions::axis, "which is cut"),
+                                           field("parts", &SliceOptions::parts, "how many outputs"), sizes_field()};
+  return all;
+}
+const Fields<ConcatOptions>& concat_fields() {
+  static const Fields<ConcatOptions> all = {field("axis", &ConcatOptions::axis, "along which inputs are joined")};
+  return all;
+}
+const Fields<SplitOptions>& split_fields() {
+  static const Fields<SplitOptions> all = {field("copies", &SplitOptions::copies, "how many outputs")};
+  return all;
+}
+
 }  // namespace
 
 LayerPtr flatten() { return std::make_unique<Flatten>(); }
-LayerPtr slice(const SliceOptions& options) { return std::make_unique<Slice>(options); }
-LayerPtr concat(const ConcatOptions& options) { return std::make_unique<Concat>(options); }
-LayerPtr split(const SplitOptions& options) { return std::make_unique<Split>(options); }
 LayerPtr sum() { return std::make_unique<Sum>(); }
+LayerPtr slice(const SliceOptions& options) {
+  return remembering(std::make_unique<Slice>(options), slice_fields(), options);
+}
+LayerPtr concat(const ConcatOptions& options) {
+  return remembering(std::make_unique<Concat>(options), concat_fields(), options);
+}
+LayerPtr split(const SplitOptions& options) {
+  return remembering(std::make_unique<Split>(options), split_fields(), options);
+}
 
 LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }
 LayerPtr sum_from(const LayerFields& text) { return read_no_fields(text), sum(); }
-LayerPtr slice_from(const LayerFields& text) {
-  static const Fields<SliceOptions> fields = {
-      field("axis", &SliceOptions::axis, "which is cut"),
-      field("parts", &SliceOptions::parts, "how many outputs"),
-      {.name = "sizes",
-       .help = "their lengths, as 2,5,1; in place of parts",
-       .set = [](SliceOptions& options, std::string_view sizes) { options.sizes = read_sizes(sizes); },
-       .get = [](const SliceOptions& options) { return fmt::format("{}", fmt::join(options.sizes, ",")); }}};
-  return slice(read_fields(fields, text));
-}
-LayerPtr concat_from(const LayerFields& text) {
-  static const Fields<ConcatOptions> fields = {field("axis", &ConcatOptions::axis, "along which inputs are joined")};
-  return concat(read_fields(fields, text));
-}
-LayerPtr split_from(const LayerFields& text) {
-  static const Fields<SplitOptions> fields = {field("copies", &SplitOptions::copies, "how many outputs")};
-  return split(read_fields(fields, text));
-}
+LayerPtr slice_from(const LayerFields& text) { return slice(read_fields(slice_fields(), text)); }
+LayerPtr concat_from(const LayerFields& text) { return concat(read_fields(concat_fields(), text)); }
+LayerPtr split_from(const LayerFields& text) { return split(read_fields(split_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -100,7 +100,9 @@ const Fields<SoftmaxLossOptions>& fields() {
 
 }  // namespace
 
-LayerPtr softmax_loss(const SoftmaxLossOptions& options) { return std::make_unique<SoftmaxLoss>(options); }
+LayerPtr softmax_loss(const SoftmaxLossOptions& options) {
+  return remembering(std::make_unique<SoftmaxLoss>(options), fields(), options);
+}
 LayerPtr sigmoid_loss() { return std::make_unique<SigmoidLoss>(); }
 LayerPtr euclidean_loss() { return std::make_unique<EuclideanLoss>(); }
 LayerPtr softmax_loss_from(const LayerFields& text) { return softmax_loss(read_fields(fields(), text)); }

@@ -1,4 +1,4 @@
-#include "train/worker.h"
+#include "plan/worker.h"
 
 #include "core/threads.h"
 
@@ -33,6 +33,15 @@ void Worker::wait() {
   problem_.reset();
   lock.unlock();
   problem.raise();
+}
+
+void Worker::drop() noexcept {
+  std::unique_lock lock(mutex_);
+  next_ = tasks_.size();
+  changed_.wait(lock, [&] { return !busy_; });
+  tasks_.clear();
+  next_ = 0;
+  problem_.reset();
 }
 
 void Worker::loop() {

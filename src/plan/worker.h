@@ -23,6 +23,8 @@ class Worker {
   void post(std::function<void()> task);
   /// Returns when everything posted is done, or throws what the first failed task threw; tasks after it are dropped.
   void wait();
+  /// Waits for what is under way and drops the rest, and what went wrong.
+  void drop() noexcept;
 
  private:
   void loop();

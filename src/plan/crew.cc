@@ -1,0 +1,74 @@
+#include "plan/crew.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/kernels.h"
+
+namespace pleiad {
+
+Crew::Crew(Session* session) : session_(session) {
+  if (session == nullptr) return;
+  rank_ = session->rank();
+  size_ = session->size();
+  worker_ = std::make_unique<Worker>();
+}
+
+void Crew::post(std::function<void()> task) {
+  if (worker_ == nullptr) return task();
+  worker_->post(std::move(task));
+}
+
+void Crew::finish() {
+  if (worker_ != nullptr) worker_->wait();
+}
+
+void Crew::drop() noexcept {
+  if (worker_ != nullptr) worker_->drop();
+}
+
+void Crew::run(FunctionRef<void()> task) {
+  finish();
+  task();
+}
+
+void Crew::sum(std::span<double> numbers) {
+  if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
+}
+
+void Crew::broadcast(View numbers, int root) {
+  if (session_ != nullptr) run([&] { session_->broadcast(numbers, root); });
+}
+
+void Crew::gather(ConstView mine, View all) {
+  if (session_ != nullptr) return run([&] { session_->all_gather(mine, all); });
+  copy_bytes(all.data, mine.data, static_cast<std::size_t>(mine.count) * size_of(mine.dtype));
+}
+
+void Crew::scatter_sum(ConstView all, View mine) {
+  if (session_ != nullptr) return run([&] { session_->reduce_scatter(all, mine); });
+  copy_bytes(mine.data, all.data, static_cast<std::size_t>(mine.count) * size_of(mine.dtype));
+}
+
+void Crew::barrier() {
+  if (session_ != nullptr) run([&] { session_->barrier(); });
+}
+
+std::vector<std::string> Crew::gather_texts(const std::string& mine) {
+  if (session_ == nullptr) return {mine};
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));
+  gather(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, lengths);
+  // Texts travel as int32, filled up to the longest.
+  const auto words = static_cast<std::size_t>(std::ranges::max(lengths) / 4 + 1);
+  std::vector<std::int32_t> packed(words);
+  std::memcpy(packed.data(), mine.data(), mine.size());
+  std::vector<std::int32_t> all(words * lengths.size());
+  gather(packed, all);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + i * words), static_cast<std::size_t>(lengths[i]));
+  }
+  return texts;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,141 @@
+#include "plan/cut_layer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernel/elementwise.h"
+
+namespace pleiad {
+
+Cut Cut::of(std::int64_t outputs, int ranks) {
+  Cut cut;
+  for (int r = 0; r <= ranks; ++r) {
+    cut.begin.push_back(outputs / ranks * r + std::min<std::int64_t>(r, outputs % ranks));
+  }
+  return cut;
+}
+
+namespace {
+
+class CutLayer final : public nn::Layer {
+ public:
+  CutLayer(const nn::Layer& whole, nn::LayerPtr own, Cut cut, std::shared_ptr<Crew> crew)
+      : kind_(whole.kind()),
+        summary_(whole.summary()),
+        own_(std::move(own)),
+        cut_(std::move(cut)),
+        crew_(std::move(crew)),
+        ranks_(crew_->size()) {
+    set_options(whole.options());
+  }
+
+  [[nodiscard]] std::string kind() const override { return kind_; }
+  [[nodiscard]] std::string summary() const override { return summary_; }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
+    nn::Shapes out = own_->outputs(in);
+    out[0].set(out[0].rank() - 1, cut_.begin.back());
+    return out;
+  }
+  [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
+    std::vector<nn::ParamSpec> all = own_->parameters(in);
+    for (nn::ParamSpec& spec : all) spec.pieces = false;
+    return all;
+  }
+  [[nodiscard]] double products(const nn::Shapes& in) const override { return own_->products(all_samples(in)); }
+
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    const nn::Shapes all = all_samples(in);
+    own_->prepare(all, dtype);
+    const Shape y = own_->outputs(all)[0];
+    Shape padded = y;
+    padded.set(y.rank() - 1, cut_.widest());
+    pass_.x = {Tensor(dtype, all[0])};
+    pass_.y = {Tensor(dtype, y)};
+    pass_.dy = {Tensor(dtype, y)};
+    pass_.dx = {Tensor()};
+    pass_.workspace.clear();
+    for (const Shape& shape : own_->workspace(all)) pass_.workspace.emplace_back(dtype, shape);
+    sent_ = Tensor(dtype, padded);
+    received_ = Tensor(dtype, {ranks_ * padded.count()});
+    whole_ = Tensor(dtype, {y.count() / y[y.rank() - 1] * cut_.begin.back()});
+  }
+
+  void forward(nn::Pass& pass) override {
+    hand_down(pass);
+    crew_->gather(pass.x[0].view(), pass_.x[0].view());
+    own_->forward(pass_);
+    // Everybody gets everybody's outputs, and takes those of its samples.
+    const std::int64_t own = cut_.length(crew_->rank());
+    move({sent_, 0, cut_.widest(), 0}, {pass_.y[0], 0, own, 0}, own, rows(pass_.y[0], own));
+    crew_->gather(sent_.view(), received_.view());
+    const std::int64_t mine = rows(pass.y[0], cut_.begin.back());
+    for (int r = 0; r < ranks_; ++r) {
+      move({pass.y[0], 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(r)]},
+           {received_, r * sent_.count() + crew_->rank() * mine * cut_.widest(), cut_.widest(), 0}, cut_.length(r),
+           mine);
+    }
+  }
+
+  void backward(nn::Pass& pass) override {
+    hand_down(pass);
+    if (!pass.dx[0].empty() && pass_.dx[0].empty()) pass_.dx[0] = Tensor(pass.x[0].dtype(), pass_.x[0].shape());
+    crew_->gather(pass.dy[0].view(), whole_.view());
+    const std::int64_t own = cut_.length(crew_->rank());
+    move({pass_.dy[0], 0, own, 0}, {whole_, 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(crew_->rank())]},
+         own, rows(pass_.dy[0], own));
+    own_->backward(pass_);
+    if (!pass.dx[0].empty()) crew_->scatter_sum(pass_.dx[0].view(), pass.dx[0].view());
+  }
+
+ private:
+  /// Rows of a matrix of `width` columns that begins at element `at`, from `column` on.
+  struct Columns {
+    const Tensor& tensor;
+    std::int64_t at;
+    std::int64_t width;
+    std::int64_t column;
+    [[nodiscard]] std::byte* first() const {
+      return static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(at + column) * size_of(tensor.dtype());
+    }
+  };
+  static void move(const Columns& to, const Columns& from, std::int64_t columns, std::int64_t rows) {
+    const std::size_t size = size_of(to.tensor.dtype());
+    const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size; };
+    kernel::copy_strided(to.first(), bytes(to.width), from.first(), bytes(from.width), bytes(columns), rows);
+  }
+  static std::int64_t rows(const Tensor& tensor, std::int64_t width) { return tensor.count() / width; }
+
+  [[nodiscard]] nn::Shapes all_samples(const nn::Shapes& in) const {
+    nn::Shapes all = in;
+    all[0].set(0, in[0][0] * ranks_);
+    return all;
+  }
+  void hand_down(const nn::Pass& pass) {
+    pass_.parameter = pass.parameter;
+    pass_.gradient = pass.gradient;
+    pass_.update = pass.update;
+    pass_.phase = pass.phase;
+    pass_.name = pass.name;
+    pass_.seed = pass.seed;
+    pass_.step = pass.step;
+  }
+
+  const std::string kind_;
+  const std::string summary_;
+  const nn::LayerPtr own_;
+  const Cut cut_;
+  const std::shared_ptr<Crew> crew_;
+  const int ranks_;
+  nn::Pass pass_;    // of own_: all ranks' samples, this rank's outputs
+  Tensor sent_;      // this rank's outputs, as wide as the widest rank's
+  Tensor received_;  // all ranks' sent_
+  Tensor whole_;     // the gradients by all outputs of all samples
+};
+
+}  // namespace
+
+nn::LayerPtr cut_layer(const nn::Layer& whole, nn::LayerPtr own, Cut cut, std::shared_ptr<Crew> crew) {
+  return std::make_unique<CutLayer>(whole, std::move(own), std::move(cut), std::move(crew));
+}
+
+}  // namespace pleiad

@@ -1,0 +1,143 @@
+#include "pleiad/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "plan/cut_layer.h"
+#include "plan/layout.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+namespace {
+
+/// Why a layer cannot be cut, or nothing.
+std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
+  const nn::Layer& layer = net.layer(name);
+  if (outputs_option(layer).empty()) return fmt::format("a {} is not cut", layer.kind());
+  if (layer.options().empty()) return "it does not tell its options";
+  for (const auto& [option, value] : layer.options()) {
+    if (option == "groups") return "its channels do not mix across groups";
+    if (option.ends_with(".share")) return "it shares a parameter";
+  }
+  for (const nn::Parameter& p : net.parameters()) {
+    if (p.uses > 1 && p.name.starts_with(name + "/")) return "other layers share its parameter";
+  }
+  const Shape out = layer.outputs(net.input_shapes(name))[0];
+  const std::int64_t outputs = out[out.rank() - 1];
+  if (outputs < ranks) return fmt::format("{} outputs are less than {} ranks", outputs, ranks);
+  return {};
+}
+
+LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, const Plan& plan) {
+  const nn::Layer& layer = net.layer(name);
+  const nn::Shapes in = net.input_shapes(name);
+  const double batches = static_cast<double>(plan.batch) / static_cast<double>(in[0][0]);
+  const auto size = static_cast<std::int64_t>(size_of(net.options().dtype));
+  LayerPlan of{.name = name, .kind = layer.kind()};
+  const Shape out = layer.outputs(in)[0];
+  of.outputs = out.rank() < 2 ? 0 : out[out.rank() - 1];
+  of.products = layer.products(in) * batches / plan.ranks;
+  std::vector<std::int64_t> numbers;  // of each parameter that is the layer's own
+  const std::vector<nn::ParamSpec> specs = layer.parameters(in);
+  for (const nn::ParamSpec& spec : specs) numbers.push_back(spec.wanted.share.empty() ? spec.shape.count() : 0);
+
+  if (wanted && plan.ranks > 1) of.why = obstacle(net, name, plan.ranks);
+  of.cut = wanted && plan.ranks > 1 && of.why.empty();
+  if (!of.cut) {
+    for (const std::int64_t n : numbers) of.parameter_bytes += n * size;
+    if (plan.ranks == 1) return of;
+    of.gradient_bytes = of.parameter_bytes;
+    if (of.kind == "batch_norm") of.forward_bytes = of.backward_bytes = 2 * of.outputs * 8;
+    return of;
+  }
+  const Cut cut = Cut::of(of.outputs, plan.ranks);
+  of.begin = cut.begin;
+  for (const std::int64_t n : numbers) of.parameter_bytes += n / of.outputs * cut.widest() * size;
+  const auto rows = static_cast<std::int64_t>(static_cast<double>(out.count() / of.outputs) * batches);
+  const auto inputs = static_cast<std::int64_t>(static_cast<double>(in[0].count()) * batches);
+  of.forward_bytes = (inputs + rows * cut.widest() * plan.ranks) * size;
+  of.backward_bytes = (rows * of.outputs + (net.needs_input_gradient(name) ? inputs : 0)) * size;
+  return of;
+}
+
+std::string places(const LayerPlan& layer, int ranks) {
+  if (!layer.cut) return fmt::format("1/{} of the samples", ranks);
+  const std::int64_t widest = layer.begin[1] - layer.begin[0];
+  const std::int64_t least = layer.begin.back() - layer.begin[layer.begin.size() - 2];
+  return fmt::format("{} of {} outputs",
+                     widest == least ? fmt::format("{}", widest) : fmt::format("{}-{}", least, widest), layer.outputs);
+}
+
+std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes)); }
+
+}  // namespace
+
+Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
+  static const std::vector<std::string> kinds = {"data", "feature", "hybrid"};
+  if (std::ranges::find(kinds, options.kind) == kinds.end()) {
+    throw InvalidArgument(unknown_name("plan", options.kind, kinds));
+  }
+  if (ranks < 1 || batch < 1 || batch % ranks != 0) {
+    throw InvalidArgument(
+        fmt::format("the batch of all ranks together is a multiple of their number, {}; received {}", ranks, batch));
+  }
+  if (!options.split.empty() && options.kind != "hybrid") {
+    throw InvalidArgument(fmt::format("plan \"{}\" chooses its layers itself; split is for \"hybrid\"", options.kind));
+  }
+  Plan plan{.net = net.options().name, .kind = options.kind, .ranks = ranks, .batch = batch, .layers = {}};
+  const std::vector<std::string> names = net.layer_names();
+  for (const std::string& name : options.split) {
+    if (std::ranges::find(names, name) == names.end()) {
+      throw InvalidArgument("split: " + unknown_name("layer", name, names));
+    }
+  }
+  for (const std::string& name : names) {
+    const bool named = std::ranges::find(options.split, name) != options.split.end();
+    const bool by_kind = options.split.empty() && net.layer(name).kind() == "dense";
+    const bool can = !outputs_option(net.layer(name)).empty();
+    const bool wanted = can && (options.kind == "feature" || (options.kind == "hybrid" && by_kind));
+    plan.layers.push_back(plan_layer(net, name, wanted || named, plan));
+    if (named && !plan.layers.back().why.empty()) {
+      throw InvalidArgument(fmt::format("layer \"{}\" cannot be cut: {}", name, plan.layers.back().why));
+    }
+  }
+  return plan;
+}
+
+std::string explain(const Plan& plan) {
+  std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
+                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch, plan.batch / plan.ranks);
+  const char* const row = "  {:<18} {:<14} {:<24} {:>12} {:>12} {:>12} {:>12}  {}\n";
+  out += fmt::format(fmt::runtime(row), "layer", "kind", "a rank computes", "parameters", "forward", "backward",
+                     "gradients", "");
+  LayerPlan sum;
+  for (const LayerPlan& layer : plan.layers) {
+    out += fmt::format(fmt::runtime(row), layer.name, layer.kind, places(layer, plan.ranks),
+                       bytes_text(layer.parameter_bytes), bytes_text(layer.forward_bytes),
+                       bytes_text(layer.backward_bytes), bytes_text(layer.gradient_bytes),
+                       layer.why.empty() ? "" : "not cut: " + layer.why);
+    sum.parameter_bytes += layer.parameter_bytes;
+    sum.forward_bytes += layer.forward_bytes;
+    sum.backward_bytes += layer.backward_bytes;
+    sum.gradient_bytes += layer.gradient_bytes;
+  }
+  out += fmt::format(fmt::runtime(row), "all", "", "", bytes_text(sum.parameter_bytes), bytes_text(sum.forward_bytes),
+                     bytes_text(sum.backward_bytes), bytes_text(sum.gradient_bytes), "");
+  out += fmt::format("  {} a step are exchanged with each rank, {} of parameters held\n",
+                     byte_size(static_cast<std::uint64_t>(sum.bytes())),
+                     byte_size(static_cast<std::uint64_t>(sum.parameter_bytes)));
+  for (const LayerPlan& layer : plan.layers) {
+    if (!layer.cut) continue;
+    out += fmt::format("  {}:", layer.name);
+    for (int r = 0; r < plan.ranks; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      out += fmt::format(" rank {}: {}-{}{}", r, layer.begin[at], layer.begin[at + 1] - 1,
+                         r + 1 < plan.ranks ? "," : "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace pleiad

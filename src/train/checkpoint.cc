@@ -1,0 +1,173 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kKind = "checkpoint";
+constexpr std::string_view kStep = "step-";
+
+std::vector<std::int64_t> lengths(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+std::vector<std::int64_t> whole_shape(const CheckpointTensor& tensor) {
+  return lengths(tensor.part == nullptr ? tensor.tensor.shape() : tensor.part->whole);
+}
+
+Box box_of(const CheckpointTensor& tensor) {
+  Box box = Box::whole(lengths(tensor.tensor.shape()));
+  if (tensor.part != nullptr) box.begin[static_cast<std::size_t>(tensor.part->axis)] = tensor.part->begin;
+  return box;
+}
+
+std::span<std::byte> bytes_of(const Tensor& tensor) { return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()}; }
+
+/// A name for parts that no file of the folder has yet.
+std::int64_t fresh_tag(const fs::path& folder) {
+  std::int64_t tag = 0;
+  while (std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& entry) {
+    return entry.path().filename().string().starts_with(fmt::format("state{}-", tag));
+  })) {
+    ++tag;
+  }
+  return tag;
+}
+
+void remove_parts(const fs::path& folder, const std::string& tag) {
+  std::error_code ignored;
+  std::vector<fs::path> doomed;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with(tag + "-")) doomed.push_back(entry.path());
+  }
+  for (const fs::path& path : doomed) fs::remove(path, ignored);
+  fs::remove(folder, ignored);  // stays where it is not empty
+}
+
+}  // namespace
+
+std::string problem_of(FunctionRef<void()> work) {
+  try {
+    work();
+    return {};
+  } catch (const std::exception& error) {
+    return *error.what() == '\0' ? "failed" : error.what();
+  }
+}
+
+void agree_on(Crew& crew, const std::string& mine) {
+  const std::vector<std::string> all = crew.gather_texts(mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw FileError(all.size() == 1 ? all[rank] : fmt::format("[rank {}] {}", rank, all[rank]));
+  }
+}
+
+void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor>& tensors, const Metadata& metadata,
+                      Crew& crew) {
+  std::vector<std::int64_t> number = {0};
+  agree_on(crew, problem_of([&] {
+             if (crew.rank() != 0) return;
+             std::error_code problem;
+             fs::create_directories(folder, problem);
+             if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
+             number[0] = fresh_tag(folder);
+           }));
+  crew.broadcast(number, 0);
+  const std::string tag = fmt::format("state{}", number[0]);
+  std::vector<PieceToWrite> pieces;
+  for (const CheckpointTensor& tensor : tensors) {
+    if (tensor.part == nullptr && crew.rank() != 0) continue;  // rank 0's is everybody's
+    pieces.push_back({.array = tensor.name,
+                      .type = element_type(tensor.tensor.dtype()),
+                      .shape = whole_shape(tensor),
+                      .box = box_of(tensor),
+                      .bytes = bytes_of(tensor.tensor)});
+  }
+  try {
+    std::string entry;
+    agree_on(crew, problem_of([&] {
+               if (!pieces.empty()) entry = write_part(folder, tag, crew.rank(), pieces).to_text();
+             }));
+    const std::vector<std::string> entries = crew.gather_texts(entry);
+    agree_on(crew, problem_of([&] {
+               if (crew.rank() != 0) return;
+               Manifest manifest{.kind = kKind, .metadata = metadata, .parts = {}};
+               for (const std::string& text : entries) {
+                 if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, folder.string()));
+               }
+               manifest.commit(folder);
+             }));
+  } catch (const FileError&) {
+    if (crew.rank() == 0) remove_parts(folder, tag);
+    throw;
+  }
+}
+
+Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder), set_(folder) {
+  if (set_.manifest().kind != kKind) {
+    throw FileError(fmt::format("{}: expected a checkpoint; this is a {}", (folder / Manifest::kFile).string(),
+                                set_.manifest().kind));
+  }
+}
+
+const std::string& Checkpoint::at(const std::string& key) const {
+  const auto found = set_.manifest().metadata.find(key);
+  if (found != set_.manifest().metadata.end()) return found->second;
+  throw FileError(fmt::format("{}: does not say its {}", (folder_ / Manifest::kFile).string(), key));
+}
+
+Tensor Checkpoint::read(const CheckpointTensor& like) const {
+  const SavedSet::Array& array = set_.at(like.name);
+  const std::vector<std::int64_t> expected = whole_shape(like);
+  const ElementType type = element_type(like.tensor.dtype());
+  if (array.type.name != type.name || array.shape != expected) {
+    throw FileError(fmt::format("{}: \"{}\" is {} of shape {}; expected {} of shape {}", folder_.string(), like.name,
+                                array.type.name, Shape(array.shape).text(), type.name, Shape(expected).text()));
+  }
+  Tensor copy(like.tensor.dtype(), like.tensor.shape());
+  set_.read(like.name, box_of(like), bytes_of(copy));
+  return copy;
+}
+
+fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("{}{:08}", kStep, step);
+}
+
+std::vector<std::int64_t> checkpoint_steps(const fs::path& folder, bool whole) {
+  std::vector<std::int64_t> steps;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder, absent)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with(kStep)) continue;
+    const auto [end, problem] = std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+    if (problem != std::errc() || end != name.data() + name.size()) continue;
+    if (!whole || fs::exists(entry.path() / Manifest::kFile, absent)) steps.push_back(step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+void prune_checkpoints(const fs::path& folder, int keep) {
+  if (keep <= 0) return;
+  const std::vector<std::int64_t> whole = checkpoint_steps(folder, true);
+  if (whole.size() <= static_cast<std::size_t>(keep)) return;
+  const std::int64_t first_kept = whole[whole.size() - static_cast<std::size_t>(keep)];
+  std::error_code ignored;
+  for (const std::int64_t step : checkpoint_steps(folder, false)) {
+    if (step >= first_kept) continue;
+    const fs::path path = checkpoint_path(folder, step);
+    fs::remove(path / Manifest::kFile, ignored);  // first: what follows is no checkpoint any more
+    fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,150 @@
+// A trainer's state: in memory, in checkpoints, and back.
+#include <fmt/format.h>
+#include <algorithm>
+
+#include <sstream>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "train/trainer_inside.h"
+
+namespace pleiad {
+namespace {
+
+/// Where two texts differ first, as "A; B": lines.
+std::string first_difference(const std::string& a, const std::string& b) {
+  std::istringstream first(a);
+  std::istringstream second(b);
+  std::string one;
+  std::string two;
+  while (true) {
+    const bool more_one = static_cast<bool>(std::getline(first, one));
+    const bool more_two = static_cast<bool>(std::getline(second, two));
+    if (!more_one) one = "its end";
+    if (!more_two) two = "its end";
+    if (one != two || !more_one) break;
+  }
+  return fmt::format("{}; here: {}", one.substr(one.find_first_not_of(' ')), two.substr(two.find_first_not_of(' ')));
+}
+
+}  // namespace
+
+std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMemory>& memory) const {
+  std::vector<CheckpointTensor> all = {{"step", step}, {"seed", seed}, {"place", place}};
+  const std::vector<nn::Parameter>& parameters = net.parameters();
+  for (const nn::Parameter& p : parameters) all.push_back({p.name, p.value, layout.part_of(p.name)});
+  for (const auto& [name, tensor] : net.states()) all.push_back({name, tensor});
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const std::string prefix = "updater/" + parameters[i].name;
+    for (std::size_t k = 0; k < memory[i].arrays.size(); ++k) {
+      all.push_back({fmt::format("{}/{}", prefix, k), memory[i].arrays[k], layout.part_of(parameters[i].name)});
+    }
+    if (memory[i].numbers.count() > 0) all.push_back({prefix + "/unit", memory[i].numbers});
+  }
+  return all;
+}
+
+void Trainer::Inside::restore(const std::vector<RuleMemory>& memory, const std::vector<Tensor>& copies) {
+  const std::vector<CheckpointTensor> own = tensors(memory);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.copy_from(copies[i]);
+  exchange->reload(memory);
+  net.set_seed(static_cast<std::uint64_t>(seed.values<std::int64_t>()[0]));
+}
+
+Metadata Trainer::Inside::metadata() const {
+  return {{"net", net.text()},
+          {"rule", options.updater.rule},
+          {"samples", trained_on},
+          {"step", fmt::format("{}", now())},
+          {"batch", fmt::format("{}", options.batch)},
+          {"ranks", fmt::format("{}", ranks())}};
+}
+
+std::vector<std::pair<std::string, Tensor>> Trainer::state() {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const CheckpointTensor& t : inside_->tensors(inside_->exchange->memory())) all.emplace_back(t.name, t.tensor);
+  return all;
+}
+
+void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from) {
+  const std::vector<RuleMemory> memory = inside_->exchange->memory();
+  std::vector<Tensor> copies;  // all are found before any is changed
+  for (const CheckpointTensor& own : inside_->tensors(memory)) {
+    const auto found = std::ranges::find(from, own.name, [](const auto& named) { return named.first; });
+    if (found == from.end()) {
+      throw InvalidArgument(fmt::format("state: \"{}\" is missing among {} tensors", own.name, from.size()));
+    }
+    const Tensor& tensor = found->second;
+    if (tensor.dtype() != own.tensor.dtype() || tensor.shape() != own.tensor.shape()) {
+      throw InvalidArgument(fmt::format("state: \"{}\" is {} of shape {}; received {} of shape {}", own.name,
+                                        name_of(own.tensor.dtype()), own.tensor.shape().text(), name_of(tensor.dtype()),
+                                        tensor.shape().text()));
+    }
+    copies.push_back(tensor.raw() == own.tensor.raw() ? tensor.clone() : tensor);
+  }
+  inside_->restore(memory, copies);
+}
+
+void Trainer::save(const std::string& folder) {
+  Inside& in = *inside_;
+  write_checkpoint(folder, in.tensors(in.exchange->memory()), in.metadata(), *in.crew);
+}
+
+void Trainer::load(const std::string& folder) {
+  Inside& in = *inside_;
+  const std::vector<RuleMemory> memory = in.exchange->memory();
+  std::vector<Tensor> copies;
+  std::string samples;
+  agree_on(*in.crew, problem_of([&] {
+    const Checkpoint from(folder);
+    if (const std::string& net = from.at("net"); net != in.net.text()) {
+      throw FileError(fmt::format("{}: is of another net; it has {}", folder, first_difference(net, in.net.text())));
+    }
+    if (const std::string& rule = from.at("rule"); rule != in.options.updater.rule) {
+      throw FileError(fmt::format("{}: was trained by the rule \"{}\"; this trainer's is \"{}\"", folder, rule,
+                                  in.options.updater.rule));
+    }
+    samples = from.at("samples");
+    for (const CheckpointTensor& tensor : in.tensors(memory)) copies.push_back(from.read(tensor));
+  }));
+  in.restore(memory, copies);
+  in.loaded_on = samples;
+}
+
+bool Trainer::resume() {
+  Inside& in = *inside_;
+  const std::string& folder = in.options.checkpoint_folder;
+  if (folder.empty()) throw InvalidArgument("resume: options.checkpoint_folder is empty");
+  std::vector<std::int64_t> last = {-1};
+  if (in.rank() == 0) {
+    const std::vector<std::int64_t> steps = checkpoint_steps(folder, true);
+    for (std::size_t i = steps.size(); i-- > 0 && last[0] < 0;) {
+      const std::string damage = problem_of([&] { Checkpoint(checkpoint_path(folder, steps[i])).verify(); });
+      if (damage.empty()) last[0] = steps[i];
+      if (!damage.empty()) fmt::print(stderr, "pleiad: {}; the checkpoint before it is taken\n", damage);
+    }
+  }
+  in.crew->broadcast(last, 0);
+  if (last[0] < 0) return false;
+  load(checkpoint_path(folder, last[0]).string());
+  return true;
+}
+
+void load_parameters(nn::Net& net, const std::string& folder) {
+  const Checkpoint from(folder);
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  const auto take = [&](const std::string& name, const Tensor& to) {
+    copies.emplace_back(to, from.read({.name = name, .tensor = to}));
+  };
+  for (const nn::Parameter& p : net.parameters()) take(p.name, p.value);
+  for (const auto& [name, state] : net.states()) take(name, state);
+  for (const auto& [to, copy] : copies) to.copy_from(copy);
+}
+
+nn::Net load_net(const std::string& folder) {
+  nn::Net net = nn::net_from_text(Checkpoint(folder).at("net"), folder);
+  load_parameters(net, folder);
+  return net;
+}
+
+}  // namespace pleiad

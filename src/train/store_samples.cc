@@ -1,0 +1,142 @@
+// Samples from a store, by the loader: what a trainer asks for in order is ready when it asks.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "core/threads.h"
+#include "kernel/elementwise.h"
+#include "kernel/types.h"
+#include "pleiad/error.h"
+#include "pleiad/train.h"
+
+namespace pleiad {
+namespace {
+
+/// From {channels, places} to {places, channels}, sample after sample.
+template <class To, class From>
+void channels_last(const From* from, To* to, std::int64_t samples, std::int64_t channels, std::int64_t places) {
+  parallel_for(samples, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const From* const image = from + n * channels * places;
+      To* const out = to + n * channels * places;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        for (std::int64_t p = 0; p < places; ++p) out[p * channels + c] = static_cast<To>(image[c * places + p]);
+      }
+    }
+  });
+}
+
+class StoreSamples final : public Samples {
+ public:
+  StoreSamples(std::shared_ptr<const Store> store, StoreSamplesOptions options)
+      : store_(std::move(store)), options_(std::move(options)) {
+    if (store_ == nullptr) throw InvalidArgument("store_samples: expected a store; received none");
+    for (const auto& [input, field] : options_.inputs) (void)store_->field(field);
+  }
+
+  [[nodiscard]] std::int64_t count() const override { return store_->size(); }
+
+  void expect(std::int64_t batch, int rank, int ranks) override {
+    if (loader_ && batch == batch_ && rank == rank_ && ranks == ranks_) return;
+    batch_ = batch;
+    rank_ = rank;
+    ranks_ = ranks;
+    loader_.reset();
+  }
+
+  void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
+    if (batch_ == 0 || count != batch_ / ranks_) expect(count, 0, 1);
+    const std::int64_t at = first - rank_ * count;
+    open(at);
+    const std::optional<Batch> batch = loader_->next();
+    if (!batch || batch->size() != count) {
+      throw InternalError(
+          fmt::format("{}: {} samples were asked for, and {} came", store_->name(), count, batch ? batch->size() : 0));
+    }
+    next_ = at + batch_;
+    if (inputs_.empty()) choose_inputs(net);
+    for (const auto& [input, field] : inputs_) put(*batch, field, input, net.input_tensor(input));
+  }
+
+  [[nodiscard]] std::string identity() const override {
+    const TransformOptions& t = options_.transform;
+    return fmt::format("{} of {}, {}, scale {}, crop {}x{}{}{}, pad {}", count(), store_->name(),
+                       options_.shuffle ? fmt::format("shuffled by seed {}", options_.seed) : "in order", t.scale,
+                       t.crop_height, t.crop_width, t.random_crop ? " at random" : "", t.mirror ? ", mirrored" : "",
+                       t.pad);
+  }
+
+ private:
+  /// A loader that stands before this place of the sequence.
+  void open(std::int64_t at) {
+    if (!loader_) {
+      loader_.emplace(store_, LoaderOptions{.batch = batch_,
+                                            .shuffle = options_.shuffle,
+                                            .seed = options_.seed,
+                                            .rank = rank_,
+                                            .ranks = ranks_,
+                                            .threads = options_.threads,
+                                            .depth = options_.depth,
+                                            .transform = options_.transform});
+      next_ = 0;
+    }
+    if (at == next_) return;
+    loader_->restore({.epoch = at / count(), .offset = at % count(), .seed = options_.seed, .records = count()});
+  }
+
+  void choose_inputs(const nn::Net& net) {
+    std::vector<std::pair<std::string, std::string>> names = options_.inputs;
+    for (const std::string& input : options_.inputs.empty() ? net.input_names() : std::vector<std::string>()) {
+      names.emplace_back(input, input == "label" ? "label" : "data");
+    }
+    for (const auto& [input, field] : names) inputs_.emplace_back(input, store_->field(field));
+  }
+
+  void put(const Batch& batch, std::size_t index, const std::string& input, const Tensor& to) const {
+    const Field& field = loader_->fields()[index];
+    const std::int64_t samples = to.shape()[0];
+    const bool image = field.shape.size() == 3;
+    const Shape sample = to.shape().sample();
+    const bool flat = sample.rank() <= 1;  // a net that takes vectors has no channels to put last
+    bool fits = sample.count() == field.count();
+    if (image && !flat) {
+      fits = sample.rank() == 3 && sample[0] == field.shape[1] && sample[1] == field.shape[2] &&
+             sample[2] == field.shape[0];
+    }
+    const bool labels = field.type == FieldType::int32 && to.dtype() == DType::int32;
+    const bool numbers = field.type == FieldType::float32 && to.dtype() != DType::int32 && to.dtype() != DType::int64;
+    if (!fits || !(labels || numbers)) {
+      throw InvalidArgument(
+          fmt::format("input \"{}\" takes {} of shape {} a sample; \"{}\" of {} is {} of shape ({}){}", input,
+                      name_of(to.dtype()), sample.text(), field.name, store_->name(), name_of(field.type),
+                      fmt::join(field.shape, ", "), image ? ", channels first" : ""));
+    }
+    const std::int64_t channels = image && !flat ? field.shape[0] : 1;
+    const std::int64_t places = field.count() / channels;
+    if (labels) {
+      channels_last(batch.ints(index).data(), to.values<std::int32_t>().data(), samples, 1, places);
+      return;
+    }
+    kernel::by_type(to.dtype(), [&]<class T>(T) {
+      channels_last(batch.floats(index).data(), to.values<T>().data(), samples, channels, places);
+    });
+  }
+
+  const std::shared_ptr<const Store> store_;
+  const StoreSamplesOptions options_;
+  std::int64_t batch_ = 0;
+  int rank_ = 0;
+  int ranks_ = 1;
+  std::int64_t next_ = 0;  // the place at which the loader stands
+  std::optional<Loader> loader_;
+  std::vector<std::pair<std::string, std::size_t>> inputs_;  // of the net, and the field for it
+};
+
+}  // namespace
+
+std::unique_ptr<Samples> store_samples(std::shared_ptr<const Store> store, StoreSamplesOptions options) {
+  return std::make_unique<StoreSamples>(std::move(store), std::move(options));
+}
+
+}  // namespace pleiad

@@ -1,0 +1,60 @@
+// What a trainer consists of.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "plan/crew.h"
+#include "plan/layout.h"
+#include "pleiad/train.h"
+#include "train/checkpoint.h"
+#include "train/exchange.h"
+
+namespace pleiad {
+
+struct Trainer::Inside {
+  nn::Net& net;
+  TrainOptions options;
+  std::shared_ptr<Crew> crew;  // shared with the layers that the plan cuts
+  Layout layout;
+  std::unique_ptr<Exchange> exchange;
+  Tensor step{DType::int64, {1}};  // saved with the rest
+  Tensor seed{DType::int64, {1}};
+  Tensor place{DType::int64, {1}};  // of the next batch's first sample in the run's sequence of samples
+  std::function<void(std::size_t)> ready;
+  std::string trained_on;  // the identity of the run's samples
+  std::string loaded_on;   // that of a checkpoint's, until the next run
+  Trace trace;
+  std::int64_t trace_begin = 0;  // the first step of it
+  bool traced = false;
+
+  Inside(nn::Net& net, TrainOptions options, Session* session);
+  ~Inside();
+
+  [[nodiscard]] int rank() const { return crew->rank(); }
+  [[nodiscard]] int ranks() const { return crew->size(); }
+  [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
+  [[nodiscard]] std::int64_t local() const { return options.batch / ranks(); }
+  [[nodiscard]] StepRates rates() const;
+
+  /// A step on what stands in the net's inputs; returns this rank's loss.
+  double train();
+  void check_loss(double loss);
+  /// True where any rank wants it. Collective.
+  bool any(bool mine);
+  /// The trace while this step is to be traced, else null.
+  [[nodiscard]] Trace* tracing();
+  /// Writes what was traced. Collective.
+  void write_trace();
+
+  /// Everything that is saved, with `memory` in the order of the parameters.
+  [[nodiscard]] std::vector<CheckpointTensor> tensors(const std::vector<RuleMemory>& memory) const;
+  /// Puts copies of tensors(memory), in that order, in place.
+  void restore(const std::vector<RuleMemory>& memory, const std::vector<Tensor>& copies);
+  [[nodiscard]] Metadata metadata() const;
+};
+
+}  // namespace pleiad

@@ -1,0 +1,89 @@
+// The trace of a run, as a viewer reads it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/file/folder.h"
+#include "tests/nn/small_run.h"
+
+namespace pleiad {
+namespace {
+
+using namespace pleiad::test;
+using nlohmann::json;
+
+/// Parameters large enough that summing them takes a while, in front of a layer whose backward takes one too.
+nn::Net wide() {
+  nn::Net net({.name = "wide"});
+  net.input("label", {}, DType::int32).input("x", {8, 8, 2});
+  net.add("first", nn::dense({.out = 600, .activation = "tanh"}));
+  net.add("second", nn::dense({.out = 600, .activation = "tanh"}));
+  net.add("third", nn::dense({.out = 600, .activation = "tanh"}));
+  net.add("out", nn::dense({.out = 4}));
+  net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
+  return net;
+}
+
+json traced(int ranks, const std::string& exchange, const std::string& file) {
+  run_cluster(ranks, [&](Session& session) {
+    nn::Net net = wide();
+    {
+      TrainOptions o = options("momentum", exchange);
+      o.trace = file;
+      o.trace_from = 3;
+      o.trace_steps = 5;
+      Trainer trainer(net, o, session);
+      const auto from = samples();
+      trainer.run(*from);
+    }
+    session.shutdown();
+  });
+  return json::parse(slurp(file));
+}
+
+TEST(Trace, ShowsTheExchangeUnderTheBackwardPass) {
+  const Folder folder;
+  for (const std::string exchange : {"all_reduce", "tables"}) {
+    const json document = traced(2, exchange, folder / "trace.json");
+    int overlaps = 0;
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::pair<double, double>> backward;
+      std::map<std::string, int> count;
+      for (const json& event : document["traceEvents"]) {
+        if (event["pid"] != rank || event["ph"] != "X") continue;
+        ++count[event["name"]];
+        if (event["cat"] != "backward") continue;
+        EXPECT_EQ(event["tid"], 0);
+        backward.emplace_back(event["ts"], event["ts"].get<double>() + event["dur"].get<double>());
+      }
+      EXPECT_EQ(count["forward first"], 5);
+      EXPECT_EQ(count["backward out"], 5);
+      EXPECT_EQ(count["fill"], 5);
+      const std::string what = exchange == "tables" ? "table" : exchange;
+      EXPECT_EQ(count[what + " second/weight"], 5);
+      for (const json& event : document["traceEvents"]) {
+        if (event["pid"] != rank || event["ph"] != "X" || event["cat"] != what) continue;
+        EXPECT_EQ(event["tid"], 1);
+        const double begin = event["ts"];
+        const double end = begin + event["dur"].get<double>();
+        for (const auto& [from, to] : backward) overlaps += begin < to && from < end ? 1 : 0;
+      }
+    }
+    EXPECT_GT(overlaps, 0) << exchange;
+  }
+}
+
+TEST(Trace, IsWrittenByOneProcessTooAndNotUnlessAsked) {
+  const Folder folder;
+  const json document = traced(1, "none", folder / "one.json");
+  const auto& events = document["traceEvents"];
+  EXPECT_EQ(std::ranges::count_if(events, [](const json& e) { return e["ph"] == "X" && e["cat"] == "forward"; }), 25);
+  nn::Net net = wide();
+  Trainer trainer(net, options("sgd", "none"));
+  const auto from = samples();
+  (void)trainer.run(*from);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"one.json"});
+}
+
+}  // namespace
+}  // namespace pleiad

@@ -1,0 +1,26 @@
+// Trains the tests' small net on the ranks that there are: train_small PLAN EXCHANGE RULE. Rank 0 prints the losses.
+#include <cstdio>
+
+#include "pleiad/session.h"
+#include "tests/nn/small_run.h"
+
+int main(int argc, char** argv) try {
+  using namespace pleiad;  // NOLINT
+  if (argc != 4) return std::fprintf(stderr, "usage: train_small PLAN EXCHANGE RULE\n"), 2;
+  auto session = Session::start();
+  // Adam makes full steps of the rounding errors that are the gradient of a bias before a batch normalisation.
+  const bool batch_norm = std::string(argv[3]) != "adam";
+  nn::Net net = test::cnn(4, batch_norm);
+  {
+    TrainOptions options = test::options(argv[3], argv[2]);
+    options.plan.kind = argv[1];
+    Trainer trainer(net, options, session);
+    const auto from = test::samples();
+    for (const double loss : test::trace(trainer, *from)) {
+      if (session.rank() == 0) std::printf("%.9g\n", loss);
+    }
+  }
+  session.shutdown();
+} catch (const std::exception& error) {
+  return std::fprintf(stderr, "train_small: %s\n", error.what()), 1;
+}
