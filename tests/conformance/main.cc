@@ -1,5 +1,5 @@
-// Without a launcher: every case on worlds of 1 to 4 threads, and on worlds of 2 and 4 threads that lie on two hosts and
-// reach each other by messages. Under mpirun: every case on that world, each in a session of its own, so that start
+// Without a launcher: every case on worlds of 1 to 4 threads, and on worlds of 2 and 4 threads that lie on two hosts
+// and reach each other by messages. Under mpirun: every case on that world, each in a session of its own, so that start
 // follows shutdown many times.
 #include <cstdlib>
 
