@@ -51,9 +51,16 @@ Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, c
 void Pieces::cut(const TableSpec& spec) {
   const std::vector<int>& servers = context_.roster.servers;
   const std::int64_t count = spec.matrix ? spec.rows : spec.cols;
+  // Between hosts the cut is at the nearest end of a stripe: so stripes are the same however many hosts there are.
+  const Geometry whole = geometry_of(spec, count);
+  const std::int64_t stripe = spec.matrix ? whole.stripe_units : whole.unit_length;
+  const auto aligned = [&](std::int64_t at) {
+    return at == count ? at : std::min(count, (at + stripe / 2) / stripe * stripe);
+  };
   std::vector<std::uint32_t> numbers(static_cast<std::size_t>(engine_.hosts()), 0);
   for (std::size_t s = 0; s < servers.size(); ++s) {
-    const ShardRange range = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
+    const ShardRange exact = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
+    const ShardRange range{aligned(exact.begin), aligned(exact.end)};
     const int host = engine_.place(servers[s]).host;
     if (range.begin == range.end) continue;
     if (!pieces_.empty() && pieces_.back().host == host) {
