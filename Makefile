@@ -14,7 +14,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-nn bench-nn-scale bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-nn bench-nn-scale bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -76,6 +76,11 @@ bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh frameworks
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
+
+bench-messages: ## measure tables on other hosts, over loopback: one JSON line each
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/messages.py
 
 bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench

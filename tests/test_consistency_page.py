@@ -17,7 +17,7 @@ def test_every_test_that_the_page_of_guarantees_names_exists(build_dir):
             if not line.startswith(" "):
                 suite = line.split("#")[0].strip()
             else:
-                there.add(re.sub(r"^(Inproc|Mpi)\d+_", "", suite) + line.split("#")[0].strip())
+                there.add(re.sub(r"^(Inproc|Mpi)\d+(on\d+)?_", "", suite) + line.split("#")[0].strip())
     named = set(re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", PAGE))
     assert len(named) > 50
     assert named - there == set()

@@ -4,6 +4,7 @@
 // the step: whoever has seen all arrive at step s knows that all are done with the buffers of step s - 1, so it may
 // fill them for s + 1.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -105,20 +106,56 @@ void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, 
                                     words(theirs, their_bytes), describe(rank_), words(mine, my_bytes))));
 }
 
-// Between hosts all ranks tell each other what they came for before they do it: MPI would mix up calls that differ.
+// Between hosts all ranks tell each other what they came for before they do it: MPI would mix up calls that differ. Who
+// leaves the world, or has heard of a failure, says so here, so that nobody is left waiting in MPI.
+std::vector<Engine::Purpose> Engine::meet_hosts(const Purpose& mine) {
+  struct Word {
+    std::array<char, 4096> text{};
+  };
+  Purpose said = mine;
+  said.failed = failure().empty() ? 0 : 1;
+  std::vector<Purpose> all(static_cast<std::size_t>(size()));
+  remote_all_gather(&said, all.data(), sizeof said);
+  if (std::ranges::all_of(all, [](const Purpose& theirs) { return theirs.failed == 0; })) return all;
+  Word word;
+  if (said.failed != 0) {
+    const std::string text = failure();
+    std::memcpy(word.text.data(), text.data(), std::min(text.size(), word.text.size() - 1));
+  }
+  std::vector<Word> words(static_cast<std::size_t>(size()));
+  remote_all_gather(&word, words.data(), sizeof word);
+  const auto first = std::ranges::find_if(words, [](const Word& theirs) { return theirs.text[0] != 0; });
+  if (first != words.end()) (void)fail(first->text.data());
+  return all;
+}
+
 // Returns the number that each rank brought.
 std::vector<std::uint64_t> Engine::agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number) {
+  const Purpose mine{.what = static_cast<std::uint64_t>(call) | detail, .bytes = bytes, .number = number};
+  const std::vector<Purpose> all = meet_hosts(mine);
   check_failure();
-  const std::uint64_t mine[3] = {static_cast<std::uint64_t>(call) | detail, bytes, number};
-  std::vector<std::array<std::uint64_t, 3>> all(static_cast<std::size_t>(size()));
   std::vector<std::uint64_t> numbers;
-  remote_all_gather(mine, all.data(), sizeof mine);
   for (int r = 0; r < size(); ++r) {
-    const auto& theirs = all[static_cast<std::size_t>(r)];
-    compare(r, theirs[0], theirs[1], mine[0], mine[1]);
-    numbers.push_back(theirs[2]);
+    const Purpose& theirs = all[static_cast<std::size_t>(r)];
+    if (theirs.what == static_cast<std::uint64_t>(Call::shutdown)) {
+      throw OrderError(
+          fmt::format("[rank {}] {} waits for {}, which has shut down", rank_, name_of(call), describe(r)));
+    }
+  }
+  for (int r = 0; r < size(); ++r) {
+    const Purpose& theirs = all[static_cast<std::size_t>(r)];
+    compare(r, theirs.what, theirs.bytes, mine.what, mine.bytes);
+    numbers.push_back(theirs.number);
   }
   return numbers;
+}
+
+// Others may still be in collectives, which end with an error because of this.
+void Engine::leave_hosts() {
+  const Purpose mine{.what = static_cast<std::uint64_t>(Call::shutdown)};
+  const auto leaves = [&](const Purpose& theirs) { return theirs.what == mine.what; };
+  while (!std::ranges::all_of(meet_hosts(mine), leaves)) {
+  }
 }
 
 // Ends the first step of a collective: all have arrived, and all must have come for the same thing.

@@ -191,7 +191,7 @@ void Engine::leave() {
             fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));
       }
     }
-    if (!one_host()) remote_leave();
+    if (!one_host()) leave_hosts();
   } catch (...) {
     left_.store(true);
     after_leave(false);

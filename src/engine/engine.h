@@ -179,7 +179,6 @@ class Engine {
   virtual void remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op);
   virtual void remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes);
   virtual void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes);
-  virtual void remote_leave() {}
 
   /// The rank has left its world; `clean` where all others of this host have too, and nobody died.
   virtual void after_leave(bool /*clean*/) {}
@@ -198,6 +197,15 @@ class Engine {
   void await(std::uint64_t step, Call call);
   void begin(Call call, std::uint64_t detail, std::uint64_t bytes);
   void meet(Call call, std::uint64_t detail, std::uint64_t bytes);
+  // What a rank came for, told to those of other hosts.
+  struct Purpose {
+    std::uint64_t what = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t number = 0;
+    std::uint64_t failed = 0;  ///< it knows of an order failure
+  };
+  std::vector<Purpose> meet_hosts(const Purpose& mine);
+  void leave_hosts();
   std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor);

@@ -56,7 +56,6 @@ class InprocEngine final : public Engine {
   void remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) override;
   void remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) override;
   void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
-  void remote_leave() override;
   void after_leave(bool clean) override;
   std::uint64_t gather(Call call, std::span<const char> mine);
 

@@ -114,6 +114,4 @@ void InprocEngine::remote_receive(int from, std::uint32_t tag, void* data, std::
   std::memcpy(data, wire_->receive(way).data(), bytes);
 }
 
-void InprocEngine::remote_leave() { (void)gather(Call::shutdown, {}); }
-
 }  // namespace pleiad

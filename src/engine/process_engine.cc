@@ -328,10 +328,4 @@ void ProcessEngine::remote_receive(int from, std::uint32_t tag, void* data, std:
   } while (done < bytes);
 }
 
-void ProcessEngine::remote_leave() {
-  auto request = std::make_shared<WireRequest>();
-  request->call = Call::barrier;
-  over_wire(request);
-}
-
 }  // namespace pleiad

@@ -57,9 +57,16 @@ void Pieces::each_here(FunctionRef<void(Shard&, ShardRange)> work) const {
 void Pieces::cut(const TableSpec& spec) {
   const std::vector<int>& servers = context_.roster.servers;
   const std::int64_t count = spec.matrix ? spec.rows : spec.cols;
+  // Between hosts the cut is at the nearest end of a stripe: so stripes are the same however many hosts there are.
+  const Geometry whole = geometry_of(spec, count);
+  const std::int64_t stripe = spec.matrix ? whole.stripe_units : whole.unit_length;
+  const auto aligned = [&](std::int64_t at) {
+    return at == count ? at : std::min(count, (at + stripe / 2) / stripe * stripe);
+  };
   std::vector<std::uint32_t> numbers(static_cast<std::size_t>(engine_.hosts()), 0);
   for (std::size_t s = 0; s < servers.size(); ++s) {
-    const ShardRange range = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
+    const ShardRange exact = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
+    const ShardRange range{aligned(exact.begin), aligned(exact.end)};
     const int host = engine_.place(servers[s]).host;
     if (range.begin == range.end) continue;
     if (!pieces_.empty() && pieces_.back().host == host) {
@@ -81,15 +88,24 @@ void Pieces::cut(const TableSpec& spec) {
                       "most {} are allowed",
                       stripe_bytes, Messenger::kMostBytes / 2));
     }
-    const std::int64_t step = std::max<std::int64_t>(1, kChunk / stripe_bytes);
-    for (std::int64_t first = 0; first < g.stripes(); first += step) {
-      const StripeRange stripes{first, std::min(g.stripes(), first + step)};
-      chunks_.push_back({.piece = &piece,
-                         .stripes = stripes,
-                         .begin = g.start(g.first_unit(stripes.first)),
-                         .end = g.start(g.end_unit(stripes.end - 1))});
-    }
+    piece.chunk_stripes = std::max<std::int64_t>(1, kChunk / stripe_bytes);
+    piece.chunks_before = chunks_;
+    chunks_ += static_cast<std::size_t>((g.stripes() + piece.chunk_stripes - 1) / piece.chunk_stripes);
   }
+}
+
+Pieces::Chunk Pieces::chunk(std::size_t index) const {
+  const Piece* piece = nullptr;
+  for (const Piece& other : pieces_) {
+    if (other.shard == nullptr && other.chunks_before <= index) piece = &other;
+  }
+  const Geometry& g = piece->geometry;
+  const std::int64_t first = static_cast<std::int64_t>(index - piece->chunks_before) * piece->chunk_stripes;
+  const StripeRange stripes{first, std::min(g.stripes(), first + piece->chunk_stripes)};
+  return {.piece = piece,
+          .stripes = stripes,
+          .begin = g.start(g.first_unit(stripes.first)),
+          .end = g.start(g.end_unit(stripes.end - 1))};
 }
 
 void Pieces::start(const TableSpec& spec, ConstView initial) {
@@ -155,7 +171,7 @@ void Pieces::exchange(TableOperation operation, const Asker& asker, const Rates&
     return static_cast<std::size_t>((chunk.end - chunk.begin) * width_);
   };
   const auto fill = [&](std::size_t i, std::span<char> body) {
-    const Chunk& chunk = chunks_[i];
+    const Chunk chunk = this->chunk(i);
     TableHead head = head_for(*chunk.piece, asker, rates);
     head.first = chunk.stripes.first;
     head.count = chunk.stripes.end - chunk.stripes.first;
@@ -169,31 +185,30 @@ void Pieces::exchange(TableOperation operation, const Asker& asker, const Rates&
                  delta_of(chunk.piece->first + first, count), count * static_cast<std::size_t>(width_));
     }
   };
-  engine_.messenger()->exchange({.call = operation == TableOperation::get ? Call::get : Call::add,
-                                 .count = chunks_.size(),
-                                 .part =
-                                     [&](std::size_t i) {
-                                       return Part{.to = to[static_cast<std::size_t>(chunks_[i].piece->host)],
-                                                   .operation = static_cast<std::uint32_t>(operation),
-                                                   .repeatable = !adds,
-                                                   .bytes = sizeof(TableHead) + (adds ? bytes_of(chunks_[i]) : 0)};
-                                     },
+  const auto part = [&](std::size_t i) {
+    const Chunk chunk = this->chunk(i);
+    return Part{.to = to[static_cast<std::size_t>(chunk.piece->host)],
+                .operation = static_cast<std::uint32_t>(operation),
+                .repeatable = !adds,
+                .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
+  };
+  const auto take_chunk = [&](std::size_t i, std::span<const char> body) {
+    if (operation == TableOperation::add) return;
+    const Chunk chunk = this->chunk(i);
+    if (body.size() != bytes_of(chunk)) throw TransportError("an answer has the wrong size");
+    take(body.data(), chunk.piece->first + chunk.begin, static_cast<std::size_t>(chunk.end - chunk.begin));
+  };
+  const auto meanwhile = [&] {
+    for (const Piece& piece : pieces_) {
+      if (piece.shard != nullptr) local(*piece.shard, piece.first);
+    }
+  };
+  engine_.messenger()->exchange({.call = adds ? Call::add : Call::get,
+                                 .count = chunks_,
+                                 .part = part,
                                  .fill = fill,
-                                 .take =
-                                     [&](std::size_t i, std::span<const char> body) {
-                                       if (operation == TableOperation::add) return;
-                                       const Chunk& chunk = chunks_[i];
-                                       if (body.size() != bytes_of(chunk))
-                                         throw TransportError("an answer has the wrong size");
-                                       take(body.data(), chunk.piece->first + chunk.begin,
-                                            static_cast<std::size_t>(chunk.end - chunk.begin));
-                                     },
-                                 .meanwhile =
-                                     [&] {
-                                       for (const Piece& piece : pieces_) {
-                                         if (piece.shard != nullptr) local(*piece.shard, piece.first);
-                                       }
-                                     }});
+                                 .take = take_chunk,
+                                 .meanwhile = meanwhile});
 }
 
 void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of) {

@@ -49,6 +49,8 @@ class Pieces {
     std::uint32_t number = 0;  ///< among its host's shards of this table
     std::int64_t first = 0;    ///< element
     Geometry geometry{};
+    std::int64_t chunk_stripes = 1;  ///< of another host's piece
+    std::size_t chunks_before = 0;   ///< chunks of the pieces of other hosts that stand before
     std::shared_ptr<Shard> shard{};  ///< null on other hosts
   };
   struct Chunk {
@@ -69,6 +71,7 @@ class Pieces {
   template <class Local>
   void exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
                      const char* delta, char* out, Local&& local);
+  [[nodiscard]] Chunk chunk(std::size_t index) const;
   [[nodiscard]] TableHead head_for(const Piece& piece, const Asker& asker, const Rates& rates) const;
   [[nodiscard]] std::vector<int> carriers() const;
   [[nodiscard]] std::size_t piece_of(RowId id) const;
@@ -83,7 +86,7 @@ class Pieces {
   bool sums_first_;  ///< of a row named twice the deltas must be summed before the rule sees them
   std::vector<Piece> pieces_;
   std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their number
-  std::vector<Chunk> chunks_;                   ///< of other hosts
+  std::size_t chunks_ = 0;                      ///< of other hosts
   Shard* whole_ = nullptr;
 };
 

@@ -11,13 +11,13 @@
 namespace pleiad {
 
 ArrayTable::RuleState Table::rule_state() const {
-  const StateLayout& layout = shard_.storage().shape().state;
+  const StateLayout layout = make_updater(spec_.options.updater, spec_.options.dtype)->state();
   return {.arrays = layout.per_element, .numbers = layout.per_unit};
 }
 
 void Table::check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const {
   const ArrayTable::RuleState has = rule_state();
-  if (shard_.geometry().elements != spec_.rows * spec_.cols) {
+  if (shard_ == nullptr) {
     throw StateError(fmt::format("{} other hosts hold parts of it", where(call)));
   }
   if (arrays == static_cast<std::size_t>(has.arrays) && numbers == static_cast<std::size_t>(has.numbers)) return;
@@ -30,16 +30,16 @@ void Table::save_to(View values, std::span<const View> arrays, std::span<double>
   check_state("save_to", arrays.size(), numbers.size());
   for (const View& array : arrays) check("save_to", {}, array);
   auto* out = static_cast<char*>(values.data);
-  shard_.get(shard_.all(), [&](const char* from, std::int64_t first, std::size_t count) {  // settles rounds
+  shard_->get(shard_->all(), [&](const char* from, std::int64_t first, std::size_t count) {  // settles rounds
     copy_bytes(out + first * width_, from, count * static_cast<std::size_t>(width_));
   });
-  const Storage& storage = shard_.storage();
+  const Storage& storage = shard_->storage();
   for (std::size_t k = 0; k < arrays.size(); ++k) {
-    copy_bytes(arrays[k].data, storage.state(static_cast<int>(k)), static_cast<std::size_t>(bytes_of({})));
+    copy_bytes(arrays[k].data, storage.state(static_cast<int>(k), 0), static_cast<std::size_t>(bytes_of({})));
   }
   // Every unit has had the same adds, so all have the same numbers.
-  if (!numbers.empty() && shard_.geometry().units > 0) {
-    std::copy_n(storage.unit_state(0), numbers.size(), numbers.data());
+  if (!numbers.empty() && shard_->geometry().units > 0) {
+    std::copy_n(storage.unit(0), numbers.size(), numbers.data());
   }
 }
 
@@ -47,20 +47,20 @@ void Table::load_from(ConstView values, std::span<const ConstView> arrays, std::
   check("load_from", {}, values);
   check_state("load_from", arrays.size(), numbers.size());
   for (const ConstView& array : arrays) check("load_from", {}, array);
-  shard_.get(shard_.all(), [](const char*, std::int64_t, std::size_t) {});  // settles rounds
-  const Storage& storage = shard_.storage();
+  shard_->get(shard_->all(), [](const char*, std::int64_t, std::size_t) {});  // settles rounds
+  const Storage& storage = shard_->storage();
   const StateLayout& layout = storage.shape().state;
   const auto bytes = static_cast<std::size_t>(bytes_of({}));
   for (int k = 0; k < layout.per_worker * storage.shape().workers; ++k) {
-    std::memset(storage.state(layout.per_element + k), 0, bytes);
+    std::memset(storage.state(layout.per_element + k, 0), 0, bytes);
   }
-  shard_.set(0, values.data, static_cast<std::size_t>(values.count));
-  shard_.start();
+  shard_->set(0, values.data, static_cast<std::size_t>(values.count));
+  shard_->start();
   for (std::size_t k = 0; k < arrays.size(); ++k) {
-    copy_bytes(storage.state(static_cast<int>(k)), arrays[k].data, bytes);
+    copy_bytes(storage.state(static_cast<int>(k), 0), arrays[k].data, bytes);
   }
-  for (std::int64_t unit = 0; !numbers.empty() && unit < shard_.geometry().units; ++unit) {
-    std::ranges::copy(numbers, storage.unit_state(unit));
+  for (std::int64_t unit = 0; !numbers.empty() && unit < shard_->geometry().units; ++unit) {
+    std::ranges::copy(numbers, storage.unit(unit));
   }
 }
 

@@ -103,11 +103,6 @@ class Storage {
   [[nodiscard]] char* sum(int slot, std::int64_t element) const {
     return base_ + at_.sums + slot * at_.array_bytes + element * width_;
   }
-  /// The k-th array that the rule keeps, one number an element; and what it keeps for a unit.
-  [[nodiscard]] char* state(int k) const { return base_ + at_.states + k * at_.array_bytes; }
-  [[nodiscard]] double* unit_state(std::int64_t unit) const {
-    return reinterpret_cast<double*>(base_ + at_.units) + unit * shape_.state.per_unit;
-  }
   /// Whether a unit's sum in a slot holds something.
   [[nodiscard]] std::uint8_t& dirty(int slot, std::int64_t unit) const {
     return reinterpret_cast<std::uint8_t*>(base_ + at_.dirty)[slot * shape_.geometry.units + unit];

@@ -1,5 +1,6 @@
-// Without a launcher: every case on worlds of 1 to 4 threads. Under mpirun: every case on that world, each in a session
-// of its own, so that start follows shutdown many times.
+// Without a launcher: every case on worlds of 1 to 4 threads, and on worlds of 2 and 4 threads that lie on two hosts
+// and reach each other by messages. Under mpirun: every case on that world, each in a session of its own, so that start
+// follows shutdown many times.
 #include <cstdlib>
 
 #include "tests/conformance/suite.h"
@@ -63,17 +64,22 @@ int main(int argc, char** argv) {
       });
       continue;
     }
-    for (int ranks = c.at_least; ranks <= 4; ++ranks) {
-      add("Inproc" + std::to_string(ranks), c, [&c, ranks] {
+    const auto add_world = [&](const std::string& name, int ranks, int hosts) {
+      add(name, c, [&c, ranks, hosts] {
+        pleiad::SessionOptions options = test_options();
+        options.split_hosts = hosts;
         pleiad::run_cluster(
             ranks,
             [&](pleiad::Session& session) {
               c.run(session);
               session.shutdown();
             },
-            test_options());
+            options);
       });
-    }
+    };
+    for (int ranks = c.at_least; ranks <= 4; ++ranks) add_world("Inproc" + std::to_string(ranks), ranks, 1);
+    if (c.one_host) continue;
+    for (const int ranks : {2, 4}) add_world("Inproc" + std::to_string(ranks) + "on2", ranks, 2);
   }
   return RUN_ALL_TESTS();
 }

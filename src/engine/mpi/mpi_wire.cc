@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -248,12 +249,15 @@ class MpiWire final : public pleiad::Wire {
   }
 
   void run() {
+    constexpr int kBusyPolls = 2000;
     std::list<Running> running;
+    int idle = 0;
     for (;;) {
       {
         std::unique_lock lock(mutex_);
         if (running.empty()) filled_.wait(lock, [&] { return stop_ || !fresh_.empty(); });
         if (stop_) return;
+        if (!fresh_.empty()) idle = 0;
         for (; !fresh_.empty(); fresh_.pop_front()) {
           running.push_back({.request = std::move(fresh_.front())});
           if (const int code = begin(running.back()); code != MPI_SUCCESS) {
@@ -263,6 +267,7 @@ class MpiWire final : public pleiad::Wire {
           }
         }
       }
+      bool moved = false;
       for (auto at = running.begin(); at != running.end();) {
         int done = 0;
         const bool receives = at->request->call == Call::receive && at->handle == MPI_REQUEST_NULL;
@@ -274,8 +279,15 @@ class MpiWire final : public pleiad::Wire {
         if (code != MPI_SUCCESS) at->request->error = text_of(code);
         end(*at->request);
         at = running.erase(at);
+        moved = true;
       }
-      sched_yield();
+      // What takes long, such as waiting for a slow rank, must not cost a core.
+      idle = moved ? 0 : idle + 1;
+      if (idle < kBusyPolls) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(std::min(1000, 50 * (idle - kBusyPolls + 1))));
+      }
     }
   }
 

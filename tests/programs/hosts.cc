@@ -1,0 +1,79 @@
+// Ranks on several hosts that add to a table of integers until their time is over (test_hosts.py). Each counts what was
+// acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank.
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "pleiad/pleiad.hpp"
+#include "tests/programs/line.h"
+
+namespace {
+
+using namespace pleiad;
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
+  Session session = Session::start();
+  TableOptions options{.name = "counts"};
+  options.dtype = DType::int64;
+  constexpr std::int64_t kSize = 100'000;  // several chunks on every host
+  const ArrayTable table = session.create_array(kSize, options);
+  const std::vector<std::int64_t> ones(kSize, 1);
+  std::vector<std::int64_t> out(kSize);
+  session.barrier();
+  print_line("{\"rank\": " + std::to_string(session.rank()) + ", \"ready\": true}");
+
+  std::vector<std::int64_t> counts = {0, 0};  // acknowledged, failed
+  std::string error;
+  double error_after = 0;
+  const auto start = Clock::now();
+  while (since(start) < seconds) {
+    const auto call = Clock::now();
+    try {
+      table.add(ones);
+      ++counts[0];
+    } catch (const TransportError& problem) {
+      ++counts[1];
+      if (error.empty()) {
+        error = problem.what();
+        error_after = since(call);
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // A get must work again, too: the link has long been back.
+  bool got = false;
+  for (int attempt = 0; attempt < 5 && !got; ++attempt) {
+    try {
+      table.get(out);
+      got = true;
+    } catch (const TransportError&) {
+    }
+  }
+  const std::int64_t acknowledged = counts[0];
+  std::string ending;
+  try {
+    session.all_reduce(counts);
+    session.barrier();
+    table.get(out);
+    session.barrier();
+  } catch (const Error& problem) {
+    ending = problem.what();
+  }
+  const auto [least, most] = std::minmax_element(out.begin(), out.end());
+  print_line("{\"rank\": " + std::to_string(session.rank()) + ", \"hosts\": " + std::to_string(session.hosts()) +
+             ", \"acknowledged\": " + std::to_string(acknowledged) + ", \"all_acknowledged\": " +
+             std::to_string(counts[0]) + ", \"all_failed\": " + std::to_string(counts[1]) +
+             ", \"least\": " + std::to_string(*least) + ", \"most\": " + std::to_string(*most) +
+             ", \"error\": " + quoted(error) + ", \"error_after\": " + std::to_string(error_after) +
+             ", \"ending\": " + quoted(ending) + "}");
+  if (!ending.empty()) return 3;
+  session.shutdown();
+}

@@ -1,0 +1,119 @@
+"""Several hosts, as network namespaces: the conformance suite over a network, and what happens when the network fails."""
+
+import time
+
+import pytest
+
+from hosts import Network, need_root
+from jobs import Job
+from test_conformance_mpi import passed
+
+
+@pytest.fixture
+def network(tmp_path):
+    need_root()
+    made = []
+
+    def make(count):
+        made.append(Network(count, tmp_path))
+        return made[0]
+
+    yield make
+    for one in made:
+        one.remove()
+
+
+def lines_of(job):
+    return [line for line in job.objects() if "acknowledged" in line]
+
+
+def adding(network, build_dir, monkeypatch, *, seconds, host_timeout, ranks=4, recovery=False):
+    """Starts ranks that add for some seconds; returns the job once all of them do."""
+    monkeypatch.setenv("PLEIAD_HOST_TIMEOUT", str(host_timeout))
+    monkeypatch.setenv("PLEIAD_TIMEOUT", "60")
+    job = Job(network.command(ranks, build_dir / "bin" / "hosts", seconds, recovery=recovery))
+    job.read_until(lambda job: sum("ready" in line for line in job.objects()) == ranks, seconds=40)
+    return job
+
+
+def exact(lines, ranks):
+    """Every acknowledged add is there, none twice; those that failed may be there or not."""
+    assert len(lines) == ranks, lines
+    for line in lines:
+        assert line["ending"] == "", line
+        assert line["all_acknowledged"] > 0
+        assert line["all_acknowledged"] <= line["least"], line
+        assert line["most"] <= line["all_acknowledged"] + line["all_failed"], line
+
+
+def test_a_short_cut_of_the_cable_is_no_error_and_loses_nothing(network, build_dir, monkeypatch):
+    hosts = network(2)
+    job = adding(hosts, build_dir, monkeypatch, seconds=9, host_timeout=30)
+    time.sleep(0.5)
+    hosts.cut(1)
+    time.sleep(4)
+    hosts.mend(1)
+    job.finish(60)
+    lines = lines_of(job)
+    exact(lines, 4)
+    assert [line["error"] for line in lines] == [""] * 4
+    assert lines[0]["hosts"] == 2
+
+
+def test_a_long_cut_of_the_cable_is_an_error_that_names_the_host_and_work_goes_on_after_it(
+    network, build_dir, monkeypatch
+):
+    hosts = network(2)
+    job = adding(hosts, build_dir, monkeypatch, seconds=14, host_timeout=3)
+    time.sleep(0.5)
+    hosts.cut(1)
+    time.sleep(7)
+    hosts.mend(1)
+    job.finish(60)
+    lines = lines_of(job)
+    exact(lines, 4)
+    for line in lines:
+        other = 1 - line["rank"] // 2
+        assert f"on node{other}" in line["error"] and "has not answered" in line["error"], line
+        assert line["error_after"] < 5, line
+
+
+def test_delay_and_loss_on_the_network_lose_nothing(network, build_dir, monkeypatch):
+    hosts = network(2)
+    hosts.disturb(0, "delay", "10ms", "loss", "2%")
+    hosts.disturb(1, "delay", "10ms", "5ms", "loss", "2%")
+    job = adding(hosts, build_dir, monkeypatch, seconds=5, host_timeout=30)
+    job.finish(90)
+    lines = lines_of(job)
+    exact(lines, 4)
+    assert [line["error"] for line in lines] == [""] * 4
+
+
+def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, monkeypatch):
+    hosts = network(2)
+    job = adding(hosts, build_dir, monkeypatch, seconds=8, host_timeout=3, recovery=True)
+    time.sleep(0.5)
+    hosts.kill(1, "hosts")
+    # mpirun itself does not always notice the end of a job whose ranks died on another host.
+    job.read_until(lambda job: len(lines_of(job)) == 2, seconds=60)
+    job.close()
+    lines = lines_of(job)
+    assert [line["rank"] for line in sorted(lines, key=lambda line: line["rank"])] == [0, 1], job.text()
+    for line in lines:
+        assert "on node1" in line["error"], line
+        assert line["error_after"] < 5, line
+        assert line["ending"] != "", "collectives need the ranks that are gone"
+
+
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.full), pytest.param(4, marks=pytest.mark.full)])
+def test_all_cases_pass_over_a_network(network, build_dir, count):
+    job = network(count).run(4, build_dir / "bin" / "conformance", "--gtest_brief=1", timeout=400)
+    told, cases = passed(job)
+    assert told == 4 and cases > 60, (told, cases)
+
+
+def test_the_litmus_cases_pass_over_a_network_of_four_hosts(network, build_dir):
+    words = ["--gtest_brief=1", "--gtest_filter=*_Litmus.*:*_Exchange.*"]
+    job = network(4).run(4, build_dir / "bin" / "conformance", *words, timeout=120)
+    told, cases = passed(job)
+    assert told == 4 and cases > 10, (told, cases)

@@ -1,0 +1,308 @@
+// What may come over the network: garbage, pieces of frames, old frames played again, strangers without the key, and
+// connections that break in the middle.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "engine/inproc.h"
+#include "engine/messenger.h"
+#include "session/core.h"
+#include "table/request.h"
+
+namespace pleiad {
+
+namespace {
+
+SessionOptions options_for_tests() {
+  SessionOptions options;
+  options.timeout = 30;
+  options.host_timeout = 3;
+  options.log_level = "off";
+  options.split_hosts = 2;
+  return options;
+}
+
+// Two ranks on two hosts. `attack` runs on rank 0's thread, with the endpoint of rank 1's service and the job's key,
+// while the table of integers is in use by both.
+struct Target {
+  std::string endpoint;
+  JobKey key;
+};
+
+void under_attack(const std::function<void(const Target&)>& attack) {
+  const SessionOptions options = options_for_tests();
+  const JobKey key = JobKey::random();
+  std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"}, {.host = 1, .local = 0, .name = "right"}};
+  const auto wire = std::make_shared<InprocWire>(2);
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (int r = 0; r < 2; ++r) {
+    engines.push_back(
+        std::make_shared<InprocEngine>(options, r, places, std::make_shared<InprocHost>(1), wire, nullptr));
+  }
+  InprocEngine::introduce(engines, key);
+  const Target target{.endpoint = endpoint_to(engines[1]->messenger()->addresses(), {}), .key = key};
+  constexpr int kAdds = 40;
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      Session session(std::make_shared<SessionCore>(engines[static_cast<std::size_t>(r)]));
+      TableOptions table_options;
+      table_options.dtype = DType::int64;
+      const ArrayTable table = session.create_array(1000, table_options);
+      std::thread attacker;
+      if (r == 0) attacker = std::thread([&] { attack(target); });
+      const std::vector<std::int64_t> ones(1000, 1);
+      std::vector<std::int64_t> out(1000);
+      for (int i = 0; i < kAdds; ++i) {
+        table.add(ones);
+        table.get(out);
+      }
+      if (attacker.joinable()) attacker.join();
+      session.barrier();
+      table.get(out);
+      for (const std::int64_t value : out) ASSERT_EQ(value, 2 * kAdds);
+      session.shutdown();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+zmq::socket_t dealer(zmq::context_t& context, const std::string& endpoint) {
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  set_up_socket(socket);
+  socket.connect(endpoint);
+  return socket;
+}
+
+// What comes back within a moment.
+std::optional<Incoming> answer(zmq::socket_t& socket, int milliseconds = 2000) {
+  socket.set(zmq::sockopt::rcvtimeo, milliseconds);
+  Incoming incoming;
+  if (!socket.recv(incoming.message).has_value()) return std::nullopt;
+  const auto frame = parse_frame({incoming.message.data<char>(), incoming.message.size()});
+  if (!frame) return std::nullopt;
+  incoming.frame = *frame;
+  return incoming;
+}
+
+// Waits until the channel is welcomed; false where it never is.
+bool welcomed(Channel& channel, int milliseconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!channel.welcomed() && std::chrono::steady_clock::now() < end) {
+    channel.greet(std::chrono::steady_clock::now().time_since_epoch().count());
+    (void)channel.receive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return channel.welcomed();
+}
+
+zmq::message_t add_request(Channel& channel, std::uint64_t sequence, std::size_t elements) {
+  FrameHead head = channel.head(FrameKind::request);
+  head.sequence = sequence;
+  head.operation = static_cast<std::uint32_t>(TableOperation::add);
+  zmq::message_t frame = make_frame(head, sizeof(TableHead) + elements * sizeof(std::int64_t));
+  TableHead table;
+  table.count = 1;
+  std::memset(body_of(frame).data(), 0, body_of(frame).size());
+  std::memcpy(body_of(frame).data(), &table, sizeof table);
+  return frame;
+}
+
+}  // namespace
+
+TEST(Wire, GarbageAndPiecesOfFramesAreNoFrames) {
+  std::mt19937_64 random(7);
+  const FrameHead good;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<char> bytes(random() % 200);
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    if (round % 2 == 0) std::memcpy(bytes.data(), &good, std::min(bytes.size(), sizeof good));
+    const auto frame = parse_frame(bytes);
+    EXPECT_EQ(frame ? frame->body.size() + sizeof good : bytes.size(), bytes.size());
+    EXPECT_FALSE(frame && bytes.size() < sizeof good);
+  }
+}
+
+TEST(Wire, GarbageOnTheNetworkDisturbsNobody) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    zmq::socket_t socket = dealer(context, target.endpoint);
+    std::mt19937_64 random(11);
+    for (int round = 0; round < 3000; ++round) {
+      FrameHead head;
+      head.kind = static_cast<FrameKind>(1 + random() % 12);
+      head.rank = static_cast<std::int32_t>(random() % 4) - 1;
+      head.operation = static_cast<std::uint32_t>(random() % 10);
+      head.sequence = random() % 5;
+      zmq::message_t frame = make_frame(head, random() % 300);
+      for (char& byte : body_of(frame)) byte = static_cast<char>(random());
+      if (round % 3 == 0) frame.rebuild(frame.size() % 37);  // a piece, with whatever lies there
+      const bool two_parts = round % 7 == 0;
+      if (two_parts) (void)socket.send(zmq::message_t(5), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
+      (void)socket.send(frame, zmq::send_flags::dontwait);
+      if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+}
+
+TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    Channel channel(context, target.key, 0, 1, target.endpoint);
+    ASSERT_TRUE(welcomed(channel, 5000));
+    std::mt19937_64 random(13);
+    for (std::uint64_t sequence = 1; sequence <= 2000; ++sequence) {
+      FrameHead head = channel.head(FrameKind::request);
+      head.sequence = sequence;
+      // Adds of what is no stripe, rows of an array, tables and shards that are not there: all must be refused. Clocks
+      // are left alone: begin and end of a table that has none are refused too.
+      head.operation = static_cast<std::uint32_t>(random() % 12);
+      TableHead table;
+      table.table = static_cast<std::uint32_t>(random() % 3);
+      table.shard = static_cast<std::uint32_t>(random() % 3);
+      table.worker = static_cast<std::int32_t>(random() % 5) - 1;
+      table.call = static_cast<Call>(random() % 20);
+      table.first = static_cast<std::int64_t>(random()) >> (random() % 64);
+      table.count = static_cast<std::int64_t>(random()) >> (random() % 64);
+      if (head.operation == 1 || head.operation == 3) table.first = 1 + static_cast<std::int64_t>(random() % 9);
+      zmq::message_t frame = make_frame(head, random() % 400);
+      for (char& byte : body_of(frame)) byte = static_cast<char>(random());
+      std::memcpy(body_of(frame).data(), &table, std::min(body_of(frame).size(), sizeof table));
+      (void)channel.send(frame);
+      if (sequence % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (channel.receive()) {
+      }
+    }
+  });
+}
+
+TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    Channel stranger(context, JobKey::random(), 0, 1, target.endpoint);
+    EXPECT_FALSE(welcomed(stranger, 1500));
+    // Nor is one heard that does not even ask.
+    zmq::socket_t socket = dealer(context, target.endpoint);
+    FrameHead head;
+    head.rank = 0;
+    head.sequence = 1;
+    head.operation = static_cast<std::uint32_t>(TableOperation::add);
+    zmq::message_t frame = make_frame(head, 100);
+    (void)socket.send(frame, zmq::send_flags::none);
+    const auto back = answer(socket);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->frame.head.kind, FrameKind::stranger);
+  });
+}
+
+TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    zmq::socket_t first = dealer(context, target.endpoint);
+    const Nonce nonce = random_nonce();
+    FrameHead head;
+    head.kind = FrameKind::hello;
+    head.rank = 0;
+    zmq::message_t hello = make_frame(head, nonce.size());
+    std::memcpy(body_of(hello).data(), nonce.data(), nonce.size());
+    (void)first.send(hello, zmq::send_flags::none);
+    const auto challenge = answer(first);
+    ASSERT_TRUE(challenge && challenge->frame.head.kind == FrameKind::challenge);
+    Nonce theirs;
+    std::memcpy(theirs.data(), challenge->frame.body.data() + nonce.size(), theirs.size());
+    const Proof proof = make_proof(target.key, "client", nonce, theirs, 0, 1);
+    const auto prove = [&](zmq::socket_t& socket) {
+      head.kind = FrameKind::proof;
+      zmq::message_t frame = make_frame(head, nonce.size() + proof.size());
+      std::memcpy(body_of(frame).data(), nonce.data(), nonce.size());
+      std::memcpy(body_of(frame).data() + nonce.size(), proof.data(), proof.size());
+      (void)socket.send(frame, zmq::send_flags::none);
+      return answer(socket, 700);
+    };
+    zmq::socket_t second = dealer(context, target.endpoint);
+    EXPECT_FALSE(prove(second)) << "a recorded proof must be worth nothing";
+    const auto welcome = prove(first);
+    ASSERT_TRUE(welcome);
+    EXPECT_EQ(welcome->frame.head.kind, FrameKind::welcome);
+  });
+}
+
+TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
+  under_attack([](const Target& target) {
+    // Adds zeros over a channel of its own, each many times: carried out or not, every one is acknowledged; then ones
+    // and minus ones, of which a repetition would show.
+    zmq::context_t context;
+    Channel channel(context, target.key, 0, 1, target.endpoint);
+    ASSERT_TRUE(welcomed(channel, 5000));
+    std::uint64_t sequence = 0;
+    std::size_t acknowledged = 0;
+    for (const std::int64_t value : {1, -1, 2, -2, 3, -3}) {
+      ++sequence;
+      for (int copy = 0; copy < 1 + static_cast<int>(sequence); ++copy) {
+        zmq::message_t frame = add_request(channel, sequence, 500);
+        std::vector<std::int64_t> deltas(500, value);
+        std::memcpy(body_of(frame).data() + sizeof(TableHead), deltas.data(), deltas.size() * sizeof(std::int64_t));
+        ASSERT_TRUE(channel.send(frame));
+      }
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (acknowledged < 27 && std::chrono::steady_clock::now() < end) {
+      while (auto incoming = channel.receive()) {
+        if (incoming->frame.head.kind != FrameKind::reply) continue;
+        EXPECT_EQ(incoming->frame.head.status, 0);
+        ++acknowledged;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_EQ(acknowledged, 27U) << "2 + 3 + 4 + 5 + 6 + 7";
+  });
+}
+
+TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    Channel channel(context, target.key, 0, 1, target.endpoint);
+    ASSERT_TRUE(welcomed(channel, 5000));
+    const auto ask = [&](std::uint64_t sequence) {
+      zmq::message_t frame = add_request(channel, sequence, 500);
+      (void)channel.send(frame);
+    };
+    const auto replies = [&](int milliseconds) {
+      int count = 0;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+      while (std::chrono::steady_clock::now() < end) {
+        while (channel.receive()) ++count;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      return count;
+    };
+    ask(1);
+    ask(1000);
+    EXPECT_EQ(replies(1000), 2);
+    ask(1);
+    EXPECT_EQ(replies(500), 0);
+  });
+}
+
+TEST(Wire, ASilentHostIsNamedWithinTheDeadline) {
+  const auto rank = [](Session& session) {
+    const ArrayTable table = session.create_array(1000);
+    std::vector<float> out(1000);
+    session.barrier();
+    if (session.rank() == 1) throw std::runtime_error("rank 1 has had enough");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      for (;;) table.get(out);
+    } catch (const TransportError& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 1 (on "), std::string::npos) << error.what();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    throw std::runtime_error("and so has rank 0");
+  };
+  EXPECT_THROW(run_cluster(2, rank, options_for_tests()), std::runtime_error);
+}
+
+}  // namespace pleiad
