@@ -197,27 +197,34 @@ void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, doub
 
 // With n = (x - mean) / deviation: dscale = sum dy * n, dshift = sum dy, and
 // dx = scale / deviation * (dy - (dshift + n * dscale) / rows).
-void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
-                        const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
-                        const Tensor& shift_gradient) {
+void normalise_gradients(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& dy,
+                         const Tensor& scale_gradient, const Tensor& shift_gradient) {
   by_type(x.dtype(), [&]<class T>(T) {
     Rows<T> j = rows_of<T>(x, mean);
     j.dy = data<T>(dy);
     j.sum = data<T>(shift_gradient);
     j.weighted = data<T>(scale_gradient);
     sum_rows(j, [](const Rows<T>& part) { run_gradient_rows(part); });
+    for (std::int64_t c = 0; c < j.columns; ++c) j.weighted[c] *= over_deviation(data<T>(variance)[c], epsilon);
+  });
+}
+
+void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
+                              const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
+                              const Tensor& shift_gradient, std::int64_t rows) {
+  by_type(x.dtype(), [&]<class T>(T) {
+    Rows<T> j = rows_of<T>(x, mean);
     T* const factor = column_scratch<T>(3 * j.columns);
     T* const less = factor + j.columns;
     T* const slope = less + j.columns;
-    const T by = 1 / static_cast<T>(j.rows);
+    const T by = 1 / static_cast<T>(rows);
     for (std::int64_t c = 0; c < j.columns; ++c) {
       const T over = over_deviation(data<T>(variance)[c], epsilon);
-      j.weighted[c] *= over;
       factor[c] = data<T>(scale)[c] * over;
-      less[c] = by * j.sum[c];
-      slope[c] = by * over * j.weighted[c];
+      less[c] = by * data<T>(shift_gradient)[c];
+      slope[c] = by * over * data<T>(scale_gradient)[c];
     }
-    if (dx.empty()) return;
+    j.dy = data<T>(dy);
     j.factor = factor;
     j.shift = less;
     j.slope = slope;

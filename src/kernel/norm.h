@@ -11,10 +11,14 @@ void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance)
 /// y = (x - mean) * scale / sqrt(variance + epsilon) + shift.
 void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& scale,
                const Tensor& shift, const Tensor& y);
-/// Through the mean and variance too. An empty dx is not computed.
-void normalise_backward(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
-                        const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
-                        const Tensor& shift_gradient);
+/// The gradients by scale and shift.
+void normalise_gradients(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& dy,
+                         const Tensor& scale_gradient, const Tensor& shift_gradient);
+/// The gradient by x, through the mean and variance too, which are of `rows` rows: x and others like it, over which the
+/// gradients by scale and shift are summed here.
+void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
+                              const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
+                              const Tensor& shift_gradient, std::int64_t rows);
 
 /// y = x * mask, where mask is 0 for a share `ratio` of the elements and 1 / (1 - ratio) for the others: numbers of
 /// (step, sample, element), so they do not depend on how a batch is cut.

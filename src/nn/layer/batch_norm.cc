@@ -42,8 +42,12 @@ class BatchNorm final : public Layer {
     kernel::normalise(pass.x[0], from[0], from[1], options_.epsilon, pass.parameter[0], pass.parameter[1], pass.y[0]);
   }
   void backward(Pass& pass) override {
-    kernel::normalise_backward(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.parameter[0],
-                               pass.dy[0], pass.dx[0], pass.gradient[0], pass.gradient[1]);
+    kernel::normalise_gradients(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.dy[0],
+                                pass.gradient[0], pass.gradient[1]);
+    if (pass.dx[0].empty()) return;
+    kernel::normalise_input_gradient(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon,
+                                     pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0], pass.gradient[1],
+                                     pass.x[0].count() / pass.state[0].count());
   }
 
  private:
