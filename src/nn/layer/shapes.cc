@@ -49,16 +49,6 @@ void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, int axis,
   }
 }
 
-std::vector<std::int64_t> read_sizes(std::string_view text) {
-  std::vector<std::int64_t> sizes;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    sizes.push_back(number_option<std::int64_t>("sizes", text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return sizes;
-}
-
 class Slice final : public Layer {
  public:
   explicit Slice(const SliceOptions& options) : options_(options) { expect_at_least("parts", options.parts, 1); }

@@ -10,16 +10,10 @@ history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_la
 history.plot("curves.png")
 """
 
-try:
-    from pleiad import _nn
-except ImportError as problem:
-    raise ImportError(
-        f"pleiad.nn needs the libraries oneDNN, OpenBLAS and libgomp (Debian: libdnnl2 libopenblas0 libgomp1): {problem}"
-    ) from problem
-
 from pleiad.nn import init, plot, schedules
 from pleiad.nn.callbacks import Callback, CsvLog, EarlyStopping
 from pleiad.nn.data import Dataset
+from pleiad.nn.engine import _nn
 from pleiad.nn.history import History, Record
 from pleiad.nn.layers import (
     LRN,

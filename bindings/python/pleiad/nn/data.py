@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pleiad import _nn
 from pleiad.errors import InvalidArgument
+from pleiad.nn.engine import _nn
 
 if TYPE_CHECKING:
     from pleiad.nn.net import Net

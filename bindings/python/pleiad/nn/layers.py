@@ -12,8 +12,8 @@ of the net or by `net.add`. Images are (batch, height, width, channels), always.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pleiad import _nn
 from pleiad.errors import InvalidArgument
+from pleiad.nn.engine import _nn
 from pleiad.nn.params import ParamLike, param_options, shared
 from pleiad.options import text_of
 

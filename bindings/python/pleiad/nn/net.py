@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from pleiad import _nn
 from pleiad.errors import InvalidArgument, StateError
+from pleiad.nn.engine import _nn
 from pleiad.nn.layers import Layer, Loss
 from pleiad.options import dtype_name
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pleiad import _nn
 from pleiad.errors import InvalidArgument
+from pleiad.nn.engine import _nn
 
 
 @dataclass(frozen=True)

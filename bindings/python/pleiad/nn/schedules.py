@@ -8,7 +8,9 @@
 
 from collections.abc import Sequence
 
-from pleiad._nn import Schedule
+from pleiad.nn.engine import _nn
+
+Schedule = _nn.Schedule
 
 
 def fixed(rate: float) -> Schedule:

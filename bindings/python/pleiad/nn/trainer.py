@@ -10,10 +10,11 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from pleiad import _nn, sessions
+from pleiad import sessions
 from pleiad.errors import Interrupted, InvalidArgument
 from pleiad.nn.callbacks import Call, Callback
 from pleiad.nn.data import Dataset, dataset, named
+from pleiad.nn.engine import _nn
 from pleiad.nn.history import History, Record
 from pleiad.nn.net import Net
 from pleiad.nn.progress import Progress
