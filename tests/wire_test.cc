@@ -241,8 +241,8 @@ TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
     for (const std::int64_t value : {1, -1, 2, -2, 3, -3}) {
       ++sequence;
       for (int copy = 0; copy < 1 + static_cast<int>(sequence); ++copy) {
-        zmq::message_t frame = add_request(channel, sequence, 500);
-        std::vector<std::int64_t> deltas(500, value);
+        zmq::message_t frame = add_request(channel, sequence, 1000);
+        std::vector<std::int64_t> deltas(1000, value);
         std::memcpy(body_of(frame).data() + sizeof(TableHead), deltas.data(), deltas.size() * sizeof(std::int64_t));
         ASSERT_TRUE(channel.send(frame));
       }
@@ -266,7 +266,7 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
     Channel channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 5000));
     const auto ask = [&](std::uint64_t sequence) {
-      zmq::message_t frame = add_request(channel, sequence, 500);
+      zmq::message_t frame = add_request(channel, sequence, 1000);
       (void)channel.send(frame);
     };
     const auto replies = [&](int milliseconds) {

@@ -5,7 +5,8 @@ local kinds = require "multiverso.kinds"
 local options = {}
 
 local session_names = {
-  "engine", "role", "timeout", "warn_after", "log_level", "stats", "signal_report", "split_hosts", "fault",
+  "engine", "role", "timeout", "warn_after", "log_level", "stats", "signal_report", "host_timeout", "interface", "shared_memory",
+  "split_hosts", "fault",
 }
 local table_names = {"name", "dtype", "apply", "ordered", "check_finite", "reserve_only"}
 local updater_types = {"default", "sgd", "momentum_sgd", "adagrad", "dcasgd", "dcasgda"}
