@@ -56,6 +56,10 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options) {
   if (!(options.timeout > 0)) {
     throw InvalidArgument(fmt::format("option timeout: expected more than 0 seconds, received {}", options.timeout));
   }
+  if (!(options.host_timeout > 0)) {
+    throw InvalidArgument(
+        fmt::format("option host_timeout: expected more than 0 seconds, received {}", options.host_timeout));
+  }
   return std::make_shared<SessionCore>(start_engine(std::move(options)));
 }
 
