@@ -9,7 +9,6 @@ import subprocess
 import textwrap
 
 import pytest
-
 from conftest import run_with_deadline
 
 

@@ -23,11 +23,27 @@ def test_all_cases_pass_on_processes(mpirun, build_dir, ranks):
     assert told == ranks and cases > 60, (told, cases)
 
 
-def test_the_engines_cases_pass_on_two_hosts(mpirun, build_dir):
-    command = [build_dir / "bin" / "conformance", "--gtest_brief=1", "--gtest_filter=*_Engine.*"]
-    job = mpirun(4, *command, env={"PLEIAD_SPLIT_HOSTS": "2"}, timeout=120)
+def over_messages(mpirun, build_dir, ranks, env, words=("--gtest_brief=1",)):
+    job = mpirun(ranks, build_dir / "bin" / "conformance", *words, env=env, timeout=240)
     told, cases = passed(job)
-    assert told == 4 and cases > 10, (told, cases)
+    assert told == ranks
+    return cases
+
+
+def test_tables_and_clocks_keep_their_word_on_two_hosts(mpirun, build_dir):
+    words = ("--gtest_brief=1", "--gtest_filter=*_Litmus.*:*_Clock.*:*_Ledger.*:*_Roles.*")
+    assert over_messages(mpirun, build_dir, 4, {"PLEIAD_SPLIT_HOSTS": "2"}, words) > 30
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_all_cases_pass_without_shared_memory(mpirun, build_dir, ranks):
+    assert over_messages(mpirun, build_dir, ranks, {"PLEIAD_SHARED_MEMORY": "off"}) > 60
+
+
+@pytest.mark.full
+def test_all_cases_pass_on_two_hosts(mpirun, build_dir):
+    assert over_messages(mpirun, build_dir, 4, {"PLEIAD_SPLIT_HOSTS": "2"}) > 60
 
 
 @pytest.mark.full

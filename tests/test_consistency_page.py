@@ -10,7 +10,7 @@ PAGE = (TESTS.parent / "docs" / "consistency.md").read_text()
 
 def test_every_test_that_the_page_of_guarantees_names_exists(build_dir):
     there = set()
-    for program in ("conformance", "interleavings", "unit"):
+    for program in ("conformance", "interleavings", "unit", "wire"):
         command = [build_dir / "bin" / program, "--gtest_list_tests"]
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
         for line in listed.splitlines():
@@ -24,7 +24,8 @@ def test_every_test_that_the_page_of_guarantees_names_exists(build_dir):
 
 
 def test_every_python_test_and_cell_that_the_page_of_guarantees_names_exists():
-    source = (TESTS / "test_failures.py").read_text() + (TESTS / "test_processes.py").read_text()
+    files = ("test_failures.py", "test_processes.py", "test_hosts.py", "test_conformance_mpi.py")
+    source = "".join((TESTS / name).read_text() for name in files)
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert len(named) > 10
     assert named - set(re.findall(r"^def (test_\w+)", source, re.MULTILINE)) == set()

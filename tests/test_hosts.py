@@ -3,7 +3,6 @@
 import time
 
 import pytest
-
 from hosts import Network, need_root
 from jobs import Job
 from test_conformance_mpi import passed

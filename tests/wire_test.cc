@@ -241,8 +241,8 @@ TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
     for (const std::int64_t value : {1, -1, 2, -2, 3, -3}) {
       ++sequence;
       for (int copy = 0; copy < 1 + static_cast<int>(sequence); ++copy) {
-        zmq::message_t frame = add_request(channel, sequence, 500);
-        std::vector<std::int64_t> deltas(500, value);
+        zmq::message_t frame = add_request(channel, sequence, 1000);
+        std::vector<std::int64_t> deltas(1000, value);
         std::memcpy(body_of(frame).data() + sizeof(TableHead), deltas.data(), deltas.size() * sizeof(std::int64_t));
         ASSERT_TRUE(channel.send(frame));
       }
@@ -266,7 +266,7 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
     Channel channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 5000));
     const auto ask = [&](std::uint64_t sequence) {
-      zmq::message_t frame = add_request(channel, sequence, 500);
+      zmq::message_t frame = add_request(channel, sequence, 1000);
       (void)channel.send(frame);
     };
     const auto replies = [&](int milliseconds) {
@@ -284,6 +284,61 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
     ask(1);
     EXPECT_EQ(replies(500), 0);
   });
+}
+
+TEST(Wire, ADeathOnAnotherHostIsNamedWhereItIsWaitedFor) {
+  std::atomic<int> told{0};
+  const auto rank = [&](Session& session) {
+    TableOptions options{.name = "steps"};
+    options.clock = "sync";
+    const ArrayTable table = session.create_array(100, options);
+    std::vector<float> numbers(100);
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      for (int step = 0;; ++step) {
+        if (session.rank() == 3 && step == 5) throw std::runtime_error("rank 3 has had enough");
+        table.add(numbers);
+        table.get(numbers);
+      }
+    } catch (const TransportError& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 3 ("), std::string::npos) << error.what();
+      ++told;
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_THROW(session.barrier(), TransportError);
+    EXPECT_THROW(session.shutdown(), TransportError);
+  };
+  EXPECT_THROW(run_cluster(4, rank, options_for_tests()), std::runtime_error);
+  EXPECT_EQ(told.load(), 3);
+}
+
+TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
+  std::atomic<int> went_on{0};
+  const auto rank = [&](Session& session) {
+    const ArrayTable table = session.create_array(200'000);
+    const std::vector<float> ones(200'000, 1.0F);
+    std::vector<float> out(200'000);
+    session.barrier();
+    if (session.rank() == 2) throw std::runtime_error("rank 2 has had enough");
+    // Rank 0 reaches the other host through rank 2: it may be told once, then goes through rank 3.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(4);
+    bool works = false;
+    while (std::chrono::steady_clock::now() < end) {
+      try {
+        table.add(ones);
+        table.get(out);
+        works = true;
+      } catch (const TransportError& error) {
+        works = false;
+        EXPECT_NE(std::string(error.what()).find("rank 2 ("), std::string::npos) << error.what();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (works) ++went_on;
+    EXPECT_THROW(session.shutdown(), TransportError);
+  };
+  EXPECT_THROW(run_cluster(4, rank, options_for_tests()), std::runtime_error);
+  EXPECT_EQ(went_on.load(), 3);
 }
 
 TEST(Wire, ASilentHostIsNamedWithinTheDeadline) {

@@ -153,6 +153,7 @@ void check(const SessionOptions& options) {
     throw InvalidArgument(fmt::format("option {}: expected {}, received {}", name, expected, received));
   };
   if (!(options.timeout > 0)) refuse("timeout", "more than 0 seconds", options.timeout);
+  if (!(options.host_timeout > 0)) refuse("host_timeout", "more than 0 seconds", options.host_timeout);
   if (!(options.warn_after > 0)) refuse("warn_after", "more than 0 seconds", options.warn_after);
   if (options.split_hosts < 0) refuse("split_hosts", "0 or a number of hosts", options.split_hosts);
 }

@@ -36,6 +36,7 @@ TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster
 TableContext::~TableContext() = default;
 
 TableService::~TableService() {
+  if (context_.engine->in_forked_child()) return;  // the service thread, and what it may hold, are the parent's
   context_.engine->messenger()->set_handler(nullptr);
   context_.ledger.set_source({});
 }

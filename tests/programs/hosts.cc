@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
   }
   const auto [least, most] = std::minmax_element(out.begin(), out.end());
   print_line("{\"rank\": " + std::to_string(session.rank()) + ", \"hosts\": " + std::to_string(session.hosts()) +
-             ", \"acknowledged\": " + std::to_string(acknowledged) + ", \"all_acknowledged\": " +
-             std::to_string(counts[0]) + ", \"all_failed\": " + std::to_string(counts[1]) +
+             ", \"acknowledged\": " + std::to_string(acknowledged) +
+             ", \"all_acknowledged\": " + std::to_string(counts[0]) + ", \"all_failed\": " + std::to_string(counts[1]) +
              ", \"least\": " + std::to_string(*least) + ", \"most\": " + std::to_string(*most) +
              ", \"error\": " + quoted(error) + ", \"error_after\": " + std::to_string(error_after) +
              ", \"ending\": " + quoted(ending) + "}");
