@@ -27,14 +27,14 @@ struct LayerPlan {
   std::string name;
   std::string kind;
   bool cut = false;
-  std::string why = {};              ///< a layer that could not be cut, though the plan would: why
-  std::int64_t outputs = 0;          ///< of a sample, the last axis; of those that may be cut
+  std::string why = {};                  ///< a layer that could not be cut, though the plan would: why
+  std::int64_t outputs = 0;              ///< of a sample, the last axis; of those that may be cut
   std::vector<std::int64_t> begin = {};  ///< cut: rank r has the outputs begin[r] to begin[r + 1] - 1
-  double products = 0;               ///< of a rank, forward and backward, a step
-  std::int64_t parameter_bytes = 0;  ///< that the first rank, which has the most, holds
-  std::int64_t forward_bytes = 0;    ///< inputs and outputs that are exchanged in forward
-  std::int64_t backward_bytes = 0;   ///< gradients by them in backward
-  std::int64_t gradient_bytes = 0;   ///< gradients by parameters
+  double products = 0;                   ///< of a rank in one forward pass
+  std::int64_t parameter_bytes = 0;      ///< that the first rank, which has the most, holds
+  std::int64_t forward_bytes = 0;        ///< inputs and outputs that are exchanged in forward
+  std::int64_t backward_bytes = 0;       ///< gradients by them in backward
+  std::int64_t gradient_bytes = 0;       ///< gradients by parameters
   [[nodiscard]] std::int64_t bytes() const { return forward_bytes + backward_bytes + gradient_bytes; }
 };
 
