@@ -72,8 +72,8 @@ int main(int argc, char** argv) {
              ", \"acknowledged\": " + std::to_string(acknowledged) +
              ", \"all_acknowledged\": " + std::to_string(counts[0]) + ", \"all_failed\": " + std::to_string(counts[1]) +
              ", \"least\": " + std::to_string(*least) + ", \"most\": " + std::to_string(*most) +
-             ", \"error\": " + quoted(error) + ", \"error_after\": " + std::to_string(error_after) +
-             ", \"ending\": " + quoted(ending) + "}");
+             ", \"error\": " + json_string(error) + ", \"error_after\": " + std::to_string(error_after) +
+             ", \"ending\": " + json_string(ending) + "}");
   if (!ending.empty()) return 3;
   session.shutdown();
 }

@@ -12,7 +12,7 @@ inline void print_line(const std::string& line) {
 }
 
 /// As JSON.
-inline std::string quoted(const std::string& text) {
+inline std::string json_string(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';

@@ -24,7 +24,7 @@ using namespace pleiad;
 constexpr std::int64_t kLarge = 400'000;  // a get of more than 1 MB is done by another thread
 
 void say(int rank, const std::string& key, const std::string& value) {
-  print_line("{\"rank\": " + std::to_string(rank) + ", " + quoted(key) + ": " + quoted(value) + "}");
+  print_line("{\"rank\": " + std::to_string(rank) + ", " + json_string(key) + ": " + json_string(value) + "}");
 }
 
 /// "state: words" of the error that `call` throws, "" if none.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kCount = 1'000;
 
 void say(int rank, const std::string& key, const std::string& value) {
-  print_line("{\"rank\": " + std::to_string(rank) + ", " + quoted(key) + ": " + quoted(value) + "}");
+  print_line("{\"rank\": " + std::to_string(rank) + ", " + json_string(key) + ": " + json_string(value) + "}");
 }
 
 template <class T>

@@ -24,7 +24,7 @@ int mpi_sum() {
 }
 
 void say(const std::string& key, const std::string& value) {
-  print_line("{" + quoted(key) + ": " + quoted(value) + "}");
+  print_line("{" + json_string(key) + ": " + json_string(value) + "}");
 }
 
 void use_a_session(const char* when) {

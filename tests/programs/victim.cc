@@ -59,8 +59,8 @@ int main(int argc, char** argv) {
   }
   print_line("{\"rank\": " + std::to_string(rank) +
              ", \"error\": " + (seen.error ? std::to_string(static_cast<int>(*seen.error)) : "null") +
-             ", \"text\": " + quoted(seen.text) + ", \"seconds\": " + std::to_string(seen.seconds) +
-             ", \"at\": " + std::to_string(seen.at) + ", \"table_problem\": " + quoted(seen.table_problem) +
-             ", \"torn\": " + std::to_string(seen.torn) + ", \"shutdown\": " + quoted(seen.shutdown_text) + "}");
+             ", \"text\": " + json_string(seen.text) + ", \"seconds\": " + std::to_string(seen.seconds) +
+             ", \"at\": " + std::to_string(seen.at) + ", \"table_problem\": " + json_string(seen.table_problem) +
+             ", \"torn\": " + std::to_string(seen.torn) + ", \"shutdown\": " + json_string(seen.shutdown_text) + "}");
   return seen.error || !seen.shutdown_text.empty() ? 1 : 0;
 }
