@@ -320,7 +320,7 @@ void Messenger::Service::answer(const ReturnAddress& back, const Problem* proble
 
 void Messenger::Service::note(const ReturnAddress& back, std::span<const std::int32_t> ranks) {
   zmq::message_t frame = reply_to(back.head, FrameKind::note, ranks.size_bytes());
-  std::memcpy(body_of(frame).data(), ranks.data(), ranks.size_bytes());
+  if (!ranks.empty()) std::memcpy(body_of(frame).data(), ranks.data(), ranks.size_bytes());
   send(back.connection, frame);
 }
 
