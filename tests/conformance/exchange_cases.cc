@@ -144,7 +144,7 @@ CASE(Exchange, BadArgumentsAreRefusedAndChangeNothing) {
   session.barrier();
 }
 
-CASE(Exchange, MapIsTheTableItself) {
+CASE_FOR(Exchange, MapIsTheTableItself, 1, true) {
   const ArrayTable table = session.create_array(70001, {.name = "w"}, std::vector<float>(70001, 2.0F));
   const ArrayTable rounds = session.create_array(10, {.clock = "sync", .apply = "round"});
   const ArrayTable clocked = session.create_array(10, {.name = "c", .clock = "sync"});
@@ -194,7 +194,7 @@ CASE(Exchange, AddPartsIsAnAddOfTheWhole) {
   }
 }
 
-CASE(Exchange, StepRunsTheRuleOnceOnTheSumOfAll) {
+CASE_FOR(Exchange, StepRunsTheRuleOnceOnTheSumOfAll, 1, true) {
   for (const char* rule : {"sum", "sgd", "momentum", "adam"}) {
     for_each_dtype([&]<class T>() {
       if (std::is_integral_v<T> && std::string_view(rule) != "sum") return;
@@ -254,7 +254,14 @@ CASE(Exchange, SetPutsOneRanksValuesInPlaceOfAll) {
   session.barrier();
 }
 
-CASE(Exchange, StepsThatDifferAreRefused) {
+CASE(Exchange, MapAndStepSayThatTheyNeedOneHost) {
+  if (session.hosts() == 1) return;
+  const ArrayTable table = session.create_array(200'000, {.name = "w"});
+  EXPECT_TRUE(mentions(message_of<StateError>([&] { (void)table.map(); }), {"map", "w", "hosts"}));
+  EXPECT_TRUE(mentions(message_of<StateError>([&] { table.step({}); }), {"step", "w", "hosts"}));
+}
+
+CASE_FOR(Exchange, StepsThatDifferAreRefused, 1, true) {
   if (session.size() < 2) return;
   const ArrayTable table = session.create_array(10, {.updater = {.rule = "sgd"}});
   const AddOptions options{.learning_rate = session.rank() == 0 ? 0.1 : 0.2};
