@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import io
 import resource
+import tempfile
 import threading
 import time
 
@@ -43,6 +44,46 @@ def test_every_element_type_is_added_and_got():
             np.testing.assert_array_equal(values, np.arange(1000) * s.size)
             assert table.size == 1000 and table.name == "numbers"
             s.barrier()
+
+
+def test_snapshots_are_saved_and_loaded():
+    with start() as s, contextlib.ExitStack() as stack:
+        name = np.zeros(64, np.uint8).astype(np.int64)
+        if s.is_master:
+            made = stack.enter_context(tempfile.TemporaryDirectory())
+            name[: len(made)] = list(made.encode())
+        folder = bytes(s.broadcast(name).astype(np.uint8)).rstrip(b"\0").decode()
+        table = s.array(5, name="w", updater="momentum")
+        table.add(np.ones(5, np.float32))
+        s.save(f"{folder}/once", step=3, notes={"epoch": "1"})
+        before = table.get()
+        s.barrier()
+        table.add(np.ones(5, np.float32))
+        assert s.load(f"{folder}/once") == {"step": 3, "notes": {"epoch": "1"}}
+        np.testing.assert_array_equal(table.get(), before)
+        snapshots = pleiad.Snapshots(s, f"{folder}/run", every_steps=2)
+        assert snapshots.load_last() is None
+        assert [snapshots.step(step) for step in (1, 2, 3)] == [False, True, False]
+        snapshots.wait()
+        assert snapshots.load_last()["step"] == 2
+        with raises(pleiad.FileError, "nowhere"):
+            s.load(f"{folder}/nowhere")
+        s.barrier()
+
+
+def test_a_stale_bounded_table_ticks():
+    with start() as s:
+        table = s.array(3, name="w", clock="ssp", staleness=1)
+        for step in range(1, 6):
+            table.add(np.ones(3, np.float32))
+            table.tick()
+            assert table.get()[0] >= step + (s.size - 1) * (step - 1)
+        with raises(pleiad.StateError, "only clock = ssp ticks"):
+            s.array(3).tick()
+        rounds = s.array(3, clock="sync", apply="round", backup=0.0)
+        rounds.add(np.ones(3, np.float32))
+        rounds.get()
+        assert rounds.rounds == 1 and rounds.stats["dropped_adds"] == 0
 
 
 def test_the_dtype_is_that_of_the_initial_values_unless_given():

@@ -28,6 +28,7 @@ from pleiad.futures import Future
 from pleiad.half import from_float32, to_float32
 from pleiad.options import Updater
 from pleiad.sessions import Session, init, session
+from pleiad.snapshots import Snapshots
 from pleiad.tables import ArrayTable, MatrixTable
 
 __version__ = _core.version()
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryError",
     "OrderError",
     "Session",
+    "Snapshots",
     "StateError",
     "TimeoutError",
     "TransportError",

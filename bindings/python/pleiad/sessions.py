@@ -1,5 +1,6 @@
 """A process's handle on its world."""
 
+import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
@@ -150,6 +151,8 @@ class Session:
         dtype: Any = None,
         name: str = "",
         clock: str = "async",
+        staleness: int = 0,
+        backup: float = 0,
         apply: str = "each",
         ordered: bool = False,
         check_finite: bool = False,
@@ -161,7 +164,8 @@ class Session:
 
         init: the first values; those of the rank `init_rank` count, the others' are not looked at. dtype: float32 unless
         `init` has another one; so ranks that give no `init` give the dtype. clock: async, or sync, where get number k
-        of every worker sees the adds 1 to k of all. apply: each add runs the rule, or each round once on the sum of all
+        of every worker sees the adds 1 to k of all; or ssp, where a get waits for workers that are more than `staleness`
+        calls of `tick` behind. backup: the fraction of the workers that a round does not wait for. apply: each add runs the rule, or each round once on the sum of all
         workers' adds. ordered: sum a round in rank order. check_finite: refuse NaN and infinity. reserve_only: commit
         no memory at creation. updater: a rule's name, a dict with "rule" and settings, or `pleiad.Updater`.
         """
@@ -176,6 +180,8 @@ class Session:
         dtype: Any = None,
         name: str = "",
         clock: str = "async",
+        staleness: int = 0,
+        backup: float = 0,
         apply: str = "each",
         ordered: bool = False,
         check_finite: bool = False,
@@ -197,7 +203,17 @@ class Session:
         self, init: Any, dtype: Any, init_rank: int, updater: Any, given: Mapping[str, Any]
     ) -> tuple[Any, dict[str, str]]:
         """The first values, where they count, and the options as text."""
-        plain = ("name", "clock", "apply", "ordered", "check_finite", "init_rank", "reserve_only")
+        plain = (
+            "name",
+            "clock",
+            "staleness",
+            "backup",
+            "apply",
+            "ordered",
+            "check_finite",
+            "init_rank",
+            "reserve_only",
+        )
         options = {option: text_of(given[option]) for option in plain}
         options["dtype"] = dtype_name(dtype, init)
         options |= updater_options(updater)
@@ -255,6 +271,14 @@ class Session:
         return out
 
     # What happened.
+
+    def save(self, folder: "str | os.PathLike[str]", step: int = 0, notes: dict[str, str] | None = None) -> None:
+        """Collective: writes all tables, with what their rules keep, into `folder`, whole or not at all."""
+        self._core.save(os.fspath(folder), step, notes or {})
+
+    def load(self, folder: "str | os.PathLike[str]", values_only: bool = False) -> dict[str, Any]:
+        """Collective: fills the tables with those of the same names that `save` wrote; returns its step and notes."""
+        return self._core.load(os.fspath(folder), values_only)
 
     def stats(self) -> str:
         """Counters and timings, as a small table of text."""

@@ -48,6 +48,15 @@ class _Table:
         """Which elements (of a matrix: rows) a server owns, as begin and end."""
         return self._table.shard(server)
 
+    def tick(self) -> None:
+        """clock="ssp": this worker has finished a step."""
+        self._table.tick()
+
+    @property
+    def rounds(self) -> int:
+        """apply="round": how many rounds are complete. With backup workers this says when to end."""
+        return self._table.rounds()
+
     def set(self, values: Any, root: int = 0) -> None:
         """Collective over all ranks: every number of the table becomes that of `values` at the rank `root`, past the
         rule, whose state stays. The other ranks may give None."""

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "arrays.h"
@@ -147,6 +148,87 @@ void bind_collectives(nb::class_<SessionHandle>& c) {
           nb::arg("source"), nb::arg("tag"), nb::arg("out").none());
 }
 
+nb::dict as_dict(const SnapshotNote& note) {
+  nb::dict out;
+  out["step"] = note.step;
+  out["notes"] = nb::cast(note.text);
+  return out;
+}
+
+// A Snapshots that keeps its session.
+class SnapshotsHandle {
+ public:
+  SnapshotsHandle(const SessionHandle& session, const std::string& folder, const SnapshotOptions& options)
+      : session_(session.share()) {
+    waiting([&] { snapshots_ = std::make_unique<Snapshots>(*session_, folder, options); });
+  }
+  ~SnapshotsHandle() {
+    const nb::gil_scoped_release release;
+    snapshots_.reset();
+  }
+  SnapshotsHandle(const SnapshotsHandle&) = delete;
+  SnapshotsHandle& operator=(const SnapshotsHandle&) = delete;
+  Snapshots& use() const { return *snapshots_; }
+
+ private:
+  std::shared_ptr<Session> session_;
+  std::unique_ptr<Snapshots> snapshots_;
+};
+
+using Notes = std::map<std::string, std::string>;
+
+void bind_snapshots(nb::module_& m, nb::class_<SessionHandle>& c) {
+  c.def(
+       "save",
+       [](const SessionHandle& h, const std::string& folder, std::int64_t step, const Notes& notes) {
+         with(h, [&](Session& s) { save_tables(s, folder, {.step = step, .text = notes}); });
+       },
+       nb::arg("folder"), nb::arg("step"), nb::arg("notes"))
+      .def(
+          "load",
+          [](const SessionHandle& h, const std::string& folder, bool values_only) {
+            SnapshotNote note;
+            with(h, [&](Session& s) { note = load_tables(s, folder, {.values_only = values_only}); });
+            return as_dict(note);
+          },
+          nb::arg("folder"), nb::arg("values_only"),
+          nb::sig("def load(self, folder: str, values_only: bool) -> dict[str, object]"));
+  using H = SnapshotsHandle;
+  nb::class_<H>(m, "Snapshots")
+      .def(
+          "__init__",
+          [](H* self, const SessionHandle& session, const std::string& folder, std::int64_t every_steps,
+             double every_seconds, int keep, bool background) {
+            new (self)
+                H(session, folder,
+                  {.every_steps = every_steps, .every_seconds = every_seconds, .keep = keep, .background = background});
+          },
+          nb::arg("session"), nb::arg("folder"), nb::arg("every_steps"), nb::arg("every_seconds"), nb::arg("keep"),
+          nb::arg("background"))
+      .def(
+          "load_last",
+          [](const H& h, bool values_only) -> std::optional<nb::dict> {
+            std::optional<SnapshotNote> note;
+            waiting([&] { note = h.use().load_last({.values_only = values_only}); });
+            if (!note) return std::nullopt;
+            return as_dict(*note);
+          },
+          nb::arg("values_only"), nb::sig("def load_last(self, values_only: bool) -> dict[str, object] | None"))
+      .def(
+          "step",
+          [](const H& h, std::int64_t step, const Notes& notes) {
+            return waiting([&] { return h.use().step(step, notes); });
+          },
+          nb::arg("step"), nb::arg("notes"))
+      .def(
+          "save",
+          [](const H& h, std::int64_t step, const Notes& notes) {
+            waiting([&] { h.use().save({.step = step, .text = notes}); });
+          },
+          nb::arg("step"), nb::arg("notes"))
+      .def("wait", [](const H& h) { waiting([&] { h.use().wait(); }); });
+}
+
 void bind_creation(nb::class_<SessionHandle>& c) {
   using H = SessionHandle;
   c.def(
@@ -180,6 +262,7 @@ void bind_session(nb::module_& m) {
   bind_world(c);
   bind_collectives(c);
   bind_creation(c);
+  bind_snapshots(m, c);
 }
 
 }  // namespace pleiad::python

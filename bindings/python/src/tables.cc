@@ -74,6 +74,7 @@ nb::dict stats_of(const TableHandle& table) {
   out["add_seconds"] = s.add_seconds;
   out["get_seconds"] = s.get_seconds;
   out["wait_seconds"] = s.wait_seconds;
+  out["dropped_adds"] = s.dropped_adds;
   out["torn_stripes"] = s.torn_stripes;
   return out;
 }
@@ -94,6 +95,8 @@ nb::class_<T> table_class(nb::module_& m, const char* name) {
             waiting([&] { t.set(from ? from->view() : View(), root); });
           },
           nb::arg("values").none(), nb::arg("root"))
+      .def("tick", [](const T& t) { waiting([&] { t.tick(); }); })
+      .def("rounds", [](const T& t) { return t.rounds(); })
       .def("shard", [](const T& t, int server) { return t.shard(server); }, nb::arg("server"));
 }
 
