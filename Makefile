@@ -38,7 +38,7 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: tables,
 define run_suites
 @mkdir -p build; code=0; \
 ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
-$(PYTEST) $(2) 2>&1 | tee build/pytest.log || code=1; \
+$(PYTEST) -n 2 $(2) 2>&1 | tee build/pytest.log || code=1; \
 echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo did not finish);" \
      "pytest: $$(tail -n 1 build/pytest.log)"; \
 exit $$code

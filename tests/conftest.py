@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config):
+    # A shell starts what runs in its background with Ctrl-C ignored, and so would every process of the tests be.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "full: too long for `make test`; `make test-full` runs it")
 
 

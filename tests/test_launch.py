@@ -460,8 +460,11 @@ def test_info_tells_about_the_machine(run, pleiad):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "expected a subcommand: generate, info, launch"),
-        (["lunch"], 'unknown subcommand "lunch"; known: generate, info, launch, options (did you mean "launch"?)'),
+        ([], "expected a subcommand: explain, generate, info, inspect, launch, options"),
+        (
+            ["lunch"],
+            'unknown subcommand "lunch"; known: explain, generate, info, inspect, launch, options (did you mean "launch"?)',
+        ),
         (["--verion"], 'unknown option "--verion" (did you mean "--version"?)'),
         (["info", "more"], 'unexpected argument "more"'),
     ],

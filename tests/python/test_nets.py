@@ -33,7 +33,9 @@ def test_the_page(python_job, world, tmp_path):
         "os.chdir(tempfile.mkdtemp())\n"
         "import run_page\n"
         f"for heading in {HEADINGS!r}:\n"
-        f"    print(heading, run_page.run({str(PAGE)!r}, heading), flush=True)\n"
+        f"    blocks = run_page.run({str(PAGE)!r}, heading)\n"
+        "    sys.stdout.flush()\n"
+        "    os.write(1, f'\\n{heading} {blocks}\\n'.encode())  # one write: no other rank's words come between\n"
     )
     done = python_job(world, script, timeout=180, env={"PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,13 +10,13 @@ from pleiad.sessions import Session
 class Snapshots:
     """A folder of snapshots. Its calls are collective.
 
-    >>> import pleiad, tempfile
+    >>> import numpy, pleiad, tempfile
     >>> with pleiad.init() as session, tempfile.TemporaryDirectory() as folder:
     ...     weights = session.array(3, name="weights")
-    ...     snapshots = pleiad.Snapshots(session, folder, every_steps=2)
+    ...     snapshots = pleiad.Snapshots(session, folder, every_steps=2, background=False)
     ...     last = snapshots.load_last()
     ...     for step in range(last["step"] + 1 if last else 1, 5):
-    ...         weights.add([1, 1, 1])
+    ...         weights.add(numpy.ones(3, numpy.float32))
     ...         saved = snapshots.step(step)
     ...     snapshots.wait()
     ...     print(snapshots.load_last()["step"])
