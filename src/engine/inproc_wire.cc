@@ -11,6 +11,15 @@
 
 namespace pleiad {
 
+namespace {
+
+// Nothing may have no address, which memcpy forbids.
+void put(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
 void InprocWire::bring(int rank, std::uint64_t round, std::span<const char> bytes) {
   Slot& slot = slots_[static_cast<std::size_t>(rank)];
   slot.bytes[round % 2].assign(bytes.begin(), bytes.end());
@@ -70,20 +79,20 @@ std::uint64_t InprocEngine::gather(Call call, std::span<const char> mine) {
 void InprocEngine::remote_broadcast(void* data, std::size_t bytes, int root) {
   const auto* mine = static_cast<const char*>(data);
   const std::uint64_t round = gather(Call::broadcast, {mine, rank() == root ? bytes : 0});
-  if (rank() != root) std::memcpy(data, wire_->brought(root, round).data(), bytes);
+  if (rank() != root) put(data, wire_->brought(root, round).data(), bytes);
 }
 
 void InprocEngine::remote_all_gather(const void* in, void* out, std::size_t bytes) {
   const std::uint64_t round = gather(Call::all_gather, {static_cast<const char*>(in), bytes});
   for (int r = 0; r < size(); ++r) {
-    std::memcpy(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes, wire_->brought(r, round).data(), bytes);
+    put(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes, wire_->brought(r, round).data(), bytes);
   }
 }
 
 void InprocEngine::remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
   const std::size_t bytes = count * size_of(dtype);
   const std::uint64_t round = gather(Call::all_reduce, {static_cast<const char*>(data), bytes});
-  std::memcpy(data, wire_->brought(0, round).data(), bytes);
+  put(data, wire_->brought(0, round).data(), bytes);
   for (int r = 1; r < size(); ++r) reduce_into(dtype, op, data, wire_->brought(r, round).data(), count);
 }
 
@@ -92,7 +101,7 @@ void InprocEngine::remote_reduce_scatter(DType dtype, const void* in, void* out,
   const std::uint64_t round =
       gather(Call::reduce_scatter, {static_cast<const char*>(in), bytes * static_cast<std::size_t>(size())});
   const auto block = [&](int r) { return wire_->brought(r, round).data() + static_cast<std::size_t>(rank()) * bytes; };
-  std::memcpy(out, block(0), bytes);
+  put(out, block(0), bytes);
   for (int r = 1; r < size(); ++r) reduce_into(dtype, op, out, block(r), count);
 }
 
@@ -111,7 +120,7 @@ void InprocEngine::remote_receive(int from, std::uint32_t tag, void* data, std::
     throw InvalidArgument(fmt::format("[receive] the message with tag {} from rank {} has {} bytes; expected {}", tag,
                                       from, grouped(came), grouped(static_cast<std::int64_t>(bytes))));
   }
-  std::memcpy(data, wire_->receive(way).data(), bytes);
+  put(data, wire_->receive(way).data(), bytes);
 }
 
 }  // namespace pleiad

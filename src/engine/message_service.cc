@@ -274,7 +274,7 @@ void Messenger::Service::carry_out(const std::string& connection, const Frame& f
   if (reinterpret_cast<std::uintptr_t>(frame.body.data()) % sizeof(std::uint64_t) != 0) {
     // Small messages lie anywhere in a buffer; numbers must not.
     aligned_.resize(frame.body.size() / sizeof(std::uint64_t) + 1);
-    std::memcpy(aligned_.data(), frame.body.data(), frame.body.size());
+    if (!frame.body.empty()) std::memcpy(aligned_.data(), frame.body.data(), frame.body.size());
     request.body = {reinterpret_cast<const char*>(aligned_.data()), frame.body.size()};
   }
   entry.state = Client::State::waits;
