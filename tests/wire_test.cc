@@ -314,6 +314,7 @@ TEST(Wire, ADeathOnAnotherHostIsNamedWhereItIsWaitedFor) {
 
 TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
   std::atomic<int> went_on{0};
+  std::atomic<int> ready{0};
   const auto rank = [&](Session& session) {
     const ArrayTable table = session.create_array(200'000);
     const std::vector<float> ones(200'000, 1.0F);
@@ -335,6 +336,8 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     if (works) ++went_on;
+    // Who has left serves nobody: the others must be done first.
+    for (++ready; ready < 3;) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_THROW(session.shutdown(), TransportError);
   };
   EXPECT_THROW(run_cluster(4, rank, options_for_tests()), std::runtime_error);
