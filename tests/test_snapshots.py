@@ -78,7 +78,7 @@ def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_pa
 def test_a_snapshot_is_plain_safetensors_and_inspect_prints_it(job, run, pleiad, tmp_path):
     done = job(2, steps=9)
     assert done.finish() == 0, done.text()
-    newest = tmp_path / "job" / "run" / "step-000000000009"
+    newest = tmp_path / "job" / "run" / "step-00000009"
     parts = [load_file(part) for part in sorted(newest.glob("*.safetensors"))]
     values = np.concatenate([array for part in parts for name, array in part.items() if name.startswith("sums")])
     index, steps, workers = np.arange(1000)[:, None, None], np.arange(1, 10)[None, :, None], np.arange(2)[None, None, :]

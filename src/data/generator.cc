@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "data/cifar10.h"
 #include "file/atomic.h"
+#include "file/series.h"
 #include "pleiad/data.h"
 #include "pleiad/error.h"
 
@@ -129,9 +130,7 @@ void generate_cifar10(const std::string& folder, const GeneratorOptions& options
                     kFiles, options.train, options.test));
   }
   const std::filesystem::path to = folder;
-  std::error_code problem;
-  std::filesystem::create_directories(to, problem);
-  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder, problem.message()));
+  make_folder(to);
   for (std::int64_t i = 0; i < kFiles; ++i) {
     write_pictures(to / fmt::format("data_batch_{}.bin", i + 1), options.seed, 0, options.train * i / kFiles,
                    options.train * (i + 1) / kFiles);

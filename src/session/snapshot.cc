@@ -14,6 +14,7 @@
 #include "core/option_list.h"
 #include "core/text.h"
 #include "file/atomic.h"
+#include "file/series.h"
 #include "pleiad/error.h"
 #include "session/together.h"
 
@@ -61,13 +62,6 @@ std::string read_text(const fs::path& path) {
   text << file.rdbuf();
   if (!file) throw FileError(fmt::format("{}: cannot be read", path.string()));
   return text.str();
-}
-
-void make_folder(const fs::path& folder) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
-  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
 }
 
 /// What every rank must see alike: a copy that lies on another host's disk is none.

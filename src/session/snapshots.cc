@@ -7,6 +7,7 @@
 
 #include "core/problem.h"
 #include "core/process.h"
+#include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
 #include "session/together.h"
@@ -14,25 +15,6 @@
 namespace pleiad {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-constexpr std::string_view kPrefix = "step-";
-
-std::string folder_of(std::int64_t step) { return fmt::format("{}{:012}", kPrefix, step); }
-
-/// The snapshots of a folder, the newest first; whole or not.
-std::vector<fs::path> snapshots_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code problem;
-  for (const auto& entry : fs::directory_iterator(folder, problem)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) found.push_back(entry.path());
-  }
-  std::ranges::sort(found, std::greater{});
-  return found;
-}
-
-}  // namespace
 
 class Snapshots::Inside {
  public:
@@ -44,9 +26,7 @@ class Snapshots::Inside {
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
     together(engine_, "Snapshots", [&] {
-      std::error_code problem;
-      if (engine_.rank() == 0) fs::create_directories(folder_, problem);
-      if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder_.string(), problem.message()));
+      if (engine_.rank() == 0) make_folder(folder_);
     });
   }
   ~Inside() { join(); }
@@ -56,26 +36,23 @@ class Snapshots::Inside {
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
     wait();
     // The first rank looks for all of them: a folder may change while they look.
-    std::string name;
+    std::int64_t newest = -1;
     together(engine_, "load_last", [&] {
       if (engine_.rank() != 0) return;
-      for (const fs::path& path : snapshots_in(folder_)) {
-        if (!fs::exists(path / Manifest::kFile)) continue;  // a save that never came to its end
+      const std::vector<std::int64_t> steps = steps_in(folder_, true);
+      for (auto step = steps.rbegin(); step != steps.rend() && newest < 0; ++step) {
+        const fs::path path = step_folder(folder_, *step);
         try {
           SavedSet(path).verify();
-          name = path.filename().string();
-          return;
+          newest = *step;
         } catch (const Error& error) {
           engine_.log().warn(fmt::format("snapshot {} is passed over: {}", path.string(), error.what()));
         }
       }
     });
-    std::uint64_t length = name.size();
-    engine_.broadcast(&length, sizeof length, 0);
-    if (length == 0) return std::nullopt;
-    name.resize(length);
-    engine_.broadcast(name.data(), length, 0);
-    SnapshotNote note = load_tables(session_, folder_ / name, options);
+    engine_.broadcast(&newest, sizeof newest, 0);
+    if (newest < 0) return std::nullopt;
+    SnapshotNote note = load_tables(session_, step_folder(folder_, newest), options);
     last_step_ = note.step;
     last_ns_ = now_ns();
     return note;
@@ -107,23 +84,21 @@ class Snapshots::Inside {
   void save(const SnapshotNote& note) {
     last_step_ = note.step;
     join();
-    const fs::path target = folder_ / folder_of(note.step);
+    const fs::path target = step_folder(folder_, note.step);
     if (!options_.background) {
       problem_ = {};
       save_tables(session_, target, note);
-      if (engine_.rank() == 0) prune(target);
+      if (engine_.rank() == 0) prune_steps(folder_, options_.keep, note.step);
       return;
     }
     session_.barrier();
     together(engine_, "save", [&] {
-      std::error_code problem;
-      if (engine_.rank() == 0) fs::create_directories(target, problem);
-      if (problem) throw FileError(fmt::format("{}: cannot be made: {}", target.string(), problem.message()));
+      if (engine_.rank() == 0) make_folder(target);
     });
     auto cut = cut_tables(session_.core(), note);
     problem_ = {};
     writing_.store(true);
-    thread_ = std::thread([this, target, cut = std::move(cut)] { write(target, cut); });
+    thread_ = std::thread([this, step = note.step, cut = std::move(cut)] { write(step, cut); });
     engine_.own_thread_started();
   }
 
@@ -142,7 +117,8 @@ class Snapshots::Inside {
   }
 
   // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
-  void write(const fs::path& target, const SnapshotCut& cut) {
+  void write(std::int64_t step, const SnapshotCut& cut) {
+    const fs::path target = step_folder(folder_, step);
     try {
       write_cut(target, cut, engine_.rank());
       if (engine_.rank() == 0) {
@@ -151,7 +127,7 @@ class Snapshots::Inside {
           return now_ns() < deadline &&
                  std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
         });
-        prune(target);
+        prune_steps(folder_, options_.keep, step);
       }
     } catch (...) {
       problem_ = Problem::current();
@@ -159,22 +135,6 @@ class Snapshots::Inside {
       remove_cut(target, cut, engine_.rank());
     }
     writing_.store(false);
-  }
-
-  /// Leaves the newest `keep` and removes older ones, and what never came to its end.
-  void prune(const fs::path& newest) const {
-    int kept = 0;
-    for (const fs::path& path : snapshots_in(folder_)) {
-      const bool whole = fs::exists(path / Manifest::kFile);
-      if (path == newest || (whole && kept < options_.keep)) {
-        ++kept;
-        continue;
-      }
-      std::error_code ignored;
-      // Without its manifest first, it is no snapshot from then on.
-      fs::remove(path / Manifest::kFile, ignored);
-      fs::remove_all(path, ignored);
-    }
   }
 
   Session& session_;

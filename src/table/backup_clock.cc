@@ -4,8 +4,8 @@
 
 namespace pleiad {
 
-BackupClock::BackupClock(TableContext& context, const Storage& storage, std::uint32_t table, int spare)
-    : context_(context), storage_(storage), table_(table), spare_(spare) {}
+BackupClock::BackupClock(TableContext& context, const Storage& storage, int spare)
+    : context_(context), storage_(storage), spare_(spare) {}
 
 std::uint64_t BackupClock::next_round() const {
   return std::max(mine().adds_done.load(std::memory_order_relaxed), mine().gets_done.load(std::memory_order_relaxed)) +

@@ -11,7 +11,7 @@ class BackupClock final : public Clock {
  public:
   /// Of a ClockSlot it uses adds_issued for the round that the worker is adding to or has added to last, adds_done for
   /// the last round that it has added to, and gets_done for the last closed round that it has seen.
-  BackupClock(TableContext& context, const Storage& storage, std::uint32_t table, int spare);
+  BackupClock(TableContext& context, const Storage& storage, int spare);
 
   Turn begin(Call call) override;
   void end(Call call) override;
@@ -30,7 +30,6 @@ class BackupClock final : public Clock {
 
   TableContext& context_;
   const Storage& storage_;
-  std::uint32_t table_;
   int spare_;
 };
 

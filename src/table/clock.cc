@@ -15,16 +15,12 @@ bool must_wait(Call call, const ClockRule& rule, const ClockSlot& mine, const Cl
          (rule.rounds && other.adds_done.load() < mine.adds_done.load(std::memory_order_relaxed));
 }
 
-bool has_finished(const TableContext& context, int worker) {
-  return context.engine->life(context.roster.workers[static_cast<std::size_t>(worker)]) == Life::finished;
+void count(ClockSlot& slot, Call call) {
+  (call == Call::add ? slot.adds_done : call == Call::tick ? slot.ticks : slot.gets_done).fetch_add(1);
 }
 
-std::vector<int> late_workers(const TableContext& context, FunctionRef<bool(int worker)> behind) {
-  std::vector<int> ranks;
-  for (int v = 0; v < static_cast<int>(context.roster.workers.size()); ++v) {
-    if (behind(v)) ranks.push_back(context.roster.workers[static_cast<std::size_t>(v)]);
-  }
-  return ranks;
+bool has_finished(const TableContext& context, int worker) {
+  return context.engine->life(context.roster.workers[static_cast<std::size_t>(worker)]) == Life::finished;
 }
 
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
@@ -37,14 +33,19 @@ std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bo
   };
   if (ready()) return 0;
   const std::int64_t start = now_ns();
-  context.engine->wait(
-      event,
-      {.call = call, .ready = ready, .missing = [&] { return late_workers(context, behind); }, .in_step = in_step});
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (int v = 0; v < static_cast<int>(context.roster.workers.size()); ++v) {
+      if (behind(v)) ranks.push_back(context.roster.workers[static_cast<std::size_t>(v)]);
+    }
+    return ranks;
+  };
+  context.engine->wait(event, {.call = call, .ready = ready, .missing = missing, .in_step = in_step});
   return now_ns() - start;
 }
 
-LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds)
-    : context_(context), storage_(storage), table_(table), rule_{.rounds = rounds} {}
+LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, const ClockRule& rule)
+    : context_(context), storage_(storage), table_(table), rule_(rule) {}
 
 bool LocalClock::behind(Call call, int worker) const {
   return must_wait(call, rule_, mine(), storage_.clock(worker)) && !has_finished(context_, worker);
@@ -58,21 +59,21 @@ bool LocalClock::ready(Call call) const {
 }
 
 Turn LocalClock::begin(Call call) {
-  context_.ledger.record(call, table_);
+  const bool sync = rule_.kind == ClockKind::sync;
+  if (sync) context_.ledger.record(call, table_);  // in ssp each worker makes the calls that it likes
   Turn turn;
   turn.waited =
-      wait_for_workers(context_, storage_.head().clock, call, true, [&](int worker) { return behind(call, worker); });
+      wait_for_workers(context_, storage_.head().clock, call, sync, [&](int worker) { return behind(call, worker); });
   // Ready may mean that the others have shut down, after a mistake that concerns this worker too.
   context_.engine->check_failure();
   context_.engine->at(Point::clock);
-  if (call == Call::add) mine().adds_issued.fetch_add(1);
+  if (sync && call == Call::add) mine().adds_issued.fetch_add(1);
   return turn;
 }
 
 void LocalClock::end(Call call) {
-  ClockSlot& me = mine();
-  (call == Call::add ? me.adds_done : me.gets_done).fetch_add(1);
-  storage_.head().clock.notify();
+  count(mine(), call);
+  if (rule_.kind == ClockKind::sync || call == Call::tick) storage_.head().clock.notify();
 }
 
 }  // namespace pleiad

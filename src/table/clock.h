@@ -7,6 +7,7 @@
 #include "core/function_ref.h"
 #include "engine/engine.h"
 #include "table/context.h"
+#include "table/spec.h"
 #include "table/storage.h"
 
 namespace pleiad {
@@ -32,32 +33,27 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
 };
 
-enum class ClockKind : std::uint8_t { sync, ssp };
-
-struct ClockRule {
-  ClockKind kind = ClockKind::sync;
-  bool rounds = false;
-  std::int64_t staleness = 0;
-};
-
 /// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.
 [[nodiscard]] bool must_wait(Call call, const ClockRule& rule, const ClockSlot& mine, const ClockSlot& other);
 
+/// A worker has completed a call.
+void count(ClockSlot& slot, Call call);
+
 /// A worker that has shut down counts as infinitely far.
 [[nodiscard]] bool has_finished(const TableContext& context, int worker);
-/// The ranks of those workers for whom `behind` is true.
-[[nodiscard]] std::vector<int> late_workers(const TableContext& context, FunctionRef<bool(int worker)> behind);
-/// Sleeps until there are none. Returns the nanoseconds.
+/// Sleeps until there is no worker for whom `behind` is true. Returns the nanoseconds.
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
                               FunctionRef<bool(int worker)> behind);
 
-/// A synchronous table, all of whose workers are on one host. It counts operations:
+/// Where all workers are on one host. A synchronous table counts operations:
 ///   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
 ///   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
-/// and in rounds an add also waits until the round before is complete.
+/// and in rounds an add also waits until the round before is complete. A stale-bounded one (ssp) counts ticks: get(w)
+/// starts when every living worker has made at least ticks(w) - staleness, and sees all that any worker added before
+/// its tick of that number; adds do not wait.
 class LocalClock final : public Clock {
  public:
-  LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, bool rounds);
+  LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, const ClockRule& rule);
 
   Turn begin(Call call) override;
   void end(Call call) override;

@@ -51,8 +51,7 @@ bool HomeClock::begin(const TableHead& head, const Request& request) {
 void HomeClock::end(const TableHead& head, const Request& request) {
   TableClock& table = clock(head.table, head.worker);
   if (request.repeated) return;
-  ClockSlot& slot = table.workers[static_cast<std::size_t>(head.worker)];
-  (head.call == Call::add ? slot.adds_done : head.call == Call::tick ? slot.ticks : slot.gets_done).fetch_add(1);
+  count(table.workers[static_cast<std::size_t>(head.worker)], head.call);
   look();
 }
 

@@ -49,6 +49,12 @@ void TableSpec::check() const {
   (void)make_updater(options.updater, options.dtype);
 }
 
+ClockRule TableSpec::clock_rule() const {
+  return {.kind = options.clock == "ssp" ? ClockKind::ssp : ClockKind::sync,
+          .rounds = options.apply == "round",
+          .staleness = options.staleness};
+}
+
 std::string TableSpec::name(std::uint32_t id) const {
   return options.name.empty() ? fmt::format("table {}", id) : options.name;
 }

@@ -10,6 +10,14 @@
 
 namespace pleiad {
 
+enum class ClockKind : std::uint8_t { sync, ssp };
+
+struct ClockRule {
+  ClockKind kind = ClockKind::sync;
+  bool rounds = false;
+  std::int64_t staleness = 0;
+};
+
 /// What all ranks must agree on.
 struct TableSpec {
   bool matrix = false;
@@ -22,6 +30,8 @@ struct TableSpec {
   /// "matrix "w" of 10 x 5 float32, async, apply each, rule sgd"
   [[nodiscard]] std::string words(std::uint32_t id) const;
   [[nodiscard]] std::string name(std::uint32_t id) const;
+  /// How its clock counts; not for an asynchronous table.
+  [[nodiscard]] ClockRule clock_rule() const;
 };
 
 /// All of a table, or some of its rows.

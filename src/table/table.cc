@@ -11,7 +11,6 @@
 #include "table/backup_clock.h"
 #include "table/home_clock.h"
 #include "table/parts.h"
-#include "table/ssp_clock.h"
 
 namespace pleiad {
 
@@ -71,13 +70,11 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
   const int workers = static_cast<int>(context_->roster.workers.size());
   if (!engine_.one_host()) {
     clock_ = std::make_unique<RemoteClock>(*context_, id_, spec_.options.clock == "ssp");
-  } else if (spec_.options.clock == "ssp") {
-    clock_ = std::make_unique<SspClock>(*context_, shard_->storage(), id_, spec_.options.staleness);
   } else if (spec_.options.backup > 0) {
-    clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(), id_,
+    clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(),
                                            static_cast<int>(spec_.options.backup * workers + 1e-9));
   } else {
-    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, pieces_.rounds());
+    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, spec_.clock_rule());
   }
 }
 
@@ -277,7 +274,7 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
   check_parts("step", delta);
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
   if (!engine_.one_host()) throw StateError(fmt::format("{} the world has several hosts", where("step")));
-  if (make_updater(spec_.options.updater, spec_.options.dtype)->state().per_worker > 0) {
+  if (shard_->storage().shape().state.per_worker > 0) {
     throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
                                  where("step"), spec_.options.updater.rule));
   }

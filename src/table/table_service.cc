@@ -47,9 +47,7 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
                  .cols = spec.matrix ? spec.cols : 0,
                  .shards = std::move(shards)};
   if (context_.engine->rank() != kHome || spec.options.clock == "async") return;
-  home_.add_table(id, {.kind = spec.options.clock == "ssp" ? ClockKind::ssp : ClockKind::sync,
-                       .rounds = spec.options.apply == "round",
-                       .staleness = spec.options.staleness});
+  home_.add_table(id, spec.clock_rule());
 }
 
 void TableService::tick() {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "file/series.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kKind = "checkpoint";
-constexpr std::string_view kStep = "step-";
 
 std::vector<std::int64_t> lengths(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
@@ -75,9 +74,7 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
   std::vector<std::int64_t> number = {0};
   agree_on(crew, problem_of([&] {
              if (crew.rank() != 0) return;
-             std::error_code problem;
-             fs::create_directories(folder, problem);
-             if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
+             make_folder(folder);
              number[0] = fresh_tag(folder);
            }));
   crew.broadcast(number, 0);
@@ -135,39 +132,6 @@ Tensor Checkpoint::read(const CheckpointTensor& like) const {
   Tensor copy(like.tensor.dtype(), like.tensor.shape());
   set_.read(like.name, box_of(like), bytes_of(copy));
   return copy;
-}
-
-fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
-  return folder / fmt::format("{}{:08}", kStep, step);
-}
-
-std::vector<std::int64_t> checkpoint_steps(const fs::path& folder, bool whole) {
-  std::vector<std::int64_t> steps;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(folder, absent)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with(kStep)) continue;
-    const auto [end, problem] = std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
-    if (problem != std::errc() || end != name.data() + name.size()) continue;
-    if (!whole || fs::exists(entry.path() / Manifest::kFile, absent)) steps.push_back(step);
-  }
-  std::ranges::sort(steps);
-  return steps;
-}
-
-void prune_checkpoints(const fs::path& folder, int keep) {
-  if (keep <= 0) return;
-  const std::vector<std::int64_t> whole = checkpoint_steps(folder, true);
-  if (whole.size() <= static_cast<std::size_t>(keep)) return;
-  const std::int64_t first_kept = whole[whole.size() - static_cast<std::size_t>(keep)];
-  std::error_code ignored;
-  for (const std::int64_t step : checkpoint_steps(folder, false)) {
-    if (step >= first_kept) continue;
-    const fs::path path = checkpoint_path(folder, step);
-    fs::remove(path / Manifest::kFile, ignored);  // first: what follows is no checkpoint any more
-    fs::remove_all(path, ignored);
-  }
 }
 
 }  // namespace pleiad

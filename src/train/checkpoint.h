@@ -42,11 +42,4 @@ class Checkpoint {
 /// Throws on all ranks, as a FileError, what any of them has to tell; `mine` is empty where all is well. Collective.
 void agree_on(Crew& crew, const std::string& mine);
 
-/// "step-00000120" in a folder of checkpoints.
-[[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
-/// The steps of the checkpoints in a folder, rising; of those that are there in whole, or of all that were begun.
-[[nodiscard]] std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder, bool whole);
-/// Removes all but the last `keep` whole checkpoints, and what was begun before those.
-void prune_checkpoints(const std::filesystem::path& folder, int keep);
-
 }  // namespace pleiad

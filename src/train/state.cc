@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/text.h"
+#include "file/series.h"
 #include "pleiad/error.h"
 #include "train/trainer_inside.h"
 
@@ -117,16 +118,16 @@ bool Trainer::resume() {
   if (folder.empty()) throw InvalidArgument("resume: options.checkpoint_folder is empty");
   std::vector<std::int64_t> last = {-1};
   if (in.rank() == 0) {
-    const std::vector<std::int64_t> steps = checkpoint_steps(folder, true);
+    const std::vector<std::int64_t> steps = steps_in(folder, true);
     for (std::size_t i = steps.size(); i-- > 0 && last[0] < 0;) {
-      const std::string damage = problem_of([&] { Checkpoint(checkpoint_path(folder, steps[i])).verify(); });
+      const std::string damage = problem_of([&] { Checkpoint(step_folder(folder, steps[i])).verify(); });
       if (damage.empty()) last[0] = steps[i];
       if (!damage.empty()) fmt::print(stderr, "pleiad: {}; the checkpoint before it is taken\n", damage);
     }
   }
   in.crew->broadcast(last, 0);
   if (last[0] < 0) return false;
-  load(checkpoint_path(folder, last[0]).string());
+  load(step_folder(folder, last[0]).string());
   return true;
 }
 

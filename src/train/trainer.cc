@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "core/threads.h"
 #include "file/atomic.h"
+#include "file/series.h"
 #include "pleiad/error.h"
 #include "train/interrupt.h"
 #include "train/trainer_inside.h"
@@ -223,12 +224,12 @@ class Run {
   bool save() const {
     const std::filesystem::path folder = in_.options.checkpoint_folder;
     try {
-      trainer_.save(checkpoint_path(folder, in_.now()).string());
+      trainer_.save(step_folder(folder, in_.now()).string());
     } catch (const FileError& error) {
       if (!calls_.checkpoint_failed) throw;
       return calls_.checkpoint_failed(error.what());
     }
-    if (in_.rank() == 0) prune_checkpoints(folder, in_.options.checkpoint_keep);
+    if (in_.rank() == 0) prune_steps(folder, in_.options.checkpoint_keep, in_.now());
     return true;
   }
 

@@ -338,9 +338,9 @@ TEST(Snapshots, TheLastFewStayAndTheNewestIsLoaded) {
         snapshots.wait();
       }
     });
-    EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-000000000015", "step-000000000020"}));
-    std::filesystem::remove(folder / "run" / "step-000000000020" / "manifest.json");
-    std::filesystem::create_directories(folder / "run" / "step-000000000099");
+    EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000015", "step-00000020"}));
+    std::filesystem::remove(folder / "run" / "step-00000020" / "manifest.json");
+    std::filesystem::create_directories(folder / "run" / "step-00000099");
     run_cluster(
         3,
         [&](Session& session) {
@@ -357,7 +357,7 @@ TEST(Snapshots, TheLastFewStayAndTheNewestIsLoaded) {
           snapshots.wait();
         },
         hosts(1));
-    EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-000000000015", "step-000000000020"}));
+    EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000015", "step-00000020"}));
   }
 }
 

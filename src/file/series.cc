@@ -1,0 +1,62 @@
+#include "file/series.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "file/manifest.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kStep = "step-";
+
+}  // namespace
+
+void make_folder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
+}
+
+fs::path step_folder(const fs::path& run, std::int64_t step) { return run / fmt::format("{}{:08}", kStep, step); }
+
+std::vector<std::int64_t> steps_in(const fs::path& run, bool whole) {
+  std::vector<std::int64_t> steps;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(run, absent)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with(kStep)) continue;
+    const auto [end, problem] = std::from_chars(name.data() + kStep.size(), name.data() + name.size(), step);
+    if (problem != std::errc() || end != name.data() + name.size()) continue;
+    if (!whole || fs::exists(entry.path() / Manifest::kFile, absent)) steps.push_back(step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
+  if (keep <= 0) return;
+  std::vector<std::int64_t> stay = steps_in(run, true);
+  if (stay.size() > static_cast<std::size_t>(keep)) stay.erase(stay.begin(), stay.end() - keep);
+  stay.push_back(just_saved);
+  std::error_code ignored;
+  for (const std::int64_t step : steps_in(run, false)) {
+    if (std::ranges::find(stay, step) != stay.end()) continue;
+    const fs::path path = step_folder(run, step);
+    fs::remove(path / Manifest::kFile, ignored);  // first: what follows is no set any more
+    fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace pleiad
