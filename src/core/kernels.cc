@@ -1,9 +1,14 @@
 #include "core/kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "core/clones.h"
 
@@ -94,6 +99,27 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   const std::size_t done = words * 8;
   std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);
 }
+
+#if defined(__SSE2__)
+void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  auto* out = static_cast<char*>(to);
+  const auto* in = static_cast<const char*>(from);
+  const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
+  std::memcpy(out, in, head);
+  std::size_t done = head;
+  for (; done + kLine <= bytes; done += kLine) {
+    for (std::size_t i = 0; i < kLine; i += sizeof(__m128i)) {
+      const __m128i piece = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + done + i));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + done + i), piece);
+    }
+  }
+  std::memcpy(out + done, in + done, bytes - done);
+  _mm_sfence();
+}
+#else
+void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
+#endif
 
 void add_to(DType dtype, void* to, const void* from, std::size_t count) {
   switch (dtype) {

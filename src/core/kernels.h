@@ -11,6 +11,10 @@ namespace pleiad {
 /// of its speed where (to - from) mod 4096 is small, which is what mapped segments and large malloc'd buffers give.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
+/// The same, but for the caches: what is written goes to memory past them, and is there for whoever sees a later
+/// release store of this thread.
+void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes);
+
 /// to[i] += from[i]. The arrays do not overlap. Signed integers wrap around.
 void add_to(DType dtype, void* to, const void* from, std::size_t count);
 

@@ -201,7 +201,7 @@ void Engine::broadcast(void* data, std::size_t bytes, int root) {
   char* at_byte = static_cast<char*>(data);
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
-    if (rank_ == root) copy_bytes(control_.buffer(root, step_ + 1), at_byte + done, part);
+    if (rank_ == root) hand_over_.copy(control_.buffer(root, step_ + 1), at_byte + done, part);
     if (done == 0) {
       meet(Call::broadcast, detail, bytes);
     } else {
@@ -220,7 +220,7 @@ void Engine::all_gather(const void* in, void* out, std::size_t bytes) {
   begin(Call::all_gather, 0, bytes);
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
-    copy_bytes(control_.buffer(rank_, step_ + 1), static_cast<const char*>(in) + done, part);
+    hand_over_.copy(control_.buffer(rank_, step_ + 1), static_cast<const char*>(in) + done, part);
     if (done == 0) {
       meet(Call::all_gather, 0, bytes);
     } else {
@@ -281,7 +281,7 @@ void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, d
 void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor) {
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
-    copy_bytes(control_.buffer(rank_, step_ + 1), data + done, part);
+    hand_over_.copy(control_.buffer(rank_, step_ + 1), data + done, part);
     at(Point::all_reduce);
     if (done == 0) {
       meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
@@ -307,7 +307,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
   const std::uint64_t first = step_ + 1;
   const auto chunk_bytes = [&](std::size_t chunk) { return std::min(kChunkBytes, bytes - chunk * kChunkBytes); };
   const auto hand_over = [&](std::size_t chunk) {
-    copy_bytes(control_.buffer(rank_, first + chunk), data + chunk * kChunkBytes, chunk_bytes(chunk));
+    hand_over_.copy(control_.buffer(rank_, first + chunk), data + chunk * kChunkBytes, chunk_bytes(chunk));
   };
   const std::size_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
   const std::size_t width = size_of(dtype);
@@ -323,48 +323,60 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
     const std::size_t part = (elements / static_cast<std::size_t>(size()) + 15) / 16 * 16;
     const std::size_t begin = std::min(elements, part * static_cast<std::size_t>(rank_));
     const std::size_t end = rank_ + 1 == size() ? elements : std::min(elements, begin + part);
-    char* sum = control_.result(chunk) + begin * width;
+    // In place: what stood here was handed over.
+    char* sum = data + chunk * kChunkBytes + begin * width;
     const auto theirs = [&](int r) { return control_.buffer(r, first + chunk) + begin * width; };
     reduce_pair(dtype, op, sum, theirs(0), theirs(1), end - begin);
     for (int r = 2; r < size(); ++r) reduce_into(dtype, op, sum, theirs(r), end - begin);
     scale(dtype, sum, factor, end - begin);
+    hand_over_.copy(control_.result(chunk) + begin * width, sum, (end - begin) * width);
     const std::uint64_t step = arrive();
     if (chunk + 1 < chunks) hand_over(chunk + 1);
     await(step, Call::all_reduce);
-    copy_bytes(data + chunk * kChunkBytes, control_.result(chunk), chunk_bytes(chunk));
+    const auto take = [&](std::size_t from, std::size_t to) {
+      copy_bytes(data + chunk * kChunkBytes + from * width, control_.result(chunk) + from * width, (to - from) * width);
+    };
+    take(0, begin);
+    take(end, elements);
   }
 }
 
-// One step a chunk; a rank whose units are not in it goes on to hand over the next one.
-void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail,
-                          FunctionRef<void(char* to, std::size_t at, std::size_t n)> fill,
+// One step a chunk; a rank whose units are not in it goes on to hand over the next one. A rank's own units stay with
+// it.
+void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, FillUnit fill,
                           FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take) {
   const Turn turn(*this, Call::step);
   const std::uint64_t what = detail_of(dtype, Reduce::sum) | static_cast<std::uint64_t>(detail) << 32;
   begin(Call::step, what, bytes);
   const auto sum = std::make_unique_for_overwrite<char[]>(unit);
-  const auto ranks = static_cast<std::size_t>(size());
+  const auto mine = std::make_unique_for_overwrite<char[]>(unit);
+  const auto hand_over = [&](void* to, const void* from, std::size_t n) { hand_over_.copy(to, from, n); };
+  const auto keep = [](void* to, const void* from, std::size_t n) { copy_bytes(to, from, n); };
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
-    fill(control_.buffer(rank_, step_ + 1), done, part);
+    const auto units = [&](bool of_mine, auto&& each) {
+      for (std::size_t at_byte = 0; at_byte < part; at_byte += unit) {
+        const bool is_mine =
+            (done + at_byte) / unit % static_cast<std::size_t>(size()) == static_cast<std::size_t>(rank_);
+        if (is_mine == of_mine) each(at_byte, std::min(unit, part - at_byte));
+      }
+    };
+    char* buffer = control_.buffer(rank_, step_ + 1);
+    units(false, [&](std::size_t at_byte, std::size_t n) { fill(buffer + at_byte, done + at_byte, n, hand_over); });
     at(Point::all_reduce);
     if (done == 0) {
       meet(Call::step, what, bytes);
     } else {
       await(arrive(), Call::step);
     }
-    for (std::size_t at_byte = 0; at_byte < part; at_byte += unit) {
-      if ((done + at_byte) / unit % ranks != static_cast<std::size_t>(rank_)) continue;
-      const std::size_t n = std::min(unit, part - at_byte);
-      const auto theirs = [&](int r) { return control_.buffer(r, step_) + at_byte; };
-      if (size() == 1) {
-        take(done + at_byte, theirs(0), n);
-        continue;
-      }
-      reduce_pair(dtype, Reduce::sum, sum.get(), theirs(0), theirs(1), n / size_of(dtype));
-      for (int r = 2; r < size(); ++r) reduce_into(dtype, Reduce::sum, sum.get(), theirs(r), n / size_of(dtype));
+    units(true, [&](std::size_t at_byte, std::size_t n) {
+      fill(mine.get(), done + at_byte, n, keep);
+      if (size() == 1) return take(done + at_byte, mine.get(), n);
+      const auto of = [&](int r) { return r == rank_ ? mine.get() : control_.buffer(r, step_) + at_byte; };
+      reduce_pair(dtype, Reduce::sum, sum.get(), of(0), of(1), n / size_of(dtype));
+      for (int r = 2; r < size(); ++r) reduce_into(dtype, Reduce::sum, sum.get(), of(r), n / size_of(dtype));
       take(done + at_byte, sum.get(), n);
-    }
+    });
   }
   await(arrive(), Call::step);
 }

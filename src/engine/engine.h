@@ -13,6 +13,7 @@
 #include "core/function_ref.h"
 #include "core/log.h"
 #include "engine/control.h"
+#include "engine/hand_over.h"
 #include "engine/hooks.h"
 #include "engine/segment.h"
 #include "pleiad/dtype.h"
@@ -63,11 +64,13 @@ class Engine {
   void all_gather(const void* in, void* out, std::size_t bytes);
   /// `in` holds size() * count elements; `out` receives the reduced block of this rank.
   void reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op);
+  using CopyPiece = FunctionRef<void(void* to, const void* from, std::size_t bytes)>;
+  using FillUnit = FunctionRef<void(char* to, std::size_t at, std::size_t n, CopyPiece copy)>;
   /// Sums all ranks' `bytes` in rank order, unit after unit of `unit` bytes (a divisor of kChunkBytes), each by one
-  /// rank alone. fill(to, at, n) gives this rank's bytes from `at` on; take(at, sum, n) gets the sum of a unit that
-  /// falls to this rank. Returns when all ranks are done with theirs. `detail` is what all must agree on. For one host.
-  void reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail,
-                    FunctionRef<void(char* to, std::size_t at, std::size_t n)> fill,
+  /// rank alone. fill(to, at, n, copy) gives this rank's bytes from `at` on, by copy; take(at, sum, n) gets the sum of
+  /// a unit that falls to this rank. Returns when all ranks are done with theirs. `detail` is what all must agree on.
+  /// For one host.
+  void reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, FillUnit fill,
                     FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take);
   /// Returns when `data` may be changed again. Messages of one sender and tag arrive in order.
   void send(int to, std::uint32_t tag, const void* data, std::size_t bytes);
@@ -226,6 +229,7 @@ class Engine {
   std::atomic<bool> ending_{false};
   std::atomic<bool> in_collective_{false};
   std::uint64_t step_ = 0;
+  HandOver hand_over_;  // of the thread that is in a collective
   bool shares_cores_;
   std::function<std::string(std::uint32_t)> table_namer_;
   std::function<bool()> interrupt_;

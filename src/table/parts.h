@@ -6,7 +6,6 @@
 #include <cstring>
 #include <span>
 
-#include "core/kernels.h"
 #include "pleiad/table.h"
 
 namespace pleiad {
@@ -23,7 +22,9 @@ class Parts {
     return first_byte(*part) + (at - part->at) * width_;
   }
 
-  void copy(char* to, std::int64_t at, std::int64_t count) const {
+  /// Copies the elements [at, at + count) to `to`, by copy_piece(to, from, bytes).
+  template <class CopyPiece>
+  void copy(char* to, std::int64_t at, std::int64_t count, CopyPiece&& copy_piece) const {
     const std::int64_t end = at + count;
     for (auto part = reaching(at); at < end; ++part) {
       const std::int64_t begin = part == parts_.end() ? end : std::min(end, std::max(at, part->at));
@@ -32,7 +33,7 @@ class Parts {
       at = begin;
       if (at == end) return;
       const std::int64_t here = std::min(end, end_of(*part)) - at;
-      copy_bytes(to, first_byte(*part) + (at - part->at) * width_, static_cast<std::size_t>(here * width_));
+      copy_piece(to, first_byte(*part) + (at - part->at) * width_, static_cast<std::size_t>(here * width_));
       to += here * width_;
       at += here;
     }

@@ -260,7 +260,7 @@ void Table::add_parts(std::span<const ArrayPart> delta, View out, const AddOptio
       [&](std::int64_t first, std::size_t count) {
         const char* found = parts.in_place(first, static_cast<std::int64_t>(count));
         if (found != nullptr) return found;
-        parts.copy(reinterpret_cast<char*>(gathered.get()), first, static_cast<std::int64_t>(count));
+        parts.copy(reinterpret_cast<char*>(gathered.get()), first, static_cast<std::int64_t>(count), copy_bytes);
         return reinterpret_cast<const char*>(gathered.get());
       },
       [&](const char* values, std::int64_t first, std::size_t count) {
@@ -287,7 +287,9 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
   const Timed timed(added_, engine_.self().adds, bytes_of({}));
   engine_.reduce_units(
       spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed,
-      [&](char* to, std::size_t at, std::size_t n) { parts.copy(to, element(at), element(n)); },
+      [&](char* to, std::size_t at, std::size_t n, Engine::CopyPiece copy_piece) {
+        parts.copy(to, element(at), element(n), copy_piece);
+      },
       [&](std::size_t at, const char* sum, std::size_t) {
         const std::int64_t stripe = static_cast<std::int64_t>(at) / kStripeBytes;
         shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; });
