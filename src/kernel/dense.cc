@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 16;
 constexpr double kSplitFrom = 400'000;
+constexpr std::int64_t kUpdateElements = 192 * 1024;  // of a gradient that waits for its rule in the cache
 constexpr std::int64_t kTileRows = 320;  // about OpenBLAS's own block of the inner axis, so tiles cost it nothing
 
 std::byte* at(const Tensor& t, std::int64_t index) {
@@ -51,7 +52,7 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
   }
   thread_local std::vector<std::byte> scratch;  // grows in the first step alone
   const std::size_t size = size_of(dtype);
-  const std::int64_t chunk = std::clamp<std::int64_t>(65536 / std::max<std::int64_t>(p.n, 1), 32, p.m);
+  const std::int64_t chunk = std::clamp<std::int64_t>(kUpdateElements / std::max<std::int64_t>(p.n, 1), 32, p.m);
   scratch.resize(std::max(scratch.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
   auto* tile = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
   for (std::int64_t r = r0; r < r1; r += chunk) {

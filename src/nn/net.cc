@@ -8,6 +8,7 @@
 #include "core/kernels.h"
 #include "core/text.h"
 #include "core/trace.h"
+#include "kernel/blas/gemm.h"
 #include "kernel/elementwise.h"
 #include "nn/net_inside.h"
 #include "pleiad/error.h"
@@ -145,6 +146,7 @@ void Net::prepare(std::int64_t batch) {
   if (batch < 1)
     throw InvalidArgument(fmt::format("net \"{}\": a batch has samples; received {}", options().name, batch));
   if (in.batch == batch) return;
+  kernel::need_gemm();
   in.batch = 0;
   for (Value& value : in.values) {
     if (value.producer < 0) value.data = Tensor(value.dtype, value.sample.with_batch(batch), nullptr);

@@ -1,21 +1,14 @@
 #include "kernel/blas/gemm.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cstddef>
 
 #include "core/threads.h"
+#include "kernel/blas/library.h"
 #include "kernel/types.h"
 
 namespace pleiad::kernel {
 namespace {
-
-// Its own threads beside OpenMP's would cost two to three times the time.
-[[maybe_unused]] const bool kOneThread = [] {
-  openblas_set_num_threads(1);
-  return true;
-}();
 
 constexpr std::int64_t kGrain = 16;     // columns or rows of one kernel step
 constexpr double kSplitFrom = 400'000;  // products below which a second thread does not pay
@@ -26,6 +19,8 @@ const std::byte* at(const Operand& o, std::int64_t row, std::int64_t column, std
 }
 
 }  // namespace
+
+void need_gemm() { (void)blas(); }
 
 void gemm_here(DType dtype, const Product& p, const Operand& a, const Operand& b, void* c, std::int64_t c_stride) {
   if (p.m == 0 || p.n == 0) return;
@@ -38,9 +33,9 @@ void gemm_here(DType dtype, const Product& p, const Operand& a, const Operand& b
               static_cast<T>(p.beta), static_cast<T*>(c), i(c_stride));
     };
     if constexpr (std::is_same_v<T, float>) {
-      call(cblas_sgemm);
+      call(blas().sgemm);
     } else {
-      call(cblas_dgemm);
+      call(blas().dgemm);
     }
   });
 }

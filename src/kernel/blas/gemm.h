@@ -21,6 +21,10 @@ struct Product {
   double beta = 0;
 };
 
+/// Loads OpenBLAS where nobody has yet; a StateError says why that failed. To be called before compute threads begin,
+/// which cannot throw.
+void need_gemm();
+
 /// c = alpha * a * b + beta * c, where a is m x k and b is k x n after transposition; on the calling thread.
 void gemm_here(DType dtype, const Product& p, const Operand& a, const Operand& b, void* c, std::int64_t c_stride);
 /// The same, split over the compute threads.
