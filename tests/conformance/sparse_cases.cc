@@ -419,6 +419,7 @@ CASE(Changes, AGetOfWhatHasChangedBringsThatAlone) {
       };
       EXPECT_EQ(matrix.get_changed().ids.size(), 100U) << "at first all";
       EXPECT_EQ(sparse.get_changed().ids.size(), 0U);
+      meet();
       for (int step = 0; step < 3; ++step) {
         // Every rank one row of its own and one that is common.
         const std::vector<RowId> rows = {10 * session.rank() + step, 99};
