@@ -1,4 +1,5 @@
-"""Runs the benchmarks of tables on other hosts, over loopback: one JSON line each, ratio = peer / ours.
+"""Runs the benchmarks of tables on other hosts, over loopback, and of sparse tables: one JSON line each, ratio = peer /
+ours.
 
 make bench-messages
 .venv/bin/python bench/messages.py --rounds 5
@@ -21,8 +22,16 @@ def main():
     flags = ["--oversubscribe", "--bind-to", "none", "--quiet"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
-    command = ["mpirun", *flags, "-np", "2", str(build / "bin" / "bench_messages"), str(options.rounds)]
-    sys.exit(subprocess.run(command, check=False, env={**os.environ, "PLEIAD_SPLIT_HOSTS": "2"}).returncode)
+    codes = []
+
+    def run(ranks, program, **environment):
+        command = ["mpirun", *flags, "-np", str(ranks), str(build / "bin" / program), str(options.rounds)]
+        codes.append(subprocess.run(command, check=False, env={**os.environ, **environment}).returncode)
+
+    run(2, "bench_messages", PLEIAD_SPLIT_HOSTS="2")
+    for ranks in (1, 2):  # rows of sparse tables: in shared memory, against a bare hash table there
+        run(ranks, "bench_sparse")
+    sys.exit(max(codes))
 
 
 main()

@@ -78,6 +78,10 @@ int usable_cores() {
   return std::max(cores, 1);
 }
 
+std::uint64_t total_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 std::uint64_t available_memory() {
   double available = std::numeric_limits<double>::max();
   std::ifstream info("/proc/meminfo");

@@ -10,7 +10,7 @@ WORLDS = ["alone", 2, 4]
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("script", ["pleiad_cases.py", "bad_input_cases.py", "multiverso_cases.py"])
+@pytest.mark.parametrize("script", ["pleiad_cases.py", "sparse_cases.py", "bad_input_cases.py", "multiverso_cases.py"])
 def test_cases(python_job, script, world):
     done = python_job(world, FOLDER / script, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,6 +29,7 @@ from pleiad.half import from_float32, to_float32
 from pleiad.options import Updater
 from pleiad.sessions import Session, init, session
 from pleiad.snapshots import Snapshots
+from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
 
 __version__ = _core.version()
@@ -41,11 +42,13 @@ __all__ = [
     "InternalError",
     "Interrupted",
     "InvalidArgument",
+    "KeyValueTable",
     "MatrixTable",
     "MemoryError",
     "OrderError",
     "Session",
     "Snapshots",
+    "SparseTable",
     "StateError",
     "TimeoutError",
     "TransportError",
