@@ -42,8 +42,9 @@ class PLEIAD_API SparseStack {
   [[nodiscard]] std::size_t size() const { return options_.stages.size(); }
 
   /// The net in which stage `i` learns from "x": the stages below, which are fixed, then "filterN" and its transpose
-  /// "decoder". The loss is ½ sum(decoded - input)^2 + sparsity * sum(L2 pooled) of a sample, mean over the batch. Filters
-  /// are kept at norm 1. Tied, a batch makes two updates: the decoder's, after which filters are scaled, then the encoder's.
+  /// "decoder". The loss is ½ sum(decoded - input)^2 + sparsity * sum(L2 pooled) of a sample, mean over the batch.
+  /// Filters are kept at norm 1. Tied, a batch makes two updates: the decoder's, after which filters are scaled, then
+  /// the encoder's.
   [[nodiscard]] nn::Net stage(std::size_t i) const;
   /// The filters of stage `i`, from its net.
   void take(std::size_t i, const nn::Net& stage);
@@ -52,7 +53,8 @@ class PLEIAD_API SparseStack {
   /// Whether in a classifier() "scores" alone is trained.
   static void fix_stages(nn::Net& classifier, bool fixed = true);
 
-  /// Trains the stages from the lowest on, as RbmStack::pretrain does; with checkpoints in the folders stage1, stage2...
+  /// Trains the stages from the lowest on, as RbmStack::pretrain does; with checkpoints in the folders stage1,
+  /// stage2...
   bool pretrain(Samples& samples, const TrainOptions& options, Session* session = nullptr,
                 const std::function<TrainCalls(std::size_t)>& calls = {});
 

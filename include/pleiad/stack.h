@@ -15,13 +15,13 @@ namespace pleiad {
 
 struct StackOptions {
   std::string name = "stack";
-  std::int64_t visible = 0;                      ///< numbers of a sample
-  std::vector<std::int64_t> hidden = {};         ///< units of each machine, from the lowest on
-  std::string visible_units = "binary";          ///< of the lowest; or gaussian
-  std::string code_units = "gaussian";           ///< hidden ones of the highest; or binary
-  nn::RbmOptions rbm = {};                       ///< what the machines have in common: k, chains, sample, parameters
-  bool tied = false;                             ///< unrolled, the decoder uses the encoder's weights
-  std::string loss = "euclidean";                ///< of the auto-encoder; or sigmoid (cross-entropy), for binary units
+  std::int64_t visible = 0;               ///< numbers of a sample
+  std::vector<std::int64_t> hidden = {};  ///< units of each machine, from the lowest on
+  std::string visible_units = "binary";   ///< of the lowest; or gaussian
+  std::string code_units = "gaussian";    ///< hidden ones of the highest; or binary
+  nn::RbmOptions rbm = {};                ///< what the machines have in common: k, chains, sample, parameters
+  bool tied = false;                      ///< unrolled, the decoder uses the encoder's weights
+  std::string loss = "euclidean";         ///< of the auto-encoder; or sigmoid (cross-entropy), for binary units
   DType dtype = DType::float32;
   std::uint64_t seed = 1;
 };

@@ -161,7 +161,8 @@ void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* 
       const std::int64_t begin = std::max<std::int64_t>(0, -d);
       const std::int64_t end = std::min(im.w, im.w - d);
       if (begin >= end) continue;
-      run_add_row(Row<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
+      run_add_row(
+          Row<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
     }
   }
   for (std::int64_t i = 0; i < im.h; ++i) {

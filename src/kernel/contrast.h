@@ -6,8 +6,8 @@
 
 namespace pleiad::kernel {
 
-/// G is proportional to exp(-d^2 / 2 s^2) with s = sqrt(2 * (size / 2)^2) / 3, and sums to 1 over the window and all maps.
-/// (batch, height, width, channels); size is odd.
+/// G is proportional to exp(-d^2 / 2 s^2) with s = sqrt(2 * (size / 2)^2) / 3, and sums to 1 over the window and all
+/// maps. (batch, height, width, channels); size is odd.
 struct GaussianWindow {
   std::int64_t size = 9;
 };

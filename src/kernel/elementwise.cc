@@ -87,7 +87,8 @@ Tensor rows_of(const Tensor& t, std::int64_t begin, std::int64_t end) {
   Shape shape = t.shape();
   const std::int64_t row = t.count() / shape[0];
   shape.set(0, end - begin);
-  return {t.dtype(), shape, static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(begin * row) * size_of(t.dtype())};
+  return {t.dtype(), shape,
+          static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(begin * row) * size_of(t.dtype())};
 }
 
 void copy_strided(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t bytes,

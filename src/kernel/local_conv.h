@@ -32,9 +32,9 @@ struct LocalGradient {
 /// y = the filters over x. (batch, in_h, in_w, channels) -> (batch, out_h, out_w, maps).
 void local_apply(const LocalConv& c, const Tensor& x, const Tensor& weight, const Tensor& y, LocalConvMemory& memory);
 /// The other way round, x = the sum over all places of y times their filters; x is overwritten, unless it is empty. The
-/// weight's gradient is that of sum(x_given * transposed(y)): with x_given = x of the forward pass and y its gradient that
-/// of local_apply; with x_given = the gradient by a transposed layer's output and y its input, that of such a layer. x is
-/// that of the weight before its update.
+/// weight's gradient is that of sum(x_given * transposed(y)): with x_given = x of the forward pass and y its gradient
+/// that of local_apply; with x_given = the gradient by a transposed layer's output and y its input, that of such a
+/// layer. x is that of the weight before its update.
 void local_transposed(const LocalConv& c, const Tensor& y, const Tensor& weight, const Tensor& x, const Tensor& x_given,
                       const LocalGradient& to, LocalConvMemory& memory);
 

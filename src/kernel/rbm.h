@@ -1,4 +1,5 @@
-// What a restricted Boltzmann machine needs beside dense products: samples of its units, and the contrast of two phases.
+// What a restricted Boltzmann machine needs beside dense products: samples of its units, and the contrast of two
+// phases.
 #pragma once
 
 #include "core/random.h"

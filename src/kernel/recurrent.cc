@@ -149,8 +149,8 @@ struct Lying {
 template <class T>
 Lying<T> lying(const Recurrent& r, const RecurrentMemory& m, const Tensor& y, const Tensor& dy, const T* bias) {
   const auto of = [](const Tensor& t) { return t.empty() ? nullptr : data<T>(t); };
-  return {r,         of(m.gates), of(m.previous), of(m.inner), r.cell == Cell::lstm ? of(m.cell) : nullptr,
-          of(m.back), of(y),      of(dy),         bias};
+  return {r,          of(m.gates), of(m.previous), of(m.inner), r.cell == Cell::lstm ? of(m.cell) : nullptr,
+          of(m.back), of(y),       of(dy),         bias};
 }
 
 std::int64_t grain_of(const Recurrent& r) {
@@ -187,7 +187,8 @@ void copy_step(const Recurrent& r, const Tensor& sequence, std::int64_t t, const
   const std::size_t row = static_cast<std::size_t>(r.hidden) * size_of(one.dtype());
   auto* at = static_cast<std::byte*>(sequence.raw()) + static_cast<std::size_t>(t) * row;
   const std::size_t stride = static_cast<std::size_t>(r.steps) * row;
-  into_one ? copy_strided(one.raw(), row, at, stride, row, r.batch) : copy_strided(at, stride, one.raw(), row, row, r.batch);
+  into_one ? copy_strided(one.raw(), row, at, stride, row, r.batch)
+           : copy_strided(at, stride, one.raw(), row, row, r.batch);
 }
 void zero_step(const Recurrent& r, const Tensor& sequence, std::int64_t t) {
   by_type(sequence.dtype(), [&]<class T>(T) {
@@ -270,8 +271,9 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
                  static_cast<std::size_t>(width) * size, memory.inner.raw(), static_cast<std::size_t>(r.hidden) * size,
                  static_cast<std::size_t>(r.hidden) * size, r.batch * r.steps);
   }
-  dense_backward(product_of(r, r.in), x, p.weight, memory.gates, memory.gates,
-                 {.dx = to.dx, .weight_gradient = to.by.weight, .bias_gradient = to.by.bias, .update = to.weight_update});
+  dense_backward(
+      product_of(r, r.in), x, p.weight, memory.gates, memory.gates,
+      {.dx = to.dx, .weight_gradient = to.by.weight, .bias_gradient = to.by.bias, .update = to.weight_update});
 }
 
 }  // namespace pleiad::kernel

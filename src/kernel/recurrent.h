@@ -10,8 +10,8 @@ namespace pleiad::kernel {
 enum class Cell : std::uint8_t { rnn, gru, lstm };
 
 /// rnn: h = f(a). gru, gates r z n: r = s(a_r), z = s(a_z), n = tanh(W_n x + b_n + r * (U_n h')), h = (1 - z) n + z h'.
-/// lstm, gates i f g o: c = s(a_f) c' + s(a_i) tanh(a_g), h = s(a_o) tanh(c). a = W x + U h' + b, h' and c' those of the
-/// step before, s the sigmoid.
+/// lstm, gates i f g o: c = s(a_f) c' + s(a_i) tanh(a_g), h = s(a_o) tanh(c). a = W x + U h' + b, h' and c' those of
+/// the step before, s the sigmoid.
 struct Recurrent {
   Cell cell = Cell::gru;
   std::int64_t batch = 0, steps = 0, in = 0, hidden = 0;
@@ -35,8 +35,8 @@ struct RecurrentMemory {
   Tensor back;      ///< (batch, hidden): scratch
 };
 
-/// x: (batch, steps, in), y: (batch, steps, hidden). It begins at `hidden` and, lstm, `cell` (batch, hidden), and leaves
-/// the last ones there; empty: it begins at 0.
+/// x: (batch, steps, in), y: (batch, steps, hidden). It begins at `hidden` and, lstm, `cell` (batch, hidden), and
+/// leaves the last ones there; empty: it begins at 0.
 void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
                        const Tensor& hidden, const Tensor& cell, const RecurrentMemory& memory);
 

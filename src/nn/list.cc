@@ -10,7 +10,11 @@
 namespace pleiad::nn {
 
 using Factory = LayerPtr(const LayerFields&);
-Factory accuracy_from, activation_from, argsort_from, batch_norm_from, branch_from, bridge_from, char_rnn_from, concat_from, convolution_from, cross_map_pooling_from, csv_output_from, dense_from, dropout_from, dummy_from, embedding_from, euclidean_loss_from, flatten_from, gru_from, image_preprocess_from, local_contrast_from, local_convolution_from, lrn_from, lstm_from, one_hot_from, pooling_from, rbm_from, record_output_from, rnn_from, rnn_label_from, sigmoid_loss_from, slice_from, softmax_loss_from, split_from, sum_from, sum_loss_from;
+Factory accuracy_from, activation_from, argsort_from, batch_norm_from, branch_from, bridge_from, char_rnn_from,
+    concat_from, convolution_from, cross_map_pooling_from, csv_output_from, dense_from, dropout_from, dummy_from,
+    embedding_from, euclidean_loss_from, flatten_from, gru_from, image_preprocess_from, local_contrast_from,
+    local_convolution_from, lrn_from, lstm_from, one_hot_from, pooling_from, rbm_from, record_output_from, rnn_from,
+    rnn_label_from, sigmoid_loss_from, slice_from, softmax_loss_from, split_from, sum_from, sum_loss_from;
 
 namespace {
 

@@ -205,7 +205,8 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
   in.phase = phase;
   for (Node& node : in.nodes) {
     if (!in.active(node)) continue;
-    if (!node.carried[0].empty()) node.pass.carried = node.carried[phase == Phase::train ? 0 : 1].at(node.pass.x[0].shape()[0]);
+    if (!node.carried[0].empty())
+      node.pass.carried = node.carried[phase == Phase::train ? 0 : 1].at(node.pass.x[0].shape()[0]);
     node.pass.phase = phase;
     node.pass.step = static_cast<std::uint32_t>(step);
     node.pass.first_sample = first_sample;

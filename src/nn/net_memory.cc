@@ -48,8 +48,8 @@ void Net::Inside::add_parameters(Node& node) {
     initialise(parameter.value, spec.wanted.init, spec.fan_in, spec.fan_out, options.seed, name);
     if (parameter.norm != 0) {
       if (!(parameter.norm > 0) || parameter.value.count() % spec.fan_in != 0) {
-        throw InvalidArgument(fmt::format("{} of shape {} cannot be kept at norm {}", spec.name, spec.shape.text(),
-                                          spec.wanted.norm));
+        throw InvalidArgument(
+            fmt::format("{} of shape {} cannot be kept at norm {}", spec.name, spec.shape.text(), spec.wanted.norm));
       }
       kernel::scale_rows(parameter.value, parameter.row, parameter.norm);
     }
@@ -69,8 +69,8 @@ void Net::Inside::add_parameters(Node& node) {
 
 void Net::Inside::find_gradients() {
   for (Node& node : nodes) {
-    node.needs_gradient = std::ranges::any_of(
-        node.parameters, [&](int p) { return !parameters[static_cast<std::size_t>(p)].fixed; });
+    node.needs_gradient =
+        std::ranges::any_of(node.parameters, [&](int p) { return !parameters[static_cast<std::size_t>(p)].fixed; });
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (values[static_cast<std::size_t>(node.inputs[i])].needs_gradient && node.layer->differentiable(i)) {
         node.needs_gradient = true;

@@ -16,10 +16,12 @@ std::string numbered(const char* name, std::size_t i) { return fmt::format("{}{}
 
 SparseStack::SparseStack(SparseStackOptions options) : options_(std::move(options)), filters_(options_.stages.size()) {
   if (options_.image.rank() != 3) {
-    throw InvalidArgument(fmt::format("stack: image: expected (height, width, channels); received {}", options_.image.text()));
+    throw InvalidArgument(
+        fmt::format("stack: image: expected (height, width, channels); received {}", options_.image.text()));
   }
   if (options_.stages.empty()) throw InvalidArgument("stack: stages: expected some; received none");
-  if (!(options_.sparsity >= 0)) throw InvalidArgument(fmt::format("stack: sparsity is not below 0; received {}", options_.sparsity));
+  if (!(options_.sparsity >= 0))
+    throw InvalidArgument(fmt::format("stack: sparsity is not below 0; received {}", options_.sparsity));
   (void)classifier();  // shapes that do not fit are told here, by the layer
 }
 
@@ -96,7 +98,8 @@ void SparseStack::take(std::size_t i, const nn::Net& stage) {
 nn::Net SparseStack::classifier() const {
   nn::Net net = empty_net(options_.name, true);
   const std::string last = add_stages(net, size());
-  net.add("scores", nn::dense({.out = options_.classes, .weight_param = {.init = {.type = "auto_uniform"}}}), {.inputs = {last}});
+  net.add("scores", nn::dense({.out = options_.classes, .weight_param = {.init = {.type = "auto_uniform"}}}),
+          {.inputs = {last}});
   net.add("loss", nn::softmax_loss(), {.inputs = {"scores", "label"}});
   return net;
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <set>
 
-
 #include "file/checksum.h"
 #include "pleiad/error.h"
 #include "pleiad/train.h"
@@ -15,13 +14,16 @@ namespace {
 class TextSamples final : public Samples {
  public:
   TextSamples(const std::string& text, TextSamplesOptions options) : options_(std::move(options)) {
-    if (options_.steps < 1) throw InvalidArgument(fmt::format("text_samples: steps is at least 1; received {}", options_.steps));
+    if (options_.steps < 1)
+      throw InvalidArgument(fmt::format("text_samples: steps is at least 1; received {}", options_.steps));
     const std::string vocabulary = options_.vocabulary.empty() ? vocabulary_of(text) : options_.vocabulary;
     std::array<std::int32_t, 256> code{};
     code.fill(-1);
     for (std::size_t i = 0; i < vocabulary.size(); ++i) {
       std::int32_t& place = code[static_cast<unsigned char>(vocabulary[i])];
-      if (place >= 0) throw InvalidArgument(fmt::format("text_samples: the vocabulary has the byte {} twice", static_cast<unsigned char>(vocabulary[i])));
+      if (place >= 0)
+        throw InvalidArgument(fmt::format("text_samples: the vocabulary has the byte {} twice",
+                                          static_cast<unsigned char>(vocabulary[i])));
       place = static_cast<std::int32_t>(i);
     }
     codes_.reserve(text.size());
@@ -46,7 +48,8 @@ class TextSamples final : public Samples {
   }
   void expect(std::int64_t batch, int /*rank*/, int /*ranks*/) override {
     if (batch > count()) {
-      throw InvalidArgument(fmt::format("text_samples: a batch of {} needs as many pieces; there are {}", batch, count()));
+      throw InvalidArgument(
+          fmt::format("text_samples: a batch of {} needs as many pieces; there are {}", batch, count()));
     }
     batch_ = batch;
   }

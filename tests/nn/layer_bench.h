@@ -39,7 +39,8 @@ struct Bench {
       if (layer->input_type(i, dtype) == DType::int32) {  // labels below the number of scores, or below 2
         const std::int64_t most = i == 0 ? 2 : shapes[0][shapes[0].rank() - 1];
         pass.x.emplace_back(DType::int32, shapes[i]);
-        for (auto& label : pass.x[i].values<std::int32_t>()) label = static_cast<std::int32_t>(pick(random, 0, most - 1));
+        for (auto& label : pass.x[i].values<std::int32_t>())
+          label = static_cast<std::int32_t>(pick(random, 0, most - 1));
       } else {
         pass.x.emplace_back(dtype, shapes[i]);
         fill(pass.x.back(), keep_away);

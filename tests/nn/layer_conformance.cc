@@ -15,7 +15,7 @@ struct Case {
   LayerFields fields;
   /// Inputs for a random number generator: shapes with their batch.
   Shapes (*shapes)(std::mt19937&);
-  double keep_away = 0;  ///< inputs keep this distance from 0, where the function has a corner
+  double keep_away = 0;    ///< inputs keep this distance from 0, where the function has a corner
   bool estimates = false;  ///< its gradients are not those of its first output: its own test checks them
 };
 

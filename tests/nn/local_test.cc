@@ -44,8 +44,15 @@ TEST_P(Local, FilteringAndItsTransposeAreThoseOfThePlainLoops) {
     padded.pad_begin = padded.pad_end = pad;
     const Tensor& image = transposed ? b.pass.y[0] : b.pass.x[0];
     const Tensor& maps = transposed ? b.pass.x[0] : b.pass.y[0];
-    const kernel::LocalConv c{.batch = image.shape()[0], .in_h = image.shape()[1], .in_w = image.shape()[2], .channels = image.shape()[3],
-                              .out_h = maps.shape()[1], .out_w = maps.shape()[2], .maps = maps.shape()[3], .h = padded, .w = padded};
+    const kernel::LocalConv c{.batch = image.shape()[0],
+                              .in_h = image.shape()[1],
+                              .in_w = image.shape()[2],
+                              .channels = image.shape()[3],
+                              .out_h = maps.shape()[1],
+                              .out_w = maps.shape()[2],
+                              .maps = maps.shape()[3],
+                              .h = padded,
+                              .w = padded};
     const Tensor y = like(b.pass.y[0]), dx = like(b.pass.x[0]), dw = like(b.pass.parameter[0]);
     kernel::by_type(GetParam(), [&]<class T>(T) {
       if (transposed) {
@@ -71,7 +78,8 @@ TEST_P(Local, ContrastIsThatOfThePlainLoops) {
     const std::int64_t size = 2 * pick(r, 0, 4) + 1;
     const Shape shape{pick(r, 1, 4), pick(r, 1, 12), pick(r, 1, 12), pick(r, 1, 20)};
     Bench gaussian("local_contrast", {{"size", std::to_string(size)}}, {shape}, GetParam(), seed);
-    Bench box("local_contrast", {{"type", "box"}, {"size", std::to_string(size)}, {"alpha", "0.5"}, {"beta", "0.75"}}, {shape}, GetParam(), seed);
+    Bench box("local_contrast", {{"type", "box"}, {"size", std::to_string(size)}, {"alpha", "0.5"}, {"beta", "0.75"}},
+              {shape}, GetParam(), seed);
     (void)gaussian.value();
     (void)box.value();
     const Tensor y = like(gaussian.pass.y[0]), z = like(y);
@@ -100,7 +108,12 @@ TEST(LocalContrast, AnEvenImageBecomesNothingInsideAndStaysFinite) {
 Net filtering(bool bias, double norm) {
   Net net({.seed = 4});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
-  net.add("filter", local_convolution({.filters = 3, .kernel_h = 3, .kernel_w = 3, .activation = "tanh", .bias = bias, .weight_param = {.init = {.type = "auto_uniform"}, .norm = norm}}));
+  net.add("filter", local_convolution({.filters = 3,
+                                       .kernel_h = 3,
+                                       .kernel_w = 3,
+                                       .activation = "tanh",
+                                       .bias = bias,
+                                       .weight_param = {.init = {.type = "auto_uniform"}, .norm = norm}}));
   net.add("pool", pooling({.type = "l2", .kernel = 2, .stride = 2}));
   net.add("contrast", local_contrast({.size = 3}));
   net.add("out", dense({.out = 4}));
@@ -119,7 +132,8 @@ TEST(LocalTraining, FusedUpdatesGiveTheSameNumbers) {
       losses[fuse ? 1 : 0] = test::trace(trainer, *test::samples());
     }
     EXPECT_LT(losses[0].back(), losses[0].front());
-    for (std::size_t i = 0; i < losses[0].size(); ++i) ASSERT_NEAR(losses[0][i], losses[1][i], 1e-5) << rule << " step " << i;
+    for (std::size_t i = 0; i < losses[0].size(); ++i)
+      ASSERT_NEAR(losses[0][i], losses[1][i], 1e-5) << rule << " step " << i;
   }
 }
 
@@ -128,7 +142,8 @@ TEST(LocalTraining, FiltersStayAtTheirNormOnAllRanks) {
   const auto run = [&](Session* session) {
     Net net = filtering(false, 1);
     const TrainOptions options = test::options("momentum", session == nullptr ? "none" : "all_reduce");
-    const auto trainer = session == nullptr ? std::make_unique<Trainer>(net, options) : std::make_unique<Trainer>(net, options, *session);
+    const auto trainer = session == nullptr ? std::make_unique<Trainer>(net, options)
+                                            : std::make_unique<Trainer>(net, options, *session);
     const std::vector<double> losses = test::trace(*trainer, *test::samples());
     const Tensor& w = net.parameter("filter/weight").value;
     for (std::int64_t f = 0; f < w.count() / 18; ++f) {
@@ -151,7 +166,10 @@ TEST(LocalTraining, FiltersStayAtTheirNormOnAllRanks) {
 }
 
 SparseStackOptions small_stack(bool tied) {
-  return {.image = {8, 8, 2}, .stages = {{.filter = 3, .maps = 4, .pool = 2}, {.filter = 2, .maps = 3, .pool = 2}}, .tied = tied, .classes = 4};
+  return {.image = {8, 8, 2},
+          .stages = {{.filter = 3, .maps = 4, .pool = 2}, {.filter = 2, .maps = 3, .pool = 2}},
+          .tied = tied,
+          .classes = 4};
 }
 
 TEST(SparseStack, TiedItMakesTwoUpdatesABatchTheDecodersFirst) {
@@ -178,10 +196,11 @@ TEST(SparseStack, TiedItMakesTwoUpdatesABatchTheDecodersFirst) {
         expected.values<float>()[i] -= static_cast<float>(rate * two.parameter(name).gradient.at(i));
         squares += expected.at(i) * expected.at(i);
       }
-      for (std::int64_t i = f * filter; i < (f + 1) * filter; ++i) expected.values<float>()[i] /= static_cast<float>(std::sqrt(squares));
+      for (std::int64_t i = f * filter; i < (f + 1) * filter; ++i)
+        expected.values<float>()[i] /= static_cast<float>(std::sqrt(squares));
     }
   }
-  Trainer trainer(net, {.batch = 16, .updater = {.learning_rate = rate}});
+  Trainer trainer(net, {.batch = 16, .updater = {.rule = "sgd", .learning_rate = rate}});
   samples->fill(net, 0, 16);
   (void)trainer.step();
   expect_close(net.parameter("filter1/weight").value, expected, "filters", 1e-5);
@@ -191,7 +210,7 @@ TEST(SparseStack, LearnsStageByStageThenTheLastLayerThenAll) {
   for (const bool tied : {true, false}) {
     SparseStack stack(small_stack(tied));
     std::vector<std::vector<double>> losses(2);
-    TrainOptions train{.batch = 16, .updater = {.learning_rate = 0.0005}, .steps = 40, .display = 1};
+    TrainOptions train{.batch = 16, .updater = {.rule = "sgd", .learning_rate = 0.005}, .steps = 40, .display = 1};
     const auto x = array_samples({{"x", test::images()[0].second}});
     const auto calls = [&](std::size_t i) {
       return TrainCalls{.report = [&losses, i](const Report& r) {

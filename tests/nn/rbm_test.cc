@@ -65,7 +65,8 @@ TEST(Rbm, GradientsAreThoseOfThePlainLoops) {
         });
     const auto same = [&](const Tensor& ours, const std::vector<double>& expected, const char* what) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
-        ASSERT_NEAR(ours.at(static_cast<std::int64_t>(i)), expected[i], 1e-9 * std::max(1.0, std::fabs(expected[i]))) << what << ", seed " << seed;
+        ASSERT_NEAR(ours.at(static_cast<std::int64_t>(i)), expected[i], 1e-9 * std::max(1.0, std::fabs(expected[i])))
+            << what << ", seed " << seed;
       }
     };
     same(bench.pass.gradient[0], g.weight, "weight");
@@ -107,7 +108,8 @@ struct Tiny {
 
 void fill_data(const Bench& bench) {  // half of the samples (1, 0, 1), half (0, 1, 1)
   const double pattern[2][3] = {{1, 0, 1}, {0, 1, 1}};
-  for (std::int64_t i = 0; i < bench.pass.x[0].count(); ++i) bench.pass.x[0].values<double>()[i] = pattern[i / 3 % 2][i % 3];
+  for (std::int64_t i = 0; i < bench.pass.x[0].count(); ++i)
+    bench.pass.x[0].values<double>()[i] = pattern[i / 3 % 2][i % 3];
 }
 
 TEST(Rbm, CdOneIsOnAverageTheSumOverAllHiddenStates) {
@@ -141,7 +143,8 @@ TEST(Rbm, CdOneIsOnAverageTheSumOverAllHiddenStates) {
 
 TEST(Rbm, LongPersistentChainsGiveTheGradientOfTheLikelihood) {
   const Tiny tiny;
-  Bench bench("rbm", {{"hidden", "2"}, {"k", "60"}, {"chains", "60000"}, {"sample", "both"}}, {{2, 3}}, DType::float64, 1);
+  Bench bench("rbm", {{"hidden", "2"}, {"k", "60"}, {"chains", "60000"}, {"sample", "both"}}, {{2, 3}}, DType::float64,
+              1);
   tiny.put(bench);
   fill_data(bench);
   bench.gradients();
@@ -204,7 +207,8 @@ TEST(RbmTraining, RanksExchangesAndResumedRunsGiveTheSameLosses) {
       TrainOptions own = train;
       own.exchange = exchange;
       own.checkpoint_folder.clear();
-      const auto trainer = session == nullptr ? std::make_unique<Trainer>(net, own) : std::make_unique<Trainer>(net, own, *session);
+      const auto trainer =
+          session == nullptr ? std::make_unique<Trainer>(net, own) : std::make_unique<Trainer>(net, own, *session);
       return test::trace(*trainer, *array_samples(bars()));
     };
     const std::vector<double> alone = run("none", nullptr);
@@ -215,7 +219,8 @@ TEST(RbmTraining, RanksExchangesAndResumedRunsGiveTheSameLosses) {
         run_cluster(ranks, [&](Session& session) {
           const std::vector<double> losses = run(exchange, &session);
           for (std::size_t i = 0; i < alone.size(); ++i) {
-            ASSERT_NEAR(losses[i], alone[i], 2e-5 * std::max(1.0, alone[i])) << exchange << " " << ranks << " step " << i;
+            ASSERT_NEAR(losses[i], alone[i], 2e-5 * std::max(1.0, alone[i]))
+                << exchange << " " << ranks << " step " << i;
           }
         });
       }
@@ -274,7 +279,8 @@ TEST(RbmStack, PreTrainedAndUnrolledItBeginsBelowRandomWeights) {
       return trainer.evaluate(*array_samples(bars()), Phase::test).metrics[0].second;
     };
     const double random = loss_of(stack.unrolled());
-    TrainOptions train{.batch = 16, .updater = {.rule = "momentum", .learning_rate = 0.1, .momentum = 0.5}, .steps = 200};
+    TrainOptions train{
+        .batch = 16, .updater = {.rule = "momentum", .learning_rate = 0.1, .momentum = 0.5}, .steps = 200};
     ASSERT_TRUE(stack.pretrain(*array_samples(bars()), train));
     Net net = stack.unrolled();
     const double learnt = loss_of(stack.unrolled());
@@ -289,7 +295,7 @@ TEST(RbmStack, PreTrainedAndUnrolledItBeginsBelowRandomWeights) {
 
 TEST(RbmStack, AStoppedPreTrainingGoesOnWhereItWas) {
   const StackOptions options{.visible = 12, .hidden = {6, 4}, .rbm = {.weight_param = {.init = {.std = 0.1}}}};
-  TrainOptions train{.batch = 16, .updater = {.learning_rate = 0.1}, .steps = 12};
+  TrainOptions train{.batch = 16, .updater = {.rule = "sgd", .learning_rate = 0.1}, .steps = 12};
   RbmStack whole(options);
   ASSERT_TRUE(whole.pretrain(*array_samples(bars()), train));
   train.checkpoint = 5;

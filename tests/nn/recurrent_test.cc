@@ -34,7 +34,8 @@ TEST(Recurrent, EqualsThePlainLoopsOnManyThreads) {
     const Cell cell = static_cast<Cell>(seed % 3);
     const std::string kind = cell == Cell::rnn ? "rnn" : cell == Cell::gru ? "gru" : "lstm";
     const bool bias = pick(r, 0, 1) == 1;
-    const kernel::Recurrent geometry{.cell = cell, .batch = pick(r, 1, 30), .steps = pick(r, 1, 6), .in = pick(r, 1, 20), .hidden = pick(r, 1, 90)};
+    const kernel::Recurrent geometry{
+        .cell = cell, .batch = pick(r, 1, 30), .steps = pick(r, 1, 6), .in = pick(r, 1, 20), .hidden = pick(r, 1, 90)};
     for (const DType dtype : {DType::float32, DType::float64}) {
       Bench b(kind, {{"hidden", std::to_string(geometry.hidden)}, {"bias", bias ? "true" : "false"}, {"carry", "true"}},
               {{geometry.batch, geometry.steps, geometry.in}}, dtype, seed);
@@ -47,7 +48,8 @@ TEST(Recurrent, EqualsThePlainLoopsOnManyThreads) {
       (void)(b.layer->forward(b.pass), 0);  // the second sequence begins where the first ended
       const Tensor y(dtype, b.pass.y[0].shape()), h(dtype, {geometry.batch, geometry.hidden});
       const Tensor c = cell == Cell::lstm ? Tensor(dtype, {geometry.batch, geometry.hidden}) : Tensor();
-      const kernel::RecurrentNumbers numbers{b.pass.parameter[0], b.pass.parameter[1], bias ? b.pass.parameter[2] : Tensor()};
+      const kernel::RecurrentNumbers numbers{b.pass.parameter[0], b.pass.parameter[1],
+                                             bias ? b.pass.parameter[2] : Tensor()};
       for (int twice = 0; twice < 2; ++twice) {
         dtype == DType::float32 ? kernel::ref::recurrent<float>(geometry, numbers, b.pass.x[0], y, h, c)
                                 : kernel::ref::recurrent<double>(geometry, numbers, b.pass.x[0], y, h, c);
@@ -126,7 +128,8 @@ TEST(Bptt, CarriedStateMakesPiecesOneSequenceInForward) {
 /// States that follow one another with known probabilities, and so an entropy that nobody can get below.
 struct Grammar {
   static constexpr int kStates = 4;
-  double next[kStates][kStates] = {{0.7, 0.1, 0.1, 0.1}, {0.05, 0.05, 0.85, 0.05}, {0.0, 0.3, 0.1, 0.6}, {0.8, 0.0, 0.2, 0.0}};
+  double next[kStates][kStates] = {
+      {0.7, 0.1, 0.1, 0.1}, {0.05, 0.05, 0.85, 0.05}, {0.0, 0.3, 0.1, 0.6}, {0.8, 0.0, 0.2, 0.0}};
 
   [[nodiscard]] std::string text(std::int64_t length, std::uint64_t seed) const {
     const RandomStream stream(seed, "grammar");
@@ -175,7 +178,8 @@ TEST(CharRnn, LearnsAGrammarToUnderElevenTenthsOfItsEntropy) {
 TEST(CharRnn, RanksAndResumedRunsGiveTheSameLosses) {
   const Grammar grammar;
   const std::string text = grammar.text(8 * 4 * 30, 3);
-  TrainOptions options{.batch = 8, .updater = {.rule = "momentum", .learning_rate = 0.1, .momentum = 0.5}, .steps = 20, .display = 1};
+  TrainOptions options{
+      .batch = 8, .updater = {.rule = "momentum", .learning_rate = 0.1, .momentum = 0.5}, .steps = 20, .display = 1};
   Net net = text_net(true, DType::float32, "lstm", 6, 4, 4);
   Trainer trainer(net, options);
   const std::vector<double> alone = test::trace(trainer, *text_samples(text, {.steps = 4}));

@@ -137,7 +137,9 @@ TEST_P(Reference, Pooling) {
     const kernel::Pool p{
         .max = type == 1, .l2 = type == 2, .h = window, .w = window, .count_padding = pick(r, 0, 1) == 1};
     Bench b("pooling",
-            {{"type", p.l2 ? "l2" : p.max ? "max" : "average"},
+            {{"type", p.l2    ? "l2"
+                      : p.max ? "max"
+                              : "average"},
              {"kernel", text(size)},
              {"stride", text(stride)},
              {"pad", text(pad)},

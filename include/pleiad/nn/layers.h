@@ -41,8 +41,8 @@ struct ConvolutionOptions {
                                                    std::int64_t pad = 0);
 
 /// Over windows of each map. The average divides by the window clipped to the padded image (SINGA), or by what lies
-/// inside the image where count_padding is false. l2: sqrt(sum of x^2), whose gradient is x / norm, a norm of 0 taken as
-/// 1.
+/// inside the image where count_padding is false. l2: sqrt(sum of x^2), whose gradient is x / norm, a norm of 0 taken
+/// as 1.
 struct PoolingOptions {
   std::string type = "max";  ///< max, average or l2
   std::int64_t kernel = 3;
@@ -78,8 +78,8 @@ struct LocalConvolutionOptions {
 [[nodiscard]] PLEIAD_API LayerPtr local_convolution(const LocalConvolutionOptions& options);
 
 /// Local contrast normalisation with an odd window and zeros around the image. gaussian: v = x - the weighted mean over
-/// window and all maps, y = v / sqrt(the weighted sum of v^2), 0 taken as 1; `part` has one of the two alone. box: y = x *
-/// (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each map, windows clipped to the image.
+/// window and all maps, y = v / sqrt(the weighted sum of v^2), 0 taken as 1; `part` has one of the two alone. box: y =
+/// x * (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each map, windows clipped to the image.
 struct LocalContrastOptions {
   std::string type = "gaussian";  ///< or box
   std::string part = "both";      ///< of gaussian: both, subtract or divide
@@ -155,8 +155,8 @@ struct DummyOptions {
 
 /// Recurrent layers over (batch, steps, features), to (batch, steps, hidden). With `carry` a batch begins where the one
 /// before it ended, sample by sample, so that a long sequence is learnt in pieces; gradients stay within a piece.
-/// Parameters: "weight" (gates * hidden, features), "recurrent" (gates * hidden, hidden), "bias". Gates of gru: r, z, n;
-/// h = z * h' + (1 - z) * n, n = tanh(W x + b + r * (U h')). Gates of lstm: i, f, g, o. docs/nn.md has the formulas.
+/// Parameters: "weight" (gates * hidden, features), "recurrent" (gates * hidden, hidden), "bias". Gates of gru: r, z,
+/// n; h = z * h' + (1 - z) * n, n = tanh(W x + b + r * (U h')). Gates of lstm: i, f, g, o. docs/nn.md has the formulas.
 struct RecurrentOptions {
   std::int64_t hidden = 0;
   bool bias = true;
@@ -236,16 +236,17 @@ struct SumLossOptions {
 };
 [[nodiscard]] PLEIAD_API LayerPtr sum_loss(const SumLossOptions& options = {});
 
-/// A restricted Boltzmann machine over its input v. h = s(v * weight^T + hidden_bias), v = s(h * weight + visible_bias),
-/// s the sigmoid, or nothing for gaussian units. It ends a net: its gradients are the estimates of contrastive
-/// divergence, the mean of h- v- less that of h+ v+. "loss" is half of "se", the squared distance of a sample from its
-/// reconstruction. A dense layer that shares weight and hidden_bias is the way up, a transposed one the way down.
+/// A restricted Boltzmann machine over its input v. h = s(v * weight^T + hidden_bias), v = s(h * weight +
+/// visible_bias), s the sigmoid, or nothing for gaussian units. It ends a net: its gradients are the estimates of
+/// contrastive divergence, the mean of h- v- less that of h+ v+. "loss" is half of "se", the squared distance of a
+/// sample from its reconstruction. A dense layer that shares weight and hidden_bias is the way up, a transposed one the
+/// way down.
 struct RbmOptions {
   std::int64_t hidden = 0;
   std::string visible_units = "binary";  ///< or gaussian, of variance 1
   std::string hidden_units = "binary";
-  std::int64_t k = 1;            ///< steps of the chain
-  std::int64_t chains = 0;       ///< above 0: so many persistent chains, saved with the parameters, the same on all ranks
+  std::int64_t k = 1;       ///< steps of the chain
+  std::int64_t chains = 0;  ///< above 0: so many persistent chains, saved with the parameters, the same on all ranks
   std::string sample = "hidden";  ///< which units are sampled on the way: hidden, both or none (means)
   Param weight_param = {};
   Param hidden_bias_param = {.init = {.type = "constant", .value = 0}};

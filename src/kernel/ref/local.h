@@ -20,8 +20,8 @@ void each_local_tap(const LocalConv& c, Tap&& tap) {
           const std::int64_t y = place / c.out_w * c.h.stride - c.h.pad_begin + k / (c.w.size * c.channels);
           const std::int64_t x = place % c.out_w * c.w.stride - c.w.pad_begin + k / c.channels % c.w.size;
           if (y < 0 || y >= c.in_h || x < 0 || x >= c.in_w) continue;
-          tap((n * c.out_h * c.out_w + place) * c.maps + m, ((n * c.in_h + y) * c.in_w + x) * c.channels + k % c.channels,
-              (place * c.maps + m) * c.filter() + k);
+          tap((n * c.out_h * c.out_w + place) * c.maps + m,
+              ((n * c.in_h + y) * c.in_w + x) * c.channels + k % c.channels, (place * c.maps + m) * c.filter() + k);
         }
       }
     }
@@ -31,17 +31,20 @@ void each_local_tap(const LocalConv& c, Tap&& tap) {
 template <class T>
 void local_apply(const LocalConv& c, const Tensor& x, const Tensor& w, const Tensor& y) {
   y.fill(0);
-  each_local_tap(c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(y)[o] += data<T>(x)[i] * data<T>(w)[k]; });
+  each_local_tap(
+      c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(y)[o] += data<T>(x)[i] * data<T>(w)[k]; });
 }
 template <class T>
 void local_transposed(const LocalConv& c, const Tensor& y, const Tensor& w, const Tensor& x) {
   x.fill(0);
-  each_local_tap(c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(x)[i] += data<T>(y)[o] * data<T>(w)[k]; });
+  each_local_tap(
+      c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(x)[i] += data<T>(y)[o] * data<T>(w)[k]; });
 }
 template <class T>
 void local_weight_gradient(const LocalConv& c, const Tensor& y, const Tensor& x, const Tensor& dw) {
   dw.fill(0);
-  each_local_tap(c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(dw)[k] += data<T>(y)[o] * data<T>(x)[i]; });
+  each_local_tap(
+      c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(dw)[k] += data<T>(y)[o] * data<T>(x)[i]; });
 }
 
 /// sum(place around) over the window at row i, column j of image n, the places inside the image alone.
@@ -86,7 +89,8 @@ void gaussian_contrast(std::int64_t size, const Tensor& x, const Tensor& y) {
           for (std::int64_t c = 0; c < s[3]; ++c) {
             const std::int64_t here = at(n, i, j, c);
             if (pass == 0) v[static_cast<std::size_t>(here)] = static_cast<double>(data<T>(x)[here]) - sum;
-            if (pass == 1) data<T>(y)[here] = static_cast<T>(v[static_cast<std::size_t>(here)] / (sum == 0 ? 1 : std::sqrt(sum)));
+            if (pass == 1)
+              data<T>(y)[here] = static_cast<T>(v[static_cast<std::size_t>(here)] / (sum == 0 ? 1 : std::sqrt(sum)));
           }
         }
       }

@@ -35,7 +35,8 @@ RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Ten
     std::vector<T> h(static_cast<std::size_t>(hidden));
     for (std::int64_t j = 0; j < hidden; ++j) {
       T sum = data<T>(hidden_bias)[j];
-      for (std::int64_t i = 0; i < visible; ++i) sum += data<T>(weight)[j * visible + i] * v[static_cast<std::size_t>(i)];
+      for (std::int64_t i = 0; i < visible; ++i)
+        sum += data<T>(weight)[j * visible + i] * v[static_cast<std::size_t>(i)];
       h[static_cast<std::size_t>(j)] = unit(sum, rbm.gaussian_hidden);
     }
     return h;
@@ -44,13 +45,15 @@ RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Ten
     std::vector<T> v(static_cast<std::size_t>(visible));
     for (std::int64_t i = 0; i < visible; ++i) {
       T sum = data<T>(visible_bias)[i];
-      for (std::int64_t j = 0; j < hidden; ++j) sum += data<T>(weight)[j * visible + i] * h[static_cast<std::size_t>(j)];
+      for (std::int64_t j = 0; j < hidden; ++j)
+        sum += data<T>(weight)[j * visible + i] * h[static_cast<std::size_t>(j)];
       v[static_cast<std::size_t>(i)] = unit(sum, rbm.gaussian_visible);
     }
     return v;
   };
-  RbmGradient<T> g{std::vector<T>(static_cast<std::size_t>(hidden * visible)), std::vector<T>(static_cast<std::size_t>(hidden)),
-                   std::vector<T>(static_cast<std::size_t>(visible)), 0};
+  RbmGradient<T> g{std::vector<T>(static_cast<std::size_t>(hidden * visible)),
+                   std::vector<T>(static_cast<std::size_t>(hidden)), std::vector<T>(static_cast<std::size_t>(visible)),
+                   0};
   const auto add = [&](const std::vector<T>& h, const std::vector<T>& v, T factor) {
     for (std::int64_t j = 0; j < hidden; ++j) {
       g.hidden_bias[static_cast<std::size_t>(j)] += factor * h[static_cast<std::size_t>(j)];
@@ -59,7 +62,8 @@ RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Ten
             factor * h[static_cast<std::size_t>(j)] * v[static_cast<std::size_t>(i)];
       }
     }
-    for (std::int64_t i = 0; i < visible; ++i) g.visible_bias[static_cast<std::size_t>(i)] += factor * v[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < visible; ++i)
+      g.visible_bias[static_cast<std::size_t>(i)] += factor * v[static_cast<std::size_t>(i)];
   };
   const T share = 1 / static_cast<T>(batch);
   for (std::int64_t n = 0; n < batch; ++n) {
@@ -68,7 +72,8 @@ RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Ten
     add(h, seen, -share);
     std::vector<T> v;
     for (std::int64_t step = 0; step < rbm.k; ++step) {
-      for (std::int64_t j = 0; j < hidden; ++j) h[static_cast<std::size_t>(j)] = draw(n, step, j, h[static_cast<std::size_t>(j)]);
+      for (std::int64_t j = 0; j < hidden; ++j)
+        h[static_cast<std::size_t>(j)] = draw(n, step, j, h[static_cast<std::size_t>(j)]);
       v = down(h);
       h = up(v);
     }

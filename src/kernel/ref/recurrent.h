@@ -26,7 +26,8 @@ void recurrent(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, c
         const std::int64_t at = g * H + j;
         wx = p.bias.empty() ? T(0) : data<T>(p.bias)[at];
         uh = 0;
-        for (std::int64_t i = 0; i < r.in; ++i) wx += data<T>(p.weight)[at * r.in + i] * data<T>(x)[(n * r.steps + t) * r.in + i];
+        for (std::int64_t i = 0; i < r.in; ++i)
+          wx += data<T>(p.weight)[at * r.in + i] * data<T>(x)[(n * r.steps + t) * r.in + i];
         for (std::int64_t i = 0; i < H; ++i) uh += data<T>(p.recurrent)[at * H + i] * h[static_cast<std::size_t>(i)];
       };
       std::vector<T> next(static_cast<std::size_t>(H));

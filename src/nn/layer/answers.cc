@@ -43,8 +43,8 @@ class Accuracy final : public Layer {
     expect_inputs(in, 2);
     const std::int64_t classes = in[0].rank() < 2 ? 0 : in[0][in[0].rank() - 1];
     if (classes < 1 || in[1].count() * classes != in[0].count()) {
-      throw InvalidArgument(
-          fmt::format("expected scores (batch, classes) and a label for each; received {} and {}", in[0].text(), in[1].text()));
+      throw InvalidArgument(fmt::format("expected scores (batch, classes) and a label for each; received {} and {}",
+                                        in[0].text(), in[1].text()));
     }
     return {{1}};
   }
@@ -54,11 +54,13 @@ class Accuracy final : public Layer {
     kernel::check_indices(pass.x[1], classes);
     std::int64_t right = 0;
     kernel::by_type(pass.x[0].dtype(), [&]<class T>(T) {
-      for (std::int64_t r = 0; r < rows; ++r) {  // among the top k: fewer than k scores lie above, or beside it and before
+      for (std::int64_t r = 0; r < rows;
+           ++r) {  // among the top k: fewer than k scores lie above, or beside it and before
         const T* row = kernel::data<T>(pass.x[0]) + r * classes;
         const std::int32_t label = kernel::data<std::int32_t>(pass.x[1])[r];
         std::int64_t above = 0;
-        for (std::int64_t c = 0; c < classes; ++c) above += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
+        for (std::int64_t c = 0; c < classes; ++c)
+          above += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
         right += above < top_k_ ? 1 : 0;
       }
     });

@@ -36,7 +36,11 @@ class Embedding final : public OfIndices {
   [[nodiscard]] std::string kind() const override { return "embedding"; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override { return {wider(in, o_.width)}; }
   [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes&) const override {
-    return {{.name = "weight", .shape = {o_.words, o_.width}, .wanted = o_.weight_param, .fan_in = o_.width, .fan_out = o_.words}};
+    return {{.name = "weight",
+             .shape = {o_.words, o_.width},
+             .wanted = o_.weight_param,
+             .fan_in = o_.width,
+             .fan_out = o_.words}};
   }
   [[nodiscard]] std::string summary() const override { return fmt::format("{} words", o_.words); }
   void forward(Pass& pass) override { kernel::embed(pass.x[0], pass.parameter[0], pass.y[0]); }
@@ -76,8 +80,9 @@ class Following final : public OfIndices {
     const auto row = static_cast<std::size_t>(shape[1]) * sizeof(std::int32_t);
     for (std::size_t k = 0; k < pass.y.size(); ++k) {
       const std::size_t skip = both_ && k == 0 ? 0 : sizeof(std::int32_t);
-      kernel::copy_strided(pass.y[k].raw(), row - sizeof(std::int32_t), static_cast<const std::byte*>(pass.x[0].raw()) + skip,
-                           row, row - sizeof(std::int32_t), shape[0]);
+      kernel::copy_strided(pass.y[k].raw(), row - sizeof(std::int32_t),
+                           static_cast<const std::byte*>(pass.x[0].raw()) + skip, row, row - sizeof(std::int32_t),
+                           shape[0]);
     }
   }
   void backward(Pass&) override {}
@@ -89,7 +94,8 @@ class Following final : public OfIndices {
 const Fields<EmbeddingOptions>& embedding_fields() {
   using O = EmbeddingOptions;
   static const Fields<O> all = [] {
-    Fields<O> list = {field("words", &O::words, "how many indices there are"), field("width", &O::width, "numbers of each")};
+    Fields<O> list = {field("words", &O::words, "how many indices there are"),
+                      field("width", &O::width, "numbers of each")};
     add_param_fields(list, "weight", &O::weight_param);
     return list;
   }();

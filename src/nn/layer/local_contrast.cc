@@ -72,11 +72,10 @@ class LocalContrast final : public Layer {
 
 const Fields<LocalContrastOptions>& fields() {
   using O = LocalContrastOptions;
-  static const Fields<O> all = {field("type", &O::type, "gaussian or box"),
-                                field("part", &O::part, "of gaussian: both, subtract or divide"),
-                                field("size", &O::size, "the window's side"),
-                                field("alpha", &O::alpha, "of box: over size^2, times the sum"),
-                                field("beta", &O::beta, "of box: the power")};
+  static const Fields<O> all = {
+      field("type", &O::type, "gaussian or box"), field("part", &O::part, "of gaussian: both, subtract or divide"),
+      field("size", &O::size, "the window's side"), field("alpha", &O::alpha, "of box: over size^2, times the sum"),
+      field("beta", &O::beta, "of box: the power")};
   return all;
 }
 

@@ -101,9 +101,15 @@ class LocalConvolution final : public Layer {
       }
       return chosen;
     };
-    return {in[0],      length("height", o_.height, in[1], h_), length("width", o_.width, in[2], w_),
-            o_.filters, in[1],                                  in[2],
-            in[3],      h_,                                     w_};
+    return {in[0],
+            length("height", o_.height, in[1], h_),
+            length("width", o_.width, in[2], w_),
+            o_.filters,
+            in[1],
+            in[2],
+            in[3],
+            h_,
+            w_};
   }
 
   const LocalConvolutionOptions o_;

@@ -23,7 +23,8 @@ class File {
     const int part = pass.parts == nullptr ? 0 : pass.parts->index();
     const std::string path = part == 0 ? path_ : fmt::format("{}.{}", path_, part);
     if (file_ == nullptr) file_ = std::fopen(path.c_str(), "wb");
-    if (file_ == nullptr) throw FileError(fmt::format("{}: cannot be opened for writing: {}", path, std::strerror(errno)));
+    if (file_ == nullptr)
+      throw FileError(fmt::format("{}: cannot be opened for writing: {}", path, std::strerror(errno)));
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
       throw FileError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
     }
@@ -41,7 +42,8 @@ class Output : public Layer {
     if (path.empty()) throw InvalidArgument("path: expected a file; received none");
   }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
-    if (in.empty() || in.size() > 2) throw InvalidArgument(fmt::format("expected data, and labels or none; received {} inputs", in.size()));
+    if (in.empty() || in.size() > 2)
+      throw InvalidArgument(fmt::format("expected data, and labels or none; received {} inputs", in.size()));
     if (in[0].rank() < 1 || (in.size() == 2 && in[1].count() != in[0][0])) {
       throw InvalidArgument(fmt::format("expected (batch, ...), and one label a sample; received {}{}", in[0].text(),
                                         in.size() == 2 ? " and " + in[1].text() : ""));
@@ -99,8 +101,8 @@ class CsvOutput final : public Output {
   const std::string separator_;
 };
 
-/// SINGA's kvfile: {key length, key, value length, value}, lengths as 64 bits, little end first; the key is the sample's
-/// number as %08d, the value a RecordProto {shape = 1, label = 2, data = 4 (packed floats)}.
+/// SINGA's kvfile: {key length, key, value length, value}, lengths as 64 bits, little end first; the key is the
+/// sample's number as %08d, the value a RecordProto {shape = 1, label = 2, data = 4 (packed floats)}.
 class RecordOutput final : public Output {
  public:
   explicit RecordOutput(const RecordOutputOptions& options) : Output(options.path) {}
@@ -117,7 +119,9 @@ class RecordOutput final : public Output {
     }
     if (pass.x.size() == 2) {
       value += '\x10';  // of a negative label, all 64 bits
-      varint(static_cast<std::uint64_t>(static_cast<std::int64_t>(pass.x[1].values<std::int32_t>()[static_cast<std::size_t>(n)])), value);
+      varint(static_cast<std::uint64_t>(
+                 static_cast<std::int64_t>(pass.x[1].values<std::int32_t>()[static_cast<std::size_t>(n)])),
+             value);
     }
     value += '\x22';
     varint(static_cast<std::uint64_t>(4 * row), value);
@@ -142,7 +146,8 @@ class RecordOutput final : public Output {
 
 const Fields<CsvOutputOptions>& csv_fields() {
   using O = CsvOutputOptions;
-  static const Fields<O> all = {field("path", &O::path, "the file"), field("separator", &O::separator, "between numbers")};
+  static const Fields<O> all = {field("path", &O::path, "the file"),
+                                field("separator", &O::separator, "between numbers")};
   return all;
 }
 const Fields<RecordOutputOptions>& record_fields() {

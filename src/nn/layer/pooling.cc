@@ -21,7 +21,9 @@ class Pooling final : public Layer {
         .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
     pool_ = {.max = options.type == "max",
              .l2 = options.type == "l2",
-             .h = window, .w = window, .count_padding = options.count_padding};
+             .h = window,
+             .w = window,
+             .count_padding = options.count_padding};
   }
   [[nodiscard]] std::string kind() const override { return "pooling"; }
   [[nodiscard]] bool spatial() const override { return true; }

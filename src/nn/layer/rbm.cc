@@ -1,5 +1,5 @@
-// A restricted Boltzmann machine. It ends a net as a loss does: its gradients are contrastive divergence's estimates, so
-// that rules, exchanges and checkpoints are those of any other layer.
+// A restricted Boltzmann machine. It ends a net as a loss does: its gradients are contrastive divergence's estimates,
+// so that rules, exchanges and checkpoints are those of any other layer.
 #include "kernel/rbm.h"
 
 #include "core/text.h"
@@ -28,7 +28,8 @@ class Rbm final : public Layer {
     expect_at_least("k", o_.k, 1);
     expect_at_least("chains", o_.chains, 0);
     const std::vector<std::string> known = {"both", "hidden", "none"};
-    if (std::ranges::find(known, o_.sample) == known.end()) throw InvalidArgument(unknown_name("sample", o_.sample, known));
+    if (std::ranges::find(known, o_.sample) == known.end())
+      throw InvalidArgument(unknown_name("sample", o_.sample, known));
     if (o_.weight_param.norm != 0) throw InvalidArgument("weight.norm: an RBM's filters are not kept at a norm");
   }
 
@@ -37,7 +38,8 @@ class Rbm final : public Layer {
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
-    if (in[0].rank() < 2) throw InvalidArgument(fmt::format("expected (batch, visible units); received {}", in[0].text()));
+    if (in[0].rank() < 2)
+      throw InvalidArgument(fmt::format("expected (batch, visible units); received {}", in[0].text()));
     return Shapes(2, Shape{1});
   }
   [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
@@ -112,12 +114,10 @@ class Rbm final : public Layer {
     // As the gradient of a dense layer by its weight, of both phases at once.
     kernel::scale(kernel::rows_of(pass.workspace[1], 0, batch), -factor / static_cast<double>(batch));
     kernel::scale(kernel::rows_of(pass.workspace[1], batch, all), factor / static_cast<double>(all - batch));
-    kernel::dense_backward({.batch = all, .in = pass.workspace[0].shape()[1], .out = o_.hidden, .activation = {}},
-                           pass.workspace[0], pass.parameter[0], pass.workspace[1], pass.workspace[1],
-                           {.dx = {},
-                            .weight_gradient = pass.gradient[0],
-                            .bias_gradient = pass.gradient[1],
-                            .update = pass.update[0]});
+    kernel::dense_backward(
+        {.batch = all, .in = pass.workspace[0].shape()[1], .out = o_.hidden, .activation = {}}, pass.workspace[0],
+        pass.parameter[0], pass.workspace[1], pass.workspace[1],
+        {.dx = {}, .weight_gradient = pass.gradient[0], .bias_gradient = pass.gradient[1], .update = pass.update[0]});
   }
 
  private:
@@ -127,8 +127,9 @@ class Rbm final : public Layer {
     return {.function = gaussian ? kernel::Function::linear : kernel::Function::sigmoid};
   }
   void up(const Pass& pass, const Tensor& v, const Tensor& h) const {
-    kernel::dense_forward({.batch = v.shape()[0], .in = v.shape()[1], .out = o_.hidden, .activation = of(gaussian_hidden_)},
-                          v, pass.parameter[0], pass.parameter[1], h);
+    kernel::dense_forward(
+        {.batch = v.shape()[0], .in = v.shape()[1], .out = o_.hidden, .activation = of(gaussian_hidden_)}, v,
+        pass.parameter[0], pass.parameter[1], h);
   }
   void down(const Pass& pass, const Tensor& h, const Tensor& v) const {
     kernel::dense_forward({.batch = h.shape()[0],

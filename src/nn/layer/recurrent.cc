@@ -21,14 +21,19 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] std::string kind() const override { return kind_of(cell_); }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
-    if (in[0].rank() != 3) throw InvalidArgument(fmt::format("expected (batch, steps, features); received {}", in[0].text()));
+    if (in[0].rank() != 3)
+      throw InvalidArgument(fmt::format("expected (batch, steps, features); received {}", in[0].text()));
     return {{in[0][0], in[0][1], o_.hidden}};
   }
   [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
     const std::int64_t rows = geometry(in[0]).gates() * o_.hidden;
     const auto spec = [&](const char* name, const Shape& shape, const Param& wanted, std::int64_t fan_in) {
-      return ParamSpec{
-          .name = name, .shape = shape, .wanted = wanted, .fan_in = fan_in, .fan_out = o_.hidden, .pieces = shape.rank() == 2};
+      return ParamSpec{.name = name,
+                       .shape = shape,
+                       .wanted = wanted,
+                       .fan_in = fan_in,
+                       .fan_out = o_.hidden,
+                       .pieces = shape.rank() == 2};
     };
     std::vector<ParamSpec> all = {spec("weight", {rows, in[0][2]}, o_.weight_param, in[0][2]),
                                   spec("recurrent", {rows, o_.hidden}, o_.recurrent_param, o_.hidden)};

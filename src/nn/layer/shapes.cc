@@ -1,4 +1,5 @@
-// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, branch, bridge, dummy, sum.
+// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, branch, bridge, dummy,
+// sum.
 #include <functional>
 #include <numeric>
 
@@ -210,9 +211,9 @@ OptionField<O> numbers_field(const char* name, std::vector<std::int64_t> O::* me
 }
 
 const Fields<SliceOptions>& slice_fields() {
-  static const Fields<SliceOptions> all = {field("axis", &SliceOptions::axis, "which is cut"),
-                                           field("parts", &SliceOptions::parts, "how many outputs"),
-                                           numbers_field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
+  static const Fields<SliceOptions> all = {
+      field("axis", &SliceOptions::axis, "which is cut"), field("parts", &SliceOptions::parts, "how many outputs"),
+      numbers_field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
   return all;
 }
 const Fields<ConcatOptions>& concat_fields() {

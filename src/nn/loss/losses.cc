@@ -39,8 +39,8 @@ class SoftmaxLoss final : public Loss {
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }
   void forward(Pass& pass) override {
     double accuracy = 0;
-    const double loss = kernel::softmax_loss(flat(pass, pass.x[0]), pass.x[1], flat(pass, pass.workspace[0]),
-                                             options_.top_k, accuracy);
+    const double loss =
+        kernel::softmax_loss(flat(pass, pass.x[0]), pass.x[1], flat(pass, pass.workspace[0]), options_.top_k, accuracy);
     pass.y[0].fill(loss * options_.scale);
     pass.y[1].fill(accuracy);
   }

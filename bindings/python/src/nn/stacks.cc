@@ -50,7 +50,8 @@ void bind_stacks(nb::module_& m) {
           [](S* self, const std::string& name, const std::vector<std::int64_t>& image, const std::vector<Stage>& stages,
              double sparsity, bool tied, std::int64_t classes, const std::string& dtype, std::uint64_t seed) {
             if (image.size() != 3) {
-              throw InvalidArgument(fmt::format("image: expected (height, width, channels); received {} lengths", image.size()));
+              throw InvalidArgument(
+                  fmt::format("image: expected (height, width, channels); received {} lengths", image.size()));
             }
             SparseStackOptions options{.name = name,
                                        .image = {image[0], image[1], image[2]},
@@ -64,8 +65,8 @@ void bind_stacks(nb::module_& m) {
             }
             new (self) S(std::move(options));
           },
-          nb::arg("name"), nb::arg("image"), nb::arg("stages"), nb::arg("sparsity"), nb::arg("tied"), nb::arg("classes"),
-          nb::arg("dtype"), nb::arg("seed"))
+          nb::arg("name"), nb::arg("image"), nb::arg("stages"), nb::arg("sparsity"), nb::arg("tied"),
+          nb::arg("classes"), nb::arg("dtype"), nb::arg("seed"))
       .def("size", &S::size)
       .def("stage", &S::stage, nb::arg("index"))
       .def("take", &S::take, nb::arg("index"), nb::arg("net"))
