@@ -120,10 +120,9 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
-/// `pleiad explain` is a program of its own beside this one, so that only it loads the training engine.
-int run_explain(const Words& words) {
-  const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "pleiad-explain").string();
+/// `pleiad explain` and `pleiad run` are programs of their own beside this one, so that only they load the training engine.
+int run_program(const std::string& name, const Words& words) {
+  const std::string program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -141,7 +140,11 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
   if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
 
-  if (!words.empty() && words[0] == "explain") return run_explain(Words(words.begin() + 1, words.end()));
+  for (const char* const apart : {"explain", "run"}) {
+    if (!words.empty() && words[0] == apart) {
+      return run_program(fmt::format("pleiad-{}", apart), Words(words.begin() + 1, words.end()));
+    }
+  }
 
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
@@ -152,7 +155,8 @@ int run(const Words& words) {
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
   app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
-  const Words known = {"explain", "generate", "info", "inspect", "launch", "options"};
+  app.add_subcommand("run", "Run a training job: SINGA's job.conf");
+  const Words known = {"explain", "generate", "info", "inspect", "launch", "options", "run"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

@@ -19,6 +19,8 @@
 
 namespace pleiad {
 
+class ParameterRule;
+
 /// Where samples come from. One order of samples for all ranks: which sample stands where in which batch depends on the
 /// step alone, so the number of ranks does not change the training, and a run can be resumed at any step.
 class PLEIAD_API Samples {
@@ -64,17 +66,31 @@ struct TrainOptions {
   UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules
   nn::Schedule schedule = {.type = "", .base = 0.01};  ///< of the learning rate; type "": updater.learning_rate
   nn::Schedule momentum = {.type = "", .base = 0};     ///< of the momentum; type "": updater.momentum
-  std::string exchange = "auto";  ///< auto | none | all_reduce | tables; auto: all_reduce where there are more ranks
-  std::string clock = "sync";     ///< of tables: sync, where ranks add to one round; async, where none waits
+  /// auto | none | all_reduce | tables | replicas; auto: all_reduce where there are more ranks. replicas: every group of
+  /// ranks has parameters of its own, and the groups add up their changes every `sync_every` steps, none waiting.
+  std::string exchange = "auto";
+  std::string clock = "sync";  ///< of tables: sync, where ranks add to one round; async, where none waits
+  /// Asynchronous tables, replicas: the ranks in so many groups. Those of a group make one step together, of the mean
+  /// over their samples; groups do not wait for one another. 0: each rank by itself, with steps of 1/ranks.
+  int groups = 0;
+  std::int64_t sync_every = 1;
   PlanOptions plan = {};          ///< which layers are cut over the ranks; the net has this rank's parts from then on
   bool fuse = true;               ///< update while the gradient is in cache, where nothing is exchanged
   bool check_finite = false;      ///< stop where the loss is no number, and name the layer where it arose
   std::int64_t steps = 1000;
-  std::int64_t display = 0;  ///< every so many steps; 0: never
+  std::int64_t display = 0;        ///< every so many steps; 0: never
+  std::int64_t display_after = 0;  ///< not before this step, from which the steps between are counted
   std::int64_t validate = 0;
+  std::int64_t validate_after = 0;
   std::int64_t validate_batches = 0;  ///< 0: all samples once
+  std::int64_t validate_batch = 0;    ///< samples of one, of all ranks together; 0: as in training
   std::int64_t test = 0;
+  std::int64_t test_after = 0;
   std::int64_t test_batches = 0;
+  std::int64_t test_batch = 0;
+  /// What comes every so many steps comes at step 0 too, and a display tells the number of the step before it, so that
+  /// the first one is of step 0 (SINGA).
+  bool from_zero = false;
   std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
   std::int64_t checkpoint_after = 0;   ///< not before this step
   std::string checkpoint_folder = {};  ///< where they are saved; empty: only the caller's function is called
@@ -118,8 +134,8 @@ class PLEIAD_API Trainer {
   /// nobody else handles SIGINT.
   bool run(Samples& train, Samples* validate = nullptr, Samples* test = nullptr, const TrainCalls& calls = {});
   /// Averages of the metrics over batches of `samples`, on all ranks together; `batches` 0: all samples, but for a last
-  /// batch that is not full.
-  [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0);
+  /// batch that is not full. `batch`: samples of one, of all ranks together; 0: as in training.
+  [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0, std::int64_t batch = 0);
 
   [[nodiscard]] std::int64_t current_step() const;
   /// This rank's part of the batch.
@@ -145,6 +161,19 @@ class PLEIAD_API Trainer {
 
  private:
   std::unique_ptr<Inside> inside_;
+};
+
+/// An update rule and what it keeps for one parameter, for a loop of one's own.
+class PLEIAD_API ParameterUpdate {
+ public:
+  /// The parameter's memory outlives this.
+  ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options);
+  ~ParameterUpdate();
+  ParameterUpdate(ParameterUpdate&&) noexcept;
+  void step(const Tensor& gradient, double learning_rate, double momentum);
+
+ private:
+  std::unique_ptr<ParameterRule> rule_;
 };
 
 /// Parameters and states of a net of these names and shapes, from a checkpoint. Nothing is changed where anything is
