@@ -51,9 +51,9 @@ int run(const Words& words) {
   PlanOptions options;
   bool layers = false;
   CLI::App app("Print which rank does what for a net, and the bytes that each exchanges in a step.", "pleiad explain");
-  app.add_option(
-         "NET", name,
-         fmt::format("One of {}; a job.conf; a file that Net::text() fills; or a checkpoint's folder", join(example_nets())))
+  app.add_option("NET", name,
+                 fmt::format("One of {}; a job.conf; a file that Net::text() fills; or a checkpoint's folder",
+                             join(example_nets())))
       ->required();
   app.add_option("-n,--ranks", ranks, "How many; a job says it itself, a net has 2");
   app.add_option("-b,--batch", batch, "Of all ranks together")->capture_default_str();

@@ -120,7 +120,8 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
-/// `pleiad explain` and `pleiad run` are programs of their own beside this one, so that only they load the training engine.
+/// `pleiad explain` and `pleiad run` are programs of their own beside this one, so that only they load the training
+/// engine.
 int run_program(const std::string& name, const Words& words) {
   const std::string program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};

@@ -21,8 +21,8 @@ namespace job {
 class JobProto;
 }
 
-/// What a job says, checked for form. Copies share it. A mistake is an InvalidArgument that begins with file and line, as
-/// far as there are any, and names the layer and the field: so in everything that takes a Job.
+/// What a job says, checked for form. Copies share it. A mistake is an InvalidArgument that begins with file and line,
+/// as far as there are any, and names the layer and the field: so in everything that takes a Job.
 class PLEIAD_API Job {
  public:
   /// The text form. A file that cannot be read is a FileError.
@@ -55,10 +55,10 @@ struct JobReport {
 };
 
 struct JobOptions {
-  bool resume = false;             ///< go on from the last checkpoint of the workspace; the job may say so too
-  bool test = false;               ///< no training: one test, of the parameters in checkpoint_path
-  std::string display = "lines";   ///< lines | live (the terminal's last line moves) | off
-  std::string where = "workspace"; ///< where results and log go: workspace | none
+  bool resume = false;              ///< go on from the last checkpoint of the workspace; the job may say so too
+  bool test = false;                ///< no training: one test, of the parameters in checkpoint_path
+  std::string display = "lines";    ///< lines | live (the terminal's last line moves) | off
+  std::string where = "workspace";  ///< where results and log go: workspace | none
   std::function<bool(const JobReport&)> report = {};  ///< on rank 0; false ends the run after this step
   std::function<bool()> stop = {};                    ///< asked after each step, on every rank
 };
@@ -71,8 +71,8 @@ struct JobResult {
 };
 
 /// Runs a job to its end. With a session all ranks call it, and the ranks are its workers; without one the workers are
-/// threads of this process. The workspace gets results.csv, results.json, job.log, and checkpoint/ where the job asks for
-/// checkpoints.
+/// threads of this process. The workspace gets results.csv, results.json, job.log, and checkpoint/ where the job asks
+/// for checkpoints.
 [[nodiscard]] PLEIAD_API JobResult run_job(const Job& job, const JobOptions& options = {}, Session* session = nullptr);
 
 /// Who does what, and the bytes of a step, on so many ranks; 0: as many as the job has workers.

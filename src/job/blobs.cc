@@ -24,8 +24,9 @@ namespace fs = std::filesystem;
 std::pair<int, std::string> partition_and_name(const std::string& name) {
   const std::size_t mark = name.find('#');
   const bool numbered = mark != std::string::npos && mark > 0 && mark < 9 &&
-                        std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(mark),
-                                    [](unsigned char c) { return std::isdigit(c) != 0; });
+                        std::all_of(
+                            name.begin(), name.begin() + static_cast<std::ptrdiff_t>(mark),
+                            [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!numbered) return {0, name};
   return {std::stoi(name.substr(0, mark)), name.substr(mark + 1)};
 }
@@ -86,7 +87,7 @@ void reorder(const Named& named, const Shape& shape, const float* from, float* t
     }
     return;
   }
-  std::copy(from, from + shape.count(), to);
+  std::copy(from, from + named.count, to);
 }
 
 /// All partitions of one parameter, one after another.
@@ -117,10 +118,9 @@ std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std:
       const auto parts = by_name.find(named.name);
       if (parts == by_name.end() || std::ranges::find(found, named.name) != found.end()) continue;
       std::vector<float> numbers = joined(parts->second);
-      const Tensor& to = net.parameter(named.parameter).value;
-      if (static_cast<std::int64_t>(numbers.size()) != to.count()) {
+      if (static_cast<std::int64_t>(numbers.size()) != named.count) {
         throw FileError(fmt::format("{}: \"{}\" has {} numbers; the net's {} has {}", path, named.name, numbers.size(),
-                                    named.parameter, to.count()));
+                                    named.parameter, named.count));
       }
       values.emplace_back(&named, std::move(numbers));
       found.push_back(named.name);
@@ -128,7 +128,7 @@ std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std:
   }
   for (const auto& [named, numbers] : values) {
     const Tensor& to = net.parameter(named->parameter).value;
-    reorder(*named, to.shape(), numbers.data(), to.values<float>().data(), true);
+    reorder(*named, to.shape(), numbers.data(), to.values<float>().data() + named->begin, true);
   }
   return found;
 }
@@ -148,10 +148,13 @@ void save_blobs(const Built& built, const nn::Net& net, const std::string& path,
       blob->add_shape(static_cast<int>(value.shape()[0]));
       blob->add_shape(static_cast<int>(value.count() / value.shape()[0]));
     } else {
-      for (const std::int64_t length : value.shape()) blob->add_shape(static_cast<int>(length));
+      Shape shape = value.shape();
+      shape.set(0, shape[0] * named.count / value.count());
+      for (const std::int64_t length : shape) blob->add_shape(static_cast<int>(length));
     }
-    blob->mutable_data()->Resize(static_cast<int>(value.count()), 0);
-    reorder(named, value.shape(), value.values<float>().data(), blob->mutable_data()->mutable_data(), false);
+    blob->mutable_data()->Resize(static_cast<int>(named.count), 0);
+    reorder(named, value.shape(), value.values<float>().data() + named.begin, blob->mutable_data()->mutable_data(),
+            false);
   }
   const std::string bytes = blobs.SerializeAsString();
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);

@@ -8,7 +8,8 @@
 
 namespace pleiad::job {
 
-/// Reads files into a net like the built one: each parameter from the first that has it. Returns the names that were found.
+/// Reads files into a net like the built one: each parameter from the first that has it. Returns the names that were
+/// found.
 std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths);
 /// One file, whole or not at all.
 void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step);

@@ -16,8 +16,10 @@ constexpr unsigned kEvery = 7;
 /// What another layer takes when it names this one.
 struct Value {
   std::string features;
-  int source = -1;  ///< of Built::sources that has its labels
-  int parts = 0;    ///< a slice: each layer that names it takes the next part
+  int source = -1;        ///< of Built::sources that has its labels
+  int parts = 0;          ///< a slice: each layer that names it takes the next part
+  bool is_label = false;  ///< its features are labels
+  std::string next = {};  ///< of symbols: those that follow
 };
 
 class Builder {
@@ -32,16 +34,39 @@ class Builder {
     for (int i = 0; i < layers_.size(); ++i) {
       if (!is_source(layers_[i])) left.push_back(i);
     }
+    check_algorithm();
     while (!left.empty()) {
       const auto next = std::ranges::find_if(left, [&](int i) { return ready(i); });
       if (next == left.end()) refuse(left);
       add(*next);
       left.erase(next);
     }
+    if (job_.proto.train_one_batch().alg() == kCD) fix_all_but_machines();
     return std::move(built_);
   }
 
  private:
+  void check_algorithm() const {
+    bool machines = false;
+    for (const LayerProto& layer : layers_) machines |= layer.type() == kRBMVis || layer.type() == kRBMHid;
+    const AlgType alg = job_.proto.train_one_batch().alg();
+    if (alg == kUserAlg) mistake(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; there is none of them");
+    if (machines != (alg == kCD)) {
+      mistake(
+          job_, "train_one_batch.alg",
+          machines ? "layers of type kRBMVis and kRBMHid need kCD" : "kCD needs layers of type kRBMVis and kRBMHid");
+    }
+  }
+
+  /// Machines below the one that learns keep their numbers.
+  void fix_all_but_machines() {
+    for (const nn::Parameter& p : built_.net.parameters()) {
+      const std::string layer = p.name.substr(0, p.name.find('/'));
+      if (built_.net.layer(layer).kind() != "rbm") fixed_.push_back(p.name);
+    }
+    for (const std::string& name : fixed_) built_.net.fix(name);
+  }
+
   static nn::NetOptions net_options(const JobProto& proto) { return {.name = proto.name(), .seed = proto.seed()}; }
 
   /// Names of parameters that several layers have are told apart by the layer.
@@ -71,17 +96,48 @@ class Builder {
                               other.sample.text(), source.sample.text()));
         }
       }
-      if (!values_.contains(layer.name())) {
-        built_.net.input(layer.name(), source.sample);
-        values_[layer.name()] = {.features = layer.name(), .source = static_cast<int>(built_.sources.size())};
-      }
+      if (!values_.contains(layer.name())) add_input(layer, source);
       built_.sources.push_back(std::move(source));
     }
     if (built_.sources.empty()) mistake(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
   }
 
+  void add_input(const LayerProto& layer, const Source& source) {
+    Value& value = values_[layer.name()];
+    value.source = static_cast<int>(built_.sources.size());
+    if (layer.type() != kCharRNN) {
+      value.features = layer.name();
+      built_.net.input(layer.name(), source.sample);
+      return;
+    }
+    built_.sequence = true;
+    if (layer.char_rnn_conf().unroll_len() != job_.proto.neuralnet().unroll_len()) {
+      mistake(job_, source.index, "char_rnn_conf.unroll_len",
+              fmt::format("expected that of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
+                          layer.char_rnn_conf().unroll_len()));
+    }
+    value.features = layer.name() + ".symbols";
+    value.next = value.features + ":1";
+    built_.net.input(layer.name(), source.sample, DType::int32);
+    built_.net.add(value.features, nn::char_rnn(), {.inputs = {layer.name()}});
+  }
+
+  /// Whether all that a layer takes is there. The two halves of a machine name each other.
   [[nodiscard]] bool ready(int i) const {
-    return std::ranges::all_of(layers_[i].srclayers(), [&](const std::string& from) { return values_.contains(from); });
+    return std::ranges::all_of(layers_[i].srclayers(), [&](const std::string& from) {
+      return values_.contains(from) ||
+             (layers_[i].type() == kRBMVis && partner(i) >= 0 && layers_[partner(i)].name() == from);
+    });
+  }
+
+  /// The kRBMHid of a kRBMVis, or -1.
+  [[nodiscard]] int partner(int i) const {
+    for (int k = 0; k < layers_.size(); ++k) {
+      if (layers_[k].type() == kRBMHid &&
+          std::ranges::find(layers_[k].srclayers(), layers_[i].name()) != layers_[k].srclayers().end())
+        return k;
+    }
+    return -1;
   }
 
   [[noreturn]] void refuse(const std::vector<int>& left) const {
@@ -116,6 +172,8 @@ class Builder {
   /// The labels of the k-th source.
   std::string labels(int i, int k) {
     const Value& value = values_.at(layers_[i].srclayers(k));
+    if (value.is_label) return value.features;
+    if (!value.next.empty()) return value.next;
     if (value.source < 0) {
       mistake(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that brings labels");
     }
@@ -166,15 +224,20 @@ class Builder {
     switch (layer.type()) {
       case kBridgeSrc:
       case kBridgeDst:
-      case kSplit:
-        return alias(i);
+      case kSplit: return alias(i);
+      case kDummy: return alias(i);
       case kLabel:
+      case kRNNLabel:
         expect_sources(i, 1, 1);
-        values_[layer.name()] = {.features = labels(i, 0), .source = values_.at(layer.srclayers(0)).source};
+        values_[layer.name()] = {
+            .features = labels(i, 0), .source = values_.at(layer.srclayers(0)).source, .is_label = true};
         return;
-      case kImagePreprocess:
-      case kRGBImage:
-        return preprocess(i);
+      case kMnist: parse_source(i); return alias(i);
+      case kRGBImage: parse_source(i); return add_own(i);
+      case kRBMVis: return add_machine(i);
+      case kRBMHid:
+        if (!machines_.contains(i)) mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
+        return;
       case kConcate: {
         expect_sources(i, 1, 1 << 20);
         const int dim = axis(i, "concate_conf.concate_dim", layer.concate_conf().concate_dim());
@@ -188,8 +251,7 @@ class Builder {
         values_.at(layer.name()).parts = layer.slice_conf().num_slices();
         return;
       }
-      default:
-        add_own(i);
+      default: add_own(i);
     }
   }
 
@@ -199,20 +261,70 @@ class Builder {
     return from;
   }
 
-  /// Crops and mirrors where the records come in, by the loader's threads.
-  void preprocess(int i) {
+  /// A layer that says how the records of its source are scaled.
+  void parse_source(int i) {
     expect_sources(i, 1, 1);
     const Value& from = values_.at(layers_[i].srclayers(0));
-    if (from.source < 0 || from.features != built_.sources[static_cast<std::size_t>(from.source)].input) {
-      mistake(job_, i, "srclayers", "expected the layer that brings the images");
+    if (from.source < 0) mistake(job_, i, "srclayers", "expected the layer that brings the images");
+    const std::string input = built_.sources[static_cast<std::size_t>(from.source)].input;
+    for (Source& source : built_.sources) {
+      if (source.input != input) continue;
+      if (source.parser >= 0) mistake(job_, i, "srclayers", fmt::format("another layer parses \"{}\" already", input));
+      source.parser = i;
     }
-    mistake(job_, i, "type", "is not built yet");
+  }
+
+  /// A machine of two halves, which is one layer here: it has the name of its visible half.
+  void add_machine(int i) {
+    const int hidden = partner(i);
+    if (hidden < 0) mistake(job_, i, "srclayers", "expected a layer of type kRBMHid that takes this one");
+    const LayerProto& vis = layers_[i];
+    const LayerProto& hid = layers_[hidden];
+    expect_at_least(job_, i, "rbm_conf.hdim", vis.rbm_conf().hdim(), 1);
+    if (hid.rbm_conf().hdim() != vis.rbm_conf().hdim()) {
+      mistake(job_, hidden, "rbm_conf.hdim",
+              fmt::format("expected that of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
+                          hid.rbm_conf().hdim()));
+    }
+    std::vector<std::string> from;
+    for (int k = 0; k < vis.srclayers_size(); ++k) {
+      if (vis.srclayers(k) != hid.name()) from.push_back(features(i, k));
+    }
+    if (from.size() != 1) mistake(job_, i, "srclayers", "expected one besides the hidden half");
+    const LayerOrder visible{.job = job_, .index = i, .conf = vis};
+    const LayerOrder above{.job = job_, .index = hidden, .conf = hid};
+    nn::RbmOptions to;
+    to.hidden = vis.rbm_conf().hdim();
+    to.k = job_.proto.train_one_batch().cd_conf().cd_k();
+    to.hidden_units = hid.rbm_conf().gaussian() || vis.rbm_conf().gaussian() ? "gaussian" : "binary";
+    to.weight_param = visible.param(0, {.type = "gaussian", .std = 0.1});
+    to.visible_bias_param = visible.param(1, {.type = "constant", .value = 0});
+    to.hidden_bias_param = above.param(1, {.type = "constant", .value = 0});
+    place(i, nn::rbm(to), std::move(from));
+    const auto name = [&](int layer, int k, const std::string& what) {
+      const bool told = k < layers_[layer].param_size();
+      const std::string parameter = fmt::format("{}/{}", vis.name(), what);
+      built_.parameters.push_back({.name = told ? key(layer, k, what) : parameter,
+                                   .parameter = parameter,
+                                   .layer = layer,
+                                   .index = k,
+                                   .needs_file = told && !layers_[layer].param(k).has_init(),
+                                   .count = built_.net.parameter(parameter).value.count()});
+    };
+    name(i, 0, "weight");
+    name(i, 1, "visible_bias");
+    name(hidden, 1, "hidden_bias");
+    machines_.insert(hidden);
+    values_[hid.name()] = {.features = vis.name()};
+    built_.squared = true;
   }
 
   /// A layer of Pleiad's.
   void add_own(int i) {
     const LayerProto& layer = layers_[i];
+    check_unrolling(i);
     LayerOrder order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
+    order.each_place = built_.sequence && layer.type() == kInnerProduct;
     nn::LayerPtr made = make_job_layer(order);
     if (made == nullptr) {
       mistake(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));
@@ -229,16 +341,39 @@ class Builder {
         from = {features(i, 0), features(i, 1)};
         built_.squared = true;
         break;
-      case kUserLayer:
-        from = all_features(i);
+      case kAccuracy:
+        expect_sources(i, 2, 2);
+        from = {features(i, 0), labels(i, 1)};
         break;
-      default:
-        expect_sources(i, 1, 1);
+      case kCSVOutput:
+      case kRecordOutput:
+        expect_sources(i, 1, 2);
         from = {features(i, 0)};
+        if (layer.srclayers_size() == 2) from.push_back(labels(i, 1));
+        break;
+      case kUserLayer: from = all_features(i); break;
+      default: expect_sources(i, 1, 1); from = {features(i, 0)};
     }
     place(i, std::move(made), std::move(from));
     name_parameters(i);
     note_cut(i);
+  }
+
+  /// Sequences go through layers in whole: step i takes step i, and what comes from the data all of it.
+  void check_unrolling(int i) const {
+    const LayerProto& layer = layers_[i];
+    for (int k = 0; k < layer.unroll_conn_type_size(); ++k) {
+      const UnrollConnType type = layer.unroll_conn_type(k);
+      if (type != kUnrollOneToOne && type != kUnrollOneToAll) {
+        mistake(job_, i, fmt::format("unroll_conn_type[{}]", k),
+                fmt::format("expected kUnrollOneToOne or kUnrollOneToAll; received {}", UnrollConnType_Name(type)));
+      }
+    }
+    for (int k = 0; k < layer.shift_size(); ++k) {
+      if (layer.shift(k) != 0) {
+        mistake(job_, i, fmt::format("shift[{}]", k), fmt::format("expected 0; received {}", layer.shift(k)));
+      }
+    }
   }
 
   void place(int i, nn::LayerPtr layer, std::vector<std::string> from) {
@@ -250,8 +385,7 @@ class Builder {
     try {
       built_.net.add(layers_[i].name(), std::move(layer), std::move(placement));
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(
-          fmt::format("{}: {}", job_.at({"neuralnet", fmt::format("layer[{}]", i)}), error.what()));
+      throw InvalidArgument(fmt::format("{}: {}", job_.at({"neuralnet", fmt::format("layer[{}]", i)}), error.what()));
     }
     values_[layers_[i].name()] = {.features = layers_[i].name()};
   }
@@ -286,6 +420,7 @@ class Builder {
     const nn::Shapes in = built_.net.input_shapes(layer.name());
     const std::vector<nn::ParamSpec> specs = built_.net.layer(layer.name()).parameters(in);
     const bool convolution = built_.net.layer(layer.name()).kind() == "convolution";
+    if (layer.type() == kGRU) return name_gates(i, specs);
     for (std::size_t s = 0; s < specs.size(); ++s) {
       if (!specs[s].wanted.share.empty()) continue;
       const int k = static_cast<int>(s);
@@ -295,12 +430,34 @@ class Builder {
                   .layer = i,
                   .index = k,
                   .needs_file = told && !layer.param(k).has_init() && !layer.param(k).has_share_from()};
+      named.count = specs[s].shape.count();
       named.filters = convolution && s == 0;
       if (layer.type() == kInnerProduct && s == 0 && in[0].rank() == 4) {
         named.image = in[0].sample();
         named.transposed = layer.innerproduct_conf().transpose();
       }
       built_.parameters.push_back(std::move(named));
+    }
+  }
+
+  /// SINGA has a parameter for each gate (z, r, c); ours are the rows of one (r, z, n).
+  void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
+    constexpr int kGate[] = {1, 0, 2};
+    for (std::size_t s = 0; s < specs.size(); ++s) {
+      const std::string parameter = fmt::format("{}/{}", layers_[i].name(), specs[s].name);
+      for (int gate = 0; gate < 3; ++gate) {
+        const int k = static_cast<int>(s) * 3 + gate;
+        const bool told = k < layers_[i].param_size();
+        const std::string usual = fmt::format("{}_{}", specs[s].name, "zrc"[gate]);
+        const std::int64_t count = specs[s].shape.count() / 3;
+        built_.parameters.push_back({.name = told ? key(i, k, usual) : fmt::format("{}/{}", layers_[i].name(), usual),
+                                     .parameter = parameter,
+                                     .layer = i,
+                                     .index = k,
+                                     .needs_file = told && !layers_[i].param(k).has_init(),
+                                     .begin = kGate[gate] * count,
+                                     .count = count});
+      }
     }
   }
 
@@ -323,6 +480,8 @@ class Builder {
   std::set<std::string> unique_;
   std::map<std::string, Value> values_;
   std::map<std::string, int> taken_;
+  std::set<int> machines_;
+  std::vector<std::string> fixed_;
 };
 
 }  // namespace

@@ -21,8 +21,8 @@ Topology topology_of(const Inside& job, int ranks) {
             fmt::format("{} ranks do not make {} equal groups of workers", ranks, groups));
   }
   if (ranks != wanted) {
-    t.notes.push_back(fmt::format("the job asks for {} worker{}; the {} ranks that were started are its workers", wanted,
-                                  wanted == 1 ? "" : "s", ranks));
+    t.notes.push_back(fmt::format("the job asks for {} worker{}; the {} ranks that were started are its workers",
+                                  wanted, wanted == 1 ? "" : "s", ranks));
   }
   if (groups > 1 && c.nserver_groups() != 1 && c.nserver_groups() != groups) {
     mistake(job, "cluster.nserver_groups",
@@ -67,8 +67,8 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
   if (built.cut.empty() || topology.ranks == 1) return;
   if (topology.groups > 1) {
     mistake(job, "neuralnet.partition_dim",
-            fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}",
-                        built.cut[0], topology.groups));
+            fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}", built.cut[0],
+                        topology.groups));
   }
   // Those that can be: a layer that shares its parameters, or has fewer outputs than there are ranks, stays whole.
   const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, options.batch);

@@ -9,7 +9,8 @@
 
 namespace pleiad::job {
 
-/// Who works how. Ranks that a launcher started are the workers, whatever number the job says; the groups are the job's.
+/// Who works how. Ranks that a launcher started are the workers, whatever number the job says; the groups are the
+/// job's.
 struct Topology {
   std::string mode;  ///< "one worker", AllReduce, Sandblaster, Downpour or distributed Hogwild
   int ranks = 1;

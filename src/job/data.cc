@@ -7,11 +7,17 @@
 
 #include "core/random.h"
 #include "core/text.h"
+#include "job/symbols.h"
 #include "pleiad/data.h"
 #if __has_include("pleiad/records.h")
 #include "pleiad/records.h"
 #else
-namespace pleiad { struct Record { std::vector<float> data; }; inline Record read_mean(const std::string&) { return {}; } }
+namespace pleiad {
+struct Record {
+  std::vector<float> data;
+};
+inline Record read_mean(const std::string&) { return {}; }
+}  // namespace pleiad
 #endif
 
 namespace pleiad::job {
@@ -37,9 +43,29 @@ class Skipping final : public Samples {
 
 const LayerProto& layer_of(const Inside& job, int index) { return job.proto.neuralnet().layer(index); }
 
+bool is_old(const LayerProto& layer) { return layer.type() == kShardData || layer.type() == kLMDBData; }
+
+/// What a source reads, in the words of today's; the older kinds have words of their own.
+StoreProto store_of(const LayerProto& layer) {
+  if (!is_old(layer)) return layer.store_conf();
+  const DataProto& data = layer.type() == kShardData ? layer.sharddata_conf() : layer.lmdbdata_conf();
+  StoreProto store;
+  store.set_backend(layer.type() == kShardData ? "kvfile" : "lmdb");
+  store.set_path(data.path());
+  if (data.has_batchsize()) store.add_batchsize(data.batchsize());
+  store.set_random_skip(data.random_skip());
+  return store;
+}
+
+/// The field that says it, for messages.
+std::string field_of(const LayerProto& layer, const std::string& name) {
+  if (!is_old(layer)) return "store_conf." + name;
+  return (layer.type() == kShardData ? "sharddata_conf." : "lmdbdata_conf.") + name;
+}
+
 /// The kind of store: SINGA's back ends are kinds of Pleiad's; without one the file's name tells.
 std::string kind_of(const Inside& job, int index) {
-  const StoreProto& conf = layer_of(job, index).store_conf();
+  const StoreProto conf = store_of(layer_of(job, index));
   if (layer_of(job, index).type() == kCSVInput) return conf.backend().empty() ? "textfile" : conf.backend();
   if (conf.backend().empty()) return "kvfile";
   const std::vector<std::string> kinds = store_kinds();
@@ -50,11 +76,10 @@ std::string kind_of(const Inside& job, int index) {
 }
 
 std::shared_ptr<const Store> open(const Inside& job, int index) {
-  const StoreProto& conf = layer_of(job, index).store_conf();
-  if (conf.path().empty()) mistake(job, index, "store_conf.path", "expected a file; there is none");
-  if (!std::filesystem::exists(conf.path())) {
-    mistake(job, index, "store_conf.path", fmt::format("{}: no such file", conf.path()));
-  }
+  const StoreProto conf = store_of(layer_of(job, index));
+  const std::string path = field_of(layer_of(job, index), "path");
+  if (conf.path().empty()) mistake(job, index, path, "expected a file; there is none");
+  if (!std::filesystem::exists(conf.path())) mistake(job, index, path, fmt::format("{}: no such file", conf.path()));
   if (conf.encoded()) mistake(job, index, "store_conf.encoded", "encoded images are not read; received true");
   StoreOptions options{.kind = kind_of(job, index), .paths = {conf.path()}};
   options.shape.assign(conf.shape().begin(), conf.shape().end());
@@ -86,13 +111,37 @@ std::vector<float> numbers(const Inside& job, int index, const std::string& fiel
   return record.data;
 }
 
+/// The older layers that scale what a source brings: x / norm_a - norm_b; x - mean.
+void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
+  const LayerProto& parser = layer_of(job, source.parser);
+  if (parser.type() == kRGBImage) {
+    if (parser.rgbimage_conf().meanfile().empty()) return;
+    to.mean = numbers(job, source.parser, "mean", parser.rgbimage_conf().meanfile(), false, 0, source.sample.count());
+    return;
+  }
+  const MnistProto& conf = parser.mnist_conf();
+  if (conf.kernel() != 0 || conf.resize() != 0 || conf.elastic_freq() != 0) {
+    mistake(job, source.parser, "mnist_conf",
+            "elastic distortion is not made; leave kernel, resize and elastic_freq out");
+  }
+  if (conf.norm_a() == 0) mistake(job, source.parser, "mnist_conf.norm_a", "expected another number than 0");
+  to.mean = {conf.norm_a() * conf.norm_b()};
+  to.deviation = {conf.norm_a()};
+}
+
 }  // namespace
 
-bool is_source(const LayerProto& layer) { return layer.type() == kRecordInput || layer.type() == kCSVInput; }
+bool is_source(const LayerProto& layer) {
+  return layer.type() == kRecordInput || layer.type() == kCSVInput || layer.type() == kCharRNN || is_old(layer);
+}
 
 Shape sample_shape(const Inside& job, int index) {
-  std::vector<std::int64_t> lengths(layer_of(job, index).store_conf().shape().begin(),
-                                    layer_of(job, index).store_conf().shape().end());
+  const LayerProto& layer = layer_of(job, index);
+  if (layer.type() == kCharRNN) {
+    expect_at_least(job, index, "char_rnn_conf.unroll_len", layer.char_rnn_conf().unroll_len(), 1);
+    return {layer.char_rnn_conf().unroll_len() + 1};
+  }
+  std::vector<std::int64_t> lengths(layer.store_conf().shape().begin(), layer.store_conf().shape().end());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
     expect_at_least(job, index, fmt::format("store_conf.shape[{}]", k), lengths[k], 1);
   }
@@ -115,12 +164,18 @@ Shape sample_shape(const Inside& job, int index) {
 }
 
 std::int64_t batch_size(const Inside& job, int index) {
-  const StoreProto& conf = layer_of(job, index).store_conf();
+  const LayerProto& layer = layer_of(job, index);
+  if (layer.type() == kCharRNN) {
+    expect_at_least(job, index, "char_rnn_conf.batchsize", layer.char_rnn_conf().batchsize(), 1);
+    return layer.char_rnn_conf().batchsize();
+  }
+  const StoreProto conf = store_of(layer);
   if (conf.batchsize_size() == 0) return 1;
+  const std::string field = field_of(layer, "batchsize");
   for (int k = 0; k < conf.batchsize_size(); ++k) {
-    expect_at_least(job, index, fmt::format("store_conf.batchsize[{}]", k), conf.batchsize(k), 1);
+    expect_at_least(job, index, fmt::format("{}[{}]", field, k), conf.batchsize(k), 1);
     if (conf.batchsize(k) != conf.batchsize(0)) {
-      mistake(job, index, fmt::format("store_conf.batchsize[{}]", k),
+      mistake(job, index, fmt::format("{}[{}]", field, k),
               fmt::format("expected {}, the same for all groups; received {}", conf.batchsize(0), conf.batchsize(k)));
     }
   }
@@ -128,19 +183,21 @@ std::int64_t batch_size(const Inside& job, int index) {
 }
 
 std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {
-  const StoreProto& conf = layer_of(job, source.index).store_conf();
+  if (layer_of(job, source.index).type() == kCharRNN) return symbol_samples(job, source);
+  const StoreProto conf = store_of(layer_of(job, source.index));
   const std::shared_ptr<const Store> store = open(job, source.index);
   StoreSamplesOptions options{.inputs = {{source.input, "data"}}, .shuffle = false, .seed = job.proto.seed()};
   if (!source.label.empty()) options.inputs.emplace_back(source.label, "label");
   const std::int64_t count = source.sample.count();
-  options.transform.mean = numbers(job, source.index, "mean", conf.mean_file(), conf.has_mean_value(),
-                                   conf.mean_value(), count);
+  options.transform.mean =
+      numbers(job, source.index, "mean", conf.mean_file(), conf.has_mean_value(), conf.mean_value(), count);
   options.transform.deviation =
       numbers(job, source.index, "std", conf.std_file(), conf.has_std_value(), conf.std_value(), count);
   if (std::ranges::find(options.transform.deviation, 0.0F) != options.transform.deviation.end()) {
     mistake(job, source.index, conf.has_std_value() ? "store_conf.std_value" : "store_conf.std_file",
             "expected numbers other than 0");
   }
+  if (source.parser >= 0) parse_by(job, source, options.transform);
   std::unique_ptr<Samples> samples = store_samples(store, std::move(options));
   expect_at_least(job, source.index, "store_conf.random_skip", conf.random_skip(), 0);
   if (conf.random_skip() == 0) return samples;

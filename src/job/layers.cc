@@ -38,10 +38,10 @@ nn::LayerPtr convolution(const LayerOrder& o) {
   expect_at_least(o.job, o.index, "convolution_conf.num_filters", c.num_filters(), 1);
   nn::ConvolutionOptions to;
   to.filters = c.num_filters();
-  std::tie(to.kernel_h, to.kernel_w) = both(o, "convolution_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(),
-                                            c.has_kernel_y(), c.kernel_y(), 1);
-  std::tie(to.stride_h, to.stride_w) = both(o, "convolution_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(),
-                                            c.has_stride_y(), c.stride_y(), 1);
+  std::tie(to.kernel_h, to.kernel_w) =
+      both(o, "convolution_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(), c.has_kernel_y(), c.kernel_y(), 1);
+  std::tie(to.stride_h, to.stride_w) =
+      both(o, "convolution_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(), c.has_stride_y(), c.stride_y(), 1);
   std::tie(to.pad_top, to.pad_left) =
       both(o, "convolution_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0);
   to.pad_bottom = to.pad_top;
@@ -55,9 +55,9 @@ nn::LayerPtr pooling(const LayerOrder& o) {
   const PoolingProto& c = o.conf.pooling_conf();
   const auto square = [&](const std::string& name, std::pair<std::int64_t, std::int64_t> pair) {
     if (pair.first != pair.second) {
-      mistake(o.job, o.index, "pooling_conf." + name + "_x",
-              fmt::format("expected the same as {}_y, {}: windows are square; received {}", name, pair.first,
-                          pair.second));
+      mistake(
+          o.job, o.index, "pooling_conf." + name + "_x",
+          fmt::format("expected the same as {}_y, {}: windows are square; received {}", name, pair.first, pair.second));
     }
     return pair.first;
   };
@@ -82,6 +82,7 @@ nn::LayerPtr inner_product(const LayerOrder& o) {
   to.out = c.num_output();
   to.bias = c.bias_term();
   to.transposed = c.transpose();
+  to.last_axis = o.each_place;
   to.weight_param = o.param(0, kWeight);
   to.bias_param = o.param(1, kBias);
   return nn::dense(to);
@@ -110,14 +111,10 @@ nn::LayerPtr relu(const LayerOrder& o) {
 
 nn::LayerPtr activation(const LayerOrder& o) {
   switch (o.conf.activation_conf().type()) {
-    case RELU:
-      return relu(o);
-    case SIGMOID:
-      return function("sigmoid");
-    case TANH:
-      return function("tanh");
-    case STANH:
-      return function("stanh");
+    case RELU: return relu(o);
+    case SIGMOID: return function("sigmoid");
+    case TANH: return function("tanh");
+    case STANH: return function("stanh");
   }
   return nullptr;
 }
@@ -143,6 +140,59 @@ nn::LayerPtr softmax_loss(const LayerOrder& o) {
   return nn::softmax_loss({.top_k = c.topk(), .scale = c.scale()});
 }
 
+nn::LayerPtr accuracy(const LayerOrder& o) {
+  const int k = o.conf.has_argsort_conf() ? o.conf.argsort_conf().topk() : o.conf.softmaxloss_conf().topk();
+  expect_at_least(o.job, o.index, "argsort_conf.topk", k, 1);
+  return nn::accuracy({.top_k = k});
+}
+
+nn::LayerPtr argsort(const LayerOrder& o) {
+  expect_at_least(o.job, o.index, "argsort_conf.topk", o.conf.argsort_conf().topk(), 1);
+  return nn::argsort({.top_k = o.conf.argsort_conf().topk()});
+}
+
+const std::string& output_path(const LayerOrder& o) {
+  if (o.conf.store_conf().path().empty()) mistake(o.job, o.index, "store_conf.path", "expected a file; there is none");
+  return o.conf.store_conf().path();
+}
+
+nn::LayerPtr csv_output(const LayerOrder& o) {
+  return nn::csv_output({.path = output_path(o), .separator = o.conf.store_conf().separator()});
+}
+
+nn::LayerPtr record_output(const LayerOrder& o) { return nn::record_output({.path = output_path(o)}); }
+
+nn::LayerPtr image_preprocess(const LayerOrder& o) {
+  const RGBImageProto& c = o.conf.rgbimage_conf();
+  expect_at_least(o.job, o.index, "rgbimage_conf.cropsize", c.cropsize(), 0);
+  return nn::image_preprocess({.crop = c.cropsize(), .mirror = c.mirror(), .scale = c.scale()});
+}
+
+/// SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
+nn::LayerPtr gru(const LayerOrder& o) {
+  const GRUProto& c = o.conf.gru_conf();
+  expect_at_least(o.job, o.index, "gru_conf.dim_hidden", c.dim_hidden(), 1);
+  nn::RecurrentOptions to;
+  to.hidden = c.dim_hidden();
+  to.bias = c.bias_term();
+  to.weight_param = o.param(0, kWeight);
+  to.recurrent_param = o.param(3, kWeight);
+  to.bias_param = o.param(6, kBias);
+  return nn::gru(to);
+}
+
+nn::LayerPtr embedding(const LayerOrder& o) {
+  const EmbeddingProto& c = o.conf.embedding_conf();
+  expect_at_least(o.job, o.index, "embedding_conf.vocab_size", c.vocab_size(), 1);
+  expect_at_least(o.job, o.index, "embedding_conf.feature_dim", c.feature_dim(), 1);
+  return nn::embedding({.words = c.vocab_size(), .width = c.feature_dim(), .weight_param = o.param(0, kWeight)});
+}
+
+nn::LayerPtr one_hot(const LayerOrder& o) {
+  expect_at_least(o.job, o.index, "onehot_conf.vocab_size", o.conf.onehot_conf().vocab_size(), 1);
+  return nn::one_hot({.words = o.conf.onehot_conf().vocab_size()});
+}
+
 nn::LayerPtr user_layer(const LayerOrder& o) {
   OwnLayers& own = own_layers();
   const std::scoped_lock lock(own.mutex);
@@ -152,8 +202,9 @@ nn::LayerPtr user_layer(const LayerOrder& o) {
   std::vector<std::string> known;
   for (const auto& [name, maker] : own.makers) known.push_back(name);
   mistake(o.job, o.index, "user_type",
-          known.empty() ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
-                        : unknown_name("layer of the user's own", o.conf.user_type(), known));
+          known.empty()
+              ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
+              : unknown_name("layer of the user's own", o.conf.user_type(), known));
 }
 
 struct Type {
@@ -184,25 +235,27 @@ constexpr Type kTypes[] = {
     {kSoftmaxLoss, softmax_loss},
     {kCudnnSoftmaxLoss, softmax_loss},
     {kEuclideanLoss, [](const LayerOrder&) { return nn::euclidean_loss(); }},
+    {kAccuracy, accuracy},
+    {kArgSort, argsort},
+    {kCSVOutput, csv_output},
+    {kRecordOutput, record_output},
+    {kImagePreprocess, image_preprocess},
+    {kRGBImage, image_preprocess},
+    {kGRU, gru},
+    {kEmbedding, embedding},
+    {kOneHot, one_hot},
     {kUserLayer, user_layer},
 };
 
 std::string init_name(const Inside& job, int index, const std::string& field, InitMethod method) {
   switch (method) {
-    case kConstant:
-      return "constant";
-    case kGaussian:
-      return "gaussian";
-    case kUniform:
-      return "uniform";
-    case kGaussianSqrtFanIn:
-      return "gaussian_sqrt_fan_in";
-    case kUniformSqrtFanIn:
-      return "uniform_sqrt_fan_in";
-    case kUniformSqrtFanInOut:
-      return "uniform_sqrt_fan_in_out";
-    case kUserInit:
-      break;
+    case kConstant: return "constant";
+    case kGaussian: return "gaussian";
+    case kUniform: return "uniform";
+    case kGaussianSqrtFanIn: return "gaussian_sqrt_fan_in";
+    case kUniformSqrtFanIn: return "uniform_sqrt_fan_in";
+    case kUniformSqrtFanInOut: return "uniform_sqrt_fan_in_out";
+    case kUserInit: break;
   }
   mistake(job, index, field, "expected one of the built-in types, as kGaussian; there is none");
 }

@@ -9,8 +9,8 @@
 
 namespace pleiad::job {
 
-/// results.csv grows with each report; results.json is written anew at checkpoints and at the end; job.log has every line
-/// with its time. One rank has one.
+/// results.csv grows with each report; results.json is written anew at checkpoints and at the end; job.log has every
+/// line with its time. One rank has one.
 class Results {
  public:
   /// `workspace` empty: no files. `display` is that of JobOptions.
@@ -37,7 +37,7 @@ class Results {
   std::vector<JobReport> reports_;
   std::FILE* csv_ = nullptr;
   std::FILE* log_ = nullptr;
-  bool live_ = false;           // a moving line stands on the terminal
+  bool live_ = false;  // a moving line stands on the terminal
   std::int64_t started_ns_ = 0;
   std::int64_t first_step_ = -1;
   std::int64_t shown_ns_ = 0;

@@ -28,10 +28,8 @@ const char* name_of(nn::Phase phase) {
 
 /// Under SINGA's names.
 JobReport in_singas_words(const Report& from, const Built& built) {
-  JobReport to{.step = from.step,
-               .phase = name_of(from.phase),
-               .metrics = {},
-               .samples_per_second = from.samples_per_second};
+  JobReport to{
+      .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
   const auto bare = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
   for (const auto& [name, value] : from.metrics) {
     std::string word = bare(name);
@@ -45,7 +43,8 @@ JobReport in_singas_words(const Report& from, const Built& built) {
   if (built.squared && find("loss") != to.metrics.end() && find("se") != to.metrics.end()) {
     find("loss")->second = find("se")->second;
   }
-  if (built.sequence && find("loss") != to.metrics.end()) to.metrics.emplace_back("ppl", std::exp(find("loss")->second));
+  if (built.sequence && find("loss") != to.metrics.end())
+    to.metrics.emplace_back("ppl", std::exp(find("loss")->second));
   return to;
 }
 
@@ -114,7 +113,8 @@ class Run {
       topology_.groups = 1;
       topology_.exchange = session_ == nullptr ? "none" : "all_reduce";
       topology_.clock = "sync";
-      if (test_ == nullptr) mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
+      if (test_ == nullptr)
+        mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
     } else if (train_ == nullptr) {
       mistake(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
     }

@@ -40,20 +40,14 @@ double plain(float number) { return std::stod(fmt::format("{}", number)); }
 UpdaterOptions updater_options(const Inside& job, const UpdaterProto& u) {
   UpdaterOptions to;
   switch (u.type()) {
-    case kSGD:
-      to.rule = u.momentum() == 0 ? "sgd" : "singa/sgd";
-      break;
-    case kAdaGrad:
-      to.rule = "singa/adagrad";
-      break;
+    case kSGD: to.rule = u.momentum() == 0 ? "sgd" : "singa/sgd"; break;
+    case kAdaGrad: to.rule = "singa/adagrad"; break;
     case kRMSProp:
       to.rule = "singa/rmsprop";
       if (!u.rmsprop_conf().has_rho()) mistake(job, "updater.rmsprop_conf", "expected rho; there is none");
       to.decay = plain(u.rmsprop_conf().rho());
       break;
-    case kNesterov:
-      to.rule = "singa/nesterov";
-      break;
+    case kNesterov: to.rule = "singa/nesterov"; break;
     case kAdaDelta:
       to.rule = "singa/adadelta";
       to.decay = plain(u.adadelta_conf().rho());
@@ -68,9 +62,7 @@ UpdaterOptions updater_options(const Inside& job, const UpdaterProto& u) {
       to.beta1 = plain(u.adammax_conf().beta1());
       to.beta2 = plain(u.adammax_conf().beta2());
       break;
-    case kUserUpdater:
-      to = user_updater(job, u.user_type());
-      break;
+    case kUserUpdater: to = user_updater(job, u.user_type()); break;
   }
   to.momentum = plain(u.momentum());
   to.weight_decay = plain(u.weight_decay());
@@ -92,8 +84,7 @@ nn::Schedule schedule_options(const Inside& job, const UpdaterProto& u) {
   nn::Schedule to{.type = "fixed", .base = plain(from.base_lr())};
   std::string conf;
   switch (from.type()) {
-    case kFixed:
-      break;
+    case kFixed: break;
     case kInverseT:
       to.type = "inverse_t";
       conf = "inverset_conf";
@@ -127,8 +118,7 @@ nn::Schedule schedule_options(const Inside& job, const UpdaterProto& u) {
       to.steps.assign(from.fixedstep_conf().step().begin(), from.fixedstep_conf().step().end());
       for (const float rate : from.fixedstep_conf().step_lr()) to.rates.push_back(plain(rate));
       break;
-    case kUserChange:
-      mistake(job, path, "expected a type, as kFixed; there is none");
+    case kUserChange: mistake(job, path, "expected a type, as kFixed; there is none");
   }
   try {
     nn::check(to);

@@ -233,12 +233,14 @@ bool exchanges(const TrainOptions& options, const Session* session) {
     throw InvalidArgument(fmt::format("{} ranks do not make {} equal groups", session->size(), options.groups));
   }
   if (name == "replicas" && options.plan.kind != "data") {
-    throw InvalidArgument(fmt::format("exchange \"replicas\" is for plan \"data\"; received \"{}\"", options.plan.kind));
+    throw InvalidArgument(
+        fmt::format("exchange \"replicas\" is for plan \"data\"; received \"{}\"", options.plan.kind));
   }
   if (options.sync_every < 1) {
     throw InvalidArgument(fmt::format("sync_every: expected 1 or more; received {}", options.sync_every));
   }
-  return name == "tables" || name == "all_reduce" || name == "replicas" || (name == "auto" && session != nullptr && session->size() > 1);
+  return name == "tables" || name == "all_reduce" || name == "replicas" ||
+         (name == "auto" && session != nullptr && session->size() > 1);
 }
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) {

@@ -28,8 +28,8 @@ class RankGroup {
   Tensor other_;  // what came from another rank
 };
 
-/// Each group updates parameters of its own; every options.sync_every steps its changes are added to those of the others
-/// in tables, without waiting for anybody, and it goes on with what is there.
+/// Each group updates parameters of its own; every options.sync_every steps its changes are added to those of the
+/// others in tables, without waiting for anybody, and it goes on with what is there.
 [[nodiscard]] std::unique_ptr<Exchange> replicas(nn::Net& net, const TrainOptions& options, Crew& crew);
 
 }  // namespace pleiad

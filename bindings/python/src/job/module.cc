@@ -56,8 +56,7 @@ void bind_jobs(nb::module_& m) {
   m.def("run", &run, nb::arg("job"), nb::arg("resume"), nb::arg("test"), nb::arg("display"), nb::arg("session").none(),
         nb::sig("def run(job: bytes, resume: bool, test: bool, display: str, session: pleiad._core.Session | None) -> "
                 "tuple[list[tuple[int, str, list[tuple[str, float]], float]], bool, int, str]"));
-  m.def(
-      "from_file", [](const std::string& path) { return bytes_of(Job::from_file(path).bytes()); }, nb::arg("path"));
+  m.def("from_file", [](const std::string& path) { return bytes_of(Job::from_file(path).bytes()); }, nb::arg("path"));
   m.def(
       "from_text",
       [](const std::string& text, const std::string& where) { return bytes_of(Job::from_text(text, where).bytes()); },
