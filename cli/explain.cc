@@ -2,34 +2,14 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "command_line.h"
-#include "pleiad/error.h"
-#include "pleiad/plan.h"
-#include "pleiad/train.h"
+#include "net_named.h"
 
 namespace {
 
 using namespace pleiad;
 using cli::Words;
-
-nn::Net net_named(const std::string& name) {
-  if (std::filesystem::is_directory(name)) return load_net(name);
-  if (!std::filesystem::exists(name)) {
-    try {
-      return example_net(name);
-    } catch (const InvalidArgument& mistake) {
-      throw InvalidArgument(fmt::format("{}; nor is it a file or a checkpoint", mistake.what()));
-    }
-  }
-  std::ifstream file(name, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file) throw FileError(fmt::format("{}: cannot be read", name));
-  return nn::net_from_text(text, name);
-}
 
 int run(const Words& words) {
   std::string name;
@@ -49,7 +29,7 @@ int run(const Words& words) {
   app.add_flag("--layers", layers, "Print the net itself too: shapes, parameters, products");
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
-  const nn::Net net = net_named(name);
+  const nn::Net net = cli::net_named(name);
   if (layers) fmt::print("{}", net.describe());
   fmt::print("{}", explain(make_plan(net, options, ranks, batch)));
   return 0;
