@@ -2,46 +2,23 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "command_line.h"
-#include "pleiad/error.h"
+#include "net_named.h"
 #include "pleiad/job.h"
-#include "pleiad/plan.h"
-#include "pleiad/train.h"
 
 namespace {
 
 using namespace pleiad;
 using cli::Words;
 
-std::string text_of(const std::string& name) {
-  std::ifstream file(name, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file) throw FileError(fmt::format("{}: cannot be read", name));
-  return text;
-}
-
 /// A file that is neither a folder nor JSON is a job.
 bool is_job(const std::string& name) {
   if (!std::filesystem::is_regular_file(name)) return false;
-  const std::string text = text_of(name);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && text[first] != '{';
-}
-
-nn::Net net_named(const std::string& name) {
-  if (std::filesystem::is_directory(name)) return load_net(name);
-  if (!std::filesystem::exists(name)) {
-    try {
-      return example_net(name);
-    } catch (const InvalidArgument& mistake) {
-      throw InvalidArgument(fmt::format("{}; nor is it a file or a checkpoint", mistake.what()));
-    }
-  }
-  return nn::net_from_text(text_of(name), name);
+  std::ifstream file(name, std::ios::binary);
+  char first = '{';
+  file >> first;
+  return first != '{';
 }
 
 int run(const Words& words) {
@@ -68,7 +45,7 @@ int run(const Words& words) {
     fmt::print("{}", explain_job(job, ranks));
     return 0;
   }
-  const nn::Net net = net_named(name);
+  const nn::Net net = cli::net_named(name);
   if (layers) fmt::print("{}", net.describe());
   fmt::print("{}", explain(make_plan(net, options, ranks > 0 ? ranks : 2, batch)));
   return 0;

@@ -7,6 +7,8 @@ if(PLEIAD_MPI)
   # The library looks for its module beside itself.
   install(TARGETS pleiad_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+# And its program for HDF5 files.
+install(TARGETS pleiad_hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pleiad ${PROJECT_SOURCE_DIR}/include/multiverso
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *.hpp)
 

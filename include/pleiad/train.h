@@ -10,6 +10,7 @@
 
 #include "pleiad/api.h"
 #include "pleiad/data.h"
+#include "pleiad/events.h"
 #include "pleiad/nn/init.h"
 #include "pleiad/nn/net.h"
 #include "pleiad/options.h"
@@ -110,6 +111,9 @@ struct TrainOptions {
   std::string trace = {};              ///< a file for Perfetto (ui.perfetto.dev); empty: none
   std::int64_t trace_from = 2;         ///< the first step of it, counted from the run's start
   std::int64_t trace_steps = 10;
+  std::string events = {};                        ///< a folder for TensorBoard: what reports say. Rank 0 writes
+  std::int64_t events_details = 0;                ///< every so many steps log_parameters too; 0: never
+  std::vector<std::string> events_pictures = {};  ///< with them, log_pictures of these layers' outputs: reconstructions
 };
 
 struct Report {
@@ -149,7 +153,13 @@ class PLEIAD_API Trainer {
   /// batch that is not full. `batch`: samples of one, of all ranks together; 0: as in training.
   [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0, std::int64_t batch = 0);
 
+  /// For steps of one's own: these samples from now on, whose place `current_place` says. A checkpoint that was loaded
+  /// must be of the same (Samples::identity); the next one will say that it is of these.
+  void train_on(Samples& samples);
+
   [[nodiscard]] std::int64_t current_step() const;
+  /// Of the next batch's first sample in the run's sequence of samples.
+  [[nodiscard]] std::int64_t current_place() const;
   /// This rank's part of the batch.
   [[nodiscard]] std::int64_t local_batch() const;
   /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
@@ -163,6 +173,9 @@ class PLEIAD_API Trainer {
   /// ranks where one of them fails, and what was there stays. It loads at any number of ranks, with any plan and
   /// exchange.
   void save(const std::string& folder);
+  /// Collective: saves into options.checkpoint_folder under the number of the step, and removes what is older than the
+  /// last options.checkpoint_keep.
+  void checkpoint();
   /// Collective: from a folder that save wrote, for the same net and rule. Nothing is changed where anything is wrong.
   void load(const std::string& folder);
   /// Collective: loads the last whole checkpoint in options.checkpoint_folder. False where there is none. What is
@@ -187,10 +200,23 @@ class PLEIAD_API ParameterUpdate {
  private:
   std::unique_ptr<ParameterRule> rule_;
 };
+/// A histogram of every parameter, and pictures of filters: of convolutions, and of dense layers over squares.
+PLEIAD_API void log_parameters(EventLog& log, const nn::Net& net, std::int64_t step);
+/// (count, height, width, channels), or rows that make squares, side by side as one picture from the least number
+/// (black) to the greatest. False where the numbers make no pictures.
+PLEIAD_API bool log_pictures(EventLog& log, const std::string& tag, const Tensor& numbers, std::int64_t step);
 
 /// Parameters and states of a net of these names and shapes, from a checkpoint. Nothing is changed where anything is
 /// wrong.
 PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
+/// Writes parameters and states as a safetensors file. layout "torch": names and order of numbers of PyTorch's modules
+/// (Net::torch_state), "pleiad": as they are.
+PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout = "torch");
+/// From a safetensors file of either layout, or from a state dict that torch.save wrote, of which nothing is executed;
+/// `modules` as in Net::load_torch_state. A FileError that names the file for what does not fit; then nothing is
+/// changed.
+PLEIAD_API void import_parameters(nn::Net& net, const std::string& path,
+                                  const std::vector<std::pair<std::string, std::string>>& modules = {});
 /// The net that a checkpoint was made of, with its numbers.
 [[nodiscard]] PLEIAD_API nn::Net load_net(const std::string& folder);
 

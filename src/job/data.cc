@@ -9,16 +9,7 @@
 #include "core/text.h"
 #include "job/symbols.h"
 #include "pleiad/data.h"
-#if __has_include("pleiad/records.h")
 #include "pleiad/records.h"
-#else
-namespace pleiad {
-struct Record {
-  std::vector<float> data;
-};
-inline Record read_mean(const std::string&) { return {}; }
-}  // namespace pleiad
-#endif
 
 namespace pleiad::job {
 namespace {

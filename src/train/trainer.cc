@@ -5,13 +5,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "core/process.h"
 #include "core/text.h"
 #include "core/threads.h"
 #include "file/atomic.h"
-#include "file/series.h"
 #include "pleiad/error.h"
+#include "train/event_log.h"
 #include "train/interrupt.h"
 #include "train/trainer_inside.h"
 
@@ -164,6 +165,7 @@ Trainer::~Trainer() = default;
 
 double Trainer::step() { return inside_->train(); }
 std::int64_t Trainer::current_step() const { return inside_->now(); }
+std::int64_t Trainer::current_place() const { return inside_->place.values<std::int64_t>()[0]; }
 std::int64_t Trainer::local_batch() const { return inside_->local(); }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
@@ -201,11 +203,31 @@ namespace {
 class Run {
  public:
   Run(Trainer& trainer, Trainer::Inside& in, const TrainCalls& calls)
-      : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {}
+      : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {
+    for (const std::string& layer : in.options.events_pictures) {  // all ranks say it, before the first step
+      if (const Shape shape = in.net.output(layer).shape(); !makes_pictures(shape)) {
+        throw InvalidArgument(fmt::format("events_pictures: outputs of \"{}\" have the shape {}, and make no pictures",
+                                          layer, shape.text()));
+      }
+    }
+    if (!in.options.events.empty() && in.rank() == 0) log_.emplace(in.options.events);
+  }
 
-  bool tell(const Report& report) const { return !calls_.report || calls_.report(report); }
+  bool tell(const Report& report) {
+    if (log_) log(report);
+    return !calls_.report || calls_.report(report);
+  }
+  /// What goes beside the reports.
+  void details() {
+    if (!log_) return;
+    log_parameters(*log_, in_.net, in_.now());
+    for (const std::string& layer : in_.options.events_pictures) {
+      log_pictures(*log_, "outputs/" + layer, in_.net.output(layer), in_.now());
+    }
+    log_->flush();
+  }
 
-  bool evaluate(Samples* samples, nn::Phase phase) const {
+  bool evaluate(Samples* samples, nn::Phase phase) {
     const TrainOptions& o = in_.options;
     const bool test = phase == nn::Phase::test;
     return samples == nullptr || tell(trainer_.evaluate(*samples, phase, test ? o.test_batches : o.validate_batches,
@@ -237,17 +259,25 @@ class Run {
 
  private:
   bool save() const {
-    const std::filesystem::path folder = in_.options.checkpoint_folder;
     try {
-      trainer_.save(step_folder(folder, in_.now()).string());
+      trainer_.checkpoint();
     } catch (const FileError& error) {
       if (!calls_.checkpoint_failed) throw;
       return calls_.checkpoint_failed(error.what());
     }
-    if (in_.rank() == 0) prune_steps(folder, in_.options.checkpoint_keep, in_.now());
     return true;
   }
 
+  void log(const Report& report) {
+    const std::string phase = report.phase == nn::Phase::train      ? "train"
+                              : report.phase == nn::Phase::validate ? "validate"
+                                                                    : "test";
+    for (const auto& [name, value] : report.metrics) log_->scalar(phase + "/" + name, report.step, value);
+    log_->scalar(phase + "/samples_per_second", report.step, report.samples_per_second);
+    log_->flush();
+  }
+
+  std::optional<EventLog> log_;
   Trainer& trainer_;
   Trainer::Inside& in_;
   const TrainCalls& calls_;
@@ -259,18 +289,23 @@ class Run {
 
 }  // namespace
 
-bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
+void Trainer::train_on(Samples& samples) {
   Inside& in = *inside_;
-  const TrainOptions& o = in.options;
-  in.trained_on = train.identity();
+  in.trained_on = samples.identity();
   if (!in.loaded_on.empty() && !in.trained_on.empty() && in.loaded_on != in.trained_on) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
   in.loaded_on.clear();
+  samples.expect(in.options.batch, in.rank(), in.ranks());
+}
+
+bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
+  Inside& in = *inside_;
+  const TrainOptions& o = in.options;
+  train_on(train);
   in.trace_begin = in.now() + o.trace_from;
   const Interrupt interrupt;
   Run run(*this, in, calls);
-  train.expect(o.batch, in.rank(), in.ranks());
   const bool sync = in.synchronous();
   bool stop = false;
   bool ended = true;
@@ -289,6 +324,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       (void)in.train();
       run.count();
       if (due(o, o.display, o.display_after, in.now() - (o.from_zero ? 1 : 0))) go_on &= run.display();
+      if (o.events_details > 0 && in.now() % o.events_details == 0) run.details();
       if (calls.stop && calls.stop(in.now())) go_on = false;
     }
     stop |= !go_on || interrupt.raised();
