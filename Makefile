@@ -112,9 +112,9 @@ bench-python: ## measure add and get from Python against C++: one JSON line each
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
 
 stubs: build ## write the type stubs of the extension modules anew
-	for module in _core _nn; do PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad.$$module \
+	for module in _core _nn _job; do PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad.$$module \
 	  -o bindings/python/pleiad/$$module.pyi || exit 1; done
-	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi bindings/python/pleiad/_nn.pyi
+	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi bindings/python/pleiad/_nn.pyi bindings/python/pleiad/_job.pyi
 
 PREFIX ?= /usr/local
 install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)

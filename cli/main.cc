@@ -120,10 +120,13 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
-/// `pleiad explain` is a program of its own beside this one, so that only it loads the training engine.
-int run_explain(const Words& words) {
+/// Commands that are programs of their own beside this one: only they load the training engine, or the libraries of
+/// data formats.
+const Words kPrograms = {"convert", "explain", "export", "import", "run"};
+
+int run_program(const std::string& name, const Words& words) {
   const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "pleiad-explain").string();
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / ("pleiad-" + name)).string();
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -141,7 +144,9 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
   if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
 
-  if (!words.empty() && words[0] == "explain") return run_explain(Words(words.begin() + 1, words.end()));
+  if (!words.empty() && std::ranges::find(kPrograms, words[0]) != kPrograms.end()) {
+    return run_program(words[0], Words(words.begin() + 1, words.end()));
+  }
 
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
@@ -149,10 +154,15 @@ int run(const Words& words) {
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
+  app.add_subcommand("convert", "Convert a store of records to another kind");
+  app.add_subcommand("export", "Write a checkpoint's numbers as safetensors, for PyTorch too");
+  app.add_subcommand("import", "Make a checkpoint of a safetensors file or a PyTorch state dict");
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
   app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
-  const Words known = {"explain", "generate", "info", "inspect", "launch", "options"};
+  app.add_subcommand("run", "Run a training job: SINGA's job.conf");
+  const Words known = {"convert", "explain", "export", "generate", "import",
+                       "info",    "inspect", "launch", "options",  "run"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

@@ -1,12 +1,14 @@
 # What `cmake --install` puts where, and the packages for find_package(pleiad) and pkg-config. All of it may be moved as a
 # whole: the files find each other by where they lie.
-install(TARGETS pleiad pleiad_nn multiverso EXPORT pleiad
+install(TARGETS pleiad pleiad_nn pleiad_job multiverso EXPORT pleiad
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-set_target_properties(pleiad pleiad_nn multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
+set_target_properties(pleiad pleiad_nn pleiad_job multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(PLEIAD_MPI)
   # The library looks for its module beside itself.
   install(TARGETS pleiad_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+# And its program for HDF5 files.
+install(TARGETS pleiad_hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pleiad ${PROJECT_SOURCE_DIR}/include/multiverso
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *.hpp)
 
@@ -20,7 +22,7 @@ install(FILES ${PROJECT_BINARY_DIR}/pleiadConfig.cmake ${PROJECT_BINARY_DIR}/ple
 
 file(RELATIVE_PATH pc_up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_up "${pc_up}")
-foreach(name IN ITEMS pleiad pleiad_nn multiverso)
+foreach(name IN ITEMS pleiad pleiad_nn pleiad_job multiverso)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

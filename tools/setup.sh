@@ -18,6 +18,8 @@ base_packages=(
   libgtest-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   libzmq3-dev cppzmq-dev libsodium-dev iproute2
   libdnnl-dev libopenblas-dev
+  libprotobuf-dev protobuf-compiler
+  liblmdb-dev libhdf5-dev libpng-dev libturbojpeg0-dev
   dataset-fashion-mnist graphviz
   luajit libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )

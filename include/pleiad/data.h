@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,19 +85,69 @@ class PLEIAD_API Store {
 
 /// Which files, and how to read them. Every kind of store looks at what concerns it.
 struct StoreOptions {
-  std::string kind;                      ///< idx | cifar10 | csv
-  std::vector<std::string> paths;        ///< idx: images, labels; cifar10, csv: one after another. Plain or gzipped
+  std::string kind;                      ///< one of store_kinds()
+  std::vector<std::string> paths;        ///< idx: images, labels; others: one after another. Plain or gzipped
   std::int64_t classes = 0;              ///< labels must be less; 0: any (cifar10: always 10)
-  std::vector<std::int64_t> shape = {};  ///< csv: of a record; empty: a vector of all columns
-  bool label = true;                     ///< csv: the first column is a label
+  std::vector<std::int64_t> shape = {};  ///< of a record; empty: as the file says, or a vector. images: scaled to it
+  bool label = true;                     ///< csv, textfile: the first column is a label; kvfile, lmdb: labels are read
   bool header = false;                   ///< csv: the first line has names
-  char separator = ',';                  ///< csv
-  std::optional<Window> window = {};     ///< keep only this rectangle of every image; it is then the image
+  char separator = ',';                  ///< csv, textfile
+  bool sparse = false;                   ///< libsvm: fields "index" and "value" in place of "data"
+  std::vector<std::string> datasets = {};  ///< hdf5: names of "data" and "label" in the file; empty: these
+  std::optional<Window> window = {};       ///< keep only this rectangle of every image; it is then the image
 };
 
 /// A store over files: fields "data" and, where there are labels, "label" (int32).
 [[nodiscard]] PLEIAD_API std::unique_ptr<Store> open_store(const StoreOptions& options);
 [[nodiscard]] PLEIAD_API std::vector<std::string> store_kinds();
+
+/// What is to be written, and where to.
+struct WriterOptions {
+  std::string kind;                           ///< one of writable_kinds()
+  std::vector<std::string> paths;             ///< idx: images, labels; others: one
+  Field data = {};                            ///< type and shape of a record; the kind says which it can hold
+  bool label = true;                          ///< records have labels
+  char separator = ',';                       ///< csv, textfile
+  int key_digits = 8;                         ///< kvfile, lmdb: of a record's number, which is its key
+  std::vector<std::string> class_names = {};  ///< images: folders by label; empty: the label's number
+};
+
+/// Records on their way into a store, which is there in whole after `commit`, and as it was without. What a disk
+/// refuses is a FileError. One thread at a time.
+class PLEIAD_API StoreWriter {
+ public:
+  virtual ~StoreWriter();
+  StoreWriter(const StoreWriter&) = delete;
+  StoreWriter& operator=(const StoreWriter&) = delete;
+
+  [[nodiscard]] const WriterOptions& options() const { return options_; }
+  /// Records so far.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// The bytes of options().data, and the label where there are labels.
+  void write(std::span<const std::byte> data, std::int32_t label = 0);
+  /// Once.
+  void commit();
+
+ protected:
+  explicit StoreWriter(WriterOptions options);
+  /// The arguments are checked.
+  virtual void put(std::span<const std::byte> data, std::int32_t label) = 0;
+  virtual void finish() = 0;
+
+ private:
+  WriterOptions options_;
+  std::int64_t size_ = 0;
+  bool done_ = false;
+};
+
+[[nodiscard]] PLEIAD_API std::unique_ptr<StoreWriter> create_store(const WriterOptions& options);
+[[nodiscard]] PLEIAD_API std::vector<std::string> writable_kinds();
+
+/// Writes all records of `store` and commits. Elements become those of the writer; whole numbers that do not fit, and
+/// fractions where whole numbers are wanted, are InvalidArguments that name the record. `progress` hears how many are
+/// done, and ends it by false: then nothing is committed, and this returns false.
+PLEIAD_API bool copy_store(const Store& store, StoreWriter& to,
+                           const std::function<bool(std::int64_t done)>& progress = {});
 
 /// A data set that is known by its name, where it lies on this machine.
 struct DatasetOptions {

@@ -10,6 +10,7 @@
 
 #include "pleiad/api.h"
 #include "pleiad/data.h"
+#include "pleiad/events.h"
 #include "pleiad/nn/init.h"
 #include "pleiad/nn/net.h"
 #include "pleiad/options.h"
@@ -18,6 +19,8 @@
 #include "pleiad/tensor.h"
 
 namespace pleiad {
+
+class ParameterRule;
 
 /// Where samples come from. One order of samples for all ranks: which sample stands where in which batch depends on the
 /// step alone, so the number of ranks does not change the training, and a run can be resumed at any step.
@@ -76,17 +79,31 @@ struct TrainOptions {
   UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules
   nn::Schedule schedule = {.type = "", .base = 0.01};  ///< of the learning rate; type "": updater.learning_rate
   nn::Schedule momentum = {.type = "", .base = 0};     ///< of the momentum; type "": updater.momentum
-  std::string exchange = "auto";  ///< auto | none | all_reduce | tables; auto: all_reduce where there are more ranks
-  std::string clock = "sync";     ///< of tables: sync, where ranks add to one round; async, where none waits
+  /// auto | none | all_reduce | tables | replicas; auto: all_reduce where there are more ranks. replicas: every group of
+  /// ranks has parameters of its own, and the groups add up their changes every `sync_every` steps, none waiting.
+  std::string exchange = "auto";
+  std::string clock = "sync";  ///< of tables: sync, where ranks add to one round; async, where none waits
+  /// Asynchronous tables, replicas: the ranks in so many groups. Those of a group make one step together, of the mean
+  /// over their samples; groups do not wait for one another. 0: each rank by itself, with steps of 1/ranks.
+  int groups = 0;
+  std::int64_t sync_every = 1;
   PlanOptions plan = {};          ///< which layers are cut over the ranks; the net has this rank's parts from then on
   bool fuse = true;               ///< update while the gradient is in cache, where nothing is exchanged
   bool check_finite = false;      ///< stop where the loss is no number, and name the layer where it arose
   std::int64_t steps = 1000;
-  std::int64_t display = 0;  ///< every so many steps; 0: never
+  std::int64_t display = 0;        ///< every so many steps; 0: never
+  std::int64_t display_after = 0;  ///< not before this step, from which the steps between are counted
   std::int64_t validate = 0;
+  std::int64_t validate_after = 0;
   std::int64_t validate_batches = 0;  ///< 0: all samples once
+  std::int64_t validate_batch = 0;    ///< samples of one, of all ranks together; 0: as in training
   std::int64_t test = 0;
+  std::int64_t test_after = 0;
   std::int64_t test_batches = 0;
+  std::int64_t test_batch = 0;
+  /// What comes every so many steps comes at step 0 too, and a display tells the number of the step before it, so that
+  /// the first one is of step 0 (SINGA).
+  bool from_zero = false;
   std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
   std::int64_t checkpoint_after = 0;   ///< not before this step
   std::string checkpoint_folder = {};  ///< where they are saved; empty: only the caller's function is called
@@ -94,6 +111,9 @@ struct TrainOptions {
   std::string trace = {};              ///< a file for Perfetto (ui.perfetto.dev); empty: none
   std::int64_t trace_from = 2;         ///< the first step of it, counted from the run's start
   std::int64_t trace_steps = 10;
+  std::string events = {};                        ///< a folder for TensorBoard: what reports say. Rank 0 writes
+  std::int64_t events_details = 0;                ///< every so many steps log_parameters too; 0: never
+  std::vector<std::string> events_pictures = {};  ///< with them, log_pictures of these layers' outputs: reconstructions
 };
 
 struct Report {
@@ -130,10 +150,16 @@ class PLEIAD_API Trainer {
   /// nobody else handles SIGINT.
   bool run(Samples& train, Samples* validate = nullptr, Samples* test = nullptr, const TrainCalls& calls = {});
   /// Averages of the metrics over batches of `samples`, on all ranks together; `batches` 0: all samples, but for a last
-  /// batch that is not full.
-  [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0);
+  /// batch that is not full. `batch`: samples of one, of all ranks together; 0: as in training.
+  [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0, std::int64_t batch = 0);
+
+  /// For steps of one's own: these samples from now on, whose place `current_place` says. A checkpoint that was loaded
+  /// must be of the same (Samples::identity); the next one will say that it is of these.
+  void train_on(Samples& samples);
 
   [[nodiscard]] std::int64_t current_step() const;
+  /// Of the next batch's first sample in the run's sequence of samples.
+  [[nodiscard]] std::int64_t current_place() const;
   /// This rank's part of the batch.
   [[nodiscard]] std::int64_t local_batch() const;
   /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
@@ -147,6 +173,9 @@ class PLEIAD_API Trainer {
   /// ranks where one of them fails, and what was there stays. It loads at any number of ranks, with any plan and
   /// exchange.
   void save(const std::string& folder);
+  /// Collective: saves into options.checkpoint_folder under the number of the step, and removes what is older than the
+  /// last options.checkpoint_keep.
+  void checkpoint();
   /// Collective: from a folder that save wrote, for the same net and rule. Nothing is changed where anything is wrong.
   void load(const std::string& folder);
   /// Collective: loads the last whole checkpoint in options.checkpoint_folder. False where there is none. What is
@@ -159,9 +188,35 @@ class PLEIAD_API Trainer {
   std::unique_ptr<Inside> inside_;
 };
 
+/// An update rule and what it keeps for one parameter, for a loop of one's own.
+class PLEIAD_API ParameterUpdate {
+ public:
+  /// The parameter's memory outlives this.
+  ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options);
+  ~ParameterUpdate();
+  ParameterUpdate(ParameterUpdate&&) noexcept;
+  void step(const Tensor& gradient, double learning_rate, double momentum);
+
+ private:
+  std::unique_ptr<ParameterRule> rule_;
+};
+/// A histogram of every parameter, and pictures of filters: of convolutions, and of dense layers over squares.
+PLEIAD_API void log_parameters(EventLog& log, const nn::Net& net, std::int64_t step);
+/// (count, height, width, channels), or rows that make squares, side by side as one picture from the least number
+/// (black) to the greatest. False where the numbers make no pictures.
+PLEIAD_API bool log_pictures(EventLog& log, const std::string& tag, const Tensor& numbers, std::int64_t step);
+
 /// Parameters and states of a net of these names and shapes, from a checkpoint. Nothing is changed where anything is
 /// wrong.
 PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
+/// Writes parameters and states as a safetensors file. layout "torch": names and order of numbers of PyTorch's modules
+/// (Net::torch_state), "pleiad": as they are.
+PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout = "torch");
+/// From a safetensors file of either layout, or from a state dict that torch.save wrote, of which nothing is executed;
+/// `modules` as in Net::load_torch_state. A FileError that names the file for what does not fit; then nothing is
+/// changed.
+PLEIAD_API void import_parameters(nn::Net& net, const std::string& path,
+                                  const std::vector<std::pair<std::string, std::string>>& modules = {});
 /// The net that a checkpoint was made of, with its numbers.
 [[nodiscard]] PLEIAD_API nn::Net load_net(const std::string& folder);
 

@@ -1,4 +1,4 @@
-// The kinds of stores that are opened by name. list.cc is the one list of them.
+// The kinds of stores that are opened and written by name. list.cc is the one list of them.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@ namespace pleiad::data {
 struct StoreKind {
   std::string_view name;
   std::unique_ptr<Store> (*open)(const StoreOptions& options);
+  std::unique_ptr<StoreWriter> (*create)(const WriterOptions& options);  ///< null: it is only read
 };
 
 [[nodiscard]] std::span<const StoreKind> kinds();
@@ -19,5 +20,17 @@ struct StoreKind {
 std::unique_ptr<Store> open_idx(const StoreOptions& options);
 std::unique_ptr<Store> open_cifar10(const StoreOptions& options);
 std::unique_ptr<Store> open_csv(const StoreOptions& options);
+std::unique_ptr<Store> open_cifar10_python(const StoreOptions& options);
+std::unique_ptr<Store> open_hdf5(const StoreOptions& options);
+std::unique_ptr<Store> open_images(const StoreOptions& options);
+std::unique_ptr<Store> open_libsvm(const StoreOptions& options);
+std::unique_ptr<Store> open_records(const StoreOptions& options);
+
+std::unique_ptr<StoreWriter> create_bytes(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_hdf5(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_images(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_libsvm(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_text(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_records(const WriterOptions& options);
 
 }  // namespace pleiad::data

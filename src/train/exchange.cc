@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "kernel/elementwise.h"
 #include "pleiad/error.h"
+#include "train/groups.h"
 
 namespace pleiad {
 namespace {
@@ -112,6 +113,7 @@ class Tables final : public Exchange {
  public:
   Tables(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
     const bool sync = options.clock == "sync";
+    if (options.groups > 0) group_.emplace(crew, options.groups);
     for (nn::Parameter& p : net.parameters()) {
       if (p.norm > 0) {
         throw InvalidArgument(fmt::format(
@@ -151,9 +153,13 @@ class Tables final : public Exchange {
       const Place& place = places_[i];
       const Trace::Span span(trace_, Trace::Track::exchange, place.own ? "update" : "table", p.name);
       if (place.own) return place.own->apply(p.gradient);
-      place.table->add(p.gradient.view(),
-                       {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
-      place.table->get(p.value.view());
+      if (group_) group_->sum_at_first(p.gradient);
+      if (!group_ || group_->first()) {
+        place.table->add(p.gradient.view(),
+                         {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
+        place.table->get(p.value.view());
+      }
+      if (group_) group_->take_first(p.value);
     });
   }
   void finish() override { crew_.finish(); }
@@ -199,6 +205,7 @@ class Tables final : public Exchange {
   nn::Net& net_;
   Crew& crew_;
   std::vector<Place> places_;
+  std::optional<RankGroup> group_;
   StepRates rates_;
   Trace* trace_ = nullptr;
 };
@@ -206,7 +213,7 @@ class Tables final : public Exchange {
 }  // namespace
 
 bool exchanges(const TrainOptions& options, const Session* session) {
-  static const std::vector<std::string> known = {"all_reduce", "auto", "none", "tables"};
+  static const std::vector<std::string> known = {"all_reduce", "auto", "none", "replicas", "tables"};
   static const std::vector<std::string> clocks = {"async", "sync"};
   const std::string& name = options.exchange;
   if (std::ranges::find(known, name) == known.end()) throw InvalidArgument(unknown_name("exchange", name, known));
@@ -216,14 +223,29 @@ bool exchanges(const TrainOptions& options, const Session* session) {
   if (options.clock == "async" && name != "tables") {
     throw InvalidArgument(fmt::format("clock \"async\" is for exchange \"tables\"; received \"{}\"", name));
   }
-  if (session == nullptr && (name == "all_reduce" || name == "tables")) {
+  if (session == nullptr && (name == "all_reduce" || name == "tables" || name == "replicas")) {
     throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name));
   }
-  return name == "tables" || name == "all_reduce" || (name == "auto" && session != nullptr && session->size() > 1);
+  if (options.groups > 0 && name != "replicas" && options.clock != "async") {
+    throw InvalidArgument("groups are for exchange \"replicas\", and for \"tables\" with clock \"async\"");
+  }
+  if (session != nullptr && options.groups > 0 && session->size() % options.groups != 0) {
+    throw InvalidArgument(fmt::format("{} ranks do not make {} equal groups", session->size(), options.groups));
+  }
+  if (name == "replicas" && options.plan.kind != "data") {
+    throw InvalidArgument(
+        fmt::format("exchange \"replicas\" is for plan \"data\"; received \"{}\"", options.plan.kind));
+  }
+  if (options.sync_every < 1) {
+    throw InvalidArgument(fmt::format("sync_every: expected 1 or more; received {}", options.sync_every));
+  }
+  return name == "tables" || name == "all_reduce" || name == "replicas" ||
+         (name == "auto" && session != nullptr && session->size() > 1);
 }
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) {
   if (!crew.shared()) return std::make_unique<NoExchange>(net, options);
+  if (options.exchange == "replicas") return replicas(net, options, crew);
   if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);
   return std::make_unique<AllReduce>(net, options, layout, crew);
 }

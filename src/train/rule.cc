@@ -6,6 +6,7 @@
 
 #include "core/threads.h"
 #include "kernel/types.h"
+#include "pleiad/train.h"
 
 namespace pleiad {
 namespace {
@@ -72,5 +73,15 @@ void ParameterRule::apply_all(const Tensor& gradient) {
 }
 
 void ParameterRule::end_step() { unit_.copy_from(next_unit_); }
+
+ParameterUpdate::ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
+    : rule_(std::make_unique<ParameterRule>(parameter, options)) {}
+ParameterUpdate::~ParameterUpdate() = default;
+ParameterUpdate::ParameterUpdate(ParameterUpdate&&) noexcept = default;
+void ParameterUpdate::step(const Tensor& gradient, double learning_rate, double momentum) {
+  rule_->begin_step(learning_rate, momentum);
+  rule_->apply_all(gradient);
+  rule_->end_step();
+}
 
 }  // namespace pleiad

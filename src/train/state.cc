@@ -99,6 +99,14 @@ void Trainer::save(const std::string& folder) {
   write_checkpoint(folder, in.tensors(in.exchange->memory()), in.metadata(), *in.crew);
 }
 
+void Trainer::checkpoint() {
+  Inside& in = *inside_;
+  const std::filesystem::path folder = in.options.checkpoint_folder;
+  if (folder.empty()) throw InvalidArgument("checkpoint: options.checkpoint_folder is empty");
+  save(step_folder(folder, in.now()).string());
+  if (in.rank() == 0) prune_steps(folder, in.options.checkpoint_keep, in.now());
+}
+
 void Trainer::load(const std::string& folder) {
   Inside& in = *inside_;
   const std::vector<RuleMemory> memory = in.exchange->memory();

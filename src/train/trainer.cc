@@ -5,13 +5,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "core/process.h"
 #include "core/text.h"
 #include "core/threads.h"
 #include "file/atomic.h"
-#include "file/series.h"
 #include "pleiad/error.h"
+#include "train/event_log.h"
 #include "train/interrupt.h"
 #include "train/trainer_inside.h"
 
@@ -65,7 +66,9 @@ void agree(nn::Net& net, Crew& crew) {
   net.set_seed(static_cast<std::uint64_t>(seed[0]));
 }
 
-bool due(std::int64_t frequency, std::int64_t step) { return frequency > 0 && step > 0 && step % frequency == 0; }
+bool due(const TrainOptions& options, std::int64_t frequency, std::int64_t after, std::int64_t step) {
+  return frequency > 0 && step >= after && (options.from_zero || step > 0) && (step - after) % frequency == 0;
+}
 
 // Ranks that do not wait for one another vote seldom, or the vote would be what they wait for.
 constexpr std::int64_t kAsyncVotes = 16;
@@ -81,8 +84,8 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   agree(net, *crew);
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
-  net.set_gradient_scale(1.0 / ranks());
-  if (ranks() > 1 && options.clock == "sync") net.set_parts(crew.get());
+  net.set_gradient_scale(static_cast<double>(std::max(options.groups, 1)) / ranks());
+  if (ranks() > 1 && synchronous()) net.set_parts(crew.get());
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
@@ -105,11 +108,11 @@ StepRates Trainer::Inside::rates() const {
 
 void Trainer::Inside::check_loss(double loss) {
   const bool bad = !std::isfinite(loss);
-  if (!(options.clock == "sync" ? any(bad) : bad)) return;
+  if (!(synchronous() ? any(bad) : bad)) return;
   std::string where = bad ? fmt::format("the loss is {}; the first layer whose output is no finite number is \"{}\"",
                                         loss, net.first_not_finite())
                           : "";
-  if (options.clock == "sync" && ranks() > 1) {  // all ranks end with the same words
+  if (synchronous() && ranks() > 1) {  // all ranks end with the same words
     const std::vector<std::string> all = crew->gather_texts(where);
     const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
     where = fmt::format("on rank {} {}", first - all.begin(), *first);
@@ -162,28 +165,35 @@ Trainer::~Trainer() = default;
 
 double Trainer::step() { return inside_->train(); }
 std::int64_t Trainer::current_step() const { return inside_->now(); }
+std::int64_t Trainer::current_place() const { return inside_->place.values<std::int64_t>()[0]; }
 std::int64_t Trainer::local_batch() const { return inside_->local(); }
 
-Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches) {
+Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
   Inside& in = *inside_;
-  const std::int64_t whole = samples.count() / in.options.batch;
-  if (whole == 0) {
-    throw InvalidArgument(fmt::format("{} samples are less than one batch of {}", samples.count(), in.options.batch));
+  if (batch <= 0) batch = in.options.batch;
+  if (batch % in.ranks() != 0) {
+    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.ranks()));
   }
+  const std::int64_t local = batch / in.ranks();
+  const std::int64_t whole = samples.count() / batch;
+  if (whole == 0) {
+    throw InvalidArgument(fmt::format("{} samples are less than one batch of {}", samples.count(), batch));
+  }
+  in.net.prepare(local);
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
-  samples.expect(in.options.batch, in.rank(), in.ranks());
+  samples.expect(batch, in.rank(), in.ranks());
   in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   for (std::int64_t b = 0; b < batches; ++b) {
-    const std::int64_t first = in.rank() * in.local();
-    samples.fill(in.net, b * in.options.batch + first, in.local());
+    const std::int64_t first = in.rank() * local;
+    samples.fill(in.net, b * batch + first, local);
     in.net.forward(phase, in.now(), first);
     mean.add(in.net.metrics());
   }
   Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew)};
-  report.samples_per_second =
-      static_cast<double>(batches * in.options.batch) * 1e9 / static_cast<double>(now_ns() - start);
+  report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
+  in.net.prepare(in.local());
   return report;
 }
 
@@ -193,12 +203,35 @@ namespace {
 class Run {
  public:
   Run(Trainer& trainer, Trainer::Inside& in, const TrainCalls& calls)
-      : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {}
+      : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {
+    for (const std::string& layer : in.options.events_pictures) {  // all ranks say it, before the first step
+      if (const Shape shape = in.net.output(layer).shape(); !makes_pictures(shape)) {
+        throw InvalidArgument(fmt::format("events_pictures: outputs of \"{}\" have the shape {}, and make no pictures",
+                                          layer, shape.text()));
+      }
+    }
+    if (!in.options.events.empty() && in.rank() == 0) log_.emplace(in.options.events);
+  }
 
-  bool tell(const Report& report) const { return !calls_.report || calls_.report(report); }
+  bool tell(const Report& report) {
+    if (log_) log(report);
+    return !calls_.report || calls_.report(report);
+  }
+  /// What goes beside the reports.
+  void details() {
+    if (!log_) return;
+    log_parameters(*log_, in_.net, in_.now());
+    for (const std::string& layer : in_.options.events_pictures) {
+      log_pictures(*log_, "outputs/" + layer, in_.net.output(layer), in_.now());
+    }
+    log_->flush();
+  }
 
-  bool evaluate(Samples* samples, nn::Phase phase, std::int64_t batches) const {
-    return samples == nullptr || tell(trainer_.evaluate(*samples, phase, batches));
+  bool evaluate(Samples* samples, nn::Phase phase) {
+    const TrainOptions& o = in_.options;
+    const bool test = phase == nn::Phase::test;
+    return samples == nullptr || tell(trainer_.evaluate(*samples, phase, test ? o.test_batches : o.validate_batches,
+                                                        test ? o.test_batch : o.validate_batch));
   }
 
   bool checkpoint() {
@@ -218,7 +251,7 @@ class Run {
     const double seconds = static_cast<double>(ns - shown_ns_) / 1e9;
     shown_at_ = in_.now();
     shown_ns_ = ns;
-    return tell({.step = in_.now(),
+    return tell({.step = in_.now() - (in_.options.from_zero ? 1 : 0),
                  .phase = nn::Phase::train,
                  .metrics = mean_.take(*in_.crew),
                  .samples_per_second = samples / seconds});
@@ -226,17 +259,25 @@ class Run {
 
  private:
   bool save() const {
-    const std::filesystem::path folder = in_.options.checkpoint_folder;
     try {
-      trainer_.save(step_folder(folder, in_.now()).string());
+      trainer_.checkpoint();
     } catch (const FileError& error) {
       if (!calls_.checkpoint_failed) throw;
       return calls_.checkpoint_failed(error.what());
     }
-    if (in_.rank() == 0) prune_steps(folder, in_.options.checkpoint_keep, in_.now());
     return true;
   }
 
+  void log(const Report& report) {
+    const std::string phase = report.phase == nn::Phase::train      ? "train"
+                              : report.phase == nn::Phase::validate ? "validate"
+                                                                    : "test";
+    for (const auto& [name, value] : report.metrics) log_->scalar(phase + "/" + name, report.step, value);
+    log_->scalar(phase + "/samples_per_second", report.step, report.samples_per_second);
+    log_->flush();
+  }
+
+  std::optional<EventLog> log_;
   Trainer& trainer_;
   Trainer::Inside& in_;
   const TrainCalls& calls_;
@@ -248,27 +289,32 @@ class Run {
 
 }  // namespace
 
-bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
+void Trainer::train_on(Samples& samples) {
   Inside& in = *inside_;
-  const TrainOptions& o = in.options;
-  in.trained_on = train.identity();
+  in.trained_on = samples.identity();
   if (!in.loaded_on.empty() && !in.trained_on.empty() && in.loaded_on != in.trained_on) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
   in.loaded_on.clear();
+  samples.expect(in.options.batch, in.rank(), in.ranks());
+}
+
+bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
+  Inside& in = *inside_;
+  const TrainOptions& o = in.options;
+  train_on(train);
   in.trace_begin = in.now() + o.trace_from;
   const Interrupt interrupt;
   Run run(*this, in, calls);
-  train.expect(o.batch, in.rank(), in.ranks());
-  const bool sync = o.clock == "sync";
+  const bool sync = in.synchronous();
   bool stop = false;
   bool ended = true;
   while (ended && in.now() < o.steps) {
     const std::int64_t at = in.now();
     bool go_on = true;
-    if (due(o.validate, at)) go_on &= run.evaluate(validate, nn::Phase::validate, o.validate_batches);
-    if (due(o.test, at)) go_on &= run.evaluate(test, nn::Phase::test, o.test_batches);
-    if (due(o.checkpoint, at) && at >= o.checkpoint_after) go_on &= run.checkpoint();
+    if (due(o, o.validate, o.validate_after, at)) go_on &= run.evaluate(validate, nn::Phase::validate);
+    if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
+    if (at > 0 && due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
     if (go_on || !sync) {  // without a clock a rank goes on until all have voted
       {
         static const std::string no_name;
@@ -277,13 +323,14 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       }
       (void)in.train();
       run.count();
-      if (due(o.display, in.now())) go_on &= run.display();
+      if (due(o, o.display, o.display_after, in.now() - (o.from_zero ? 1 : 0))) go_on &= run.display();
+      if (o.events_details > 0 && in.now() % o.events_details == 0) run.details();
       if (calls.stop && calls.stop(in.now())) go_on = false;
     }
     stop |= !go_on || interrupt.raised();
     if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
   }
-  if (ended && o.test > 0) (void)run.evaluate(test, nn::Phase::test, o.test_batches);
+  if (ended && o.test > 0) (void)run.evaluate(test, nn::Phase::test);
   if (o.checkpoint > 0 && !run.saved()) (void)run.checkpoint();
   in.write_trace();
   return ended;

@@ -40,6 +40,8 @@ struct Trainer::Inside {
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
   [[nodiscard]] std::int64_t local() const { return options.batch / ranks(); }
   [[nodiscard]] StepRates rates() const;
+  /// Whether all ranks make each step together.
+  [[nodiscard]] bool synchronous() const { return options.clock == "sync" && options.groups <= 1; }
 
   /// A step on what stands in the net's inputs; returns this rank's loss.
   double train();

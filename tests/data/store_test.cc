@@ -13,7 +13,7 @@ using namespace pleiad::test;
 
 TEST(Stores, UnknownKindsAndNoPathsAreRefused) {
   expect_error<InvalidArgument>([] { (void)open_store({.kind = "cvs", .paths = {"a"}}); },
-                                {"\"cvs\"", "cifar10, csv, idx", "did you mean \"csv\""});
+                                {"\"cvs\"", "cifar10, ", ", idx, images, kvfile, ", "did you mean \"csv\""});
   expect_error<InvalidArgument>([] { (void)open_store({.kind = "csv", .paths = {}}); }, {"at least one path"});
 }
 

@@ -22,11 +22,15 @@ std::string labels(std::int64_t records);
 std::string big_endian(std::uint32_t number);
 std::string idx_header(const std::vector<std::uint32_t>& shape);
 std::string gzipped(const std::string& plain, const Folder& folder);
+/// One entry of SINGA's kvfile; and record `r` of shape 2 x 3 x 4 as SINGA's message, written out byte by byte.
+std::string pair(const std::string& key, const std::string& value);
+std::string record(std::int64_t r, bool pixels);
 
 struct StoreCase {
   std::string name;
   /// Writes the records' files, and says how to open them.
   std::function<StoreOptions(const Folder& folder)> write;
+  int damages = 700;  ///< how many damaged files are tried in its place
 };
 
 /// One entry a kind of store, or more. A new kind gets its line in stores.cc.

@@ -46,6 +46,8 @@ struct Parameter {
   std::int64_t row = 0;
 };
 
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
 /// Calls from one thread at a time. A step allocates nothing.
 class PLEIAD_API Net {
  public:
@@ -116,6 +118,15 @@ class PLEIAD_API Net {
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> carried() const;
   /// What layers carry from batch to batch is 0 again, in a phase.
   void forget(Phase phase);
+  /// Copies of parameters and states as PyTorch's modules have them, where it has such modules: "conv.weight" as
+  /// (filters, channels, height, width); that of a dense layer over an image by channels first; of batch normalisation
+  /// weight, bias, running_mean and running_var. An InvalidArgument names a layer that PyTorch has no module for.
+  [[nodiscard]] NamedTensors torch_state() const;
+  /// Takes such a state, of float32 or float64; all is checked before anything is changed. `modules` are pairs of a
+  /// layer and the name of its module in the state. A layer that is not named there has its own name, or, where no
+  /// layer's name is in the state, the modules belong to the layers in their order.
+  void load_torch_state(const NamedTensors& state,
+                        const std::vector<std::pair<std::string, std::string>>& modules = {});
   /// The first layer with a NaN or an infinity in its output, or empty.
   [[nodiscard]] std::string first_not_finite() const;
 

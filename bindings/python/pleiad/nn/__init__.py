@@ -10,6 +10,8 @@ history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_la
 history.plot("curves.png")
 """
 
+from collections.abc import Sequence
+
 from pleiad.nn import init, plot, schedules
 from pleiad.nn.callbacks import Callback, CsvLog, EarlyStopping
 from pleiad.nn.data import Dataset
@@ -50,7 +52,7 @@ from pleiad.nn.local import (
     LocalContrast,
     LocalConvolution,
 )
-from pleiad.nn.net import Net, Sequential, Value
+from pleiad.nn.net import Net, Sequential, Value, load_net
 from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, RMSProp
 from pleiad.nn.params import Init, Param
 from pleiad.nn.progress import Progress
@@ -70,9 +72,16 @@ from pleiad.nn.stacks import (
     SparseStack,
     SparseStage,
 )
+from pleiad.nn.stores import Store, StoreSamples, open_dataset, open_store, read_mean, write_store
+from pleiad.nn.tensorboard import EventLog, TensorBoard
 from pleiad.nn.trainer import Trainer
 
 Schedule = _nn.Schedule
+
+
+def explain(net: Net, *, ranks: int = 2, batch: int = 64, plan: str = "data", split: Sequence[str] = ()) -> str:
+    """Which rank would do what for a net, and the bytes of a step, as a table of text."""
+    return _nn.explain(net._core, plan, list(split), ranks, batch)
 
 
 def threads() -> int:
@@ -110,6 +119,7 @@ __all__ = [
     "EarlyStopping",
     "Embedding",
     "EuclideanLoss",
+    "EventLog",
     "Flatten",
     "GRU",
     "History",
@@ -142,14 +152,23 @@ __all__ = [
     "SparseStack",
     "SparseStage",
     "Split",
+    "Store",
+    "StoreSamples",
     "Sum",
     "SumLoss",
+    "TensorBoard",
     "Text",
     "Trainer",
     "Value",
+    "explain",
     "init",
+    "load_net",
+    "open_dataset",
+    "open_store",
     "plot",
+    "read_mean",
     "schedules",
     "set_threads",
     "threads",
+    "write_store",
 ]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pleiad.errors import InvalidArgument
 from pleiad.nn.engine import _nn
+from pleiad.nn.stores import Store, StoreSamples
 
 if TYPE_CHECKING:
     from pleiad.nn.net import Net
@@ -60,10 +61,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def dataset(net: "Net", x: Any, y: Any = None, *, shuffle: bool, seed: int) -> Dataset:
+def dataset(net: "Net", x: Any, y: Any = None, *, shuffle: bool, seed: int) -> "Dataset | StoreSamples":
     """A data set of whatever a caller gives; one that is a data set already stays itself."""
-    if isinstance(x, Dataset):
+    if isinstance(x, Store):
+        raise InvalidArgument("x: expected nn.StoreSamples(store, ...), which says how its records are transformed")
+    if isinstance(x, Dataset | StoreSamples):
         if y is not None:
-            raise InvalidArgument("y: expected nothing beside a Dataset, which has the targets already")
+            raise InvalidArgument(f"y: expected nothing beside a {type(x).__name__}, which has the targets already")
         return x
     return Dataset(net, named(net, x, y), shuffle=shuffle, seed=seed)

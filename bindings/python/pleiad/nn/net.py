@@ -327,23 +327,66 @@ class Net:
 
     # Saving.
 
-    def state_dict(self) -> dict[str, NDArray[Any]]:
-        """A copy of all parameters and states, by name."""
+    def state_dict(self, *, layout: str = "pleiad") -> dict[str, NDArray[Any]]:
+        """A copy of all parameters and states, by name. layout "torch": under the names and in the order of PyTorch's
+        modules ("conv1.weight" as (filters, channels, height, width)), for the layers that PyTorch has too."""
+        if _layout(layout) == "torch":
+            return self._core.torch_state()
         return {name: array.copy() for name, array in {**self.parameters, **self.states}.items()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state_dict` gave; every array is checked before any is copied."""
+    def load_state_dict(
+        self, state: Mapping[str, Any], *, layout: str = "auto", modules: "Mapping[str, str] | None" = None
+    ) -> None:
+        """Takes back what `state_dict` gave, or the state dict of a PyTorch module: NumPy arrays or torch tensors. Every
+        array is checked before any is copied. layout auto: pleiad where the names are this net's. modules: the name of a
+        layer's module in PyTorch's state ({"conv1": "features.0"}); without it, layers and modules have the same names,
+        or belong together in their order."""
+        arrays = {name: _array(value) for name, value in state.items()}
         own = {**self.parameters, **self.states}
+        if layout == "auto":
+            layout = "pleiad" if any(name in own for name in arrays) or not arrays else "torch"
+        if _layout(layout) == "torch":
+            self._core.load_torch_state(arrays, list((modules or {}).items()))
+            return
         for name, array in own.items():
-            if name not in state:
-                raise InvalidArgument(f'state: "{name}" is missing; received {", ".join(state) or "nothing"}')
-            if numpy.shape(state[name]) != array.shape:
-                raise InvalidArgument(f'state: "{name}" has shape {array.shape}; received {numpy.shape(state[name])}')
-        unknown = [name for name in state if name not in own]
+            if name not in arrays:
+                raise InvalidArgument(f'state: "{name}" is missing; received {", ".join(arrays) or "nothing"}')
+            if arrays[name].shape != array.shape:
+                raise InvalidArgument(f'state: "{name}" has shape {array.shape}; received {arrays[name].shape}')
+        unknown = [name for name in arrays if name not in own]
         if unknown:
             raise InvalidArgument(f'state: the net has no "{unknown[0]}"; known: {", ".join(own)}')
         for name, array in own.items():
-            array[...] = state[name]
+            array[...] = arrays[name]
+
+    def save_file(self, path: "str | Path", *, layout: str = "torch") -> None:
+        """Writes parameters and states as a safetensors file, whole or not at all."""
+        self._core.export_file(str(path), layout)
+
+    def load_file(self, path: "str | Path", *, modules: "Mapping[str, str] | None" = None) -> None:
+        """From a safetensors file of either layout, or a state dict that torch.save wrote: nothing in it is executed."""
+        self._core.import_file(str(path), list((modules or {}).items()))
+
+    def text(self) -> str:
+        """The net without its numbers, as JSON; `Net.from_text` makes the same net again."""
+        return self._core.text()
+
+    @classmethod
+    def from_text(cls, text: str) -> "Net":
+        return cls._around(_nn.net_from_text(text, "net"))
+
+    @classmethod
+    def _around(cls, core: Any) -> "Net":
+        net = cls.__new__(cls)
+        known = json.loads(core.text())
+        net._core, net._loss = core, None
+        net._inputs = {one["name"]: one["dtype"] for one in known["inputs"]}
+        net._layers = {
+            one["name"]: Placed(one["kind"], tuple(one["inputs"]), one["kind"].endswith("_loss"))
+            for one in known["layers"]
+        }
+        net._last = next(reversed([*net._inputs, *net._layers]), None)
+        return net
 
     # Showing it.
 
@@ -387,6 +430,28 @@ class Net:
 
 def _is_loss(kind: str) -> bool:
     return kind.endswith("_loss") or kind in ("accuracy", "rbm")
+
+
+def load_net(folder: "str | Path") -> Net:
+    """The net that a checkpoint was made of, with its numbers."""
+    return Net._around(_nn.load_net(str(folder)))
+
+
+def _layout(layout: str) -> str:
+    if layout not in ("pleiad", "torch"):
+        raise InvalidArgument(f"layout: expected pleiad or torch; received {layout!r}")
+    return layout
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """Of NumPy, or of a torch tensor, whatever it is on or needs."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if str(value.dtype) in ("torch.float16", "torch.bfloat16"):
+            value = value.float()
+        value = value.numpy()
+    array = numpy.asarray(value)
+    return numpy.ascontiguousarray(array, "float32") if array.dtype == numpy.float16 else numpy.ascontiguousarray(array)
 
 
 def _hint(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:

@@ -1,6 +1,7 @@
 """The loop: batch, forward, loss, backward, exchange, update, metrics."""
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from pleiad.nn.engine import _nn
 from pleiad.nn.history import History, Record
 from pleiad.nn.net import Net
 from pleiad.nn.progress import Progress
+from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
 
 TICK = 0.1  # seconds between two looks at the terminal and at Ctrl-C
@@ -29,7 +31,13 @@ class Trainer:
     optimizer: `nn.SGD`, `nn.Adam`..., a rule's name, or a `pleiad.Updater`. batch: of all ranks together. schedule,
     momentum: `nn.schedules`, which win over the optimizer's own rate and momentum. exchange: how gradients meet:
     all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a loss that is no number
-    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`.
+    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`. clock: of
+    tables, sync or async.
+
+    plan: data, feature or hybrid (docs/nn.md); split: the layers that hybrid cuts. The net has this rank's parts from then
+    on, and all ranks make the same calls of `evaluate` and `predict`. checkpoint: a folder in which `fit` saves the last
+    `keep` states, every `checkpoint_every` steps or after each epoch, and at its end, however that comes; `resume` goes on
+    from the last one.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -52,8 +60,14 @@ class Trainer:
         schedule: "_nn.Schedule | None" = None,
         momentum: "_nn.Schedule | None" = None,
         exchange: str = "auto",
+        clock: str = "sync",
         fuse: bool = True,
         check_finite: bool = False,
+        plan: str = "data",
+        split: Sequence[str] = (),
+        checkpoint: "str | os.PathLike[str] | None" = None,
+        checkpoint_every: "int | None" = None,
+        keep: int = 3,
         session: "sessions.Session | None" = None,
     ) -> None:
         if not isinstance(net, Net):
@@ -63,7 +77,29 @@ class Trainer:
         self._session = sessions._current if session is None else session
         core = None if self._session is None else self._session._core
         rule = updater_options(optimizer)
-        self._core = _nn.Trainer(net._core, batch, rule, schedule, momentum, exchange, fuse, check_finite, core)
+        if checkpoint_every is not None and (checkpoint is None or checkpoint_every < 1):
+            raise InvalidArgument("checkpoint_every: expected 1 or more steps, and checkpoint, the folder")
+        folder = "" if checkpoint is None else os.fspath(checkpoint)
+        self._core = _nn.Trainer(
+            net._core,
+            batch,
+            rule,
+            schedule,
+            momentum,
+            exchange,
+            clock,
+            fuse,
+            check_finite,
+            plan,
+            list(split),
+            folder,
+            keep,
+            core,
+        )
+        self._saves = checkpoint is not None
+        self._every = checkpoint_every
+        self._together = plan != "data" and self._core.ranks > 1
+        self._resumed = 0  # steps of a run that the next fit goes on with
         self.history = History()
         self._interrupted = False
         self._chunk = 1  # steps of about TICK
@@ -117,11 +153,12 @@ class Trainer:
     ) -> History:
         """Trains for so many epochs, each len(x) // batch steps unless told otherwise, and returns the history.
 
-        x: an array, a tuple of arrays in the order of the inputs, a dict by input, or a `Dataset`; y: likewise for the
+        x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`; y: likewise for the
         inputs that losses compare with. Every rank gives the whole set and takes its share. validation: (x, y), a dict
         or a Dataset, evaluated after each epoch. log_every: a record of training every so many steps, else one an epoch.
         callbacks: `nn.Callback`s, or functions of a record; False from any ends the run. progress: auto, bar, lines or
-        off. Ctrl-C ends the run after the step that is under way, on all ranks, and is raised then.
+        off. Ctrl-C ends the run after the step that is under way, on all ranks, and is raised then. After `resume`, the
+        epochs that the checkpoint has behind it count.
         """
         data = dataset(self.net, x, y, shuffle=shuffle, seed=seed)
         checks = None
@@ -134,19 +171,23 @@ class Trainer:
                 f"expected epochs >= 0, steps_per_epoch and log_every >= 1; received {epochs}, {steps_per_epoch}, {log_every}"
             )
         run = _Run(self, data, checks, epochs, steps, log_every or steps, self._listeners(callbacks, progress))
+        self._core.train_on(data._core)
+        done, self._resumed = self._resumed, 0
         with self._watching_ctrl_c():
-            run.go()
+            run.go(done)
         if self._interrupted:
             raise KeyboardInterrupt
         return self.history
 
     def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
-        """Loss and metrics, averages over all samples; with several ranks each takes its share."""
+        """Loss and metrics, averages over all samples; with several ranks each takes its share. Where a plan cuts layers,
+        over whole batches: what is left of a last one is left out."""
         return self._evaluate(dataset(self.net, x, y, shuffle=False, seed=1), phase)
 
     def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
         """What a layer gives for every sample: of the layer that the loss is of, unless `outputs` names others; for a list
-        of names a dict. This rank's own work: no other rank takes part."""
+        of names a dict. This rank's own work, in which no other rank takes part; only where a plan cuts layers, all ranks
+        call it with as many samples."""
         names = [outputs] if isinstance(outputs, str) else list(outputs or self.net.predictions)
         arrays = {name: self.net.as_input(name, array) for name, array in named(self.net, x).items()}
         whole = len(next(iter(arrays.values())))
@@ -162,6 +203,23 @@ class Trainer:
         return joined if len(names) > 1 or isinstance(outputs, list | tuple) else joined[names[0]]
 
     # Saving.
+
+    def save(self, folder: "str | os.PathLike[str]") -> None:
+        """Collective: everything that a run needs to go on, in a folder that any number of ranks, with any plan and
+        exchange, can load. Whole or not at all."""
+        self._core.save(os.fspath(folder))
+
+    def load(self, folder: "str | os.PathLike[str]") -> None:
+        """Collective: from a folder that `save` wrote, for the same net and rule. Nothing is changed where anything is
+        wrong."""
+        self._core.load(os.fspath(folder))
+
+    def resume(self) -> bool:
+        """Collective: loads the last whole checkpoint of the trainer's folder; False where there is none. The next `fit`
+        goes on where that one was made: its epochs count."""
+        found = self._core.resume()
+        self._resumed = self.step_number if found else 0
+        return found
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """A copy of everything that a run needs to go on with the same bits: parameters, states, the rule's history, the
@@ -219,8 +277,10 @@ class Trainer:
         self._session.all_reduce(array)
         return [float(number) for number in array]
 
-    def _evaluate(self, data: Dataset, phase: str) -> dict[str, float]:
+    def _evaluate(self, data: "Dataset | StoreSamples", phase: str) -> dict[str, float]:
         rank, ranks, count = self._core.rank, self._core.ranks, len(data)
+        if self._together:
+            return dict(self._core.evaluate_together(data._core, phase))
         first, end = count * rank // ranks, count * (rank + 1) // ranks
         # A rank without a share looks at one sample, which does not count, to know the names.
         sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
@@ -235,8 +295,8 @@ class _Run:
     def __init__(
         self,
         trainer: Trainer,
-        data: Dataset,
-        checks: "Dataset | None",
+        data: "Dataset | StoreSamples",
+        checks: "Dataset | StoreSamples | None",
         epochs: int,
         steps: int,
         log_every: int,
@@ -249,23 +309,37 @@ class _Run:
         self.sums: dict[str, float] = {}
         self.count = 0.0  # steps of all ranks since the last record
         self.wish = False
+        self.saved = -1  # the step of the last checkpoint
 
-    def go(self) -> None:
+    def go(self, behind: int) -> None:
+        """behind: steps of the epochs that are done already."""
         self._tell("on_begin", self.epochs, self.steps)
+        first, done = divmod(behind, self.steps)
         try:
-            for epoch in range(1, self.epochs + 1):
-                if not self._epoch(epoch):
+            for epoch in range(first + 1, self.epochs + 1):
+                if not self._epoch(epoch, done):
                     break
+                done = 0
+            if self.trainer._saves and self.saved != self.trainer.step_number:
+                self._save()
         finally:
             for each in self.listeners:
                 each.on_end()
 
-    def _epoch(self, epoch: int) -> bool:
-        done = 0
+    def _save(self) -> None:
+        self.trainer._core.checkpoint()
+        self.saved = self.trainer.step_number
+
+    def _epoch(self, epoch: int, done: int) -> bool:
+        t = self.trainer
         while done < self.steps:
-            to_log = self.log_every - done % self.log_every
-            made, stop = self._piece(min(to_log, self.steps - done))
+            most = min(self.log_every - done % self.log_every, self.steps - done)
+            if t._every is not None:
+                most = min(most, t._every - t.step_number % t._every)
+            made, stop = self._piece(most)
             done += made
+            if t._every is not None and made and t.step_number % t._every == 0:
+                self._save()
             self._tell("on_progress", epoch, done, self._means())
             if made and (done % self.log_every == 0 or done == self.steps):
                 self._record(epoch, "train", self._means())
@@ -275,6 +349,8 @@ class _Run:
         if self.checks is not None:
             self._record(epoch, "validate", self.trainer._evaluate(self.checks, "validate"), len(self.checks))
         self._tell("on_epoch", epoch)
+        if t._saves and t._every is None:
+            self._save()
         return not self._agreed()
 
     def _piece(self, most: int) -> tuple[int, bool]:

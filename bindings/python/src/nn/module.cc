@@ -10,4 +10,5 @@ NB_MODULE(_nn, m) {
   pleiad::python::bind_nets(m);
   pleiad::python::bind_training(m);
   pleiad::python::bind_stacks(m);
+  pleiad::python::bind_data(m);
 }

@@ -9,6 +9,7 @@
 #include "nn/phase.h"
 #include "nn/tensors.h"
 #include "pleiad/nn/layers.h"
+#include "pleiad/train.h"
 #include "waiting.h"
 
 namespace pleiad::python {
@@ -19,6 +20,7 @@ using nn::Net;
 namespace {
 
 using Lengths = std::vector<std::int64_t>;
+using Modules = std::vector<std::pair<std::string, std::string>>;
 
 Shape shape_of(const Lengths& lengths) {
   if (lengths.size() >= Shape::kMaxRank) {
@@ -120,6 +122,33 @@ void bind_arrays_of(nb::class_<Net>& c) {
              return names;
            })
       .def(
+          "torch_state", [](const Net& net) { return arrays_of(net.torch_state()); },
+          nb::sig("def torch_state(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
+      .def(
+          "load_torch_state",
+          [](Net& net, const nb::dict& state, const Modules& modules) {
+            net.load_torch_state(tensors_of(state, "state"), modules);
+          },
+          nb::arg("state"), nb::arg("modules"),
+          nb::sig("def load_torch_state(self, state: dict[str, numpy.typing.NDArray[typing.Any]], modules: "
+                  "collections.abc.Sequence[tuple[str, str]]) -> None"))
+      .def(
+          "export_file",
+          [](const Net& net, const std::string& path, const std::string& layout) {
+            waiting([&] { export_parameters(net, path, layout); });
+          },
+          nb::arg("path"), nb::arg("layout"))
+      .def(
+          "import_file",
+          [](Net& net, const std::string& path, const Modules& modules) {
+            waiting([&] { import_parameters(net, path, modules); });
+          },
+          nb::arg("path"), nb::arg("modules"))
+      .def(
+          "load_parameters",
+          [](Net& net, const std::string& folder) { waiting([&] { load_parameters(net, folder); }); },
+          nb::arg("folder"))
+      .def(
           "states", [](const Net& net) { return arrays_of(net.states()); },
           nb::sig("def states(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"));
 }
@@ -131,6 +160,16 @@ void bind_nets(nb::module_& m) {
   bind_building(net);
   bind_passing(net);
   bind_arrays_of(net);
+  m.def(
+      "load_net",
+      [](const std::string& folder) {
+        return waiting([&] { return std::make_unique<Net>(load_net(folder)); }).release();
+      },
+      nb::rv_policy::take_ownership, nb::arg("folder"));
+  m.def(
+      "net_from_text",
+      [](const std::string& text, const std::string& where) { return new Net(nn::net_from_text(text, where)); },
+      nb::rv_policy::take_ownership, nb::arg("text"), nb::arg("where"));
   m.def("layer_kinds", &nn::layer_kinds);
   m.def("init_names", &nn::init_names);
   m.def("schedule_names", &nn::schedule_names);

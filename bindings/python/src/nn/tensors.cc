@@ -1,6 +1,7 @@
 #include "nn/tensors.h"
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 #include "arrays.h"
 #include "pleiad/error.h"
@@ -49,6 +50,15 @@ Tensor tensor_of(nb::handle array, std::string_view where) {
     delete static_cast<Borrowed*>(p);
   });
   return {view.dtype, Shape(std::span<const std::int64_t>(sides)), view.data, owner};
+}
+
+std::vector<std::pair<std::string, Tensor>> tensors_of(const nb::dict& arrays, const char* where) {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const auto& [name, array] : arrays) {
+    const std::string key = nb::cast<std::string>(name);
+    all.emplace_back(key, tensor_of(array, fmt::format("{}: \"{}\"", where, key)));
+  }
+  return all;
 }
 
 }  // namespace pleiad::python

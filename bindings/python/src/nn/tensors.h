@@ -17,7 +17,9 @@ namespace pleiad::python {
 [[nodiscard]] nanobind::dict arrays_of(const std::vector<std::pair<std::string, Tensor>>& tensors);
 /// A tensor that is the array's memory, and keeps the array. `where` begins the message of an error.
 [[nodiscard]] Tensor tensor_of(nanobind::handle array, std::string_view where);
+[[nodiscard]] std::vector<std::pair<std::string, Tensor>> tensors_of(const nanobind::dict& arrays, const char* where);
 
+void bind_data(nanobind::module_& m);
 void bind_nets(nanobind::module_& m);
 void bind_training(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);

@@ -79,7 +79,7 @@ class TrainerHandle {
       net_.prepare(trainer.local_batch());
       samples.expect(batch_, rank_, ranks_);
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
-        samples.fill(net_, trainer.current_step() * batch_ + rank_ * trainer.local_batch(), trainer.local_batch());
+        samples.fill(net_, trainer.current_place() + rank_ * trainer.local_batch(), trainer.local_batch());
         (void)trainer.step();
         add(sums, net_.metrics(), 1);
         ++done;
@@ -120,6 +120,15 @@ class TrainerHandle {
     });
   }
 
+  /// Averages over whole batches, which all ranks make together: as layers that are cut over the ranks need it.
+  Sums evaluate_together(Samples& samples, const std::string& phase_name) {
+    const nn::Phase phase = phase_named(phase_name);
+    return use([&](Trainer& trainer) {
+      net_.prepare(trainer.local_batch());
+      return trainer.evaluate(samples, phase).metrics;
+    });
+  }
+
   [[nodiscard]] Trainer& trainer() const { return *trainer_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -136,23 +145,19 @@ class TrainerHandle {
 
 TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::string>& updater,
                         const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
-                        bool fuse, bool check_finite) {
+                        const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
+                        const std::vector<std::string>& split, const std::string& checkpoint, int keep) {
   TableOptions rule;
   for (const auto& [name, value] : updater) set_option(rule, name, value);
   TrainOptions options{.batch = batch, .updater = rule.updater, .exchange = exchange, .fuse = fuse};
+  options.clock = clock;
   options.check_finite = check_finite;
+  options.plan = {.kind = plan, .split = split};
+  options.checkpoint_folder = checkpoint;
+  options.checkpoint_keep = keep;
   if (schedule != nullptr) options.schedule = *schedule;
   if (momentum != nullptr) options.momentum = *momentum;
   return options;
-}
-
-std::vector<std::pair<std::string, Tensor>> tensors_of(const nb::dict& arrays, const char* where) {
-  std::vector<std::pair<std::string, Tensor>> all;
-  for (const auto& [name, array] : arrays) {
-    const std::string key = nb::cast<std::string>(name);
-    all.emplace_back(key, tensor_of(array, fmt::format("{}: \"{}\"", where, key)));
-  }
-  return all;
 }
 
 }  // namespace
@@ -179,23 +184,46 @@ void bind_training(nb::module_& m) {
             .release();
       },
       nb::rv_policy::take_ownership, nb::arg("text"), nb::arg("input"), nb::arg("steps"), nb::arg("vocabulary"));
+  m.def(
+      "explain",
+      [](const nn::Net& net, const std::string& plan, const std::vector<std::string>& split, int ranks,
+         std::int64_t batch) { return explain(make_plan(net, {.kind = plan, .split = split}, ranks, batch)); },
+      nb::arg("net"), nb::arg("plan"), nb::arg("split"), nb::arg("ranks"), nb::arg("batch"));
 
   using H = TrainerHandle;
   nb::class_<H>(m, "Trainer")
       .def(
           "__init__",
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
-             const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange, bool fuse,
-             bool check_finite, const SessionHandle* session) {
-            new (self) H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite), session);
+             const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
+             const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
+             const std::vector<std::string>& split, const std::string& checkpoint, int keep,
+             const SessionHandle* session) {
+            new (self) H(net,
+                         options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, plan,
+                                    split, checkpoint, keep),
+                         session);
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
-          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("session").none(),
+          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
+          nb::arg("plan"), nb::arg("split"), nb::arg("checkpoint"), nb::arg("keep"), nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
-                  "momentum: Schedule | None, exchange: str, fuse: bool, check_finite: bool, session: "
+                  "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
+                  "split: collections.abc.Sequence[str], checkpoint: str, keep: int, session: "
                   "pleiad._core.Session | None) -> None"))
+      .def(
+          "train_on", [](H& h, Samples& samples) { h.use([&](Trainer& t) { t.train_on(samples); }); },
+          nb::arg("samples"))
+      .def("evaluate_together", &H::evaluate_together, nb::arg("samples"), nb::arg("phase"))
+      .def(
+          "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); },
+          nb::arg("folder"))
+      .def(
+          "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); },
+          nb::arg("folder"))
+      .def("checkpoint", [](H& h) { h.use([](Trainer& t) { t.checkpoint(); }); })
+      .def("resume", [](H& h) { return h.use([](Trainer& t) { return t.resume(); }); })
       .def("train", &H::train, nb::arg("samples"), nb::arg("steps"))
       .def("step", &H::step)
       .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))

@@ -1,0 +1,1 @@
+"""SINGA's Python interface, on Pleiad: `from singa.model import *`."""

@@ -1,0 +1,421 @@
+"""Layers: what a model is put together from. Each becomes one or more LayerProtos when the model is built."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from singa.engine import _job
+from singa.interactive import Lone
+from singa.job_pb2 import *  # noqa: F403
+from singa.parameter import Parameter, taken
+from singa.utils.message import MODULE as pb
+from singa.utils.message import enumActivationType, enumLayerType, enumPhase
+from singa.utils.utility import refuse_unknown, setval
+
+COMMON = ("name", "partition_dim", "src", "exclude", "include")
+_FUNCTIONS = {"relu": "RELU", "sigmoid": "SIGMOID", "tanh": "TANH", "stanh": "STANH"}
+
+
+def pair(value: Any, what: str) -> tuple[int, int]:
+    """A length, or one for each direction."""
+    values = (value, value) if isinstance(value, int) else tuple(value)
+    if len(values) != 2 or not all(isinstance(each, int) for each in values):
+        raise TypeError(f"{what}: expected a number, or a pair of them; received {value!r}")
+    return values
+
+
+class Layer(Lone):
+    """What all have in common: `layer`, a LayerProto; name; partition_dim, 0 for samples and 1 for outputs.
+
+    `label` begins the name that a model gives a layer without one.
+    """
+
+    label = "layer"
+    is_datalayer = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        refuse_unknown(type(self).__name__, kwargs, COMMON)
+        super().__init__()
+        self.layer = pb.LayerProto()
+        self.src = kwargs.pop("src", None)
+        for phases in ("include", "exclude"):
+            words = kwargs.pop(phases, None)
+            if words is not None:
+                words = [words] if isinstance(words, str | int) else words
+                setval(self.layer, **{phases: [enumPhase(word) for word in words]})
+        setval(self.layer, **kwargs)
+
+    def parts(self) -> list[tuple[str, Any]]:
+        """What it becomes: labels for names, and LayerProtos one after another."""
+        return [(self.label, self.layer)]
+
+    def _set_type(self, name: str) -> None:
+        self.layer.type = enumLayerType(name)
+
+
+class Data(Layer):
+    """Records: load is recordinput, csvinput, or another kind of input layer; phase train, val or test; conf a Store.
+    checkpoint: files that a model's parameters start from."""
+
+    label = "data"
+    is_datalayer = True
+
+    def __init__(
+        self, load: str, phase: "str | Sequence[str]" = "train", checkpoint: Any = None, conf: Any = None, **kwargs: Any
+    ) -> None:
+        store = {key: kwargs.pop(key) for key in list(kwargs) if key not in COMMON}
+        super().__init__(**kwargs)
+        self._set_type(load)
+        words = [phase] if isinstance(phase, str) else list(phase)
+        words = ["val" if word in ("validate", "validation", "valid") else word for word in words]
+        setval(self.layer, include=[enumPhase(word) for word in words])
+        if conf is not None:
+            self.layer.store_conf.CopyFrom(conf.proto)
+        setval(self.layer.store_conf, **store)
+        self.checkpoint = [checkpoint] if isinstance(checkpoint, str) else checkpoint
+        self.made_by: dict[str, str] = {}
+
+    @property
+    def phases(self) -> set[int]:
+        return set(self.layer.include)
+
+
+class _Weighted(Layer):
+    """A layer with a weight and a bias, and maybe an activation after it."""
+
+    mask: "Activation | None" = None
+
+    def _weigh(self, init: "str | None", w_param: Any, b_param: Any, activation: "str | None", own: dict[str, Any]) -> None:
+        self.w_param = taken("w", w_param, init or "gaussian", own)
+        self.b_param = taken("b", b_param, init or "constant", own)
+        self.mask = Activation(activation) if activation else None
+        for parameter in (self.w_param, self.b_param):
+            self.layer.param.add().CopyFrom(parameter.param)
+
+    def parts(self) -> list[tuple[str, Any]]:
+        return [(self.label, self.layer), *(self.mask.parts() if self.mask else [])]
+
+
+def _split(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments for a layer's parameters (w_..., b_...) and the others."""
+    own = {key: value for key, value in kwargs.items() if key[:2] in ("w_", "b_")}
+    return own, {key: value for key, value in kwargs.items() if key not in own}
+
+
+class Dense(_Weighted):
+    """output_dim sums of all inputs. init is for weight and bias; w_param and b_param are Parameters, which w_lr, w_std,
+    b_value and so on change. transpose: the weight is inputs x outputs. input_dim is found by itself."""
+
+    label = "ip"
+
+    def __init__(
+        self,
+        output_dim: int = 0,
+        activation: "str | None" = None,
+        init: "str | None" = None,
+        w_param: "Parameter | None" = None,
+        b_param: "Parameter | None" = None,
+        input_dim: "int | None" = None,
+        transpose: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        own, others = _split(kwargs)
+        super().__init__(**others)
+        if output_dim < 1:
+            raise ValueError(f"Dense: output_dim: expected 1 or more; received {output_dim}")
+        self._set_type("innerproduct")
+        setval(self.layer.innerproduct_conf, num_output=output_dim)
+        if transpose:
+            setval(self.layer.innerproduct_conf, transpose=True)
+        self._weigh(init, w_param, b_param, activation, own)
+
+
+class Convolution2D(_Weighted):
+    """nb_filter filters; kernel, stride and pad are numbers, or pairs (x, y)."""
+
+    label = "conv"
+
+    def __init__(
+        self,
+        nb_filter: int = 0,
+        kernel: Any = 3,
+        stride: Any = 1,
+        pad: Any = 0,
+        init: "str | None" = None,
+        w_param: "Parameter | None" = None,
+        b_param: "Parameter | None" = None,
+        activation: "str | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        own, others = _split(kwargs)
+        super().__init__(**others)
+        if nb_filter < 1:
+            raise ValueError(f"Convolution2D: nb_filter: expected 1 or more; received {nb_filter}")
+        self._set_type("cconvolution")
+        setval(self.layer.convolution_conf, num_filters=nb_filter)
+        for name, value in (("kernel", kernel), ("stride", stride), ("pad", pad)):
+            x, y = pair(value, f"Convolution2D: {name}")
+            fields = {name: x} if isinstance(value, int) else {f"{name}_x": x, f"{name}_y": y}
+            setval(self.layer.convolution_conf, **fields)
+        self._weigh(init, w_param, b_param, activation, own)
+
+
+Convolution = Convolution2D
+
+
+class _Pooling(Layer):
+    label = "pool"
+    method = 0
+
+    def __init__(self, pool_size: Any = None, stride: int = 1, ignore_border: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        name = type(self).__name__
+        if pool_size is None:
+            raise TypeError(f"{name}: expected pool_size")
+        x, y = pair(pool_size, f"{name}: pool_size")
+        if x != y:
+            raise ValueError(f"{name}: pool_size: expected a square window; received {pool_size!r}")
+        self._set_type("cpooling")
+        setval(self.layer.pooling_conf, pool=self.method, kernel=x, stride=stride, pad=0 if ignore_border else 1)
+
+
+class MaxPooling2D(_Pooling):
+    """The largest number of each window. ignore_border=False pads the image by one."""
+
+    method = pb.MAX
+
+
+class AvgPooling2D(_Pooling):
+    """The mean of each window. ignore_border=False pads the image by one."""
+
+    method = pb.AVG
+
+
+class LRN2D(Layer):
+    """Each number divided by a power of the squares of `size` maps around it."""
+
+    label = "norm"
+
+    def __init__(self, size: int = 0, alpha: float = 1.0, beta: float = 0.75, knorm: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if size < 1:
+            raise ValueError(f"LRN2D: size: expected 1 or more; received {size}")
+        self._set_type("lrn")
+        setval(self.layer.lrn_conf, local_size=size, alpha=alpha, beta=beta, knorm=knorm)
+
+
+class Activation(Layer):
+    """relu, sigmoid, tanh, stanh or softmax."""
+
+    def __init__(self, activation: str = "stanh", topk: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        refuse_unknown("Activation", [activation], [*_FUNCTIONS, "softmax", "softmaxloss", "euclideanloss"])
+        self.label = activation
+        self.activation = activation
+        if activation in ("softmaxloss", "euclideanloss"):
+            self.label = "loss"
+            self._set_type(activation)
+            if activation == "softmaxloss":
+                setval(self.layer.softmaxloss_conf, topk=topk)
+        elif activation == "softmax":
+            self._set_type("softmax")
+        elif activation == "stanh":
+            self._set_type("stanh")
+        elif activation == "sigmoid":
+            self._set_type("sigmoid")
+        elif activation == "relu":
+            self._set_type("relu")
+        else:
+            self._set_type("activation")
+            setval(self.layer.activation_conf, type=enumActivationType(_FUNCTIONS[activation]))
+
+
+class Loss(Activation):
+    """softmaxloss or euclideanloss."""
+
+    def __init__(self, lossname: str, topk: int = 1, **kwargs: Any) -> None:
+        refuse_unknown("Loss", [lossname], ["softmaxloss", "euclideanloss"])
+        super().__init__(lossname, topk=topk, **kwargs)
+
+
+class Dropout(Layer):
+    """In training, zeroes a share `ratio` of its input, and scales the rest."""
+
+    label = "drop"
+
+    def __init__(self, ratio: float = 0.5, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._set_type("dropout")
+        setval(self.layer.dropout_conf, dropout_ratio=ratio)
+
+
+class Accuracy(Layer):
+    """The share of labels among the topk scores, where it stands."""
+
+    label = "accuracy"
+
+    def __init__(self, topk: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._set_type("accuracy")
+        setval(self.layer.argsort_conf, topk=topk)
+
+
+class RGB(Layer):
+    """Images less a mean image, from a file."""
+
+    label = "rgb"
+
+    def __init__(self, meanfile: "str | None" = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if meanfile is None:
+            raise TypeError("RGB: expected meanfile")
+        self._set_type("rgbimage")
+        setval(self.layer.rgbimage_conf, meanfile=meanfile)
+
+
+class Embedding(Layer):
+    """Of symbols, a row of a table for each: in_dim symbols, out_dim numbers."""
+
+    label = "embedding"
+
+    def __init__(self, in_dim: int, out_dim: int, w_param: "Parameter | None" = None, **kwargs: Any) -> None:
+        own, others = _split(kwargs)
+        super().__init__(**others)
+        self._set_type("embedding")
+        setval(self.layer.embedding_conf, vocab_size=in_dim, feature_dim=out_dim)
+        self.layer.param.add().CopyFrom(taken("w", w_param, "uniform", own).param)
+
+
+class RNNLM(Layer):
+    """A gated recurrent layer of `dim` units over the symbols of a text."""
+
+    label = "gru"
+
+    def __init__(self, dim: int, w_param: "Parameter | None" = None, **kwargs: Any) -> None:
+        own, others = _split(kwargs)
+        super().__init__(**others)
+        self._set_type("gru")
+        setval(self.layer.gru_conf, dim_hidden=dim)
+        weight = taken("w", w_param, "uniform", own)
+        for k in range(9):
+            self.layer.param.add().CopyFrom(weight.param if k < 6 else Parameter(init="constant").param)
+
+
+GRU = RNNLM
+
+
+class Autoencoder:
+    """hid_dim layers of an encoder, the last of which, the code, has no activation; then the decoder, back to out_dim.
+    param_share: the decoder's weights are the encoder's. Parameters are named as those of a stack of RBMs, whose
+    checkpoints they may start from."""
+
+    def __init__(
+        self,
+        hid_dim: Any = None,
+        out_dim: int = 0,
+        activation: "str | None" = None,
+        param_share: bool = True,
+        w_param: "Parameter | None" = None,
+        b_param: "Parameter | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        if out_dim < 1:
+            raise ValueError(f"Autoencoder: out_dim: expected 1 or more; received {out_dim}")
+        if hid_dim is None:
+            raise TypeError("Autoencoder: expected hid_dim")
+        own, others = _split(kwargs)
+        refuse_unknown("Autoencoder", others, ())
+        self.hid_dim = [hid_dim] if isinstance(hid_dim, int) else list(hid_dim)
+        self.out_dim, self.activation, self.param_share = out_dim, activation, param_share
+        self.w_param = taken("w", w_param, "gaussian", own)
+        self.b_param = taken("b", b_param, "constant", own)
+
+    def layers(self, pretrained: bool) -> list[Layer]:
+        """`pretrained`: checkpoints have the numbers, so that a parameter that they lack is an error."""
+        keep = {"init": "none"} if pretrained else {}
+        dims = [self.out_dim, *self.hid_dim]
+        last = len(self.hid_dim)
+        made: list[Layer] = []
+        for i in range(1, last + 1):
+            activation = None if i == last else self.activation
+            w, b = self.w_param.copy(name=f"w{i}", **keep), self.b_param.copy(name=f"b{i}2", **keep)
+            made.append(Dense(dims[i], activation=activation, w_param=w, b_param=b))
+        for i in range(last, 0, -1):
+            w = self.w_param.copy(name=f"w{2 * last + 1 - i}", **keep)
+            if self.param_share:
+                w.update(share_from=f"w{i}")
+            b = self.b_param.copy(name=f"b{i}1", **keep)
+            made.append(
+                Dense(dims[i - 1], activation=self.activation, w_param=w, b_param=b, transpose=self.param_share)
+            )
+        return made
+
+
+class RBM(Layer):
+    """A machine of out_dim hidden units; of several numbers, the last is that of the machine that learns, and the others
+    those of the machines below it, whose numbers come from checkpoints. sampling='gaussian': hidden units that are not
+    0 or 1."""
+
+    def __init__(
+        self,
+        out_dim: Any = None,
+        w_param: "Parameter | None" = None,
+        b_param: "Parameter | None" = None,
+        sampling: "str | None" = None,
+        **kwargs: Any,
+    ) -> None:
+        own, others = _split(kwargs)
+        super().__init__(**others)
+        if out_dim is None:
+            raise TypeError("RBM: expected out_dim")
+        if sampling not in (None, "gaussian"):
+            raise ValueError(f'RBM: sampling: expected None or "gaussian"; received {sampling!r}')
+        self.out_dim = [out_dim] if isinstance(out_dim, int) else list(out_dim)
+        self.sampling = sampling
+        level = len(self.out_dim)
+        self.w_param = taken("w", w_param, "gaussian", own)
+        self.b_param = taken("b", b_param, "constant", own)
+        self._set_type("rbmvis")
+        self.layer.rbm_conf.hdim = self.out_dim[-1]
+        for parameter, name in ((self.w_param, f"w{level}"), (self.b_param, f"b{level}1")):
+            self.layer.param.add().CopyFrom(parameter.copy(name=name).param)
+
+    def below(self) -> list[Layer]:
+        """The machines below, as they go upwards."""
+        made: list[Layer] = []
+        for i, dim in enumerate(self.out_dim[:-1], 1):
+            w, b = Parameter(name=f"w{i}", init="none"), Parameter(name=f"b{i}2", init="none")
+            made.append(Dense(dim, w_param=w, b_param=b, activation="sigmoid"))
+        return made
+
+    def hidden(self) -> Any:
+        """The other half."""
+        level = len(self.out_dim)
+        layer = pb.LayerProto(type=enumLayerType("rbmhid"))
+        layer.rbm_conf.hdim = self.out_dim[-1]
+        if self.sampling == "gaussian":
+            layer.rbm_conf.gaussian = True
+        layer.param.add().CopyFrom(Parameter(name=f"w{level}_", share_from=f"w{level}").param)
+        layer.param.add().CopyFrom(self.b_param.copy(name=f"b{level}2").param)
+        return layer
+
+
+class ImageInput(Lone):
+    """Images from arrays, for scripts that call layers one by one."""
+
+    def __init__(self, width: "int | None" = None, height: "int | None" = None, nb_channel: int = 1) -> None:
+        super().__init__()
+        self.width, self.height, self.nb_channel = width, height, nb_channel
+
+    def Feed(self, image_data: Any) -> None:  # noqa: N802
+        """Rows of channels x height x width numbers, or of as many as there are where no size was told."""
+        self._feed_images(image_data, self.width, self.height, self.nb_channel)
+
+
+class LabelInput(Lone):
+    """Labels from arrays, for scripts that call layers one by one."""
+
+    def Feed(self, label_data: Any) -> None:  # noqa: N802
+        self._feed_labels(label_data)
+
+
+_ = _job  # the runner is there as soon as layers are

@@ -1,0 +1,44 @@
+// The command `pleiad export`: a checkpoint's numbers as safetensors.
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "command_line.h"
+#include "core/text.h"
+#include "net_named.h"
+
+namespace {
+
+using namespace pleiad;
+using cli::Words;
+
+int run(const Words& words) {
+  std::string checkpoint;
+  std::string path;
+  std::string layout = "torch";
+  CLI::App app("Write the parameters of a checkpoint as a safetensors file.", "pleiad export");
+  app.footer("model.load_state_dict(safetensors.torch.load_file(FILE)) takes the layout torch.");
+  app.add_option("CHECKPOINT", checkpoint, "Its folder")->required();
+  app.add_option("FILE", path, "Where to")->required();
+  app.add_option("--layout", layout, "torch: names and order of PyTorch's modules; pleiad: as they are")
+      ->capture_default_str();
+  bool done = false;
+  if (const int code = cli::parse(app, words, done); done) return code;
+  const nn::Net net = load_net(checkpoint);
+  export_parameters(net, path, layout);
+  std::int64_t count = 0;
+  for (const nn::Parameter& parameter : net.parameters()) count += parameter.value.count();
+  fmt::print("{}: {} parameters in the layout {}\n", path, grouped(count), layout);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(Words(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pleiad export: {}\n", error.what());
+    return 1;
+  }
+}

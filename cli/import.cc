@@ -1,0 +1,57 @@
+// The command `pleiad import`: a checkpoint of numbers that others have trained.
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "command_line.h"
+#include "core/text.h"
+#include "net_named.h"
+
+namespace {
+
+using namespace pleiad;
+using cli::Words;
+
+int run(const Words& words) {
+  std::string path;
+  std::string checkpoint;
+  std::string name;
+  std::string rule = "sgd";
+  Words modules;
+  CLI::App app("Make a checkpoint of a net and a safetensors file, or a state dict that torch.save wrote.",
+               "pleiad import");
+  app.add_option("FILE", path, "The numbers, in PyTorch's layout or ours")->required();
+  app.add_option("CHECKPOINT", checkpoint, "The folder to make")->required();
+  app.add_option(
+         "--net", name,
+         fmt::format("One of {}; a file that Net::text() fills; or a checkpoint's folder", join(example_nets())))
+      ->required();
+  app.add_option("--module", modules, "LAYER=MODULE: the name of a layer's module in the file")->delimiter(',');
+  app.add_option("--rule", rule, "The update rule that is to go on with it")->capture_default_str();
+  bool done = false;
+  if (const int code = cli::parse(app, words, done); done) return code;
+  std::vector<std::pair<std::string, std::string>> named;
+  for (const std::string& word : modules) {
+    const std::size_t at = word.find('=');
+    if (at == std::string::npos) return cli::fail(app, fmt::format("expected LAYER=MODULE; received \"{}\"", word));
+    named.emplace_back(word.substr(0, at), word.substr(at + 1));
+  }
+  nn::Net net = cli::net_named(name);
+  import_parameters(net, path, named);
+  Trainer(net, {.updater = {.rule = rule}, .exchange = "none"}).save(checkpoint);
+  std::int64_t count = 0;
+  for (const nn::Parameter& parameter : net.parameters()) count += parameter.value.count();
+  fmt::print("{}: a checkpoint of \"{}\", {} parameters, at step 0\n", checkpoint, net.options().name, grouped(count));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(Words(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pleiad import: {}\n", error.what());
+    return 1;
+  }
+}

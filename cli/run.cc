@@ -1,0 +1,59 @@
+// The command `pleiad run`: a training job to its end, on this process or on the ranks that a launcher started.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "command_line.h"
+#include "pleiad/job.h"
+#include "pleiad/session.h"
+
+namespace {
+
+using namespace pleiad;
+using cli::Words;
+
+constexpr int kStopped = 130;
+
+/// SINGA's own options have one dash: -resume. Those that mean nothing here are taken and passed over.
+Words with_two_dashes(Words words) {
+  static const Words known = {"-conf", "-resume", "-test", "-singa_conf", "-singa_job"};
+  for (std::string& word : words) {
+    if (std::ranges::find(known, word) != known.end()) word.insert(0, "-");
+  }
+  return words;
+}
+
+int run(const Words& words) {
+  std::string file;
+  std::string passed_over;
+  JobOptions options;
+  options.display = isatty(STDERR_FILENO) != 0 ? "live" : "lines";
+  CLI::App app("Run a training job. Alone, or under mpirun or `pleiad launch -n 4`, whose ranks are then its workers.",
+               "pleiad run");
+  app.add_option("JOB,--conf", file, "The job.conf")->required();
+  app.add_flag("--resume", options.resume, "Go on from the last checkpoint of the workspace");
+  app.add_flag("--test", options.test, "Do not train: test the parameters of checkpoint_path");
+  app.add_option("--display", options.display, "lines, live or off")->capture_default_str();
+  app.add_option("--singa_conf", passed_over, "Taken for SINGA's sake, and passed over");
+  app.add_option("--singa_job", passed_over, "Taken for SINGA's sake, and passed over");
+  bool done = false;
+  if (const int code = cli::parse(app, with_two_dashes(words), done); done) return code;
+  const Job job = Job::from_file(file);
+  Session session = Session::start();
+  const JobResult result = run_job(job, options, session.size() > 1 ? &session : nullptr);
+  session.shutdown();
+  return result.ended ? 0 : kStopped;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(Words(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pleiad run: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,79 @@
+#include "data/pairs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace data {
+
+namespace {
+
+constexpr PairKind kPairs[] = {
+    {"kvfile", open_kvfile, create_kvfile},
+    {"lmdb", open_lmdb, create_lmdb},
+    {"textfile", open_textfile, create_textfile},
+};
+
+const PairKind& pair_kind(const std::string& name) {
+  const auto found = std::ranges::find(kPairs, name, &PairKind::name);
+  if (found == std::end(kPairs)) throw InvalidArgument(unknown_name("kind of a file of pairs", name, pair_kinds()));
+  return *found;
+}
+
+}  // namespace
+
+}  // namespace data
+
+Pairs::Pairs(std::string name) : name_(std::move(name)) {}
+Pairs::~Pairs() = default;
+PairWriter::PairWriter() = default;
+PairWriter::~PairWriter() = default;
+
+std::vector<std::string> pair_kinds() {
+  std::vector<std::string> names;
+  for (const data::PairKind& kind : data::kPairs) names.emplace_back(kind.name);
+  return names;
+}
+
+std::unique_ptr<Pairs> open_pairs(const std::string& kind, const std::string& path) {
+  return data::pair_kind(kind).open(path);
+}
+
+std::unique_ptr<PairWriter> create_pairs(const std::string& kind, const std::string& path) {
+  return data::pair_kind(kind).create(path);
+}
+
+namespace {
+constexpr const char* kMean = "mean";
+}
+
+Record read_mean(const std::string& path) {
+  const auto pairs = open_pairs("kvfile", path);
+  for (std::int64_t i = 0; i < pairs->size(); ++i) {
+    if (pairs->key(i) != kMean && pairs->size() > 1) continue;
+    Record record = parse_record(pairs->value(i), fmt::format("{}: record {}", pairs->name(), i));
+    std::size_t count = 1;
+    for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);
+    if (record.data.empty() || record.data.size() != count) {
+      throw FileError(fmt::format("{}: record {}: expected a mean of shape [{}]; it has {} floats", pairs->name(), i,
+                                  fmt::join(record.shape, ", "), record.data.size()));
+    }
+    return record;
+  }
+  throw FileError(
+      fmt::format("{}: has {} records, none of them under the key \"{}\"", pairs->name(), pairs->size(), kMean));
+}
+
+void write_mean(const std::string& path, const std::vector<std::int64_t>& shape, const std::vector<float>& mean) {
+  const auto out = create_pairs("kvfile", path);
+  out->put(kMean, encode_record({.shape = shape, .data = mean}));
+  out->commit();
+}
+
+}  // namespace pleiad

@@ -1,0 +1,180 @@
+#include "data/record.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+
+#include "data/wire.h"
+#include "pleiad/error.h"
+#include "pleiad/records.h"
+
+namespace pleiad {
+
+namespace data {
+
+namespace {
+
+/// Collects a message's fields, of either kind, and tells them apart at the end.
+class Parser {
+ public:
+  explicit Parser(RecordView& record) : record_(record) {}
+
+  std::string parse(std::span<const std::byte> bytes) {
+    WireReader fields(bytes);
+    while (fields.next()) {
+      std::string mistake = take(fields);
+      if (!mistake.empty()) return mistake;
+    }
+    if (fields.failed()) return "is no record: its message is truncated or damaged";
+    return finish();
+  }
+
+ private:
+  std::string take(const WireReader& field) {
+    const bool number = field.type() == WireType::varint;
+    const bool bytes = field.type() == WireType::bytes;
+    switch (field.field()) {
+      case 1: return shape(field);
+      case 2:
+        if (!number) return "is no record: its field 2 is no number";
+        second_ = field.number();
+        return {};
+      case 3:
+        if (number) {
+          width_ = field.number();
+        } else if (bytes) {
+          record_.pixel = field.bytes();
+        } else {
+          return "is no record: its field 3 is neither bytes nor a number";
+        }
+        return {};
+      case 4: return fourth(field);
+      case 5:
+        if (number) datum_label_ = field.number();
+        return {};
+      case 6: return width_ ? floats(field, sixth_, six_) : std::string();
+      case 7:
+        if (width_ && number && field.number() != 0)
+          return "is a compressed image (Datum's encoded), which is not read";
+        return {};
+      default: return {};
+    }
+  }
+
+  std::string shape(const WireReader& field) {
+    if (field.type() == WireType::varint) return extent(field.number());
+    if (field.type() != WireType::bytes) return "is no record: its field 1 (shape) is no list of numbers";
+    WireReader packed(field.bytes());
+    while (!packed.empty()) {
+      const std::optional<std::uint64_t> number = packed.take_varint();
+      if (!number) return "is no record: its field 1 (shape) is damaged";
+      std::string mistake = extent(*number);
+      if (!mistake.empty()) return mistake;
+    }
+    return {};
+  }
+
+  std::string extent(std::uint64_t value) {
+    if (value < 1 || value > std::numeric_limits<std::int32_t>::max()) {
+      return fmt::format("has an extent of {} in its shape; expected 1 or more", static_cast<std::int64_t>(value));
+    }
+    if (record_.rank == RecordView::kMaxRank) return fmt::format("has more than {} axes", RecordView::kMaxRank);
+    record_.extents[record_.rank++] = static_cast<std::int64_t>(value);
+    return {};
+  }
+
+  /// Packed floats, unpacked ones, or Datum's bytes.
+  std::string fourth(const WireReader& field) {
+    if (field.type() == WireType::bytes) datum_data_ = field.bytes();
+    return floats(field, fourth_, four_);
+  }
+
+  std::string floats(const WireReader& field, std::span<const std::byte>& whole, std::vector<std::byte>& pieces) {
+    if (field.type() != WireType::bytes && field.type() != WireType::fixed32) {
+      return fmt::format("is no record: its field {} is no list of floats", field.field());
+    }
+    if (whole.empty() && pieces.empty() && field.type() == WireType::bytes) {
+      whole = field.bytes();
+      return {};
+    }
+    if (pieces.empty()) pieces.assign(whole.begin(), whole.end());
+    pieces.insert(pieces.end(), field.bytes().begin(), field.bytes().end());
+    return {};
+  }
+
+  std::string finish() {
+    const bool datum = width_.has_value();
+    std::vector<std::byte>& pieces = datum ? six_ : four_;
+    record_.gathered = std::move(pieces);
+    record_.floats =
+        record_.gathered.empty() ? (datum ? sixth_ : fourth_) : std::span<const std::byte>(record_.gathered);
+    std::optional<std::uint64_t> label = datum ? datum_label_ : second_;
+    if (datum) {
+      std::string mistake = extent(second_.value_or(0));
+      if (mistake.empty()) mistake = extent(*width_);
+      if (!mistake.empty()) return mistake;
+      record_.pixel = datum_data_;
+    }
+    if (record_.floats.size() % sizeof(float) != 0) return "has floats of no whole number of bytes";
+    if (label) {
+      const auto number = static_cast<std::int64_t>(*label);
+      if (number < std::numeric_limits<std::int32_t>::min() || number > std::numeric_limits<std::int32_t>::max()) {
+        return fmt::format("has the label {}, which is no int32", number);
+      }
+      record_.label = static_cast<std::int32_t>(number);
+    }
+    return {};
+  }
+
+  RecordView& record_;
+  std::optional<std::uint64_t> second_;  // the label, or Datum's height
+  std::optional<std::uint64_t> width_;
+  std::optional<std::uint64_t> datum_label_;
+  std::span<const std::byte> datum_data_;
+  std::span<const std::byte> fourth_, sixth_;
+  std::vector<std::byte> four_, six_;
+};
+
+}  // namespace
+
+std::string parse(std::span<const std::byte> bytes, RecordView& record) {
+  record = {};
+  return Parser(record).parse(bytes);
+}
+
+std::string encode(std::span<const std::int64_t> shape, std::optional<std::int32_t> label,
+                   std::span<const std::byte> pixel, std::span<const std::byte> floats) {
+  WireWriter message;
+  for (const std::int64_t extent : shape) message.varint(1, static_cast<std::uint64_t>(extent));
+  if (label) message.varint(2, static_cast<std::uint64_t>(static_cast<std::int64_t>(*label)));
+  if (!pixel.empty()) message.bytes(3, pixel);
+  if (!floats.empty()) message.bytes(4, floats);
+  return message.text();
+}
+
+}  // namespace data
+
+Record parse_record(std::span<const std::byte> bytes, const std::string& where) {
+  data::RecordView view;
+  if (const std::string mistake = data::parse(bytes, view); !mistake.empty()) {
+    throw FileError(fmt::format("{}: {}", where, mistake));
+  }
+  Record record{.shape = {view.shape().begin(), view.shape().end()}, .label = view.label};
+  record.pixel.assign(reinterpret_cast<const char*>(view.pixel.data()), view.pixel.size());
+  record.data.resize(view.floats.size() / sizeof(float));
+  if (!view.floats.empty()) std::memcpy(record.data.data(), view.floats.data(), view.floats.size());
+  return record;
+}
+
+std::string encode_record(const Record& record) {
+  for (const std::int64_t extent : record.shape) {
+    if (extent < 1 || extent > std::numeric_limits<std::int32_t>::max()) {
+      throw InvalidArgument(fmt::format("a record's extents are 1 or more, and int32; received {}", extent));
+    }
+  }
+  return data::encode(record.shape, record.label, std::as_bytes(std::span(record.pixel)),
+                      std::as_bytes(std::span(record.data)));
+}
+
+}  // namespace pleiad

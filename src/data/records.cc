@@ -1,0 +1,161 @@
+// Stores of SINGA's and Caffe's records: kvfile and lmdb.
+#include "pleiad/records.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/text.h"
+#include "data/image.h"
+#include "data/labels.h"
+#include "data/list.h"
+#include "data/record.h"
+#include "data/writer.h"
+#include "pleiad/error.h"
+
+namespace pleiad::data {
+
+namespace {
+
+struct Part {
+  std::unique_ptr<Pairs> pairs;
+  std::int64_t first;  ///< number of its first record in the store
+};
+
+[[noreturn]] void fail(const Pairs& pairs, std::int64_t record, const std::string& what) {
+  std::string key = pairs.key(record).substr(0, 40);
+  for (char& letter : key) letter = letter >= ' ' && letter <= '~' ? letter : '?';
+  throw FileError(fmt::format("{}: record {} (key \"{}\"): {}", pairs.name(), grouped(record), key, what));
+}
+
+/// What every record must have, as the first one has it.
+struct Form {
+  Field data{.name = "data", .type = FieldType::uint8, .shape = {}};
+  bool label = false;
+};
+
+Form form_of(const Pairs& pairs, const StoreOptions& options) {
+  RecordView first;
+  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail(pairs, 0, mistake);
+  Form form;
+  if (first.pixel.empty() && first.floats.empty()) fail(pairs, 0, "has neither pixels nor floats");
+  if (!first.pixel.empty() && !first.floats.empty()) fail(pairs, 0, "has both pixels and floats");
+  const bool bytes = !first.pixel.empty();
+  form.data.type = bytes ? FieldType::uint8 : FieldType::float32;
+  const auto count = static_cast<std::int64_t>(bytes ? first.pixel.size() : first.floats.size() / sizeof(float));
+  form.data.shape.assign(first.shape().begin(), first.shape().end());
+  if (!options.shape.empty()) form.data.shape = options.shape;
+  if (form.data.shape.empty()) form.data.shape = {count};
+  // Extents are int32, and there are at most eight: the product is compared as it grows.
+  std::int64_t product = 1;
+  for (const std::int64_t extent : form.data.shape) {
+    product = extent < 1 || product > count / extent ? -1 : product * extent;
+    if (product < 0) break;
+  }
+  if (product != count) {
+    fail(pairs, 0, fmt::format("its shape is [{}]; it has {} numbers", fmt::join(form.data.shape, ", "), count));
+  }
+  // Pictures without channels have one.
+  if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
+  form.label = options.label && first.label.has_value();
+  return form;
+}
+
+class RecordStore final : public Store {
+ public:
+  RecordStore(std::string name, std::vector<Part> parts, std::int64_t size, Form form, std::int64_t classes)
+      : Store(std::move(name), size, fields_of(form)),
+        parts_(std::move(parts)),
+        form_(std::move(form)),
+        classes_(classes) {}
+
+ private:
+  static std::vector<Field> fields_of(const Form& form) {
+    std::vector<Field> fields = {form.data};
+    if (form.label) fields.push_back(label_field());
+    return fields;
+  }
+
+  void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
+             std::byte* out) const override {
+    RecordView view;
+    for (const std::int64_t record : records) {
+      const Part& part = *std::prev(std::ranges::upper_bound(parts_, record, {}, &Part::first));
+      const std::int64_t inside = record - part.first;
+      const Pairs& pairs = *part.pairs;
+      if (const std::string mistake = parse(pairs.value(inside), view); !mistake.empty()) fail(pairs, inside, mistake);
+      // With the image too: an image without a right label is a damaged record.
+      if (form_.label) {
+        if (!view.label) fail(pairs, inside, "has no label, as the first one has");
+        check_label(*view.label, classes_, pairs.name(), inside);
+      }
+      if (field == 1) {
+        std::memcpy(out, &*view.label, sizeof *view.label);
+        out += sizeof *view.label;
+        continue;
+      }
+      const auto numbers = form_.data.type == FieldType::uint8 ? view.pixel : view.floats;
+      if (numbers.size() != form_.data.bytes()) {
+        fail(pairs, inside,
+             fmt::format("expected {} bytes of {}, as the first one has; it has {}", form_.data.bytes(),
+                         form_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
+      }
+      out = copy_record(form_.data, numbers.data(), window, out);
+    }
+  }
+
+  std::vector<Part> parts_;
+  Form form_;
+  std::int64_t classes_;
+};
+
+class RecordWriter final : public StoreWriter {
+ public:
+  explicit RecordWriter(const WriterOptions& options)
+      : StoreWriter(options), pairs_(create_pairs(options.kind, options.paths.front())) {}
+
+ private:
+  void put(std::span<const std::byte> data, std::int32_t label) override {
+    const WriterOptions& o = options();
+    const bool bytes = o.data.type == FieldType::uint8;
+    const std::span<const std::byte> none;
+    pairs_->put(
+        fmt::format("{:0{}}", size(), o.key_digits),
+        encode(o.data.shape, o.label ? std::optional(label) : std::nullopt, bytes ? data : none, bytes ? none : data));
+  }
+  void finish() override { pairs_->commit(); }
+
+  std::unique_ptr<PairWriter> pairs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> open_records(const StoreOptions& options) {
+  std::vector<Part> parts;
+  std::int64_t size = 0;
+  for (const std::string& path : options.paths) {
+    auto pairs = open_pairs(options.kind, path);
+    if (pairs->size() == 0) throw FileError(fmt::format("{}: has no records", pairs->name()));
+    const std::int64_t count = pairs->size();
+    parts.push_back({.pairs = std::move(pairs), .first = size});
+    size += count;
+  }
+  Form form = form_of(*parts.front().pairs, options);
+  return windowed(
+      std::make_unique<RecordStore>(join(options.paths), std::move(parts), size, std::move(form), options.classes),
+      options.window);
+}
+
+std::unique_ptr<StoreWriter> create_records(const WriterOptions& options) {
+  expect_paths(options, 1, 1, "one path");
+  expect_type(options, {FieldType::uint8, FieldType::float32});
+  if (options.key_digits < 1 || options.key_digits > 18) {
+    throw InvalidArgument(
+        fmt::format("{}: key_digits: expected 1 to 18; received {}", options.kind, options.key_digits));
+  }
+  return std::make_unique<RecordWriter>(options);
+}
+
+}  // namespace pleiad::data

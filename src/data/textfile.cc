@@ -1,0 +1,80 @@
+// SINGA's textfile: a record is a line, its key the line's number.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/text.h"
+#include "data/content.h"
+#include "data/pairs.h"
+#include "file/atomic.h"
+#include "pleiad/error.h"
+
+namespace pleiad::data {
+
+namespace {
+
+class TextFile final : public Pairs {
+ public:
+  explicit TextFile(const std::string& path) : Pairs(path), content_(path) {
+    const std::span<const std::byte> bytes = content_.bytes();
+    for (std::size_t at = 0; at < bytes.size();) {
+      const auto end = static_cast<std::size_t>(
+          std::find(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(), std::byte{'\n'}) - bytes.begin());
+      const bool carriage = end > at && bytes[end - 1] == std::byte{'\r'};
+      lines_.push_back(bytes.subspan(at, end - at - (carriage ? 1 : 0)));
+      at = end + 1;
+    }
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(lines_.size()); }
+  [[nodiscard]] std::string key(std::int64_t index) const override { return fmt::format("{}", index); }
+  [[nodiscard]] std::span<const std::byte> value(std::int64_t index) const override {
+    return lines_.at(static_cast<std::size_t>(index));
+  }
+
+ private:
+  Content content_;
+  std::vector<std::span<const std::byte>> lines_;
+};
+
+class TextWriter final : public PairWriter {
+ public:
+  explicit TextWriter(const std::string& path) : file_(path) {}
+
+  void put(std::string_view /*key*/, std::span<const std::byte> value) override {
+    const std::string_view line(reinterpret_cast<const char*>(value.data()), value.size());
+    if (const std::size_t at = line.find('\n'); at != std::string_view::npos) {
+      throw InvalidArgument(fmt::format("record {}: a textfile's record is one line; received a line's end at byte {}",
+                                        grouped(count_), at));
+    }
+    ++count_;
+    buffer_ += line;
+    buffer_ += '\n';
+    if (buffer_.size() >= kBuffer) flush();
+  }
+  void commit() override {
+    flush();
+    file_.commit();
+  }
+
+ private:
+  static constexpr std::size_t kBuffer = std::size_t{1} << 20;
+
+  void flush() {
+    file_.write(buffer_);
+    buffer_.clear();
+  }
+
+  AtomicFile file_;
+  std::string buffer_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Pairs> open_textfile(const std::string& path) { return std::make_unique<TextFile>(path); }
+
+std::unique_ptr<PairWriter> create_textfile(const std::string& path) { return std::make_unique<TextWriter>(path); }
+
+}  // namespace pleiad::data

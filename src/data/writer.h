@@ -1,0 +1,15 @@
+// What writers of stores share.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "pleiad/data.h"
+
+namespace pleiad::data {
+
+/// InvalidArguments that name the kind, what it can hold and what came.
+void expect_type(const WriterOptions& options, std::initializer_list<FieldType> types);
+void expect_paths(const WriterOptions& options, std::size_t least, std::size_t most, const char* what);
+
+}  // namespace pleiad::data

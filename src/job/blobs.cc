@@ -1,0 +1,175 @@
+#include "job/blobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "core/text.h"
+#include "file/atomic.h"
+#include "file/series.h"
+#include "pleiad/train.h"
+
+namespace pleiad::job {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "0#w1" as 0 and "w1".
+std::pair<int, std::string> partition_and_name(const std::string& name) {
+  const std::size_t mark = name.find('#');
+  const bool numbered = mark != std::string::npos && mark > 0 && mark < 9 &&
+                        std::all_of(
+                            name.begin(), name.begin() + static_cast<std::ptrdiff_t>(mark),
+                            [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (!numbered) return {0, name};
+  return {std::stoi(name.substr(0, mark)), name.substr(mark + 1)};
+}
+
+using Parts = std::map<int, const BlobProto*>;
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  if (!file.good() && !file.eof()) throw FileError(fmt::format("{}: cannot be read", path));
+  return bytes;
+}
+
+BlobProtos parse(const std::string& path) {
+  if (!fs::exists(path)) {
+    throw FileError(fmt::format("{}: no such checkpoint; the job whose workspace is {} writes it", path,
+                                fs::path(path).parent_path().parent_path().string()));
+  }
+  BlobProtos blobs;
+  if (!blobs.ParseFromString(bytes_of(path))) throw FileError(fmt::format("{}: is no checkpoint of SINGA's", path));
+  if (blobs.name_size() != blobs.blob_size()) {
+    throw FileError(fmt::format("{}: has {} names for {} blobs", path, blobs.name_size(), blobs.blob_size()));
+  }
+  return blobs;
+}
+
+/// Copies between SINGA's order of a parameter's numbers and ours; `to_ours` says which way.
+void reorder(const Named& named, const Shape& shape, const float* from, float* to, bool to_ours) {
+  const auto put = [&](std::int64_t ours, std::int64_t theirs) {
+    if (to_ours) {
+      to[ours] = from[theirs];
+    } else {
+      to[theirs] = from[ours];
+    }
+  };
+  if (named.filters) {
+    const std::int64_t filters = shape[0], h = shape[1], w = shape[2], c = shape[3];
+    for (std::int64_t f = 0; f < filters; ++f)
+      for (std::int64_t y = 0; y < h; ++y)
+        for (std::int64_t x = 0; x < w; ++x)
+          for (std::int64_t k = 0; k < c; ++k) put(((f * h + y) * w + x) * c + k, ((f * c + k) * h + y) * w + x);
+    return;
+  }
+  if (named.image.rank() == 3) {
+    const std::int64_t places = named.image[0] * named.image[1], channels = named.image[2];
+    const std::int64_t out = shape.count() / (places * channels);
+    for (std::int64_t p = 0; p < places; ++p) {
+      for (std::int64_t k = 0; k < channels; ++k) {
+        const std::int64_t ours = p * channels + k, theirs = k * places + p;
+        for (std::int64_t o = 0; o < out; ++o) {
+          if (named.transposed) {
+            put(ours * out + o, theirs * out + o);
+          } else {
+            put(o * places * channels + ours, o * places * channels + theirs);
+          }
+        }
+      }
+    }
+    return;
+  }
+  std::copy(from, from + named.count, to);
+}
+
+/// All partitions of one parameter, one after another.
+std::vector<float> joined(const Parts& parts) {
+  std::vector<float> all;
+  for (const auto& [number, blob] : parts) all.insert(all.end(), blob->data().begin(), blob->data().end());
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths) {
+  std::vector<std::string> found;
+  std::vector<std::pair<const Named*, std::vector<float>>> values;  // all are read before any is changed
+  for (const std::string& path : paths) {
+    if (fs::is_directory(path)) {  // one of our own
+      load_parameters(net, path);
+      for (const Named& named : built.parameters) found.push_back(named.name);
+      continue;
+    }
+    const BlobProtos blobs = parse(path);
+    std::map<std::string, Parts> by_name;
+    for (int i = 0; i < blobs.name_size(); ++i) {
+      const auto [partition, name] = partition_and_name(blobs.name(i));
+      by_name[name][partition] = &blobs.blob(i);
+    }
+    for (const Named& named : built.parameters) {
+      const auto parts = by_name.find(named.name);
+      if (parts == by_name.end() || std::ranges::find(found, named.name) != found.end()) continue;
+      std::vector<float> numbers = joined(parts->second);
+      if (static_cast<std::int64_t>(numbers.size()) != named.count) {
+        throw FileError(fmt::format("{}: \"{}\" has {} numbers; the net's {} has {}", path, named.name, numbers.size(),
+                                    named.parameter, named.count));
+      }
+      values.emplace_back(&named, std::move(numbers));
+      found.push_back(named.name);
+    }
+  }
+  for (const auto& [named, numbers] : values) {
+    const Tensor& to = net.parameter(named->parameter).value;
+    reorder(*named, to.shape(), numbers.data(), to.values<float>().data() + named->begin, true);
+  }
+  return found;
+}
+
+void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step) {
+  BlobProtos blobs;
+  int id = 0;
+  for (const Named& named : built.parameters) {
+    const auto& all = net.parameters();
+    const auto parameter = std::ranges::find(all, named.parameter, &nn::Parameter::name);
+    const Tensor& value = parameter->value;
+    blobs.add_id(id++);
+    blobs.add_version(static_cast<int>(step));
+    blobs.add_name("0#" + named.name);
+    BlobProto* const blob = blobs.add_blob();
+    if (named.filters) {
+      blob->add_shape(static_cast<int>(value.shape()[0]));
+      blob->add_shape(static_cast<int>(value.count() / value.shape()[0]));
+    } else {
+      Shape shape = value.shape();
+      shape.set(0, shape[0] * named.count / value.count());
+      for (const std::int64_t length : shape) blob->add_shape(static_cast<int>(length));
+    }
+    blob->mutable_data()->Resize(static_cast<int>(named.count), 0);
+    reorder(named, value.shape(), value.values<float>().data() + named.begin, blob->mutable_data()->mutable_data(),
+            false);
+  }
+  const std::string bytes = blobs.SerializeAsString();
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);
+  write_whole_file(path, std::as_bytes(std::span(bytes)));
+}
+
+void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found) {
+  for (const Named& named : built.parameters) {
+    if (!named.needs_file || std::ranges::find(found, named.name) != found.end()) continue;
+    const std::vector<std::string> paths(job.proto.checkpoint_path().begin(), job.proto.checkpoint_path().end());
+    mistake(job, named.layer, fmt::format("param[{}]", named.index),
+            fmt::format("\"{}\" has no init, and {}", named.name,
+                        paths.empty() ? std::string("checkpoint_path names no checkpoint that would have it")
+                                      : fmt::format("no checkpoint has it: {}", join(paths))));
+  }
+}
+
+}  // namespace pleiad::job

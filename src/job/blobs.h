@@ -1,0 +1,19 @@
+// SINGA's checkpoint files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/build.h"
+
+namespace pleiad::job {
+
+/// Reads files into a net like the built one: each parameter from the first that has it. Returns the names that were
+/// found.
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths);
+/// One file, whole or not at all.
+void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step);
+/// A mistake for the first parameter that has no init and was in no file; it says who would make one.
+void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found);
+
+}  // namespace pleiad::job

@@ -1,0 +1,501 @@
+#include "job/build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/text.h"
+#include "job/data.h"
+
+namespace pleiad::job {
+namespace {
+
+constexpr unsigned kEvery = 7;
+
+/// What another layer takes when it names this one.
+struct Value {
+  std::string features;
+  int source = -1;        ///< of Built::sources that has its labels
+  int parts = 0;          ///< a slice: each layer that names it takes the next part
+  bool is_label = false;  ///< its features are labels
+  std::string next = {};  ///< of symbols: those that follow
+};
+
+class Builder {
+ public:
+  explicit Builder(const Job& job)
+      : job_(job.inside()), layers_(job_.proto.neuralnet().layer()), built_{.net = nn::Net(net_options(job_.proto))} {}
+
+  Built run() {
+    find_names();
+    find_sources();
+    std::vector<int> left;
+    for (int i = 0; i < layers_.size(); ++i) {
+      if (!is_source(layers_[i])) left.push_back(i);
+    }
+    check_algorithm();
+    while (!left.empty()) {
+      const auto next = std::ranges::find_if(left, [&](int i) { return ready(i); });
+      if (next == left.end()) refuse(left);
+      add(*next);
+      left.erase(next);
+    }
+    if (job_.proto.train_one_batch().alg() == kCD) fix_all_but_machines();
+    return std::move(built_);
+  }
+
+ private:
+  void check_algorithm() const {
+    bool machines = false;
+    for (const LayerProto& layer : layers_) machines |= layer.type() == kRBMVis || layer.type() == kRBMHid;
+    const AlgType alg = job_.proto.train_one_batch().alg();
+    if (alg == kUserAlg) mistake(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; there is none of them");
+    if (machines != (alg == kCD)) {
+      mistake(
+          job_, "train_one_batch.alg",
+          machines ? "layers of type kRBMVis and kRBMHid need kCD" : "kCD needs layers of type kRBMVis and kRBMHid");
+    }
+  }
+
+  /// Machines below the one that learns keep their numbers.
+  void fix_all_but_machines() {
+    for (const nn::Parameter& p : built_.net.parameters()) {
+      const std::string layer = p.name.substr(0, p.name.find('/'));
+      if (built_.net.layer(layer).kind() != "rbm") fixed_.push_back(p.name);
+    }
+    for (const std::string& name : fixed_) built_.net.fix(name);
+  }
+
+  static nn::NetOptions net_options(const JobProto& proto) { return {.name = proto.name(), .seed = proto.seed()}; }
+
+  /// Names of parameters that several layers have are told apart by the layer.
+  void find_names() {
+    std::map<std::string, int> count;
+    for (const LayerProto& layer : layers_) {
+      for (const ParamProto& param : layer.param()) ++count[param.name()];
+    }
+    for (const auto& [name, n] : count) {
+      if (n == 1 && !name.empty()) unique_.insert(name);
+    }
+  }
+
+  void find_sources() {
+    for (int i = 0; i < layers_.size(); ++i) {
+      const LayerProto& layer = layers_[i];
+      if (!is_source(layer)) continue;
+      Source source{.index = i, .input = layer.name(), .phases = phases_of(layer), .sample = sample_shape(job_, i)};
+      for (const Source& other : built_.sources) {
+        if (other.input != source.input) continue;
+        if ((other.phases & source.phases) != 0) {
+          mistake(job_, i, "include", "another layer of this name brings records in the same phase");
+        }
+        if (other.sample != source.sample) {
+          mistake(job_, i, "store_conf.shape",
+                  fmt::format("expected samples of shape {}, as the other layer of this name has; received {}",
+                              other.sample.text(), source.sample.text()));
+        }
+      }
+      if (!values_.contains(layer.name())) add_input(layer, source);
+      built_.sources.push_back(std::move(source));
+    }
+    if (built_.sources.empty()) mistake(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
+  }
+
+  void add_input(const LayerProto& layer, const Source& source) {
+    Value& value = values_[layer.name()];
+    value.source = static_cast<int>(built_.sources.size());
+    if (layer.type() != kCharRNN) {
+      value.features = layer.name();
+      built_.net.input(layer.name(), source.sample);
+      return;
+    }
+    built_.sequence = true;
+    if (layer.char_rnn_conf().unroll_len() != job_.proto.neuralnet().unroll_len()) {
+      mistake(job_, source.index, "char_rnn_conf.unroll_len",
+              fmt::format("expected that of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
+                          layer.char_rnn_conf().unroll_len()));
+    }
+    value.features = layer.name() + ".symbols";
+    value.next = value.features + ":1";
+    built_.net.input(layer.name(), source.sample, DType::int32);
+    built_.net.add(value.features, nn::char_rnn(), {.inputs = {layer.name()}});
+  }
+
+  /// Whether all that a layer takes is there. The two halves of a machine name each other.
+  [[nodiscard]] bool ready(int i) const {
+    return std::ranges::all_of(layers_[i].srclayers(), [&](const std::string& from) {
+      return values_.contains(from) ||
+             (layers_[i].type() == kRBMVis && partner(i) >= 0 && layers_[partner(i)].name() == from);
+    });
+  }
+
+  /// The kRBMHid of a kRBMVis, or -1.
+  [[nodiscard]] int partner(int i) const {
+    for (int k = 0; k < layers_.size(); ++k) {
+      if (layers_[k].type() == kRBMHid &&
+          std::ranges::find(layers_[k].srclayers(), layers_[i].name()) != layers_[k].srclayers().end())
+        return k;
+    }
+    return -1;
+  }
+
+  [[noreturn]] void refuse(const std::vector<int>& left) const {
+    std::vector<std::string> known;
+    for (const LayerProto& layer : layers_) known.push_back(layer.name());
+    for (const int i : left) {
+      for (int k = 0; k < layers_[i].srclayers_size(); ++k) {
+        const std::string& from = layers_[i].srclayers(k);
+        if (std::ranges::find(known, from) == known.end()) {
+          mistake(job_, i, fmt::format("srclayers[{}]", k), unknown_name("layer", from, known));
+        }
+      }
+    }
+    mistake(job_, left[0], "srclayers", "these layers take from one another in a circle");
+  }
+
+  /// What layer `i` takes as its k-th source.
+  std::string features(int i, int k) {
+    Value& value = values_.at(layers_[i].srclayers(k));
+    return value.parts > 0 ? fmt::format("{}:{}", value.features, next_part(i, k, value)) : value.features;
+  }
+
+  int next_part(int i, int k, const Value& value) {
+    const int part = taken_[value.features]++;
+    if (part >= value.parts) {
+      mistake(job_, i, fmt::format("srclayers[{}]", k),
+              fmt::format("\"{}\" has {} parts, and all are taken", value.features, value.parts));
+    }
+    return part;
+  }
+
+  /// The labels of the k-th source.
+  std::string labels(int i, int k) {
+    const Value& value = values_.at(layers_[i].srclayers(k));
+    if (value.is_label) return value.features;
+    if (!value.next.empty()) return value.next;
+    if (value.source < 0) {
+      mistake(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that brings labels");
+    }
+    const std::string input = built_.sources[static_cast<std::size_t>(value.source)].input;
+    const std::string label = input + ".label";
+    for (Source& source : built_.sources) {
+      if (source.input != input || !source.label.empty()) continue;
+      if (!layers_[source.index].store_conf().has_label()) {
+        mistake(job_, source.index, "store_conf.has_label",
+                fmt::format("layer \"{}\" needs the labels, and this says that there are none", layers_[i].name()));
+      }
+      source.label = label;
+    }
+    const std::vector<std::string> inputs = built_.net.input_names();
+    if (std::ranges::find(inputs, label) == inputs.end()) built_.net.input(label, {}, DType::int32);
+    return label;
+  }
+
+  void expect_sources(int i, int least, int most) const {
+    const int n = layers_[i].srclayers_size();
+    if (n < least || n > most) {
+      mistake(job_, i, "srclayers",
+              fmt::format("expected {}; received {}",
+                          least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), n));
+    }
+  }
+
+  /// The axis of our arrays for SINGA's: images have their channels last.
+  [[nodiscard]] int axis(int i, const std::string& field, int dim) const {
+    const int rank = built_.net.output(values_.at(layers_[i].srclayers(0)).features).shape().rank();
+    if (dim < 0 || dim >= rank) {
+      mistake(job_, i, field, fmt::format("expected 0 to {}; received {}", rank - 1, dim));
+    }
+    if (rank != 4 || dim == 0) return dim;
+    return dim == 1 ? 3 : dim - 1;
+  }
+
+  void alias(int i) {
+    expect_sources(i, 1, 1);
+    values_[layers_[i].name()] = {.features = features(i, 0), .source = values_.at(layers_[i].srclayers(0)).source};
+  }
+
+  void add(int i) {
+    const LayerProto& layer = layers_[i];
+    if (values_.contains(layer.name())) {
+      mistake(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
+    }
+    switch (layer.type()) {
+      case kBridgeSrc:
+      case kBridgeDst:
+      case kSplit: return alias(i);
+      case kDummy: return alias(i);
+      case kLabel:
+      case kRNNLabel:
+        expect_sources(i, 1, 1);
+        values_[layer.name()] = {
+            .features = labels(i, 0), .source = values_.at(layer.srclayers(0)).source, .is_label = true};
+        return;
+      case kMnist: parse_source(i); return alias(i);
+      case kRGBImage: parse_source(i); return add_own(i);
+      case kRBMVis: return add_machine(i);
+      case kRBMHid:
+        if (!machines_.contains(i)) mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
+        return;
+      case kConcate: {
+        expect_sources(i, 1, 1 << 20);
+        const int dim = axis(i, "concate_conf.concate_dim", layer.concate_conf().concate_dim());
+        return place(i, nn::concat({.axis = dim}), all_features(i));
+      }
+      case kSlice: {
+        expect_sources(i, 1, 1);
+        expect_at_least(job_, i, "slice_conf.num_slices", layer.slice_conf().num_slices(), 1);
+        const int dim = axis(i, "slice_conf.slice_dim", layer.slice_conf().slice_dim());
+        place(i, nn::slice({.axis = dim, .parts = layer.slice_conf().num_slices()}), all_features(i));
+        values_.at(layer.name()).parts = layer.slice_conf().num_slices();
+        return;
+      }
+      default: add_own(i);
+    }
+  }
+
+  std::vector<std::string> all_features(int i) {
+    std::vector<std::string> from;
+    for (int k = 0; k < layers_[i].srclayers_size(); ++k) from.push_back(features(i, k));
+    return from;
+  }
+
+  /// A layer that says how the records of its source are scaled.
+  void parse_source(int i) {
+    expect_sources(i, 1, 1);
+    const Value& from = values_.at(layers_[i].srclayers(0));
+    if (from.source < 0) mistake(job_, i, "srclayers", "expected the layer that brings the images");
+    const std::string input = built_.sources[static_cast<std::size_t>(from.source)].input;
+    for (Source& source : built_.sources) {
+      if (source.input != input) continue;
+      if (source.parser >= 0) mistake(job_, i, "srclayers", fmt::format("another layer parses \"{}\" already", input));
+      source.parser = i;
+    }
+  }
+
+  /// A machine of two halves, which is one layer here: it has the name of its visible half.
+  void add_machine(int i) {
+    const int hidden = partner(i);
+    if (hidden < 0) mistake(job_, i, "srclayers", "expected a layer of type kRBMHid that takes this one");
+    const LayerProto& vis = layers_[i];
+    const LayerProto& hid = layers_[hidden];
+    expect_at_least(job_, i, "rbm_conf.hdim", vis.rbm_conf().hdim(), 1);
+    if (hid.rbm_conf().hdim() != vis.rbm_conf().hdim()) {
+      mistake(job_, hidden, "rbm_conf.hdim",
+              fmt::format("expected that of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
+                          hid.rbm_conf().hdim()));
+    }
+    std::vector<std::string> from;
+    for (int k = 0; k < vis.srclayers_size(); ++k) {
+      if (vis.srclayers(k) != hid.name()) from.push_back(features(i, k));
+    }
+    if (from.size() != 1) mistake(job_, i, "srclayers", "expected one besides the hidden half");
+    const LayerOrder visible{.job = job_, .index = i, .conf = vis};
+    const LayerOrder above{.job = job_, .index = hidden, .conf = hid};
+    nn::RbmOptions to;
+    to.hidden = vis.rbm_conf().hdim();
+    to.k = job_.proto.train_one_batch().cd_conf().cd_k();
+    to.hidden_units = hid.rbm_conf().gaussian() || vis.rbm_conf().gaussian() ? "gaussian" : "binary";
+    to.weight_param = visible.param(0, {.type = "gaussian", .std = 0.1});
+    to.visible_bias_param = visible.param(1, {.type = "constant", .value = 0});
+    to.hidden_bias_param = above.param(1, {.type = "constant", .value = 0});
+    place(i, nn::rbm(to), std::move(from));
+    const auto name = [&](int layer, int k, const std::string& what) {
+      const bool told = k < layers_[layer].param_size();
+      const std::string parameter = fmt::format("{}/{}", vis.name(), what);
+      built_.parameters.push_back({.name = told ? key(layer, k, what) : parameter,
+                                   .parameter = parameter,
+                                   .layer = layer,
+                                   .index = k,
+                                   .needs_file = told && !layers_[layer].param(k).has_init(),
+                                   .count = built_.net.parameter(parameter).value.count()});
+    };
+    name(i, 0, "weight");
+    name(i, 1, "visible_bias");
+    name(hidden, 1, "hidden_bias");
+    machines_.insert(hidden);
+    values_[hid.name()] = {.features = vis.name()};
+    built_.squared = true;
+  }
+
+  /// A layer of Pleiad's.
+  void add_own(int i) {
+    const LayerProto& layer = layers_[i];
+    check_unrolling(i);
+    LayerOrder order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
+    order.each_place = built_.sequence && layer.type() == kInnerProduct;
+    nn::LayerPtr made = make_job_layer(order);
+    if (made == nullptr) {
+      mistake(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));
+    }
+    std::vector<std::string> from;
+    switch (layer.type()) {
+      case kSoftmaxLoss:
+      case kCudnnSoftmaxLoss:
+        expect_sources(i, 2, 2);
+        from = {features(i, 0), labels(i, 1)};
+        break;
+      case kEuclideanLoss:
+        expect_sources(i, 2, 2);
+        from = {features(i, 0), features(i, 1)};
+        built_.squared = true;
+        break;
+      case kAccuracy:
+        expect_sources(i, 2, 2);
+        from = {features(i, 0), labels(i, 1)};
+        break;
+      case kCSVOutput:
+      case kRecordOutput:
+        expect_sources(i, 1, 2);
+        from = {features(i, 0)};
+        if (layer.srclayers_size() == 2) from.push_back(labels(i, 1));
+        break;
+      case kUserLayer: from = all_features(i); break;
+      default: expect_sources(i, 1, 1); from = {features(i, 0)};
+    }
+    place(i, std::move(made), std::move(from));
+    name_parameters(i);
+    note_cut(i);
+  }
+
+  /// Sequences go through layers in whole: step i takes step i, and what comes from the data all of it.
+  void check_unrolling(int i) const {
+    const LayerProto& layer = layers_[i];
+    for (int k = 0; k < layer.unroll_conn_type_size(); ++k) {
+      const UnrollConnType type = layer.unroll_conn_type(k);
+      if (type != kUnrollOneToOne && type != kUnrollOneToAll) {
+        mistake(job_, i, fmt::format("unroll_conn_type[{}]", k),
+                fmt::format("expected kUnrollOneToOne or kUnrollOneToAll; received {}", UnrollConnType_Name(type)));
+      }
+    }
+    for (int k = 0; k < layer.shift_size(); ++k) {
+      if (layer.shift(k) != 0) {
+        mistake(job_, i, fmt::format("shift[{}]", k), fmt::format("expected 0; received {}", layer.shift(k)));
+      }
+    }
+  }
+
+  void place(int i, nn::LayerPtr layer, std::vector<std::string> from) {
+    nn::Placement placement{.inputs = std::move(from), .phases = {}};
+    const unsigned mask = phases_of(layers_[i]);
+    for (const nn::Phase phase : {nn::Phase::train, nn::Phase::validate, nn::Phase::test}) {
+      if ((mask & static_cast<unsigned>(phase)) != 0) placement.phases.push_back(phase);
+    }
+    try {
+      built_.net.add(layers_[i].name(), std::move(layer), std::move(placement));
+    } catch (const InvalidArgument& error) {
+      throw InvalidArgument(fmt::format("{}: {}", job_.at({"neuralnet", fmt::format("layer[{}]", i)}), error.what()));
+    }
+    values_[layers_[i].name()] = {.features = layers_[i].name()};
+  }
+
+  std::string key(int i, int k, const std::string& usual) const {
+    const std::string& name = layers_[i].param(k).name();
+    if (unique_.contains(name)) return name;
+    return fmt::format("{}/{}", layers_[i].name(), name.empty() ? usual : name);
+  }
+
+  /// For each parameter of a layer the one of the net that it is.
+  std::vector<std::string> shares(int i) const {
+    std::vector<std::string> all;
+    for (int k = 0; k < layers_[i].param_size(); ++k) {
+      const ParamProto& param = layers_[i].param(k);
+      std::string& share = all.emplace_back();
+      if (!param.has_share_from()) continue;
+      const auto owner = std::ranges::find(built_.parameters, param.share_from(), &Named::name);
+      if (owner == built_.parameters.end()) {
+        std::vector<std::string> known;
+        for (const Named& each : built_.parameters) known.push_back(each.name);
+        mistake(job_, i, fmt::format("param[{}].share_from", k),
+                unknown_name("parameter of an earlier layer", param.share_from(), known));
+      }
+      share = owner->parameter;
+    }
+    return all;
+  }
+
+  void name_parameters(int i) {
+    const LayerProto& layer = layers_[i];
+    const nn::Shapes in = built_.net.input_shapes(layer.name());
+    const std::vector<nn::ParamSpec> specs = built_.net.layer(layer.name()).parameters(in);
+    const bool convolution = built_.net.layer(layer.name()).kind() == "convolution";
+    if (layer.type() == kGRU) return name_gates(i, specs);
+    for (std::size_t s = 0; s < specs.size(); ++s) {
+      if (!specs[s].wanted.share.empty()) continue;
+      const int k = static_cast<int>(s);
+      const bool told = k < layer.param_size();
+      Named named{.name = told ? key(i, k, specs[s].name) : fmt::format("{}/{}", layer.name(), specs[s].name),
+                  .parameter = fmt::format("{}/{}", layer.name(), specs[s].name),
+                  .layer = i,
+                  .index = k,
+                  .needs_file = told && !layer.param(k).has_init() && !layer.param(k).has_share_from()};
+      named.count = specs[s].shape.count();
+      named.filters = convolution && s == 0;
+      if (layer.type() == kInnerProduct && s == 0 && in[0].rank() == 4) {
+        named.image = in[0].sample();
+        named.transposed = layer.innerproduct_conf().transpose();
+      }
+      built_.parameters.push_back(std::move(named));
+    }
+  }
+
+  /// SINGA has a parameter for each gate (z, r, c); ours are the rows of one (r, z, n).
+  void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
+    constexpr int kGate[] = {1, 0, 2};
+    for (std::size_t s = 0; s < specs.size(); ++s) {
+      const std::string parameter = fmt::format("{}/{}", layers_[i].name(), specs[s].name);
+      for (int gate = 0; gate < 3; ++gate) {
+        const int k = static_cast<int>(s) * 3 + gate;
+        const bool told = k < layers_[i].param_size();
+        const std::string usual = fmt::format("{}_{}", specs[s].name, "zrc"[gate]);
+        const std::int64_t count = specs[s].shape.count() / 3;
+        built_.parameters.push_back({.name = told ? key(i, k, usual) : fmt::format("{}/{}", layers_[i].name(), usual),
+                                     .parameter = parameter,
+                                     .layer = i,
+                                     .index = k,
+                                     .needs_file = told && !layers_[i].param(k).has_init(),
+                                     .begin = kGate[gate] * count,
+                                     .count = count});
+      }
+    }
+  }
+
+  void note_cut(int i) {
+    const LayerProto& layer = layers_[i];
+    const bool own = layer.partition_dim() != -1;
+    const int dim = own ? layer.partition_dim() : job_.proto.neuralnet().partition_dim();
+    if (dim < -1 || dim > 1) {
+      const std::string text = fmt::format("expected 0 (samples), 1 (outputs) or -1; received {}", dim);
+      if (own) mistake(job_, i, "partition_dim", text);
+      mistake(job_, "neuralnet.partition_dim", text);
+    }
+    const std::string kind = built_.net.layer(layer.name()).kind();
+    if (dim == 1 && (kind == "dense" || kind == "convolution")) built_.cut.push_back(layer.name());
+  }
+
+  const Inside& job_;
+  const google::protobuf::RepeatedPtrField<LayerProto>& layers_;
+  Built built_;
+  std::set<std::string> unique_;
+  std::map<std::string, Value> values_;
+  std::map<std::string, int> taken_;
+  std::set<int> machines_;
+  std::vector<std::string> fixed_;
+};
+
+}  // namespace
+
+unsigned phases_of(const LayerProto& layer) {
+  const auto mask = [](const google::protobuf::RepeatedField<int>& phases) {
+    unsigned all = 0;
+    for (const int phase : phases) all |= static_cast<unsigned>(phase);
+    return all & kEvery;
+  };
+  if (layer.include_size() > 0) return mask(layer.include());
+  return kEvery & ~mask(layer.exclude());
+}
+
+Built build(const Job& job) { return Builder(job).run(); }
+
+}  // namespace pleiad::job

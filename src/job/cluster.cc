@@ -1,0 +1,106 @@
+#include "job/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "pleiad/plan.h"
+
+namespace pleiad::job {
+
+Topology topology_of(const Inside& job, int ranks) {
+  const ClusterProto& c = job.proto.cluster();
+  const int groups = c.nworker_groups();
+  const int wanted = groups * c.nworkers_per_group();
+  Topology t;
+  t.ranks = ranks;
+  t.groups = groups;
+  if (ranks % groups != 0) {
+    mistake(job, "cluster.nworker_groups",
+            fmt::format("{} ranks do not make {} equal groups of workers", ranks, groups));
+  }
+  if (ranks != wanted) {
+    t.notes.push_back(fmt::format("the job asks for {} worker{}; the {} ranks that were started are its workers",
+                                  wanted, wanted == 1 ? "" : "s", ranks));
+  }
+  if (groups > 1 && c.nserver_groups() != 1 && c.nserver_groups() != groups) {
+    mistake(job, "cluster.nserver_groups",
+            fmt::format("expected 1, or as many as worker groups, {}; received {}", groups, c.nserver_groups()));
+  }
+  if (ranks == 1) {
+    t.mode = "one worker";
+  } else if (groups == 1) {
+    t.mode = c.server_worker_separate() ? "Sandblaster" : "AllReduce";
+    t.exchange = c.server_worker_separate() ? "tables" : "all_reduce";
+  } else if (c.nserver_groups() == 1) {
+    t.mode = "Downpour";
+    t.exchange = "tables";
+    t.clock = "async";
+  } else {
+    t.mode = "distributed Hogwild";
+    t.exchange = "replicas";
+    t.sync_every = c.sync_freq();
+  }
+  if (c.server_worker_separate() && ranks > 1) {
+    t.notes.push_back("servers are no processes of their own: each worker's host holds its part of the parameters");
+  }
+  return t;
+}
+
+void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
+             TrainOptions& options) {
+  const int per_group = topology.ranks / topology.groups;
+  if (batch % per_group != 0) {
+    for (const Source& source : built.sources) {
+      if ((source.phases & static_cast<unsigned>(nn::Phase::train)) == 0) continue;
+      mistake(job, source.index, "store_conf.batchsize",
+              fmt::format("expected a multiple of {}, the workers of a group; received {}", per_group, batch));
+    }
+  }
+  options.batch = batch * topology.groups;
+  options.exchange = topology.exchange;
+  options.clock = topology.clock;
+  options.groups = topology.groups > 1 ? topology.groups : 0;
+  options.sync_every = topology.sync_every;
+  options.plan = {};
+  if (built.cut.empty() || topology.ranks == 1) return;
+  if (topology.groups > 1) {
+    mistake(job, "neuralnet.partition_dim",
+            fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}", built.cut[0],
+                        topology.groups));
+  }
+  // Those that can be: a layer that shares its parameters, or has fewer outputs than there are ranks, stays whole.
+  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, options.batch);
+  for (const LayerPlan& layer : all.layers) {
+    if (layer.cut && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
+      options.plan.split.push_back(layer.name);
+    }
+  }
+  if (!options.plan.split.empty()) options.plan.kind = "hybrid";
+}
+
+std::string describe(const Topology& t, std::int64_t batch) {
+  std::string text = fmt::format("cluster: {}, {} rank{}", t.mode, t.ranks, t.ranks == 1 ? "" : "s");
+  const int per_group = t.ranks / t.groups;
+  if (t.groups > 1) text += fmt::format(" in {} groups of {}", t.groups, per_group);
+  text += "\n";
+  if (t.ranks > 1) {
+    text += fmt::format("  a worker takes {} of the {} samples of a {}batch\n", batch / per_group, batch,
+                        t.groups > 1 ? "group's " : "");
+  }
+  if (t.mode == "AllReduce") text += "  gradients are summed by all workers; each makes the same update\n";
+  if (t.mode == "Sandblaster") text += "  gradients are summed in tables, whose hosts make the update, once a round\n";
+  if (t.mode == "Downpour") {
+    text += "  each group adds its gradients to the one set of parameters; groups do not wait for one another\n";
+  }
+  if (t.exchange == "replicas") {
+    text += fmt::format(
+        "  each group has parameters of its own, and adds its changes to those of the others every {} step{}\n",
+        t.sync_every, t.sync_every == 1 ? "" : "s");
+  }
+  for (const std::string& note : t.notes) text += fmt::format("  note: {}\n", note);
+  return text;
+}
+
+}  // namespace pleiad::job

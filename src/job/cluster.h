@@ -1,0 +1,34 @@
+// SINGA's cluster on a world of ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "job/build.h"
+#include "pleiad/train.h"
+
+namespace pleiad::job {
+
+/// Who works how. Ranks that a launcher started are the workers, whatever number the job says; the groups are the
+/// job's.
+struct Topology {
+  std::string mode;  ///< "one worker", AllReduce, Sandblaster, Downpour or distributed Hogwild
+  int ranks = 1;
+  int groups = 1;
+  std::string exchange = "none";
+  std::string clock = "sync";
+  std::int64_t sync_every = 1;
+  std::vector<std::string> notes;  ///< what the job says that is done in another way here
+};
+
+/// An InvalidArgument that names the field where the ranks cannot be such a cluster.
+[[nodiscard]] Topology topology_of(const Inside& job, int ranks);
+
+/// `options` for this topology; `batch` is that of one group.
+void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
+             TrainOptions& options);
+
+/// In words, line by line.
+[[nodiscard]] std::string describe(const Topology& topology, std::int64_t batch);
+
+}  // namespace pleiad::job

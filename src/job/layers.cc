@@ -1,0 +1,300 @@
+// The list of layer types: each becomes one of Pleiad's layers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "core/text.h"
+#include "job/build.h"
+
+namespace pleiad::job {
+namespace {
+
+const nn::Init kWeight = {.type = "gaussian", .value = 1, .mean = 0, .std = 0.01};
+const nn::Init kBias = {.type = "constant", .value = 0};
+
+/// The user's own layers, by name. Registered before a job runs, looked up while one is built.
+struct OwnLayers {
+  std::mutex mutex;
+  std::map<std::string, JobLayerMaker> makers;
+};
+OwnLayers& own_layers() {
+  static OwnLayers all;
+  return all;
+}
+
+/// A length that has one field for both directions, or one for each.
+std::pair<std::int64_t, std::int64_t> both(const LayerOrder& o, const std::string& field, std::int64_t one, bool has_x,
+                                           std::int64_t x, bool has_y, std::int64_t y, std::int64_t least) {
+  if (has_x != has_y) mistake(o.job, o.index, field + (has_x ? "_x" : "_y"), "expected both _x and _y, or neither");
+  const auto pair = has_x ? std::pair(y, x) : std::pair(one, one);
+  expect_at_least(o.job, o.index, has_x ? field + "_y" : field, pair.first, least);
+  expect_at_least(o.job, o.index, has_x ? field + "_x" : field, pair.second, least);
+  return pair;
+}
+
+nn::LayerPtr convolution(const LayerOrder& o) {
+  const ConvolutionProto& c = o.conf.convolution_conf();
+  expect_at_least(o.job, o.index, "convolution_conf.num_filters", c.num_filters(), 1);
+  nn::ConvolutionOptions to;
+  to.filters = c.num_filters();
+  std::tie(to.kernel_h, to.kernel_w) =
+      both(o, "convolution_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(), c.has_kernel_y(), c.kernel_y(), 1);
+  std::tie(to.stride_h, to.stride_w) =
+      both(o, "convolution_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(), c.has_stride_y(), c.stride_y(), 1);
+  std::tie(to.pad_top, to.pad_left) =
+      both(o, "convolution_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0);
+  to.pad_bottom = to.pad_top;
+  to.pad_right = to.pad_left;
+  to.weight_param = o.param(0, kWeight);
+  to.bias_param = o.param(1, kBias);
+  return nn::convolution(to);
+}
+
+nn::LayerPtr pooling(const LayerOrder& o) {
+  const PoolingProto& c = o.conf.pooling_conf();
+  const auto square = [&](const std::string& name, std::pair<std::int64_t, std::int64_t> pair) {
+    if (pair.first != pair.second) {
+      mistake(
+          o.job, o.index, "pooling_conf." + name + "_x",
+          fmt::format("expected the same as {}_y, {}: windows are square; received {}", name, pair.first, pair.second));
+    }
+    return pair.first;
+  };
+  nn::PoolingOptions to;
+  to.type = c.pool() == MAX ? "max" : "average";
+  to.kernel = square("kernel", both(o, "pooling_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(),
+                                    c.has_kernel_y(), c.kernel_y(), 1));
+  to.stride = square("stride", both(o, "pooling_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(),
+                                    c.has_stride_y(), c.stride_y(), 1));
+  to.pad = square("pad", both(o, "pooling_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0));
+  if (to.pad >= to.kernel) {
+    mistake(o.job, o.index, "pooling_conf.pad",
+            fmt::format("expected less than the kernel, {}; received {}", to.kernel, to.pad));
+  }
+  return nn::pooling(to);
+}
+
+nn::LayerPtr inner_product(const LayerOrder& o) {
+  const InnerProductProto& c = o.conf.innerproduct_conf();
+  expect_at_least(o.job, o.index, "innerproduct_conf.num_output", c.num_output(), 1);
+  nn::DenseOptions to;
+  to.out = c.num_output();
+  to.bias = c.bias_term();
+  to.transposed = c.transpose();
+  to.last_axis = o.each_place;
+  to.weight_param = o.param(0, kWeight);
+  to.bias_param = o.param(1, kBias);
+  return nn::dense(to);
+}
+
+nn::LayerPtr lrn(const LayerOrder& o) {
+  const LRNProto& c = o.conf.lrn_conf();
+  expect_at_least(o.job, o.index, "lrn_conf.local_size", c.local_size(), 1);
+  return nn::lrn({.size = c.local_size(), .alpha = c.alpha(), .beta = c.beta(), .k = c.knorm()});
+}
+
+nn::LayerPtr dropout(const LayerOrder& o) {
+  const double ratio = o.conf.dropout_conf().dropout_ratio();
+  if (!(ratio >= 0 && ratio < 1)) {
+    mistake(o.job, o.index, "dropout_conf.dropout_ratio", fmt::format("expected 0 to below 1; received {}", ratio));
+  }
+  return nn::dropout({.ratio = ratio});
+}
+
+nn::LayerPtr function(const char* name) { return nn::activation({.function = name}); }
+
+nn::LayerPtr relu(const LayerOrder& o) {
+  const double slope = o.conf.relu_conf().negative_slope();
+  return slope == 0 ? function("relu") : nn::activation({.function = "leaky", .slope = slope});
+}
+
+nn::LayerPtr activation(const LayerOrder& o) {
+  switch (o.conf.activation_conf().type()) {
+    case RELU: return relu(o);
+    case SIGMOID: return function("sigmoid");
+    case TANH: return function("tanh");
+    case STANH: return function("stanh");
+  }
+  return nullptr;
+}
+
+nn::LayerPtr softmax(const LayerOrder& o) {
+  if (o.conf.softmax_conf().num_softmax_per_instance() != 1) {
+    mistake(o.job, o.index, "softmax_conf.num_softmax_per_instance",
+            fmt::format("expected 1; received {}", o.conf.softmax_conf().num_softmax_per_instance()));
+  }
+  return function("softmax");
+}
+
+nn::LayerPtr batch_norm(const LayerOrder& o) {
+  nn::BatchNormOptions to;
+  to.scale_param = o.param(0, {.type = "constant", .value = 1});
+  to.shift_param = o.param(1, kBias);
+  return nn::batch_norm(to);
+}
+
+nn::LayerPtr softmax_loss(const LayerOrder& o) {
+  const SoftmaxLossProto& c = o.conf.softmaxloss_conf();
+  expect_at_least(o.job, o.index, "softmaxloss_conf.topk", c.topk(), 1);
+  return nn::softmax_loss({.top_k = c.topk(), .scale = c.scale()});
+}
+
+nn::LayerPtr accuracy(const LayerOrder& o) {
+  const int k = o.conf.has_argsort_conf() ? o.conf.argsort_conf().topk() : o.conf.softmaxloss_conf().topk();
+  expect_at_least(o.job, o.index, "argsort_conf.topk", k, 1);
+  return nn::accuracy({.top_k = k});
+}
+
+nn::LayerPtr argsort(const LayerOrder& o) {
+  expect_at_least(o.job, o.index, "argsort_conf.topk", o.conf.argsort_conf().topk(), 1);
+  return nn::argsort({.top_k = o.conf.argsort_conf().topk()});
+}
+
+const std::string& output_path(const LayerOrder& o) {
+  if (o.conf.store_conf().path().empty()) mistake(o.job, o.index, "store_conf.path", "expected a file; there is none");
+  return o.conf.store_conf().path();
+}
+
+nn::LayerPtr csv_output(const LayerOrder& o) {
+  return nn::csv_output({.path = output_path(o), .separator = o.conf.store_conf().separator()});
+}
+
+nn::LayerPtr record_output(const LayerOrder& o) { return nn::record_output({.path = output_path(o)}); }
+
+nn::LayerPtr image_preprocess(const LayerOrder& o) {
+  const RGBImageProto& c = o.conf.rgbimage_conf();
+  expect_at_least(o.job, o.index, "rgbimage_conf.cropsize", c.cropsize(), 0);
+  return nn::image_preprocess({.crop = c.cropsize(), .mirror = c.mirror(), .scale = c.scale()});
+}
+
+/// SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
+nn::LayerPtr gru(const LayerOrder& o) {
+  const GRUProto& c = o.conf.gru_conf();
+  expect_at_least(o.job, o.index, "gru_conf.dim_hidden", c.dim_hidden(), 1);
+  nn::RecurrentOptions to;
+  to.hidden = c.dim_hidden();
+  to.bias = c.bias_term();
+  to.weight_param = o.param(0, kWeight);
+  to.recurrent_param = o.param(3, kWeight);
+  to.bias_param = o.param(6, kBias);
+  return nn::gru(to);
+}
+
+nn::LayerPtr embedding(const LayerOrder& o) {
+  const EmbeddingProto& c = o.conf.embedding_conf();
+  expect_at_least(o.job, o.index, "embedding_conf.vocab_size", c.vocab_size(), 1);
+  expect_at_least(o.job, o.index, "embedding_conf.feature_dim", c.feature_dim(), 1);
+  return nn::embedding({.words = c.vocab_size(), .width = c.feature_dim(), .weight_param = o.param(0, kWeight)});
+}
+
+nn::LayerPtr one_hot(const LayerOrder& o) {
+  expect_at_least(o.job, o.index, "onehot_conf.vocab_size", o.conf.onehot_conf().vocab_size(), 1);
+  return nn::one_hot({.words = o.conf.onehot_conf().vocab_size()});
+}
+
+nn::LayerPtr user_layer(const LayerOrder& o) {
+  OwnLayers& own = own_layers();
+  const std::scoped_lock lock(own.mutex);
+  if (const auto found = own.makers.find(o.conf.user_type()); found != own.makers.end()) {
+    return found->second(o.conf.SerializeAsString());
+  }
+  std::vector<std::string> known;
+  for (const auto& [name, maker] : own.makers) known.push_back(name);
+  mistake(o.job, o.index, "user_type",
+          known.empty()
+              ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
+              : unknown_name("layer of the user's own", o.conf.user_type(), known));
+}
+
+struct Type {
+  LayerType type;
+  nn::LayerPtr (*make)(const LayerOrder&);
+};
+
+constexpr Type kTypes[] = {
+    {kConvolution, convolution},
+    {kCConvolution, convolution},
+    {kCudnnConv, convolution},
+    {kPooling, pooling},
+    {kCPooling, pooling},
+    {kCudnnPool, pooling},
+    {kInnerProduct, inner_product},
+    {kLRN, lrn},
+    {kCudnnLRN, lrn},
+    {kDropout, dropout},
+    {kReLU, relu},
+    {kSTanh, [](const LayerOrder&) { return function("stanh"); }},
+    {kSigmoid, [](const LayerOrder&) { return function("sigmoid"); }},
+    {kSoftmax, softmax},
+    {kCudnnSoftmax, softmax},
+    {kActivation, activation},
+    {kCudnnActivation, activation},
+    {kBM, batch_norm},
+    {kCudnnBM, batch_norm},
+    {kSoftmaxLoss, softmax_loss},
+    {kCudnnSoftmaxLoss, softmax_loss},
+    {kEuclideanLoss, [](const LayerOrder&) { return nn::euclidean_loss(); }},
+    {kAccuracy, accuracy},
+    {kArgSort, argsort},
+    {kCSVOutput, csv_output},
+    {kRecordOutput, record_output},
+    {kImagePreprocess, image_preprocess},
+    {kRGBImage, image_preprocess},
+    {kGRU, gru},
+    {kEmbedding, embedding},
+    {kOneHot, one_hot},
+    {kUserLayer, user_layer},
+};
+
+std::string init_name(const Inside& job, int index, const std::string& field, InitMethod method) {
+  switch (method) {
+    case kConstant: return "constant";
+    case kGaussian: return "gaussian";
+    case kUniform: return "uniform";
+    case kGaussianSqrtFanIn: return "gaussian_sqrt_fan_in";
+    case kUniformSqrtFanIn: return "uniform_sqrt_fan_in";
+    case kUniformSqrtFanInOut: return "uniform_sqrt_fan_in_out";
+    case kUserInit: break;
+  }
+  mistake(job, index, field, "expected one of the built-in types, as kGaussian; there is none");
+}
+
+}  // namespace
+
+nn::Param LayerOrder::param(int k, const nn::Init& usual) const {
+  nn::Param param;
+  param.init = usual;
+  if (k >= conf.param_size()) return param;
+  if (static_cast<std::size_t>(k) < shares.size()) param.share = shares[static_cast<std::size_t>(k)];
+  const ParamProto& p = conf.param(k);
+  param.rate_scale = p.lr_scale();
+  param.decay_scale = p.wd_scale();
+  if (!p.has_init()) return param;  // a checkpoint has it, or it is shared
+  const ParamGenProto& init = p.init();
+  const std::string field = fmt::format("param[{}].init.type", k);
+  param.init = {.type = init_name(job, index, field, init.type()),
+                .value = init.value(),
+                .mean = init.mean(),
+                .std = init.std(),
+                .low = init.low(),
+                .high = init.high()};
+  return param;
+}
+
+nn::LayerPtr make_job_layer(const LayerOrder& order) {
+  const auto* const found = std::ranges::find(kTypes, order.conf.type(), &Type::type);
+  return found == std::end(kTypes) ? nullptr : found->make(order);
+}
+
+}  // namespace pleiad::job
+
+namespace pleiad {
+
+void register_job_layer(const std::string& user_type, JobLayerMaker maker) {
+  job::OwnLayers& own = job::own_layers();
+  const std::scoped_lock lock(own.mutex);
+  own.makers[user_type] = std::move(maker);
+}
+
+}  // namespace pleiad

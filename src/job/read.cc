@@ -1,0 +1,238 @@
+#include "job/read.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "core/text.h"
+
+namespace pleiad {
+namespace {
+
+namespace pb = google::protobuf;
+
+/// The first error, with its line.
+class FirstError final : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, pb::io::ColumnNumber /*column*/, const std::string& message) override {
+    if (line_ < -1) {
+      line_ = line;
+      message_ = message;
+    }
+  }
+  void AddWarning(int, pb::io::ColumnNumber, const std::string&) override {}
+  [[nodiscard]] int line() const { return line_; }
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  int line_ = -2;
+  std::string message_;
+};
+
+/// What stands between the n-th pair of quotes.
+std::string quoted(const std::string& text, int n) {
+  std::size_t at = 0;
+  for (int i = 0; i < 2 * n; ++i) at = text.find('"', at) + 1;
+  return text.substr(at, text.find('"', at) - at);
+}
+
+/// Protobuf's words where they are clear, else ours with the nearest known name.
+std::string in_our_words(const std::string& message) {
+  const auto* const pool = pb::DescriptorPool::generated_pool();
+  if (message.starts_with("Message type \"") && message.find("has no field named") != std::string::npos) {
+    const pb::Descriptor* type = pool->FindMessageTypeByName(quoted(message, 0));
+    if (type != nullptr) {
+      std::vector<std::string> known;
+      for (int i = 0; i < type->field_count(); ++i) known.push_back(type->field(i)->name());
+      return fmt::format("{}: {}", type->name(), unknown_name("field", quoted(message, 1), known));
+    }
+  }
+  if (message.starts_with("Unknown enumeration value of \"")) {
+    const std::string field = quoted(message, 1);
+    for (const char* name : {"LayerType", "AlgType", "UpdaterType", "Phase", "InitMethod", "ChangeMethod", "PoolMethod",
+                             "ActivationType", "UnrollConnType"}) {
+      const auto* values = pool->FindEnumTypeByName(std::string("pleiad.job.") + name);
+      std::vector<std::string> known;
+      for (int i = 0; i < values->value_count(); ++i) known.push_back(values->value(i)->name());
+      const std::string near = nearest(quoted(message, 0), known);
+      if (!near.empty()) return fmt::format("{}: {}", field, unknown_name("value", quoted(message, 0), known));
+    }
+  }
+  return message;
+}
+
+/// "layer[3]" as the name and 3; -1 where there is no index.
+std::pair<std::string, int> name_and_index(const std::string& step) {
+  const std::size_t open = step.find('[');
+  if (open == std::string::npos) return {step, -1};
+  int index = 0;
+  std::from_chars(step.data() + open + 1, step.data() + step.size() - 1, index);
+  return {step.substr(0, open), index};
+}
+
+std::vector<std::string> split_path(const std::string& path) {
+  std::vector<std::string> steps;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t dot = std::min(path.find('.', at), path.size());
+    if (dot > at) steps.push_back(path.substr(at, dot - at));
+    at = dot + 1;
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::string Job::Inside::at(const std::vector<std::string>& path) const {
+  if (!lines) return where;
+  const pb::Descriptor* type = job::JobProto::descriptor();
+  const pb::TextFormat::ParseInfoTree* tree = &places;
+  int line = -1;
+  for (const std::string& step : path) {
+    const auto [name, given] = name_and_index(step);
+    const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(name);
+    if (field == nullptr || tree == nullptr) break;
+    const int index = field->is_repeated() ? std::max(given, 0) : -1;
+    const pb::TextFormat::ParseLocation place = tree->GetLocation(field, index);
+    if (place.line < 0) break;
+    line = place.line;
+    if (field->cpp_type() != pb::FieldDescriptor::CPPTYPE_MESSAGE) break;
+    type = field->message_type();
+    tree = tree->GetTreeForNested(field, index);
+  }
+  return line < 0 ? where : fmt::format("{}:{}", where, line + 1);
+}
+
+namespace job {
+
+void mistake(const Inside& job, const std::string& path, const std::string& text) {
+  throw InvalidArgument(fmt::format("{}: {}: {}", job.at(split_path(path)), path, text));
+}
+
+void mistake(const Inside& job, int index, const std::string& field, const std::string& text) {
+  std::vector<std::string> path = {"neuralnet", fmt::format("layer[{}]", index)};
+  for (const std::string& step : split_path(field)) path.push_back(step);
+  throw InvalidArgument(fmt::format("{}: layer \"{}\"{}{}: {}", job.at(path), job.proto.neuralnet().layer(index).name(),
+                                    field.empty() ? "" : ", ", field, text));
+}
+
+void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least) {
+  if (value < least) mistake(job, index, field, fmt::format("expected {} or more; received {}", least, value));
+}
+
+namespace {
+
+/// What every job needs, whatever is done with it.
+void check(const Inside& job) {
+  const JobProto& p = job.proto;
+  if (!p.has_name()) mistake(job, "name", "expected a name; there is none");
+  if (p.neuralnet().layer_size() == 0) mistake(job, "neuralnet", "expected layers; there are none");
+  if (p.cluster().workspace().empty()) mistake(job, "cluster.workspace", "expected a folder; there is none");
+  const auto at_least = [&](const char* path, std::int64_t value, std::int64_t least) {
+    if (value < least) mistake(job, path, fmt::format("expected {} or more; received {}", least, value));
+  };
+  at_least("train_steps", p.train_steps(), 0);
+  at_least("disp_freq", p.disp_freq(), 0);
+  at_least("test_freq", p.test_freq(), 0);
+  at_least("test_steps", p.test_steps(), 0);
+  at_least("validate_freq", p.validate_freq(), 0);
+  at_least("validate_steps", p.validate_steps(), 0);
+  at_least("checkpoint_freq", p.checkpoint_freq(), 0);
+  at_least("checkpoint_after", p.checkpoint_after(), 0);
+  at_least("disp_after", p.disp_after(), 0);
+  at_least("test_after", p.test_after(), 0);
+  at_least("validate_after", p.validate_after(), 0);
+  at_least("train_one_batch.cd_conf.cd_k", p.train_one_batch().cd_conf().cd_k(), 1);
+  const ClusterProto& c = p.cluster();
+  at_least("cluster.nworker_groups", c.nworker_groups(), 1);
+  at_least("cluster.nserver_groups", c.nserver_groups(), 1);
+  at_least("cluster.nworkers_per_group", c.nworkers_per_group(), 1);
+  at_least("cluster.nservers_per_group", c.nservers_per_group(), 1);
+  at_least("cluster.nworkers_per_procs", c.nworkers_per_procs(), 1);
+  at_least("cluster.nservers_per_procs", c.nservers_per_procs(), 1);
+  at_least("cluster.sync_freq", c.sync_freq(), 1);
+  constexpr std::int64_t kMost = 4096;
+  const std::int64_t workers = std::int64_t{c.nworker_groups()} * c.nworkers_per_group();
+  if (workers > kMost) {
+    mistake(job, "cluster.nworker_groups", fmt::format("expected at most {} workers; received {}", kMost, workers));
+  }
+  if (p.gpu_size() > 0) {
+    std::vector<std::string> ids;
+    for (const int id : p.gpu()) ids.push_back(fmt::format("{}", id));
+    std::string more;
+    if (p.gpu_size() != workers) {
+      more = fmt::format("; and as many devices as workers are needed: {} for {}", p.gpu_size(), workers);
+    }
+    mistake(job, "gpu", fmt::format("this build computes on CPUs alone; received device {}{}", join(ids), more));
+  }
+  for (int i = 0; i < p.neuralnet().layer_size(); ++i) {
+    const LayerProto& layer = p.neuralnet().layer(i);
+    if (layer.name().empty()) mistake(job, i, "name", "expected a name; there is none");
+    if (layer.name().find_first_of(":/") != std::string::npos) {
+      mistake(job, i, "name", "expected a name without : and /");
+    }
+    if (layer.include_size() > 0 && layer.exclude_size() > 0) {
+      mistake(job, i, "exclude", "expected include or exclude; received both");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace job
+
+Job Job::from_text(const std::string& text, const std::string& where) {
+  auto inside = std::make_shared<Inside>();
+  inside->where = where;
+  FirstError error;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&inside->places);
+  parser.SetRecursionLimit(50);
+  pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&stream, &inside->proto)) {
+    const std::string line = error.line() >= 0 ? fmt::format(":{}", error.line() + 1) : "";
+    throw InvalidArgument(fmt::format("{}{}: {}", where, line, in_our_words(error.message())));
+  }
+  inside->lines = true;
+  job::check(*inside);
+  return Job(std::move(inside));
+}
+
+Job Job::from_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.good() && !file.eof()) throw FileError(fmt::format("{}: cannot be read", path));
+  return from_text(text, path);
+}
+
+Job Job::from_bytes(const std::string& bytes, const std::string& where) {
+  auto inside = std::make_shared<Inside>();
+  inside->where = where;
+  if (!inside->proto.ParseFromString(bytes)) {
+    throw InvalidArgument(fmt::format("{}: these {} bytes are no JobProto", where, bytes.size()));
+  }
+  if (inside->proto.has_name()) inside->where = fmt::format("job \"{}\"", inside->proto.name());
+  job::check(*inside);
+  return Job(std::move(inside));
+}
+
+std::string Job::text() const {
+  std::string text;
+  pb::TextFormat::PrintToString(inside_->proto, &text);
+  return text;
+}
+
+std::string Job::bytes() const { return inside_->proto.SerializeAsString(); }
+const std::string& Job::where() const { return inside_->where; }
+const std::string& Job::name() const { return inside_->proto.name(); }
+const std::string& Job::workspace() const { return inside_->proto.cluster().workspace(); }
+std::int64_t Job::workers() const {
+  const job::ClusterProto& c = inside_->proto.cluster();
+  return std::int64_t{c.nworker_groups()} * c.nworkers_per_group();
+}
+
+}  // namespace pleiad

@@ -1,0 +1,153 @@
+#include "job/results.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/process.h"
+#include "core/text.h"
+#include "file/atomic.h"
+#include "file/series.h"
+#include "pleiad/error.h"
+
+namespace pleiad::job {
+namespace {
+
+constexpr const char* kColumns[] = {"loss", "acc", "se", "ppl"};
+constexpr const char* kHeader = "step,phase,loss,acc,se,ppl,samples_per_second\n";
+
+std::string csv_line(const JobReport& report) {
+  std::string line = fmt::format("{},{}", report.step, report.phase);
+  for (const char* const column : kColumns) {
+    const auto found = std::ranges::find(report.metrics, column, [](const auto& metric) { return metric.first; });
+    line += found == report.metrics.end() ? "," : fmt::format(",{:.9g}", found->second);
+  }
+  return line + fmt::format(",{:.6g}\n", report.samples_per_second);
+}
+
+/// A line that a run before this one wrote, or nothing.
+std::optional<JobReport> report_of(const std::string& line) {
+  std::istringstream words(line);
+  std::vector<std::string> cells;
+  for (std::string cell; std::getline(words, cell, ',');) cells.push_back(cell);
+  if (cells.size() != 7) return {};
+  try {
+    JobReport report{.step = std::stoll(cells[0]), .phase = cells[1], .metrics = {}};
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (!cells[i + 2].empty()) report.metrics.emplace_back(kColumns[i], std::stod(cells[i + 2]));
+    }
+    report.samples_per_second = std::stod(cells[6]);
+    return report;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+std::FILE* open_file(const std::string& path, const char* mode) {
+  std::FILE* const file = std::fopen(path.c_str(), mode);
+  if (file == nullptr) throw FileError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
+  return file;
+}
+
+}  // namespace
+
+std::string in_words(const JobReport& report) {
+  std::string name = report.phase;
+  name[0] = static_cast<char>(std::toupper(name[0]));
+  std::string text = fmt::format("{} step {}:", name, report.step);
+  for (std::size_t i = 0; i < report.metrics.size(); ++i) {
+    text += fmt::format("{} {} {:.5g}", i == 0 ? "" : ",", report.metrics[i].first, report.metrics[i].second);
+  }
+  return text + fmt::format(" ({} samples/s)", grouped(static_cast<std::int64_t>(report.samples_per_second)));
+}
+
+Results::Results(std::string workspace, std::string display, std::string job, std::int64_t steps)
+    : workspace_(std::move(workspace)),
+      display_(std::move(display)),
+      job_(std::move(job)),
+      steps_(steps),
+      started_ns_(now_ns()) {
+  if (workspace_.empty()) return;
+  make_folder(workspace_);
+  log_ = open_file(workspace_ + "/job.log", "a");
+}
+
+Results::~Results() {
+  clear_live();
+  if (csv_ != nullptr) std::fclose(csv_);
+  if (log_ != nullptr) std::fclose(log_);
+}
+
+void Results::resume(std::int64_t step) {
+  if (workspace_.empty()) return;
+  std::ifstream old(workspace_ + "/results.csv");
+  for (std::string line; std::getline(old, line);) {
+    if (const auto report = report_of(line); report && report->step < step) reports_.push_back(*report);
+  }
+}
+
+void Results::clear_live() {
+  if (live_) fmt::print(stderr, "\r\x1b[K");
+  live_ = false;
+}
+
+void Results::line(const std::string& text) {
+  clear_live();
+  if (display_ != "off") fmt::print(stderr, "{}\n", text);
+  if (log_ == nullptr) return;
+  fmt::print(log_, "{:%Y-%m-%d %H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), text);
+  std::fflush(log_);
+}
+
+void Results::add(const JobReport& report) {
+  reports_.push_back(report);
+  line(in_words(report));
+  if (workspace_.empty()) return;
+  if (csv_ == nullptr) {
+    csv_ = open_file(workspace_ + "/results.csv", "w");
+    fmt::print(csv_, "{}", kHeader);
+    for (const JobReport& each : reports_) fmt::print(csv_, "{}", csv_line(each));
+  } else {
+    fmt::print(csv_, "{}", csv_line(report));
+  }
+  std::fflush(csv_);
+}
+
+void Results::tick(std::int64_t step) {
+  if (display_ != "live") return;
+  if (first_step_ < 0) first_step_ = step - 1;
+  constexpr std::int64_t kEvery = 200'000'000;
+  const std::int64_t now = now_ns();
+  if (now - shown_ns_ < kEvery) return;
+  shown_ns_ = now;
+  const double seconds = static_cast<double>(now - started_ns_) / 1e9;
+  const double left = seconds / static_cast<double>(step - first_step_) * static_cast<double>(steps_ - step);
+  fmt::print(stderr, "\r\x1b[K{}: step {} of {}, {:.0f} s left", job_, step, steps_, left);
+  std::fflush(stderr);
+  live_ = true;
+}
+
+void Results::write_json() const {
+  if (workspace_.empty()) return;
+  nlohmann::ordered_json all = {{"job", job_}, {"reports", nlohmann::ordered_json::array()}};
+  for (const JobReport& report : reports_) {
+    nlohmann::ordered_json one = {{"step", report.step}, {"phase", report.phase}};
+    for (const auto& [name, value] : report.metrics) {
+      if (std::isfinite(value)) one[name] = value;
+    }
+    one["samples_per_second"] = report.samples_per_second;
+    all["reports"].push_back(std::move(one));
+  }
+  const std::string text = all.dump(1) + "\n";
+  write_whole_file(workspace_ + "/results.json", std::as_bytes(std::span(text)));
+}
+
+}  // namespace pleiad::job

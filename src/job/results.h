@@ -1,0 +1,49 @@
+// What a run leaves in its workspace, and shows while it goes on.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "pleiad/job.h"
+
+namespace pleiad::job {
+
+/// results.csv grows with each report; results.json is written anew at checkpoints and at the end; job.log has every
+/// line with its time. One rank has one.
+class Results {
+ public:
+  /// `workspace` empty: no files. `display` is that of JobOptions.
+  Results(std::string workspace, std::string display, std::string job, std::int64_t steps);
+  ~Results();
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+
+  /// A run that goes on at `step`: reports from then on are dropped, as they will come again.
+  void resume(std::int64_t step);
+  void line(const std::string& text);
+  void add(const JobReport& report);
+  /// After every step.
+  void tick(std::int64_t step);
+  void write_json() const;
+
+ private:
+  void clear_live();
+
+  const std::string workspace_;
+  const std::string display_;
+  const std::string job_;
+  const std::int64_t steps_;
+  std::vector<JobReport> reports_;
+  std::FILE* csv_ = nullptr;
+  std::FILE* log_ = nullptr;
+  bool live_ = false;  // a moving line stands on the terminal
+  std::int64_t started_ns_ = 0;
+  std::int64_t first_step_ = -1;
+  std::int64_t shown_ns_ = 0;
+};
+
+/// "Train step 60: loss 2.302, acc 0.109 (5,400 samples/s)".
+[[nodiscard]] std::string in_words(const JobReport& report);
+
+}  // namespace pleiad::job

@@ -1,0 +1,298 @@
+// Runs a job: SINGA's order of a step is the trainer's; this connects the two.
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.pb.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/text.h"
+#include "file/series.h"
+#include "job/blobs.h"
+#include "job/build.h"
+#include "job/cluster.h"
+#include "job/data.h"
+#include "job/results.h"
+#include "job/updater.h"
+#include "plan/crew.h"
+#include "pleiad/train.h"
+#include "train/checkpoint.h"
+
+namespace pleiad::job {
+namespace {
+
+const char* name_of(nn::Phase phase) {
+  if (phase == nn::Phase::train) return "train";
+  return phase == nn::Phase::test ? "test" : "validate";
+}
+
+/// Under SINGA's names.
+JobReport in_singas_words(const Report& from, const Built& built) {
+  JobReport to{
+      .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
+  const auto bare = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
+  for (const auto& [name, value] : from.metrics) {
+    std::string word = bare(name);
+    const auto same = std::ranges::count(from.metrics, word, [&](const auto& m) { return bare(m.first); });
+    if (word == "accuracy") word = "acc";
+    to.metrics.emplace_back(same > 1 ? name : word, value);
+  }
+  const auto find = [&](const char* name) {
+    return std::ranges::find(to.metrics, name, [](const auto& metric) { return metric.first; });
+  };
+  if (built.squared && find("loss") != to.metrics.end() && find("se") != to.metrics.end()) {
+    find("loss")->second = find("se")->second;
+  }
+  if (built.sequence && find("loss") != to.metrics.end())
+    to.metrics.emplace_back("ppl", std::exp(find("loss")->second));
+  return to;
+}
+
+/// One rank's run.
+class Run {
+ public:
+  Run(const Job& job, const JobOptions& options, Session* session)
+      : job_(job), in_(job.inside()), options_(options), session_(session), built_(build(job)) {}
+
+  JobResult go() {
+    check_display();
+    load();
+    for (const Source& source : built_.sources) open(source);
+    TrainOptions train = train_options();
+    if (rank() == 0) {
+      results_ = std::make_unique<Results>(options_.where == "none" ? "" : job_.workspace(), options_.display,
+                                           job_.name(), train.steps);
+      for (const std::string& note : topology_.notes) results_->line("note: " + note);
+    }
+    const auto trainer = session_ == nullptr ? std::make_unique<Trainer>(built_.net, train)
+                                             : std::make_unique<Trainer>(built_.net, train, *session_);
+    return options_.test ? test(*trainer, train) : train_all(*trainer, train);
+  }
+
+ private:
+  [[nodiscard]] int rank() const { return session_ == nullptr ? 0 : session_->rank(); }
+
+  void check_display() const {
+    static const std::vector<std::string> known = {"lines", "live", "off"};
+    if (std::ranges::find(known, options_.display) == known.end()) {
+      throw InvalidArgument(unknown_name("display", options_.display, known));
+    }
+  }
+
+  /// The first rank reads; all know whether it could.
+  void load() {
+    Crew crew(session_);
+    agree_on(crew, problem_of([&] {
+               if (crew.rank() != 0) return;
+               const auto& paths = in_.proto.checkpoint_path();
+               const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()});
+               const bool state = resuming() && !steps_in(state_folder(), true).empty();
+               if (!state) expect_loaded(in_, built_, found);
+             }));
+  }
+
+  void open(const Source& source) {
+    const auto take = [&](nn::Phase phase, std::unique_ptr<Samples>& to, std::int64_t& batch) {
+      if ((source.phases & static_cast<unsigned>(phase)) == 0) return;
+      if (to != nullptr) {
+        mistake(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
+      }
+      to = samples_of(in_, source);
+      batch = batch_size(in_, source.index);
+    };
+    if (!options_.test) take(nn::Phase::train, train_, train_batch_);
+    const bool tests = options_.test || in_.proto.test_freq() > 0;
+    if (tests) take(nn::Phase::test, test_, test_batch_);
+    if (in_.proto.validate_freq() > 0 && !options_.test) take(nn::Phase::validate, validate_, validate_batch_);
+  }
+
+  TrainOptions train_options() {
+    const JobProto& p = in_.proto;
+    topology_ = topology_of(in_, session_ == nullptr ? 1 : session_->size());
+    if (options_.test) {  // groups have nothing to do apart from one another
+      topology_.groups = 1;
+      topology_.exchange = session_ == nullptr ? "none" : "all_reduce";
+      topology_.clock = "sync";
+      if (test_ == nullptr)
+        mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
+    } else if (train_ == nullptr) {
+      mistake(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
+    }
+    TrainOptions to;
+    lay_out(in_, topology_, built_, options_.test ? test_batch_ : train_batch_, to);
+    if (!options_.test) {
+      to.updater = updater_of(in_);
+      to.schedule = schedule_of(in_);
+    }
+    to.steps = p.train_steps();
+    to.display = p.disp_freq();
+    to.display_after = p.disp_after();
+    to.from_zero = true;
+    to.test = test_ == nullptr ? 0 : p.test_freq();
+    to.test_after = p.test_after();
+    to.test_batches = p.test_steps();
+    to.test_batch = test_batch_;
+    to.validate = validate_ == nullptr ? 0 : p.validate_freq();
+    to.validate_after = p.validate_after();
+    to.validate_batches = p.validate_steps();
+    to.validate_batch = validate_batch_;
+    to.checkpoint = p.checkpoint_freq();
+    to.checkpoint_after = p.checkpoint_after();
+    to.checkpoint_folder = state_folder();
+    to.checkpoint_keep = 2;
+    return to;
+  }
+
+  [[nodiscard]] bool resuming() const { return options_.resume || in_.proto.resume(); }
+  [[nodiscard]] std::string state_folder() const { return job_.workspace() + "/checkpoint/state"; }
+
+  JobResult test(Trainer& trainer, const TrainOptions& train) {
+    const Report report = trainer.evaluate(*test_, nn::Phase::test, train.test_batches, train.test_batch);
+    tell(report);
+    if (results_) results_->write_json();
+    return std::move(result_);
+  }
+
+  bool tell(const Report& from) {
+    const JobReport report = in_singas_words(from, built_);
+    result_.reports.push_back(report);
+    if (results_) results_->add(report);
+    return rank() != 0 || !options_.report || options_.report(report);
+  }
+
+  JobResult train_all(Trainer& trainer, const TrainOptions& train) {
+    if (resuming()) {
+      const bool found = trainer.resume();
+      if (results_ && found) results_->resume(trainer.current_step());
+      if (results_) {
+        results_->line(found ? fmt::format("resumed at step {}", trainer.current_step())
+                             : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder()));
+      }
+    }
+    TrainCalls calls;
+    calls.report = [&](const Report& report) { return tell(report); };
+    calls.checkpoint = [&](std::int64_t step) {
+      result_.checkpoint = fmt::format("{}/checkpoint/step{}-worker0", job_.workspace(), step);
+      if (rank() == 0) write_blobs(train, step);
+      return true;
+    };
+    calls.stop = [&](std::int64_t step) {
+      if (results_) results_->tick(step);
+      return options_.stop && options_.stop();
+    };
+    result_.ended = trainer.run(*train_, validate_.get(), test_.get(), calls);
+    result_.step = trainer.current_step();
+    if (results_) {
+      if (!result_.ended) results_->line(fmt::format("stopped at step {}", result_.step));
+      results_->write_json();
+    }
+    return std::move(result_);
+  }
+
+  /// The trainer has just saved its state, which has the parameters in whole.
+  void write_blobs(const TrainOptions& train, std::int64_t step) {
+    if (train.plan.kind == "data") {
+      save_blobs(built_, built_.net, result_.checkpoint, step);
+    } else {
+      Built whole = build(job_);
+      load_parameters(whole.net, step_folder(state_folder(), step).string());
+      save_blobs(whole, whole.net, result_.checkpoint, step);
+    }
+    if (results_) results_->write_json();
+  }
+
+  const Job& job_;
+  const Inside& in_;
+  const JobOptions& options_;
+  Session* const session_;
+  Built built_;
+  Topology topology_;
+  std::unique_ptr<Samples> train_, validate_, test_;
+  std::int64_t train_batch_ = 1, validate_batch_ = 0, test_batch_ = 0;
+  std::unique_ptr<Results> results_;
+  JobResult result_;
+};
+
+}  // namespace
+}  // namespace pleiad::job
+
+namespace pleiad {
+
+JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
+  if (session == nullptr && job.workers() > 1) {
+    JobResult result;
+    run_cluster(static_cast<int>(job.workers()), [&](Session& each) {
+      JobResult mine = job::Run(job, options, &each).go();
+      if (each.rank() == 0) result = std::move(mine);
+    });
+    return result;
+  }
+  return job::Run(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
+}
+
+std::string explain_job(const Job& job, int ranks) {
+  const job::Inside& in = job.inside();
+  const job::Built built = job::build(job);
+  const job::Topology topology = job::topology_of(in, ranks > 0 ? ranks : static_cast<int>(job.workers()));
+  std::int64_t batch = 1;
+  for (const job::Source& source : built.sources) {
+    if ((source.phases & static_cast<unsigned>(nn::Phase::train)) != 0) batch = job::batch_size(in, source.index);
+  }
+  TrainOptions options;
+  job::lay_out(in, topology, built, batch, options);
+  std::int64_t numbers = 0;
+  for (const nn::Parameter& p : built.net.parameters()) numbers += p.value.count();
+  std::string text = fmt::format("job \"{}\": {} steps, {} parameters, workspace {}\n", job.name(),
+                                 grouped(in.proto.train_steps()), grouped(numbers), job.workspace());
+  text += job::describe(topology, batch);
+  const int together = topology.ranks / topology.groups;
+  return text + explain(make_plan(built.net, options.plan, together, batch));
+}
+
+nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
+  job::Built built = job::build(job);
+  const auto& given = job.inside().proto.checkpoint_path();
+  std::vector<std::string> paths(given.begin(), given.end());
+  if (!checkpoint.empty()) paths = {checkpoint};
+  job::expect_loaded(job.inside(), built, job::load_blobs(built, built.net, paths));
+  return std::move(built.net);
+}
+
+std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string& path) {
+  const job::Built built = job::build(job);
+  return static_cast<std::int64_t>(job::load_blobs(built, net, {path}).size());
+}
+
+void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step) {
+  const job::Built built = job::build(job);
+  job::save_blobs(built, net, path, step);
+}
+
+nn::LayerPtr layer_of_job(const std::string& layer) {
+  job::Inside in;
+  in.where = "layer";
+  job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
+  if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: these bytes are no LayerProto");
+  nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
+  if (made == nullptr) {
+    job::mistake(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
+  }
+  return made;
+}
+
+std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater) {
+  job::Inside in;
+  in.where = "updater";
+  if (!in.proto.mutable_updater()->ParseFromString(updater)) {
+    throw InvalidArgument("updater: these bytes are no UpdaterProto");
+  }
+  return {job::updater_of(in), job::schedule_of(in)};
+}
+
+std::string job_descriptor() {
+  google::protobuf::FileDescriptorProto file;
+  job::JobProto::descriptor()->file()->CopyTo(&file);
+  return file.SerializeAsString();
+}
+
+}  // namespace pleiad

@@ -1,0 +1,51 @@
+#include "job/symbols.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace pleiad::job {
+namespace {
+
+std::string bytes_of(const Inside& job, int index, const std::string& field, const std::string& path) {
+  if (path.empty()) mistake(job, index, field, "expected a file; there is none");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) mistake(job, index, field, fmt::format("{}: no such file", path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source) {
+  const int index = source.index;
+  const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
+  std::string vocabulary;
+  for (const char c : bytes_of(job, index, "char_rnn_conf.vocab_path", conf.vocab_path())) {
+    if (vocabulary.find(c) == std::string::npos) vocabulary.push_back(c);
+  }
+  const int words = static_cast<int>(vocabulary.size());
+  for (const LayerProto& layer : job.proto.neuralnet().layer()) {
+    const int known = layer.type() == kOneHot      ? layer.onehot_conf().vocab_size()
+                      : layer.type() == kEmbedding ? layer.embedding_conf().vocab_size()
+                                                   : words;
+    if (known < words) {
+      mistake(
+          job, index, "char_rnn_conf.vocab_path",
+          fmt::format("{} has {} characters; layer \"{}\" knows {}", conf.vocab_path(), words, layer.name(), known));
+    }
+  }
+  const std::string text = bytes_of(job, index, "char_rnn_conf.path", conf.path());
+  const std::int64_t least = std::int64_t{conf.batchsize()} * (conf.unroll_len() + 1);
+  if (static_cast<std::int64_t>(text.size()) < least) {
+    mistake(job, index, "char_rnn_conf.path",
+            fmt::format("{} has {} characters; a batch needs {}", conf.path(), text.size(), least));
+  }
+  try {
+    return text_samples(text, {.input = source.input, .steps = conf.unroll_len(), .vocabulary = vocabulary});
+  } catch (const InvalidArgument& error) {
+    mistake(job, index, "char_rnn_conf.path", fmt::format("{}: {}", conf.path(), error.what()));
+  }
+}
+
+}  // namespace pleiad::job

@@ -1,0 +1,144 @@
+#include "job/updater.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "core/text.h"
+
+namespace pleiad::job {
+namespace {
+
+/// The user's own names for rules. Registered before a job runs, looked up while one is built.
+struct OwnUpdaters {
+  std::mutex mutex;
+  std::map<std::string, UpdaterOptions> options;
+};
+OwnUpdaters& own_updaters() {
+  static OwnUpdaters all;
+  return all;
+}
+
+UpdaterOptions user_updater(const Inside& job, const std::string& type) {
+  OwnUpdaters& own = own_updaters();
+  const std::scoped_lock lock(own.mutex);
+  if (const auto found = own.options.find(type); found != own.options.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, options] : own.options) known.push_back(name);
+  if (type.empty()) mistake(job, "updater.type", "expected one of the built-in types, as kSGD; there is none");
+  mistake(job, "updater.user_type",
+          known.empty() ? fmt::format("no updater is registered under \"{}\", nor under any other name", type)
+                        : unknown_name("updater of the user's own", type, known));
+}
+
+/// The float of the file, without the digits that its binary form adds.
+double plain(float number) { return std::stod(fmt::format("{}", number)); }
+
+}  // namespace
+
+UpdaterOptions updater_options(const Inside& job, const UpdaterProto& u) {
+  UpdaterOptions to;
+  switch (u.type()) {
+    case kSGD: to.rule = u.momentum() == 0 ? "sgd" : "singa/sgd"; break;
+    case kAdaGrad: to.rule = "singa/adagrad"; break;
+    case kRMSProp:
+      to.rule = "singa/rmsprop";
+      if (!u.rmsprop_conf().has_rho()) mistake(job, "updater.rmsprop_conf", "expected rho; there is none");
+      to.decay = plain(u.rmsprop_conf().rho());
+      break;
+    case kNesterov: to.rule = "singa/nesterov"; break;
+    case kAdaDelta:
+      to.rule = "singa/adadelta";
+      to.decay = plain(u.adadelta_conf().rho());
+      break;
+    case kAdam:
+      to.rule = "singa/adam";
+      to.beta1 = plain(u.adam_conf().beta1());
+      to.beta2 = plain(u.adam_conf().beta2());
+      break;
+    case kAdamMax:
+      to.rule = "singa/adamax";
+      to.beta1 = plain(u.adammax_conf().beta1());
+      to.beta2 = plain(u.adammax_conf().beta2());
+      break;
+    case kUserUpdater: to = user_updater(job, u.user_type()); break;
+  }
+  to.momentum = plain(u.momentum());
+  to.weight_decay = plain(u.weight_decay());
+  to.epsilon = plain(u.delta());
+  to.clip_low = plain(u.clip_low());
+  to.clip_high = plain(u.clip_high());
+  if (to.momentum < 0 || to.momentum >= 1) {
+    mistake(job, "updater.momentum", fmt::format("expected 0 to below 1; received {}", to.momentum));
+  }
+  if (to.weight_decay < 0) {
+    mistake(job, "updater.weight_decay", fmt::format("expected 0 or more; received {}", to.weight_decay));
+  }
+  return to;
+}
+
+nn::Schedule schedule_options(const Inside& job, const UpdaterProto& u) {
+  const LRGenProto& from = u.learning_rate();
+  const std::string path = "updater.learning_rate";
+  nn::Schedule to{.type = "fixed", .base = plain(from.base_lr())};
+  std::string conf;
+  switch (from.type()) {
+    case kFixed: break;
+    case kInverseT:
+      to.type = "inverse_t";
+      conf = "inverset_conf";
+      to.final = plain(from.inverset_conf().final_lr());
+      break;
+    case kInverse:
+      to.type = "inverse";
+      to.gamma = plain(from.inverse_conf().gamma());
+      to.power = plain(from.inverse_conf().pow());
+      break;
+    case kExponential:
+      to.type = "exponential";
+      conf = "exponential_conf";
+      to.freq = from.exponential_conf().change_freq();
+      break;
+    case kLinear:
+      to.type = "linear";
+      conf = "linear_conf";
+      to.freq = from.linear_conf().change_freq();
+      to.final = plain(from.linear_conf().final_lr());
+      break;
+    case kStep:
+      to.type = "step";
+      conf = "step_conf";
+      to.freq = from.step_conf().change_freq();
+      to.gamma = plain(from.step_conf().gamma());
+      break;
+    case kFixedStep:
+      to.type = "fixed_step";
+      conf = "fixedstep_conf";
+      to.steps.assign(from.fixedstep_conf().step().begin(), from.fixedstep_conf().step().end());
+      for (const float rate : from.fixedstep_conf().step_lr()) to.rates.push_back(plain(rate));
+      break;
+    case kUserChange: mistake(job, path, "expected a type, as kFixed; there is none");
+  }
+  try {
+    nn::check(to);
+  } catch (const InvalidArgument& error) {
+    mistake(job, conf.empty() ? path : path + "." + conf, error.what());
+  }
+  return to;
+}
+
+UpdaterOptions updater_of(const Inside& job) { return updater_options(job, job.proto.updater()); }
+nn::Schedule schedule_of(const Inside& job) { return schedule_options(job, job.proto.updater()); }
+
+}  // namespace pleiad::job
+
+namespace pleiad {
+
+void register_job_updater(const std::string& user_type, const UpdaterOptions& options) {
+  job::OwnUpdaters& own = job::own_updaters();
+  const std::scoped_lock lock(own.mutex);
+  own.options[user_type] = options;
+}
+
+}  // namespace pleiad

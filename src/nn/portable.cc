@@ -1,0 +1,247 @@
+// A net's numbers as PyTorch's modules have them. Images are channels last here and channels first there.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "core/text.h"
+#include "kernel/types.h"
+#include "nn/net_inside.h"
+#include "pleiad/error.h"
+
+namespace pleiad::nn {
+namespace {
+
+/// What a net consists of.
+struct Graph {
+  const std::vector<Value>& values;
+  const std::vector<Node>& nodes;
+  const std::vector<Parameter>& parameters;
+  const NamedTensors& states;
+};
+
+/// One array of a module: where its numbers are here, and how they lie there.
+struct Portable {
+  std::string name;  ///< in the module: "weight"
+  Tensor own;
+  Shape view;             ///< of `own`, with as many axes as are exchanged
+  std::vector<int> axes;  ///< of `view`, in PyTorch's order
+  Shape torch;            ///< as PyTorch has it
+};
+
+struct Module {
+  std::string layer;
+  std::vector<Portable> arrays;
+};
+
+Portable as_is(const std::string& name, const Tensor& own) {
+  const Shape flat{own.count()};
+  return {.name = name, .own = own, .view = flat, .axes = {0}, .torch = own.shape()};
+}
+
+/// The image that a flat value was made of, or nothing: layers between that keep the order of numbers are passed.
+std::optional<Shape> image_behind(const Graph& net, int id) {
+  while (true) {
+    const Value& value = net.values[static_cast<std::size_t>(id)];
+    if (value.data.shape().rank() == 4) return value.data.shape();
+    if (value.producer < 0) return std::nullopt;
+    const Node& node = net.nodes[static_cast<std::size_t>(value.producer)];
+    const std::string kind = node.layer->kind();
+    if (kind != "flatten" && kind != "dropout" && kind != "activation" && kind != "batch_norm") return std::nullopt;
+    id = node.inputs[0];
+  }
+}
+
+Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
+  const std::int64_t in = own.shape()[transposed ? 0 : 1];
+  const std::int64_t out = own.shape()[transposed ? 1 : 0];
+  Portable weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
+  if (transposed) weight.axes = {1, 0};
+  if (image) {
+    const Shape& i = *image;
+    weight.view = transposed ? Shape{i[1], i[2], i[3], out} : Shape{out, i[1], i[2], i[3]};
+    weight.axes = transposed ? std::vector{3, 2, 0, 1} : std::vector{0, 3, 1, 2};
+  }
+  return weight;
+}
+
+/// One number a place of what batch normalisation sees: its channels, or the places of a flattened image.
+Portable by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
+  if (!flattened) return as_is(name, own);
+  const Shape& i = *flattened;
+  return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
+}
+
+Module module_of(const Graph& net, const Node& node) {
+  Module module{.layer = node.name, .arrays = {}};
+  const std::string kind = node.layer->kind();
+  const std::optional<Shape> image = image_behind(net, node.inputs[0]);
+  const bool flat = net.values[static_cast<std::size_t>(node.inputs[0])].data.shape().rank() == 2;
+  const LayerFields& options = node.layer->options();
+  const auto transposed = std::ranges::find(options, std::string("transposed"), [](const auto& o) { return o.first; });
+  for (const int id : node.parameters) {
+    const Parameter& parameter = net.parameters[static_cast<std::size_t>(id)];
+    const std::string name = parameter.name.substr(parameter.name.rfind('/') + 1);
+    if (parameter.name != node.name + "/" + name) continue;  // that of another layer
+    const Tensor& own = parameter.value;
+    if (kind == "convolution" && name == "weight") {
+      const Shape& s = own.shape();
+      module.arrays.push_back(
+          {.name = name, .own = own, .view = s, .axes = {0, 3, 1, 2}, .torch = {s[0], s[3], s[1], s[2]}});
+    } else if (kind == "dense" && name == "weight") {
+      module.arrays.push_back(dense_weight(own, image, transposed != options.end() && transposed->second != "false"));
+    } else if ((kind == "convolution" || kind == "dense") && name == "bias") {
+      module.arrays.push_back(as_is(name, own));
+    } else if (kind == "batch_norm") {
+      module.arrays.push_back(by_place(name == "scale" ? "weight" : "bias", own, flat ? image : std::nullopt));
+    } else {
+      throw InvalidArgument(
+          fmt::format("layer \"{}\": PyTorch has no module like a layer of the kind \"{}\"", node.name, kind));
+    }
+  }
+  for (const int id : node.states) {
+    const auto& [name, own] = net.states[static_cast<std::size_t>(id)];
+    if (kind != "batch_norm") {
+      throw InvalidArgument(
+          fmt::format("layer \"{}\": PyTorch has no module like a layer of the kind \"{}\"", node.name, kind));
+    }
+    module.arrays.push_back(
+        by_place(name.ends_with("/mean") ? "running_mean" : "running_var", own, flat ? image : std::nullopt));
+  }
+  return module;
+}
+
+std::vector<Module> modules_of(const Graph& net) {
+  std::vector<Module> modules;
+  for (const Node& node : net.nodes) {
+    Module module = module_of(net, node);
+    if (!module.arrays.empty()) modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
+/// Calls each(place here, place there).
+template <class F>
+void each_place(const Portable& array, F&& each) {
+  const int rank = array.view.rank();
+  std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the view's axes, in elements
+  std::int64_t step = 1;
+  for (int axis = rank; axis-- > 0;) {
+    stride[static_cast<std::size_t>(axis)] = step;
+    step *= array.view[axis];
+  }
+  const std::int64_t count = array.own.count();
+  for (std::int64_t there = 0; there < count; ++there) {
+    std::int64_t left = there;
+    std::int64_t here = 0;
+    for (int axis = rank; axis-- > 0;) {
+      const int own = array.axes[static_cast<std::size_t>(axis)];
+      here += left % array.view[own] * stride[static_cast<std::size_t>(own)];
+      left /= array.view[own];
+    }
+    each(here, there);
+  }
+}
+
+std::string module_in(const std::string& name) { return name.substr(0, name.rfind('.')); }
+
+/// The module of each layer: as named, by the layer's name, or in order.
+std::vector<std::string> names_of(const std::vector<Module>& modules, const NamedTensors& state,
+                                  const std::vector<std::pair<std::string, std::string>>& named) {
+  std::vector<std::string> there;
+  for (const auto& [name, tensor] : state) {
+    if (const std::string module = module_in(name); std::ranges::find(there, module) == there.end()) {
+      there.push_back(module);
+    }
+  }
+  std::vector<std::string> layers;
+  for (const Module& module : modules) layers.push_back(module.layer);
+  for (const auto& [layer, module] : named) {
+    if (std::ranges::find(layers, layer) == layers.end()) {
+      throw InvalidArgument("modules: " + unknown_name("layer with parameters", layer, layers));
+    }
+  }
+  const bool any =
+      std::ranges::any_of(layers, [&](const auto& l) { return std::ranges::find(there, l) != there.end(); });
+  if (named.empty() && !any) {
+    if (there.size() == layers.size()) return there;
+    throw InvalidArgument(fmt::format("state: {} modules ({}) for {} layers with parameters ({})", there.size(),
+                                      join(there), layers.size(), join(layers)));
+  }
+  for (std::string& layer : layers) {
+    const auto found = std::ranges::find(named, layer, [](const auto& pair) { return pair.first; });
+    if (found != named.end()) layer = found->second;
+  }
+  return layers;
+}
+
+bool is_count(const std::string& name) { return name.ends_with(".num_batches_tracked"); }
+
+}  // namespace
+
+NamedTensors Net::torch_state() const {
+  NamedTensors state;
+  for (const Module& module : modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states})) {
+    for (const Portable& array : module.arrays) {
+      const Tensor copy(array.own.dtype(), array.torch);
+      const std::size_t size = size_of(copy.dtype());
+      each_place(array, [&](std::int64_t here, std::int64_t there) {
+        std::memcpy(static_cast<std::byte*>(copy.raw()) + static_cast<std::size_t>(there) * size,
+                    static_cast<const std::byte*>(array.own.raw()) + static_cast<std::size_t>(here) * size, size);
+      });
+      state.emplace_back(module.layer + "." + array.name, copy);
+    }
+  }
+  return state;
+}
+
+void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pair<std::string, std::string>>& named) {
+  const std::vector<Module> modules =
+      modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states});
+  const std::vector<std::string> names = names_of(modules, state, named);
+  std::vector<std::pair<const Portable*, const Tensor*>> pairs;
+  std::vector<std::string> known;
+  std::vector<std::string> received;
+  for (const auto& [name, tensor] : state) received.push_back(name);
+  for (std::size_t m = 0; m < modules.size(); ++m) {
+    for (const Portable& array : modules[m].arrays) {
+      const std::string name = names[m] + "." + array.name;
+      known.push_back(name);
+      const auto found = std::ranges::find(state, name, [](const auto& pair) { return pair.first; });
+      if (found == state.end()) {
+        throw InvalidArgument(fmt::format("state: \"{}\", for layer \"{}\", is missing; received {}", name,
+                                          modules[m].layer, join(received)));
+      }
+      const Tensor& tensor = found->second;
+      const bool number = tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64;
+      if (!number || tensor.shape() != array.torch) {
+        throw InvalidArgument(
+            fmt::format("state: \"{}\", for layer \"{}\": expected floats of shape {}; received {} of "
+                        "shape {}",
+                        name, modules[m].layer, array.torch.text(), name_of(tensor.dtype()), tensor.shape().text()));
+      }
+      pairs.emplace_back(&array, &tensor);
+    }
+  }
+  for (const std::string& name : received) {
+    if (!is_count(name) && std::ranges::find(known, name) == known.end()) {
+      throw InvalidArgument("state: " + unknown_name("array", name, known));
+    }
+  }
+  for (const auto& [array, tensor] : pairs) {
+    kernel::by_type(array->own.dtype(), [&]<class To>(To) {
+      kernel::by_type(tensor->dtype(), [&]<class From>(From) {
+        const auto to = array->own.values<To>();
+        const auto from = tensor->values<From>();
+        each_place(*array, [&](std::int64_t here, std::int64_t there) {
+          to[static_cast<std::size_t>(here)] = static_cast<To>(from[static_cast<std::size_t>(there)]);
+        });
+      });
+    });
+  }
+}
+
+}  // namespace pleiad::nn
