@@ -122,8 +122,10 @@ class PLEIAD_API Trainer {
   [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0);
 
   [[nodiscard]] std::int64_t current_step() const;
-  /// This rank's part of the batch.
+  /// This rank's part of the batch: share() of shares() equal ones. Ranks that cut images have a part together.
   [[nodiscard]] std::int64_t local_batch() const;
+  [[nodiscard]] int share() const;
+  [[nodiscard]] int shares() const;
   /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
   /// the place in the samples. Of layers that the plan cuts, this rank's parts. The tensors are the trainer's own
   /// memory, or copies where tables hold them; then this is collective.

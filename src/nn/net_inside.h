@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace pleiad::nn {
 /// What flows along an edge: an input, or one output of a layer.
 struct Value {
   std::string name;
-  Shape sample = {};  // inputs only
+  Shape sample = {};              // inputs only
+  std::optional<Rect> tile = {};  // inputs only: what this process holds of an image
   DType dtype = DType::float32;
   int producer = -1;  // a node, or -1 for an input
   std::vector<int> consumers = {};
@@ -20,6 +22,9 @@ struct Value {
   bool needs_gradient = false;
   Tensor data = {};
   Tensor gradient = {};
+
+  /// What this process holds of a sample of an input.
+  [[nodiscard]] Shape held() const { return tile ? Shape{tile->h.size(), tile->w.size(), sample[2]} : sample; }
 };
 
 struct Node {

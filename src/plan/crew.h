@@ -35,7 +35,6 @@ class Crew final : public nn::BatchParts {
   void run(FunctionRef<void()> task);
 
   // Collective, in turn; in a world of one they copy or do nothing.
-  [[nodiscard]] int count() const override { return size_; }
   void sum(std::span<double> numbers) override;
   void broadcast(View numbers, int root);
   void gather(ConstView mine, View all);

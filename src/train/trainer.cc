@@ -79,6 +79,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   if (!options.momentum.type.empty()) check(options.momentum);
   const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
   agree(net, *crew);
+  shares = plan.shares();
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
   net.set_gradient_scale(1.0 / ranks());
@@ -117,7 +118,7 @@ void Trainer::Inside::check_loss(double loss) {
 double Trainer::Inside::train() {
   Trace* const tracer = tracing();
   net.set_trace(tracer);
-  net.forward(nn::Phase::train, now(), rank() * local());
+  net.forward(nn::Phase::train, now(), first());
   const double loss = net.loss();
   if (options.check_finite) check_loss(loss);
   exchange->begin(rates(), tracer);
@@ -160,6 +161,8 @@ Trainer::~Trainer() = default;
 double Trainer::step() { return inside_->train(); }
 std::int64_t Trainer::current_step() const { return inside_->now(); }
 std::int64_t Trainer::local_batch() const { return inside_->local(); }
+int Trainer::share() const { return inside_->share(); }
+int Trainer::shares() const { return inside_->shares; }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches) {
   Inside& in = *inside_;
@@ -170,9 +173,9 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
-  samples.expect(in.options.batch, in.rank(), in.ranks());
+  samples.expect(in.options.batch, in.share(), in.shares);
   for (std::int64_t b = 0; b < batches; ++b) {
-    const std::int64_t first = in.rank() * in.local();
+    const std::int64_t first = in.first();
     samples.fill(in.net, b * in.options.batch + first, in.local());
     in.net.forward(phase, in.now(), first);
     mean.add(in.net.metrics());
@@ -255,7 +258,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
   in.trace_begin = in.now() + o.trace_from;
   const Interrupt interrupt;
   Run run(*this, in, calls);
-  train.expect(o.batch, in.rank(), in.ranks());
+  train.expect(o.batch, in.share(), in.shares);
   const bool sync = o.clock == "sync";
   bool stop = false;
   bool ended = true;
@@ -269,7 +272,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       {
         static const std::string no_name;
         const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
-        train.fill(in.net, in.place.values<std::int64_t>()[0] + in.rank() * in.local(), in.local());
+        train.fill(in.net, in.place.values<std::int64_t>()[0] + in.first(), in.local());
       }
       (void)in.train();
       run.count();

@@ -263,6 +263,8 @@ class Net:
             raise InvalidArgument(f"expected arrays for the inputs {', '.join(missing)}; received {', '.join(arrays)}")
         self._core.prepare(next(iter(rows.values())))
         for name, array in arrays.items():
+            if tile := self._core.input_tile(name):  # this rank holds a part of each image
+                array = array[:, tile[0] : tile[1], tile[2] : tile[3]]
             self._core.input_array(name)[...] = array
 
     def as_input(self, name: str, array: Any) -> NDArray[Any]:
@@ -274,7 +276,7 @@ class Net:
         wanted = numpy.dtype(self._inputs[name])
         if given.dtype.kind not in "iufb" or (wanted.kind == "i" and given.dtype.kind == "f"):
             raise InvalidArgument(f'input "{name}": expected {wanted}; received {given.dtype}')
-        sample = tuple(self._core.output_shape(name)[1:])
+        sample = tuple(self._core.input_sample(name))
         if given.ndim == 0 or len(given) == 0:
             raise InvalidArgument(f'input "{name}": expected samples of shape {sample}; received shape {given.shape}')
         size = int(numpy.prod(sample, dtype=numpy.int64))

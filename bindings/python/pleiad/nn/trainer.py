@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -29,7 +30,9 @@ class Trainer:
     optimizer: `nn.SGD`, `nn.Adam`..., a rule's name, or a `pleiad.Updater`. batch: of all ranks together. schedule,
     momentum: `nn.schedules`, which win over the optimizer's own rate and momentum. exchange: how gradients meet:
     all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a loss that is no number
-    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`.
+    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`. plan: data,
+    feature, hybrid (with the layers to `split`) or spatial, where ranks form a `grid` over the images ("2x3", "2x3x2" with
+    groups, or auto); the net has this rank's parts from then on.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -54,6 +57,9 @@ class Trainer:
         exchange: str = "auto",
         fuse: bool = True,
         check_finite: bool = False,
+        plan: str = "data",
+        split: Sequence[str] = (),
+        grid: str = "auto",
         session: "sessions.Session | None" = None,
     ) -> None:
         if not isinstance(net, Net):
@@ -63,7 +69,9 @@ class Trainer:
         self._session = sessions._current if session is None else session
         core = None if self._session is None else self._session._core
         rule = updater_options(optimizer)
-        self._core = _nn.Trainer(net._core, batch, rule, schedule, momentum, exchange, fuse, check_finite, core)
+        self._core = _nn.Trainer(
+            net._core, batch, rule, schedule, momentum, exchange, fuse, check_finite, plan, list(split), grid, core
+        )
         self.history = History()
         self._interrupted = False
         self._chunk = 1  # steps of about TICK
@@ -146,7 +154,8 @@ class Trainer:
 
     def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
         """What a layer gives for every sample: of the layer that the loss is of, unless `outputs` names others; for a list
-        of names a dict. This rank's own work: no other rank takes part."""
+        of names a dict. This rank's own work: no other rank takes part, unless the plan cuts layers or images; then all
+        ranks make the call."""
         names = [outputs] if isinstance(outputs, str) else list(outputs or self.net.predictions)
         arrays = {name: self.net.as_input(name, array) for name, array in named(self.net, x).items()}
         whole = len(next(iter(arrays.values())))
@@ -171,6 +180,14 @@ class Trainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes back what `state_dict` of the same net and rule gave."""
         self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
+
+    def save(self, folder: "str | Path") -> None:
+        """Writes a checkpoint, on all ranks together: the whole model, whatever the plan; it loads at any number of ranks."""
+        self._core.save(str(folder))
+
+    def load(self, folder: "str | Path") -> None:
+        """From a folder that `save` wrote, for the same net and rule."""
+        self._core.load(str(folder))
 
     # Inside.
 
@@ -220,12 +237,14 @@ class Trainer:
         return [float(number) for number in array]
 
     def _evaluate(self, data: Dataset, phase: str) -> dict[str, float]:
-        rank, ranks, count = self._core.rank, self._core.ranks, len(data)
+        rank, ranks, count = self._core.share, self._core.shares, len(data)
+        if ranks < self._core.ranks and count % ranks:  # groups that cut images prepare their nets together
+            rank, ranks = 0, 1
         first, end = count * rank // ranks, count * (rank + 1) // ranks
         # A rank without a share looks at one sample, which does not count, to know the names.
         sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
         weight = 1 if end > first else 0
-        total = self._sum([value * weight for value in sums.values()])
+        total = [each * ranks / self._core.ranks for each in self._sum([value * weight for value in sums.values()])]
         return {name: value / count for name, value in zip(sums, total, strict=True)}
 
 

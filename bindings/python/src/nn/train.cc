@@ -78,7 +78,8 @@ class TrainerHandle {
       std::int64_t done = 0;
       net_.prepare(trainer.local_batch());
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
-        samples.fill(net_, trainer.current_step() * batch_ + rank_ * trainer.local_batch(), trainer.local_batch());
+        samples.fill(net_, trainer.current_step() * batch_ + trainer.share() * trainer.local_batch(),
+                     trainer.local_batch());
         (void)trainer.step();
         add(sums, net_.metrics(), 1);
         ++done;
@@ -133,11 +134,12 @@ class TrainerHandle {
 
 TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::string>& updater,
                         const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
-                        bool fuse, bool check_finite) {
+                        bool fuse, bool check_finite, const PlanOptions& plan) {
   TableOptions rule;
   for (const auto& [name, value] : updater) set_option(rule, name, value);
   TrainOptions options{.batch = batch, .updater = rule.updater, .exchange = exchange, .fuse = fuse};
   options.check_finite = check_finite;
+  options.plan = plan;
   if (schedule != nullptr) options.schedule = *schedule;
   if (momentum != nullptr) options.momentum = *momentum;
   return options;
@@ -174,21 +176,30 @@ void bind_training(nb::module_& m) {
           "__init__",
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange, bool fuse,
-             bool check_finite, const SessionHandle* session) {
-            new (self) H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite), session);
+             bool check_finite, const std::string& plan, const std::vector<std::string>& split,
+             const std::string& grid, const SessionHandle* session) {
+            const PlanOptions how{.kind = plan, .split = split, .grid = grid};
+            new (self) H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite, how), session);
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("session").none(),
+          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
-                  "momentum: Schedule | None, exchange: str, fuse: bool, check_finite: bool, session: "
+                  "momentum: Schedule | None, exchange: str, fuse: bool, check_finite: bool, plan: str, split: "
+                  "collections.abc.Sequence[str], grid: str, session: "
                   "pleiad._core.Session | None) -> None"))
       .def("train", &H::train, nb::arg("samples"), nb::arg("steps"))
       .def("step", &H::step)
       .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))
       .def_prop_ro("current_step", [](const H& h) { return h.trainer().current_step(); })
       .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
+      .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
+      .def_prop_ro("shares", [](const H& h) { return h.trainer().shares(); })
+      .def(
+          "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); }, nb::arg("folder"))
+      .def(
+          "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); }, nb::arg("folder"))
       .def_prop_ro("rank", &H::rank)
       .def_prop_ro("ranks", &H::ranks)
       .def(
