@@ -19,7 +19,10 @@ import subprocess
 import sys
 import time
 
+from nn_more import MORE
 from nn_nets import NETS
+
+NETS |= MORE
 
 RSS_STEPS = 10
 
@@ -28,15 +31,11 @@ def ours(case, batch, parameters, x, target):
     """(steps(count), last loss)."""
     from pleiad import nn
 
-    net = nn.Net()
-    value = case.build(nn, net, net.input(case.shape, "x"))
-    kind = "float32" if case.shape_of_target else "int32"
-    loss = nn.EuclideanLoss() if case.shape_of_target else nn.SoftmaxLoss()
-    loss(value, net.input(case.shape_of_target, "target", kind))
+    net = case.net(nn)
     for name, numbers in parameters.items():
         net.parameters[name][:] = numbers
     trainer = nn.Trainer(net, case.optimizer(nn), batch=batch)
-    net.set_inputs({"x": x, "target": target})
+    net.set_inputs({"x": x} if target is None else {"x": x, "target": target})
     step = trainer._core.step
 
     def steps(count):
@@ -47,10 +46,12 @@ def ours(case, batch, parameters, x, target):
     return steps
 
 
-def by_torch(case, parameters, x, target, *, channels_last=False, compiled=False, fused=False):
+def by_torch(case, parameters, x, target, *, channels_last=False, compiled=False, fused=False, **more):
     import numpy as np
     import torch
 
+    if hasattr(case, "torch_steps"):
+        return case.torch_steps(torch, parameters, x, target, compiled=compiled, fused=fused, **more)
     model = case.model(torch)
     case.load(torch, model, parameters)
     x = torch.from_numpy(np.ascontiguousarray(np.moveaxis(x, -1, 1)) if case.images else x)
@@ -74,6 +75,8 @@ def by_torch(case, parameters, x, target, *, channels_last=False, compiled=False
 def by_jax(case, parameters, x, target):
     import jax
 
+    if hasattr(case, "jax_steps"):
+        return case.jax_steps(jax, parameters, x, target)
     place = {"p": {name: jax.numpy.array(numbers) for name, numbers in parameters.items()}}
     place["state"] = case.jax_state(jax, place["p"])
     x, target = jax.numpy.array(x), jax.numpy.array(target)
@@ -125,21 +128,25 @@ def start(name, batch):
 
 def run(name, batch, threads, options):
     case, parameters, x, target = start(name, batch)
+    twin = case.twin() if hasattr(case, "twin") else case  # whose losses can be compared
     wishes = {
-        "ours": lambda: ours(case, batch, parameters, x, target),
-        "eager": lambda: by_torch(case, parameters, x, target),
-        "fused": lambda: by_torch(case, parameters, x, target, fused=True),
+        "ours": lambda case: ours(case, batch, parameters, x, target),
+        "eager": lambda case: by_torch(case, parameters, x, target),
+        "fused": lambda case: by_torch(case, parameters, x, target, fused=True),
     }
+    for way, word in getattr(case, "torch_ways", {}).items():
+        wishes[way] = lambda case, word=word: by_torch(case, parameters, x, target, way=word)
     if case.images:
-        wishes["channels_last"] = lambda: by_torch(case, parameters, x, target, channels_last=True)
+        wishes["channels_last"] = lambda case: by_torch(case, parameters, x, target, channels_last=True)
     if not options.quick:
-        wishes["compile"] = lambda: by_torch(case, parameters, x, target, compiled=True, fused=True, channels_last=case.images)  # fmt: skip
-        wishes["jax"] = lambda: by_jax(case, parameters, x, target)
+        wishes["compile"] = lambda case: by_torch(case, parameters, x, target, compiled=True, fused=True, channels_last=case.images)  # fmt: skip
+        wishes["jax"] = lambda case: by_jax(case, parameters, x, target)
     ways, why = {}, {}
     for way, make in wishes.items():
         try:
-            steps = make()
-            ways[way] = (steps, [steps(1) for _ in range(options.compare)])
+            steps = make(twin)
+            losses = [steps(1) for _ in range(options.compare)]
+            ways[way] = (steps if twin is case else make(case), losses)
         except Exception as problem:  # told in the line
             if way in ("ours", "eager"):
                 raise

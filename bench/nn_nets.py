@@ -31,6 +31,14 @@ class Mlp:
             out[f"fc{i}/bias"] = np.zeros(b, np.float32)
         return out
 
+    def net(self, nn):
+        net = nn.Net()
+        value = self.build(nn, net, net.input(self.shape, "x"))
+        kind = "float32" if self.shape_of_target else "int32"
+        loss = nn.EuclideanLoss() if self.shape_of_target else nn.SoftmaxLoss()
+        loss(value, net.input(self.shape_of_target, "target", kind))
+        return net
+
     def build(self, nn, net, value):
         last = len(self.widths) - 2
         for i, width in enumerate(self.widths[1:]):

@@ -59,6 +59,18 @@ struct StoreSamplesOptions {
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> store_samples(std::shared_ptr<const Store> store,
                                                                 StoreSamplesOptions options = {});
 
+/// A text in pieces of steps + 1 characters, as int32 places in the vocabulary; the last character of a piece begins
+/// the next. The batch's rows are as many parts of the text, read on from batch to batch: what layers carry fits.
+struct TextSamplesOptions {
+  std::string input = "x";  ///< of shape {steps + 1}, int32
+  std::int64_t steps = 50;
+  std::string vocabulary = {};  ///< empty: vocabulary_of(text). Another character is an InvalidArgument with its place
+};
+[[nodiscard]] PLEIAD_API std::unique_ptr<Samples> text_samples(const std::string& text,
+                                                               TextSamplesOptions options = {});
+/// The bytes of a text, each once, in order.
+[[nodiscard]] PLEIAD_API std::string vocabulary_of(const std::string& text);
+
 struct TrainOptions {
   std::int64_t batch = 64;                             ///< of all ranks together
   UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules

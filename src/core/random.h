@@ -58,6 +58,8 @@ class RandomStream {
   PLEIAD_INLINE Philox::Block words(std::uint64_t block, std::uint32_t sample = 0, std::uint32_t step = 0) const {
     return philox_({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), sample, step});
   }
+  /// What words() come of, for loops that make many at once.
+  [[nodiscard]] const Philox& philox() const { return philox_; }
   /// In [0, 1).
   [[nodiscard]] double uniform(std::uint64_t element, std::uint32_t sample = 0, std::uint32_t step = 0) const {
     return words(element / 4, sample, step)[element % 4] * 0x1p-32;

@@ -1,6 +1,7 @@
 #include "kernel/pool.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/clones.h"
@@ -34,6 +35,27 @@ PLEIAD_INLINE void add_into(const Place<T>& p) {
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c];
 }
 template <class T>
+PLEIAD_INLINE void add_square(const Place<T>& p) {
+  T* __restrict out = p.out;
+  for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c] * p.x[c];
+}
+template <class T>
+PLEIAD_INLINE void root(const Place<T>& p) {
+  T* __restrict out = p.out;
+  for (std::int64_t c = 0; c < p.channels; ++c) out[c] = std::sqrt(out[c]);
+}
+/// left = dy / y, a norm of 0 taken as 1.
+template <class T>
+PLEIAD_INLINE void by_norm(const Place<T>& p) {
+  T* __restrict left = p.left;
+  for (std::int64_t c = 0; c < p.channels; ++c) left[c] = p.dy[c] / (p.y[c] == 0 ? T(1) : p.y[c]);
+}
+template <class T>
+PLEIAD_INLINE void give_norm(const Place<T>& p) {
+  T* __restrict out = p.out;
+  for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.left[c] * p.x[c];
+}
+template <class T>
 PLEIAD_INLINE void scale(const Place<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] *= p.factor;
@@ -59,6 +81,10 @@ PLEIAD_INLINE void give_maximum(const Place<T>& p) {
   PLEIAD_CLONES void run_##name(const Place<double>& p) { name(p); }
 PLEIAD_PLACE(max_into)
 PLEIAD_PLACE(add_into)
+PLEIAD_PLACE(add_square)
+PLEIAD_PLACE(root)
+PLEIAD_PLACE(by_norm)
+PLEIAD_PLACE(give_norm)
 PLEIAD_PLACE(scale)
 PLEIAD_PLACE(add_scaled)
 PLEIAD_PLACE(give_maximum)
@@ -104,16 +130,22 @@ void forward_rows(const Pool& p, const Sizes& s, const T* x, T* y, std::int64_t 
         for (std::int64_t j = u.begin; j < u.end; ++j) {
           const T* in = x + ((image * s.h + i) * s.w + j) * s.channels;
           if (!begun) {
-            std::copy_n(in, s.channels, out);
+            p.l2 ? std::fill_n(out, s.channels, T(0)) : std::copy_n(in, s.channels, out);
             begun = true;
-            continue;
+            if (!p.l2) continue;
           }
           const Place<T> place{in, nullptr, nullptr, out, nullptr, s.channels, 1};
+          if (p.l2) {
+            run_add_square(place);
+            continue;
+          }
           p.max ? run_max_into(place) : run_add_into(place);
         }
       }
       if (!begun) std::fill_n(out, s.channels, T(0));  // a window all in the padding
-      if (!p.max) {
+      if (p.l2) {
+        run_root({nullptr, nullptr, nullptr, out, nullptr, s.channels, 1});
+      } else if (!p.max) {
         const T factor = 1 / static_cast<T>(std::max<std::int64_t>(v.divisor * u.divisor, 1));
         run_scale({nullptr, nullptr, nullptr, out, nullptr, s.channels, factor});
       }
@@ -132,11 +164,19 @@ void backward_image(const Pool& p, const Sizes& s, const T* x, const T* y, const
       const Span u = span_of(p.w, ow, s.w, p.count_padding);
       const std::int64_t at = (oh * s.out_w + ow) * s.channels;
       const T factor = 1 / static_cast<T>(std::max<std::int64_t>(v.divisor * u.divisor, 1));
-      if (p.max) std::copy_n(dy + at, s.channels, left.data());
+      if (p.l2) {
+        run_by_norm({nullptr, y + at, dy + at, nullptr, left.data(), s.channels, 1});
+      } else if (p.max) {
+        std::copy_n(dy + at, s.channels, left.data());
+      }
       for (std::int64_t i = v.begin; i < v.end; ++i) {
         for (std::int64_t j = u.begin; j < u.end; ++j) {
           const std::int64_t in = (i * s.w + j) * s.channels;
           const Place<T> place{x + in, y + at, dy + at, dx + in, left.data(), s.channels, factor};
+          if (p.l2) {
+            run_give_norm(place);
+            continue;
+          }
           p.max ? run_give_maximum(place) : run_add_scaled(place);
         }
       }

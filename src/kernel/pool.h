@@ -8,6 +8,7 @@ namespace pleiad::kernel {
 
 struct Pool {
   bool max = true;
+  bool l2 = false;  ///< sqrt(sum of x^2) in place of maximum and average
   SlidingWindow h;
   SlidingWindow w;
   bool count_padding = true;  ///< the average divides by the window clipped to the padded image, or to the image

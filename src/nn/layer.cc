@@ -9,6 +9,10 @@ namespace pleiad::nn {
 std::vector<ParamSpec> Layer::parameters(const Shapes&) const { return {}; }
 std::vector<ParamSpec> Layer::states(const Shapes&) const { return {}; }
 Shapes Layer::workspace(const Shapes&) const { return {}; }
+Shapes Layer::carried(const Shapes&) const { return {}; }
+DType Layer::input_type(std::size_t, DType net) const { return net; }
+DType Layer::output_type(std::size_t, DType net) const { return net; }
+bool Layer::takes(std::size_t i, DType given, DType net) const { return given == input_type(i, net); }
 Interval Layer::input_interval(Interval out, int) const { return out; }
 bool Layer::differentiable(std::size_t) const { return true; }
 LayerPtr Layer::on_tile(const TilePlace&) const {

@@ -10,8 +10,11 @@
 namespace pleiad::nn {
 
 using Factory = LayerPtr(const LayerFields&);
-Factory activation_from, batch_norm_from, concat_from, convolution_from, dense_from, dropout_from, euclidean_loss_from,
-    flatten_from, lrn_from, pooling_from, sigmoid_loss_from, slice_from, softmax_loss_from, split_from, sum_from;
+Factory accuracy_from, activation_from, argsort_from, batch_norm_from, branch_from, bridge_from, char_rnn_from,
+    concat_from, convolution_from, cross_map_pooling_from, csv_output_from, dense_from, dropout_from, dummy_from,
+    embedding_from, euclidean_loss_from, flatten_from, gru_from, image_preprocess_from, local_contrast_from,
+    local_convolution_from, lrn_from, lstm_from, one_hot_from, pooling_from, rbm_from, record_output_from, rnn_from,
+    rnn_label_from, sigmoid_loss_from, slice_from, softmax_loss_from, split_from, sum_from, sum_loss_from;
 
 namespace {
 
@@ -22,21 +25,41 @@ struct Entry {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> list = {
+      {"accuracy", accuracy_from},
       {"activation", activation_from},
+      {"argsort", argsort_from},
       {"batch_norm", batch_norm_from},
+      {"branch", branch_from},
+      {"bridge", bridge_from},
+      {"char_rnn", char_rnn_from},
       {"concat", concat_from},
       {"convolution", convolution_from},
+      {"cross_map_pooling", cross_map_pooling_from},
+      {"csv_output", csv_output_from},
       {"dense", dense_from},
       {"dropout", dropout_from},
+      {"dummy", dummy_from},
+      {"embedding", embedding_from},
       {"euclidean_loss", euclidean_loss_from},
       {"flatten", flatten_from},
+      {"gru", gru_from},
+      {"image_preprocess", image_preprocess_from},
+      {"local_contrast", local_contrast_from},
+      {"local_convolution", local_convolution_from},
       {"lrn", lrn_from},
+      {"lstm", lstm_from},
+      {"one_hot", one_hot_from},
       {"pooling", pooling_from},
+      {"rbm", rbm_from},
+      {"record_output", record_output_from},
+      {"rnn", rnn_from},
+      {"rnn_label", rnn_label_from},
       {"sigmoid_loss", sigmoid_loss_from},
       {"slice", slice_from},
       {"softmax_loss", softmax_loss_from},
       {"split", split_from},
       {"sum", sum_from},
+      {"sum_loss", sum_loss_from},
   };
   return list;
 }

@@ -87,11 +87,23 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     }
     return node.layer->outputs(in.input_shapes(node));
   });
-  node.loss = !node.layer->metrics().empty();
+  node.metrics = !node.layer->metrics().empty();
+  node.loss = node.metrics && node.layer->has_loss();
+  naming(node, [&] {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value& value = in.values[static_cast<std::size_t>(node.inputs[i])];
+      if (!node.layer->takes(i, value.dtype, in.options.dtype)) {
+        throw InvalidArgument(fmt::format("expected \"{}\", its input {}, as {}; received {}", value.name, i,
+                                          name_of(node.layer->input_type(i, in.options.dtype)), name_of(value.dtype)));
+      }
+    }
+  });
   for (std::size_t k = 0; k < shapes.size(); ++k) {
-    Value value{.name = k == 0 ? name : fmt::format("{}:{}", name, k), .dtype = in.options.dtype, .producer = index};
-    value.single = node.loss;
-    value.data = Tensor(in.options.dtype, shapes[k], nullptr);
+    Value value{.name = k == 0 ? name : fmt::format("{}:{}", name, k),
+                .dtype = node.layer->output_type(k, in.options.dtype),
+                .producer = index};
+    value.single = node.metrics;
+    value.data = Tensor(value.dtype, shapes[k], nullptr);
     const int id = static_cast<int>(in.values.size());
     node.outputs.push_back(id);
     in.value_of[fmt::format("{}:{}", name, k)] = id;
@@ -99,17 +111,10 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     in.values.push_back(std::move(value));
   }
   naming(node, [&] { in.add_parameters(node); });
-  node.needs_gradient = !node.parameters.empty();
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    Value& value = in.values[static_cast<std::size_t>(node.inputs[i])];
-    value.consumers.push_back(index);
-    if (value.needs_gradient && node.layer->differentiable(i)) node.needs_gradient = true;
-  }
-  for (const int out : node.outputs) {
-    in.values[static_cast<std::size_t>(out)].needs_gradient = node.needs_gradient;
-  }
+  for (const int input : node.inputs) in.values[static_cast<std::size_t>(input)].consumers.push_back(index);
   in.node_of[name] = index;
   in.nodes.push_back(std::move(node));
+  in.find_gradients();
   in.batch = 0;
   return *this;
 }
@@ -167,6 +172,14 @@ void Net::prepare(std::int64_t batch) {
   in.forward_done = false;
 }
 
+void Net::fix(const std::string& name, bool fixed) {
+  Parameter& p = parameter(name);
+  if (p.fixed == fixed) return;
+  p.fixed = fixed;
+  inside_->find_gradients();
+  inside_->batch = 0;
+}
+
 void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
   Inside& in = *inside_;
   const Parameter& p = in.parameters.at(parameter);
@@ -192,6 +205,8 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
   in.phase = phase;
   for (Node& node : in.nodes) {
     if (!in.active(node)) continue;
+    if (!node.carried[0].empty())
+      node.pass.carried = node.carried[phase == Phase::train ? 0 : 1].at(node.pass.x[0].shape()[0]);
     node.pass.phase = phase;
     node.pass.step = static_cast<std::uint32_t>(step);
     node.pass.first_sample = first_sample;
@@ -222,7 +237,8 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       if (!node.own_piece[i].empty()) kernel::add(node.own_piece[i], node.pass.gradient[i]);
       const auto p = static_cast<std::size_t>(node.parameters[i]);
-      if (--left[p] == 0 && ready) ready(p);
+      if (in.parameters[p].fixed) continue;
+      if ((--left[p] == 0 || in.parameters[p].apart) && ready) ready(p);
     }
   }
 }
@@ -246,7 +262,7 @@ double Net::loss() const {
 
 std::vector<std::pair<std::string, double>> Net::metrics() const {
   std::vector<std::pair<std::string, double>> all;
-  const auto losses = std::ranges::count_if(inside_->nodes, &Node::loss);
+  const auto losses = std::ranges::count_if(inside_->nodes, &Node::metrics);
   for (const Node& node : inside_->nodes) {
     if (!inside_->active(node)) continue;
     const std::vector<std::string> names = node.layer->metrics();
@@ -312,10 +328,31 @@ Parameter& Net::parameter(const std::string& name) {
 
 std::vector<std::pair<std::string, Tensor>> Net::states() const { return inside_->states; }
 
+std::vector<std::pair<std::string, Tensor>> Net::carried() const {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const Node& node : inside_->nodes) {
+    if (inside_->batch == 0 || node.carried[0].empty()) continue;
+    const std::vector<Tensor>& tensors = node.carried[0].at(node.pass.x[0].shape()[0]);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      all.emplace_back(fmt::format("{}/carried{}", node.name, i), tensors[i]);
+    }
+  }
+  return all;
+}
+
+void Net::forget(Phase phase) {
+  for (const Node& node : inside_->nodes) {
+    for (const auto& [batch, tensors] : node.carried[phase == Phase::train ? 0 : 1]) {
+      for (const Tensor& tensor : tensors) tensor.fill(0);
+    }
+  }
+}
+
 std::string Net::first_not_finite() const {
   for (const Node& node : inside_->nodes) {
     if (!inside_->active(node)) continue;
     for (const Tensor& y : node.pass.y) {
+      if (y.dtype() == DType::int32 || y.dtype() == DType::int64) continue;
       const auto count = static_cast<std::size_t>(y.count());
       if (pleiad::first_not_finite(y.dtype(), y.raw(), count) < count) return node.name;
     }

@@ -1,6 +1,7 @@
 // What a net is made of.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,7 +39,9 @@ struct Node {
   std::vector<Tensor> own_piece = {};  // beside pass.gradient: where the piece of a shared parameter is added to
   unsigned phases = 0;
   bool needs_gradient = false;
+  bool metrics = false;  // its outputs are single numbers
   bool loss = false;
+  std::array<std::map<std::int64_t, std::vector<Tensor>>, 2> carried = {};  // in training and elsewhere, by batch
   Pass pass = {};
 };
 
@@ -66,6 +69,8 @@ struct Net::Inside {
 
   [[nodiscard]] Shapes input_shapes(const Node& node) const;
   void add_parameters(Node& node);
+  /// Which nodes backward goes through, by which parameters are trained.
+  void find_gradients();
   void plan_activations();
   void plan_gradients();
   void bind();

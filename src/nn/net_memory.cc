@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernel/elementwise.h"
 #include "nn/net_inside.h"
 #include "nn/plan_memory.h"
 #include "pleiad/error.h"
@@ -40,8 +41,18 @@ void Net::Inside::add_parameters(Node& node) {
                         .value = Tensor(options.dtype, spec.shape),
                         .rate_scale = spec.wanted.rate_scale,
                         .decay_scale = spec.wanted.decay_scale,
-                        .pieces = spec.pieces};
+                        .pieces = spec.pieces && spec.wanted.norm == 0,
+                        .apart = spec.wanted.apart,
+                        .norm = spec.wanted.norm,
+                        .row = spec.fan_in};
     initialise(parameter.value, spec.wanted.init, spec.fan_in, spec.fan_out, options.seed, name);
+    if (parameter.norm != 0) {
+      if (!(parameter.norm > 0) || parameter.value.count() % spec.fan_in != 0) {
+        throw InvalidArgument(
+            fmt::format("{} of shape {} cannot be kept at norm {}", spec.name, spec.shape.text(), spec.wanted.norm));
+      }
+      kernel::scale_rows(parameter.value, parameter.row, parameter.norm);
+    }
     const int id = static_cast<int>(parameters.size());
     node.parameters.push_back(id);
     parameter_of[name] = id;
@@ -53,6 +64,22 @@ void Net::Inside::add_parameters(Node& node) {
     initialise(value, spec.wanted.init, 1, 1, options.seed, node.name + "/" + spec.name);
     node.states.push_back(static_cast<int>(states.size()));
     states.emplace_back(node.name + "/" + spec.name, value);
+  }
+}
+
+void Net::Inside::find_gradients() {
+  for (Node& node : nodes) {
+    node.needs_gradient =
+        std::ranges::any_of(node.parameters, [&](int p) { return !parameters[static_cast<std::size_t>(p)].fixed; });
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (values[static_cast<std::size_t>(node.inputs[i])].needs_gradient && node.layer->differentiable(i)) {
+        node.needs_gradient = true;
+      }
+    }
+    for (const int out : node.outputs) {
+      Value& value = values[static_cast<std::size_t>(out)];
+      value.needs_gradient = node.needs_gradient && (value.dtype == options.dtype);
+    }
   }
 }
 
@@ -68,6 +95,12 @@ void Net::Inside::plan_activations() {
     for (const Shape& shape : node.layer->workspace(input_shapes(node))) {
       node.pass.workspace.emplace_back(options.dtype, shape);
       activation_bytes += node.pass.workspace.back().bytes();
+    }
+    const Shapes in = input_shapes(node);
+    for (auto& carried : node.carried) {  // what another batch size carries stays until that size comes again
+      const Shapes wanted = node.layer->carried(in);
+      if (wanted.empty() || carried.contains(in[0][0])) continue;
+      for (const Shape& shape : wanted) carried[in[0][0]].emplace_back(options.dtype, shape);
     }
   }
 }
@@ -155,7 +188,7 @@ void Net::Inside::bind() {
   std::vector<bool> written(parameters.size(), false);
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     Parameter& parameter = parameters[p];
-    if (updates[p] != nullptr) {
+    if (updates[p] != nullptr && !parameter.fixed) {
       parameter.gradient = {};
     } else if (parameter.gradient.empty()) {
       parameter.gradient = Tensor(options.dtype, parameter.value.shape());
@@ -191,14 +224,14 @@ void Net::Inside::bind() {
     const bool trains = (node.phases & static_cast<unsigned>(Phase::train)) != 0;
     for (const int id : node.parameters) {
       const auto p = static_cast<std::size_t>(id);
-      if (trains) ++active_uses[p];
+      if (trains && node.needs_gradient) ++active_uses[p];
       pass.parameter.push_back(parameters[p].value);
-      pass.update.push_back(updates[p]);
+      pass.update.push_back(parameters[p].fixed ? nullptr : updates[p]);
       // Of a shared parameter, the first in backward writes and the others add.
-      const bool again = written[p];
+      const bool again = written[p] && !parameters[p].apart;
       pass.gradient.push_back(again ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);
       node.own_piece.push_back(again ? parameters[p].gradient : Tensor());
-      if (trains) written[p] = true;
+      if (trains && node.needs_gradient) written[p] = true;
     }
     for (const int id : node.states) pass.state.push_back(states[static_cast<std::size_t>(id)].second);
   }

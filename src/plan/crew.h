@@ -35,6 +35,8 @@ class Crew final : public nn::BatchParts {
   void run(FunctionRef<void()> task);
 
   // Collective, in turn; in a world of one they copy or do nothing.
+  [[nodiscard]] int count() const override { return size_; }
+  [[nodiscard]] int index() const override { return rank_; }
   void sum(std::span<double> numbers) override;
   void broadcast(View numbers, int root);
   void gather(ConstView mine, View all);

@@ -88,18 +88,28 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   for (const LayerPlan& layer : plan.layers) plans[layer.name] = &layer;
   std::map<std::string, Tensor> wholes;
   for (const nn::Parameter& p : net.parameters()) wholes[p.name] = p.value;
+  const auto hold = [&](const std::string& name, HeldPart part) {
+    part.writes = plan.grid.group_of(crew->rank()) == 0;
+    parts_[name] = std::move(part);
+  };
   for (const LayerPlan& layer : plan.layers) {
+    const nn::Layer& whole = net.layer(layer.name);
+    const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(layer.name));
+    for (std::size_t i = 0; layer.mode == "tile" && i < specs.size(); ++i) {
+      if (!whole.of_places(i)) continue;
+      HeldPart part = HeldPart::along(specs[i].shape, 0, {layer.out[static_cast<std::size_t>(tile)].h});
+      part.runs[1] = {layer.out[static_cast<std::size_t>(tile)].w};
+      hold(layer.name + "/" + specs[i].name, std::move(part));
+    }
     if (layer.mode != "tower") continue;
-    const std::string name = layer.name + "/" + net.layer(layer.name).parameters(net.input_shapes(layer.name))[0].name;
+    const std::string name = layer.name + "/" + specs[0].name;
     const Rect& own = layer.own[static_cast<std::size_t>(tile)];
     std::vector<Interval> runs;  // of the flattened image's places: a row of the tile each
     for (std::int64_t h = own.h.begin; h < own.h.end; ++h) {
       const std::int64_t row = h * layer.in_w;
       runs.push_back({(row + own.w.begin) * layer.in_c, (row + own.w.end) * layer.in_c});
     }
-    const bool transposed = cut_axis(net.layer(layer.name), 0) == 1;
-    parts_[name] = HeldPart::along(wholes.at(name).shape(), transposed ? 0 : 1, std::move(runs));
-    parts_[name].writes = plan.grid.group_of(crew->rank()) == 0;
+    hold(name, HeldPart::along(specs[0].shape, cut_axis(whole, 0) == 1 ? 0 : 1, std::move(runs)));
   }
   std::map<std::string, TileLayer*> tile_layers;
   net.lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
@@ -118,11 +128,11 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   if (plan.grid.groups == 1) return;
   for (const auto& [name, part] : parts_) {
     // By the largest part, so that all ranks make the same exchange: a smaller one is summed with zeros behind it.
-    std::int64_t most = 0;
-    for (int t = 0; t < plan.grid.tiles(); ++t) {
-      const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
-      most = std::max(most, of.own[static_cast<std::size_t>(t)].places() * of.in_c * of.outputs);
-    }
+    const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
+    const bool tower = of.mode == "tower";
+    std::int64_t places = 0;
+    for (const Rect& rect : tower ? of.own : of.out) places = std::max(places, rect.places());
+    const std::int64_t most = part.whole.count() / (tower ? of.in_h * of.in_w : of.out_h * of.out_w) * places;
     HaloSpec spec{.name = name, .teams = plan.grid.twins(), .own = {}, .need = {}};
     spec.dtype = net.options().dtype;
     for (int g = 0; g < plan.grid.groups; ++g) {

@@ -21,6 +21,8 @@ std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
   for (const auto& [option, value] : layer.options()) {
     if (option == "groups") return "its channels do not mix across groups";
     if (option.ends_with(".share")) return "it shares a parameter";
+    if (option == "last_axis") return "it works on each place";
+    if (option.ends_with(".norm")) return "its filters are kept at a norm";
   }
   for (const nn::Parameter& p : net.parameters()) {
     if (p.uses > 1 && p.name.starts_with(name + "/")) return "other layers share its parameter";

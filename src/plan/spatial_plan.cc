@@ -101,11 +101,11 @@ class Planner {
       if (lies.tiled && !first) first = lies;
       alike &= lies.tiled && !lies.flat && lies.h == first->h && lies.w == first->w;
     }
-    of.mode = !first                                                      ? "whole"
-              : layer.kind() == "flatten" && !first->flat                 ? "tile"
-              : layer.kind() == "dense" && !shares_parameter(layer, name) ? "tower"
-              : alike && on_places(layer, in, out)                        ? "tile"
-                                                                          : "gather";
+    of.mode = !first                                      ? "whole"
+              : layer.kind() == "flatten" && !first->flat ? "tile"
+              : can_tower(layer, name)                    ? "tower"
+              : alike && on_places(layer, in, out)        ? "tile"
+                                                          : "gather";
     for (const std::string& value : from) {
       const Lies& lies = lies_[value];
       if (of.mode == "gather" && lies.tiled && (lies.h != first->h || lies.w != first->w)) {
@@ -148,10 +148,12 @@ class Planner {
     return layer.on_tile(whole) != nullptr;
   }
 
-  [[nodiscard]] bool shares_parameter(const nn::Layer& layer, const std::string& name) const {
-    const bool shares =
-        std::ranges::any_of(layer.options(), [](const auto& option) { return option.first.ends_with(".share"); });
-    return shares || std::ranges::any_of(net_.parameters(), [&](const nn::Parameter& p) {
+  /// Of dense layers: one weight for each input and output, and nobody else's.
+  [[nodiscard]] bool can_tower(const nn::Layer& layer, const std::string& name) const {
+    const bool other = std::ranges::any_of(layer.options(), [](const auto& option) {
+      return option.first.ends_with(".share") || option.first.ends_with(".norm") || option.first == "last_axis";
+    });
+    return layer.kind() == "dense" && !other && std::ranges::none_of(net_.parameters(), [&](const nn::Parameter& p) {
              return p.uses > 1 && p.name.starts_with(name + "/");
            });
   }
@@ -171,14 +173,17 @@ class Planner {
     std::int64_t widest = 0;
     for (const Rect& rect : of.own) widest = std::max(widest, rect.places());
     const std::vector<nn::ParamSpec> specs = layer.parameters(in);
+    std::int64_t widest_out = 0;
+    for (const Rect& rect : of.out) widest_out = std::max(widest_out, rect.places());
     for (std::size_t i = 0; i < specs.size(); ++i) {
       if (!specs[i].wanted.share.empty()) continue;
-      const std::int64_t bytes = specs[i].shape.count() * size_;
-      const bool part = of.mode == "tower" && i == 0;
-      of.parameter_bytes += part ? bytes / (of.in_h * of.in_w) * widest : bytes;
-      if (plan_.ranks > 1 && (!part || plan_.grid.groups > 1)) {
-        of.gradient_bytes += part ? bytes / (of.in_h * of.in_w) * widest : bytes;
-      }
+      std::int64_t bytes = specs[i].shape.count() * size_;
+      const bool tower = of.mode == "tower" && i == 0;
+      const bool places = of.mode == "tile" && layer.of_places(i);
+      if (tower) bytes = bytes / (of.in_h * of.in_w) * widest;
+      if (places) bytes = bytes / (of.out_h * of.out_w) * widest_out;
+      of.parameter_bytes += bytes;
+      if (plan_.ranks > 1 && ((!tower && !places) || plan_.grid.groups > 1)) of.gradient_bytes += bytes;
     }
     if (plan_.grid.tiles() == 1) return;
     if (of.mode == "tile") {

@@ -63,7 +63,12 @@ nn::Shapes TileLayer::outputs(const nn::Shapes& in) const {
 
 std::vector<nn::ParamSpec> TileLayer::parameters(const nn::Shapes& in) const {
   std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
-  for (nn::ParamSpec& spec : all) spec.pieces = false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].pieces = false;
+    if (!whole_->of_places(i)) continue;
+    all[i].shape.set(0, plan_.out[tile_].h.size());
+    all[i].shape.set(1, plan_.out[tile_].w.size());
+  }
   return all;
 }
 

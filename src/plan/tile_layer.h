@@ -28,6 +28,8 @@ class TileLayer final : public nn::Layer {
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
+  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override;
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override;
   [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override;

@@ -41,6 +41,13 @@ class Whole : public nn::Layer {
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
   [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
+  [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
+  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+  [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
+    return whole_->takes(i, given, net);
+  }
+  [[nodiscard]] nn::Shapes carried(const nn::Shapes& in) const override { return whole_->carried(whole_shapes(in)); }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return whole_->outputs(whole_shapes(in)); }
   [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override {
     return whole_->states(whole_shapes(in));
@@ -142,6 +149,8 @@ class OncePerGroup final : public nn::BatchParts {
     all_ = all;
     return all == nullptr ? nullptr : this;
   }
+  [[nodiscard]] int count() const override { return all_->count() / tiles_; }
+  [[nodiscard]] int index() const override { return all_->index() / tiles_; }
   void sum(std::span<double> numbers) override {
     all_->sum(numbers);
     for (double& number : numbers) number /= tiles_;

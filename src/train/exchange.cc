@@ -6,11 +6,18 @@
 #include <optional>
 
 #include "core/text.h"
+#include "kernel/elementwise.h"
+#include "pleiad/error.h"
 
 namespace pleiad {
 namespace {
 
 RuleMemory memory_of(const ParameterRule& rule) { return {.arrays = rule.history(), .numbers = rule.unit()}; }
+
+/// What a parameter is bound to after an update.
+void keep_norm(const nn::Parameter& p) {
+  if (p.norm > 0) kernel::scale_rows(p.value, p.row, p.norm);
+}
 
 /// One process: the update follows the gradient at once, or goes with it.
 class NoExchange final : public Exchange {
@@ -33,6 +40,7 @@ class NoExchange final : public Exchange {
     const Tensor& gradient = net_.parameters()[i].gradient;
     if (!gradient.empty()) rules_[i]->apply_all(gradient);
     rules_[i]->end_step();
+    keep_norm(net_.parameters()[i]);
   }
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     std::vector<RuleMemory> all;
@@ -86,6 +94,7 @@ class AllReduce final : public Exchange {
         layout_.sum_alike(p.name, p.gradient);
       }
       updates_[i].apply(p.gradient);
+      keep_norm(p);
     });
   }
   void finish() override { crew_.finish(); }
@@ -110,6 +119,11 @@ class Tables final : public Exchange {
   Tables(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
     const bool sync = options.clock == "sync";
     for (nn::Parameter& p : net.parameters()) {
+      if (p.norm > 0) {
+        throw InvalidArgument(fmt::format(
+            "parameter \"{}\" is kept at norm {}, which tables do not know of; set exchange to \"all_reduce\"", p.name,
+            p.norm));
+      }
       Place& place = places_.emplace_back();
       if (layout.part_of(p.name) != nullptr) {
         place.own.emplace(p, options.updater);

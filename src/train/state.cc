@@ -35,6 +35,14 @@ std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMem
   const std::vector<nn::Parameter>& parameters = net.parameters();
   for (const nn::Parameter& p : parameters) all.push_back({p.name, p.value, layout.part_of(p.name)});
   for (const auto& [name, tensor] : net.states()) all.push_back({name, tensor});
+  carried_parts.clear();
+  for (const auto& [name, tensor] : net.carried()) {
+    Shape whole = tensor.shape();
+    whole.set(0, options.batch);
+    carried_parts.push_back(
+        std::make_unique<HeldPart>(HeldPart{.whole = whole, .axis = 0, .begin = rank() * local(), .length = local()}));
+    all.push_back({name, tensor, carried_parts.back().get()});
+  }
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const std::string prefix = "updater/" + parameters[i].name;
     for (std::size_t k = 0; k < memory[i].arrays.size(); ++k) {

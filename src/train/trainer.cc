@@ -86,7 +86,10 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   if (ranks() > 1 && options.clock == "sync") net.set_parts(crew.get());
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
-  ready = [this](std::size_t parameter) { exchange->ready(parameter); };
+  ready = [this](std::size_t parameter) {
+    exchange->ready(parameter);
+    if (net.parameters()[parameter].apart) exchange->finish();  // its gradient's memory is needed again
+  };
 }
 
 Trainer::Inside::~Inside() {
@@ -174,6 +177,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   const std::int64_t start = now_ns();
   Mean mean;
   samples.expect(in.options.batch, in.share(), in.shares);
+  in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   for (std::int64_t b = 0; b < batches; ++b) {
     const std::int64_t first = in.first();
     samples.fill(in.net, b * in.options.batch + first, in.local());

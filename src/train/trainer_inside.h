@@ -26,8 +26,9 @@ struct Trainer::Inside {
   Tensor seed{DType::int64, {1}};
   Tensor place{DType::int64, {1}};  // of the next batch's first sample in the run's sequence of samples
   std::function<void(std::size_t)> ready;
-  std::string trained_on;  // the identity of the run's samples
-  std::string loaded_on;   // that of a checkpoint's, until the next run
+  mutable std::vector<std::unique_ptr<HeldPart>> carried_parts;  // this rank's rows of what layers carry
+  std::string trained_on;                                        // the identity of the run's samples
+  std::string loaded_on;                                         // that of a checkpoint's, until the next run
   Trace trace;
   std::int64_t trace_begin = 0;  // the first step of it
   bool traced = false;

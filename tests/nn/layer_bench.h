@@ -36,10 +36,11 @@ struct Bench {
     };
     const bool loss = !layer->metrics().empty();
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      if (kind == "softmax_loss" && i == 1) {
+      if (layer->input_type(i, dtype) == DType::int32) {  // labels below the number of scores, or below 2
+        const std::int64_t most = i == 0 ? 2 : shapes[0][shapes[0].rank() - 1];
         pass.x.emplace_back(DType::int32, shapes[i]);
-        for (auto& label : pass.x[1].values<std::int32_t>())
-          label = static_cast<std::int32_t>(pick(random, 0, shapes[0][1] - 1));
+        for (auto& label : pass.x[i].values<std::int32_t>())
+          label = static_cast<std::int32_t>(pick(random, 0, most - 1));
       } else {
         pass.x.emplace_back(dtype, shapes[i]);
         fill(pass.x.back(), keep_away);
@@ -48,7 +49,7 @@ struct Bench {
       pass.dx.push_back(gradient ? Tensor(dtype, shapes[i]) : Tensor());
     }
     for (const Shape& shape : layer->outputs(shapes)) {
-      pass.y.emplace_back(dtype, shape);
+      pass.y.emplace_back(layer->output_type(pass.y.size(), dtype), shape);
       pass.dy.emplace_back(dtype, shape);
       weights.emplace_back(dtype, shape);
       if (loss) {
@@ -65,11 +66,13 @@ struct Bench {
     }
     for (const ParamSpec& spec : layer->states(shapes)) pass.state.emplace_back(dtype, spec.shape);
     for (const Shape& shape : layer->workspace(shapes)) pass.workspace.emplace_back(dtype, shape);
+    for (const Shape& shape : layer->carried(shapes)) pass.carried.emplace_back(dtype, shape);
     pass.name = "layer";
     layer->prepare(shapes, dtype);
   }
 
   double value() {
+    for (const Tensor& carried : pass.carried) carried.fill(0);
     layer->forward(pass);
     double sum = 0;
     for (std::size_t k = 0; k < pass.y.size(); ++k) {

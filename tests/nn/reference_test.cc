@@ -133,9 +133,13 @@ TEST_P(Reference, Pooling) {
   draws([&](std::mt19937& r, unsigned seed) {
     const std::int64_t size = pick(r, 1, 4), stride = pick(r, 1, 3), pad = pick(r, 0, size - 1);
     const decltype(kernel::Pool::h) window{.size = size, .stride = stride, .pad_begin = pad, .pad_end = pad};
-    const kernel::Pool p{.max = pick(r, 0, 1) == 1, .h = window, .w = window, .count_padding = pick(r, 0, 1) == 1};
+    const std::int64_t type = pick(r, 0, 2);
+    const kernel::Pool p{
+        .max = type == 1, .l2 = type == 2, .h = window, .w = window, .count_padding = pick(r, 0, 1) == 1};
     Bench b("pooling",
-            {{"type", p.max ? "max" : "average"},
+            {{"type", p.l2    ? "l2"
+                      : p.max ? "max"
+                              : "average"},
              {"kernel", text(size)},
              {"stride", text(stride)},
              {"pad", text(pad)},

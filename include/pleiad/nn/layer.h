@@ -28,6 +28,11 @@ struct Param {
   double rate_scale = 1;   ///< times the learning rate
   double decay_scale = 1;  ///< times the weight decay
   std::string share = {};  ///< the name ("layer/weight") of a parameter whose numbers this one is
+  /// Above 0: each filter (as many numbers as an output has inputs) is scaled to this L2 norm, at the start and after
+  /// each update.
+  double norm = 0;
+  /// Where several layers share it: the gradient of each is an update of its own, in the order of backward.
+  bool apart = false;
 };
 
 /// A parameter that a layer asks for.
@@ -44,6 +49,9 @@ struct ParamSpec {
 class PLEIAD_API BatchParts {
  public:
   virtual ~BatchParts() = default;
+  [[nodiscard]] virtual int count() const = 0;
+  /// Which of them this one is.
+  [[nodiscard]] virtual int index() const { return 0; }
   /// Replaces the numbers by their sums over all parts, which call it in the same order. A part may be empty.
   virtual void sum(std::span<double> numbers) = 0;
 };
@@ -59,6 +67,7 @@ struct Pass {
   std::vector<kernel::BlockUpdate*> update;  ///< null, or who takes the gradient piece by piece
   std::vector<Tensor> state;                 ///< numbers that are saved with the parameters but not trained
   std::vector<Tensor> workspace;             ///< from forward to backward
+  std::vector<Tensor> carried;               ///< from a batch to the next one of the same phase, sample by sample
   Phase phase = Phase::train;
   std::string name;  ///< of the layer in its net, for random numbers
   std::uint64_t seed = 0;
@@ -98,6 +107,14 @@ class PLEIAD_API Layer {
   [[nodiscard]] virtual std::vector<ParamSpec> states(const Shapes& in) const;
   /// What forward leaves for backward besides x and y.
   [[nodiscard]] virtual Shapes workspace(const Shapes& in) const;
+  /// Numbers of each sample that the batch of the next step finds again (a recurrent layer's last outputs): shapes with
+  /// their batch. They begin as 0.
+  [[nodiscard]] virtual Shapes carried(const Shapes& in) const;
+  /// The element types of input `i` and of output `k`, in a net that computes in `net`: int32 for labels.
+  [[nodiscard]] virtual DType input_type(std::size_t i, DType net) const;
+  [[nodiscard]] virtual DType output_type(std::size_t k, DType net) const;
+  /// Whether input `i` may be of this type: of input_type alone, unless a layer says otherwise.
+  [[nodiscard]] virtual bool takes(std::size_t i, DType given, DType net) const;
   /// The places along height (axis 1) or width (axis 2) of the inputs that these places of the output need. The whole
   /// image, where it is not local.
   [[nodiscard]] virtual Interval input_interval(Interval out, int axis) const;
@@ -106,10 +123,14 @@ class PLEIAD_API Layer {
   /// A layer that does what this one does to a part of the image, with the same parameters. Null
   /// where it cannot. Of a spatial layer of a known kind, another one like it.
   [[nodiscard]] virtual LayerPtr on_tile(const TilePlace& place) const;
+  /// True for a parameter whose first two axes are the places of the output: on a tile, the layer has those of its own.
+  [[nodiscard]] virtual bool of_places(std::size_t /*parameter*/) const { return false; }
   /// True where the outputs of a sample depend on the other samples of the batch.
   [[nodiscard]] virtual bool couples_samples() const { return false; }
-  /// True for a layer that ends a net: y[0] is the loss, a single number, and the further outputs are metrics.
+  /// The names of single numbers that a layer gives in place of outputs with a batch, of which the first is the loss.
   [[nodiscard]] virtual std::vector<std::string> metrics() const { return {}; }
+  /// False for a layer whose metrics have no loss among them.
+  [[nodiscard]] virtual bool has_loss() const { return true; }
   /// True where backward gives a gradient by input `i`.
   [[nodiscard]] virtual bool differentiable(std::size_t i) const;
   /// Products of one forward pass; backward takes about twice as many.

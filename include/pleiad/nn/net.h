@@ -42,6 +42,10 @@ struct Parameter {
   double decay_scale = 1;
   int uses = 1;
   bool pieces = false;  ///< its layer can hand the gradient over piece by piece
+  bool fixed = false;   ///< not trained
+  bool apart = false;   ///< each use is an update of its own
+  double norm = 0;      ///< above 0: what each run of `row` numbers is scaled to after an update
+  std::int64_t row = 0;
 };
 
 /// Calls from one thread at a time. A step allocates nothing.
@@ -80,11 +84,16 @@ class PLEIAD_API Net {
   /// Parameters whose update takes the gradient piece by piece (null: into memory again); before prepare.
   void set_update(std::size_t parameter, kernel::BlockUpdate* update);
 
+  /// A parameter that keeps its numbers in training, or is trained again. A trainer that is there already goes on with
+  /// it. Layers before which nothing learns are left out of backward.
+  void fix(const std::string& parameter, bool fixed = true);
+
   /// The tensor an input's batch is written to: (batch, sample...).
   [[nodiscard]] Tensor input_tensor(const std::string& name) const;
   /// Of `step` and `first_sample` random numbers are functions.
   void forward(Phase phase, std::int64_t step = 0, std::int64_t first_sample = 0);
-  /// After a forward in training. Calls ready(i) as soon as the gradient of parameter i is whole.
+  /// After a forward in training. Calls ready(i) as soon as the gradient of parameter i is whole; for a parameter whose
+  /// uses are apart, after each of them.
   void backward(const std::function<void(std::size_t)>& ready = {});
   /// Of the random numbers that steps draw from now on (dropout): a resumed run goes on with those of the saved one.
   void set_seed(std::uint64_t seed);
@@ -117,6 +126,10 @@ class PLEIAD_API Net {
   [[nodiscard]] Parameter& parameter(const std::string& name);
   /// Untrained numbers that belong to the model, as running means: name and tensor.
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
+  /// What training's next batch finds of the last one: name and tensor, (batch, ...). Empty before prepare.
+  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> carried() const;
+  /// What layers carry from batch to batch is 0 again, in a phase.
+  void forget(Phase phase);
   /// The first layer with a NaN or an infinity in its output, or empty.
   [[nodiscard]] std::string first_not_finite() const;
 

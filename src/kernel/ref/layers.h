@@ -143,9 +143,13 @@ void pool_forward(const Pool& p, const Tensor& x, const Tensor& y) {
     T result = 0;
     for (std::size_t k = 0; k < inside.size(); ++k) {
       const T v = data<T>(x)[inside[k]];
+      if (p.l2) {
+        result += v * v;
+        continue;
+      }
       result = p.max ? (k == 0 ? v : std::max(result, v)) : result + v / static_cast<T>(divisor);
     }
-    data<T>(y)[at] = result;
+    data<T>(y)[at] = p.l2 ? std::sqrt(result) : result;
   });
 }
 
@@ -154,6 +158,11 @@ void pool_backward(const Pool& p, const Tensor& x, const Tensor& y, const Tensor
   dx.fill(0);
   each_window(p, x, y, [&](std::int64_t at, std::int64_t divisor, const std::vector<std::int64_t>& inside) {
     const T d = data<T>(dy)[at];
+    if (p.l2) {
+      const T norm = data<T>(y)[at] == 0 ? T(1) : data<T>(y)[at];
+      for (const std::int64_t i : inside) data<T>(dx)[i] += d * data<T>(x)[i] / norm;
+      return;
+    }
     if (p.max) {
       const auto top =
           std::ranges::max_element(inside, {}, [&](std::int64_t i) { return data<T>(x)[i]; });  // the first

@@ -11,16 +11,22 @@ class Dense final : public Layer {
   explicit Dense(const DenseOptions& options)
       : options_(options), activation_{.function = kernel::function_named(options.activation)} {
     expect_at_least("out", options.out, 1);
+    if (options.transposed && options.weight_param.norm != 0) {
+      throw InvalidArgument("weight.norm: the filters of a transposed weight do not lie one after the other");
+    }
   }
 
   [[nodiscard]] std::string kind() const override { return "dense"; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
     if (in[0].rank() < 2) throw InvalidArgument(fmt::format("expected (batch, features); received {}", in[0].text()));
-    return {{in[0][0], options_.out}};
+    if (!options_.last_axis) return {{in[0][0], options_.out}};
+    Shape out = in[0];
+    out.set(out.rank() - 1, options_.out);
+    return {out};
   }
   [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
-    const std::int64_t width = in[0].count(1, in[0].rank());
+    const std::int64_t width = width_of(in[0]);
     const Shape shape = options_.transposed ? Shape{width, options_.out} : Shape{options_.out, width};
     std::vector<ParamSpec> all = {{.name = "weight",
                                    .shape = shape,
@@ -57,10 +63,13 @@ class Dense final : public Layer {
   }
 
  private:
+  [[nodiscard]] std::int64_t width_of(const Shape& in) const {
+    return options_.last_axis ? in[in.rank() - 1] : in.count(1, in.rank());
+  }
   [[nodiscard]] kernel::Dense geometry(const Pass& pass) const {
-    const Shape& in = pass.x[0].shape();
-    return {.batch = in[0],
-            .in = in.count(1, in.rank()),
+    const std::int64_t width = width_of(pass.x[0].shape());
+    return {.batch = pass.x[0].count() / width,
+            .in = width,
             .out = options_.out,
             .transposed = options_.transposed,
             .activation = activation_};
@@ -76,7 +85,8 @@ const Fields<DenseOptions>& fields() {
   static const Fields<O> all = [] {
     Fields<O> list = {
         field("out", &O::out, "how many outputs"), field("activation", &O::activation, "fused with the product"),
-        field("bias", &O::bias, "whether there is one"), field("transposed", &O::transposed, "the weight is in x out")};
+        field("bias", &O::bias, "whether there is one"), field("transposed", &O::transposed, "the weight is in x out"),
+        field("last_axis", &O::last_axis, "each place of the input for itself")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "bias", &O::bias_param);
     return list;

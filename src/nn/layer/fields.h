@@ -45,6 +45,8 @@ void add_param_fields(Fields<Options>& to, const std::string& name, Param Option
   add("rate_scale", [](Param& p) -> auto& { return p.rate_scale; });
   add("decay_scale", [](Param& p) -> auto& { return p.decay_scale; });
   add("share", [](Param& p) -> auto& { return p.share; });
+  add("norm", [](Param& p) -> auto& { return p.norm; });
+  add("apart", [](Param& p) -> auto& { return p.apart; });
 }
 
 template <class Options>

@@ -10,7 +10,7 @@ namespace {
 class Pooling final : public Layer {
  public:
   explicit Pooling(const PoolingOptions& options) : options_(options) {
-    const std::vector<std::string> known = {"average", "max"};
+    const std::vector<std::string> known = {"average", "l2", "max"};
     if (std::ranges::find(known, options.type) == known.end()) {
       throw InvalidArgument(unknown_name("pooling", options.type, known));
     }
@@ -19,7 +19,11 @@ class Pooling final : public Layer {
     expect_at_least("pad", options.pad, 0);
     const SlidingWindow window{
         .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
-    pool_ = {.max = options.type == "max", .h = window, .w = window, .count_padding = options.count_padding};
+    pool_ = {.max = options.type == "max",
+             .l2 = options.type == "l2",
+             .h = window,
+             .w = window,
+             .count_padding = options.count_padding};
   }
   [[nodiscard]] std::string kind() const override { return "pooling"; }
   [[nodiscard]] bool spatial() const override { return true; }
@@ -59,7 +63,7 @@ class Pooling final : public Layer {
 const Fields<PoolingOptions>& fields() {
   using O = PoolingOptions;
   static const Fields<O> all = {
-      field("type", &O::type, "max or average"), field("kernel", &O::kernel, "the window's side"),
+      field("type", &O::type, "max, average or l2"), field("kernel", &O::kernel, "the window's side"),
       field("stride", &O::stride, "from one window to the next"), field("pad", &O::pad, "on each side"),
       field("count_padding", &O::count_padding, "whether the average counts padding")};
   return all;

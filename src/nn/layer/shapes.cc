@@ -1,8 +1,11 @@
-// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, sum.
+// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, branch, bridge, dummy,
+// sum.
 #include <functional>
 #include <numeric>
 
+#include "core/random.h"
 #include "kernel/elementwise.h"
+#include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -111,10 +114,13 @@ class Concat final : public Layer {
   std::vector<Tensor> parts_;  // keeps its memory from step to step
 };
 
+/// Under several names.
 class Split final : public Layer {
  public:
-  explicit Split(const SplitOptions& options) : copies_(options.copies) { expect_at_least("copies", copies_, 1); }
-  [[nodiscard]] std::string kind() const override { return "split"; }
+  Split(const char* kind, const SplitOptions& options) : kind_(kind), copies_(options.copies) {
+    expect_at_least("copies", copies_, 1);
+  }
+  [[nodiscard]] std::string kind() const override { return kind_; }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
@@ -130,7 +136,36 @@ class Split final : public Layer {
   }
 
  private:
+  const char* const kind_;
   const std::int64_t copies_;
+};
+
+/// Numbers of (step, sample, element).
+class Dummy final : public Layer {
+ public:
+  explicit Dummy(const DummyOptions& options) : shape_(std::span<const std::int64_t>(options.shape)) {
+    for (const std::int64_t length : options.shape) expect_at_least("shape", length, 1);
+  }
+  [[nodiscard]] std::string kind() const override { return "dummy"; }
+  [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    return {shape_.with_batch(in[0][0])};
+  }
+  void forward(Pass& pass) override {
+    const RandomStream stream(pass.seed, pass.name);
+    const std::int64_t row = shape_.count();
+    kernel::by_type(pass.y[0].dtype(), [&]<class T>(T) {
+      for (std::int64_t i = 0; i < pass.y[0].count(); ++i) {
+        kernel::data<T>(pass.y[0])[i] = static_cast<T>(stream.uniform(
+            static_cast<std::uint64_t>(i % row), static_cast<std::uint32_t>(pass.first_sample + i / row), pass.step));
+      }
+    });
+  }
+  void backward(Pass&) override {}
+
+ private:
+  const Shape shape_;
 };
 
 class Sum final : public Layer {
@@ -159,28 +194,34 @@ class Sum final : public Layer {
 };
 
 /// "3,1,4".
-OptionField<SliceOptions> sizes_field() {
-  return {.name = "sizes",
-          .help = "of the outputs, in place of parts",
+template <class O>
+OptionField<O> numbers_field(const char* name, std::vector<std::int64_t> O::* member, const char* help) {
+  return {.name = name,
+          .help = help,
           .set =
-              [](SliceOptions& o, std::string_view text) {
-                o.sizes.clear();
+              [=](O& o, std::string_view text) {
+                (o.*member).clear();
                 for (std::size_t at = 0; at < text.size();) {
                   const std::size_t end = std::min(text.find(',', at), text.size());
-                  o.sizes.push_back(number_option<std::int64_t>("sizes", text.substr(at, end - at)));
+                  (o.*member).push_back(number_option<std::int64_t>(name, text.substr(at, end - at)));
                   at = end + 1;
                 }
               },
-          .get = [](const SliceOptions& o) { return fmt::format("{}", fmt::join(o.sizes, ",")); }};
+          .get = [=](const O& o) { return fmt::format("{}", fmt::join(o.*member, ",")); }};
 }
 
 const Fields<SliceOptions>& slice_fields() {
-  static const Fields<SliceOptions> all = {field("axis", &SliceOptions::axis, "which is cut"),
-                                           field("parts", &SliceOptions::parts, "how many outputs"), sizes_field()};
+  static const Fields<SliceOptions> all = {
+      field("axis", &SliceOptions::axis, "which is cut"), field("parts", &SliceOptions::parts, "how many outputs"),
+      numbers_field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
   return all;
 }
 const Fields<ConcatOptions>& concat_fields() {
   static const Fields<ConcatOptions> all = {field("axis", &ConcatOptions::axis, "along which inputs are joined")};
+  return all;
+}
+const Fields<DummyOptions>& dummy_fields() {
+  static const Fields<DummyOptions> all = {numbers_field("shape", &DummyOptions::shape, "of the numbers of a sample")};
   return all;
 }
 const Fields<SplitOptions>& split_fields() {
@@ -199,7 +240,15 @@ LayerPtr concat(const ConcatOptions& options) {
   return remembering(std::make_unique<Concat>(options), concat_fields(), options);
 }
 LayerPtr split(const SplitOptions& options) {
-  return remembering(std::make_unique<Split>(options), split_fields(), options);
+  return remembering(std::make_unique<Split>("split", options), split_fields(), options);
+}
+LayerPtr branch(const SplitOptions& options) {
+  return remembering(std::make_unique<Split>("branch", options), split_fields(), options);
+}
+LayerPtr bridge() { return std::make_unique<Split>("bridge", SplitOptions{.copies = 1}); }
+LayerPtr dummy(const DummyOptions& options) {
+  if (options.shape.empty()) return std::make_unique<Split>("dummy", SplitOptions{.copies = 1});
+  return remembering(std::make_unique<Dummy>(options), dummy_fields(), options);
 }
 
 LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }
@@ -207,5 +256,8 @@ LayerPtr sum_from(const LayerFields& text) { return read_no_fields(text), sum();
 LayerPtr slice_from(const LayerFields& text) { return slice(read_fields(slice_fields(), text)); }
 LayerPtr concat_from(const LayerFields& text) { return concat(read_fields(concat_fields(), text)); }
 LayerPtr split_from(const LayerFields& text) { return split(read_fields(split_fields(), text)); }
+LayerPtr branch_from(const LayerFields& text) { return branch(read_fields(split_fields(), text)); }
+LayerPtr bridge_from(const LayerFields& text) { return read_no_fields(text), bridge(); }
+LayerPtr dummy_from(const LayerFields& text) { return dummy(read_fields(dummy_fields(), text)); }
 
 }  // namespace pleiad::nn

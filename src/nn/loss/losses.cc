@@ -1,4 +1,5 @@
 // The losses. y[0] is the loss, a single number; each further output is a metric.
+#include "kernel/elementwise.h"
 #include "kernel/loss.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
@@ -35,33 +36,34 @@ class SoftmaxLoss final : public Loss {
   [[nodiscard]] std::string kind() const override { return "softmax_loss"; }
   [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {in[0]}; }
-  void prepare(const Shapes&, DType) override {}
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }
   void forward(Pass& pass) override {
-    if (pass.x[1].dtype() != DType::int32) {
-      throw InvalidArgument(fmt::format("expected labels of int32; received {}", name_of(pass.x[1].dtype())));
-    }
     double accuracy = 0;
     const double loss =
-        kernel::softmax_loss(flat(pass.x[0]), pass.x[1], flat(pass.workspace[0]), options_.top_k, accuracy);
+        kernel::softmax_loss(flat(pass, pass.x[0]), pass.x[1], flat(pass, pass.workspace[0]), options_.top_k, accuracy);
     pass.y[0].fill(loss * options_.scale);
     pass.y[1].fill(accuracy);
   }
   void backward(Pass& pass) override {
     if (pass.dx[0].empty()) return;
-    kernel::softmax_loss_backward(flat(pass.workspace[0]), pass.x[1], options_.scale * pass.dy[0].at(0) / batch(pass),
-                                  flat(pass.dx[0]));
+    kernel::softmax_loss_backward(flat(pass, pass.workspace[0]), pass.x[1],
+                                  options_.scale * pass.dy[0].at(0) / static_cast<double>(pass.x[1].count()),
+                                  flat(pass, pass.dx[0]));
   }
 
  protected:
   void check_target(const Shapes& in) const override {
-    if (in[1].count() != in[0][0]) {
-      throw InvalidArgument(
-          fmt::format("expected {} labels, one a sample; received the shape {}", in[0][0], in[1].text()));
+    for (int axes = 1; axes < in[0].rank(); ++axes) {  // one a sample, or one for each place of it
+      if (in[1].count() == in[0].count(0, axes) && in[1][0] == in[0][0]) return;
     }
+    throw InvalidArgument(fmt::format("expected {} labels, one a sample, for scores of shape {}; received the shape {}",
+                                      in[0][0], in[0].text(), in[1].text()));
   }
 
  private:
-  static Tensor flat(const Tensor& t) { return t.reshaped({t.shape()[0], t.count() / t.shape()[0]}); }
+  static Tensor flat(const Pass& pass, const Tensor& t) {
+    return t.reshaped({pass.x[1].count(), t.count() / pass.x[1].count()});
+  }
   const SoftmaxLossOptions options_;
 };
 
@@ -91,6 +93,28 @@ class EuclideanLoss final : public Loss {
   }
 };
 
+class SumLoss final : public Loss {
+ public:
+  explicit SumLoss(const SumLossOptions& options) : scale_(options.scale) {}
+  [[nodiscard]] std::string kind() const override { return "sum_loss"; }
+  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss"}; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    return {{1}};
+  }
+  void forward(Pass& pass) override { pass.y[0].fill(scale_ * kernel::sum_of(pass.x[0]) / batch(pass)); }
+  void backward(Pass& pass) override {
+    if (!pass.dx[0].empty()) pass.dx[0].fill(scale_ * pass.dy[0].at(0) / batch(pass));
+  }
+
+ private:
+  const double scale_;
+};
+
+const Fields<SumLossOptions>& sum_fields() {
+  static const Fields<SumLossOptions> all = {field("scale", &SumLossOptions::scale, "times the sum")};
+  return all;
+}
 const Fields<SoftmaxLossOptions>& fields() {
   using O = SoftmaxLossOptions;
   static const Fields<O> all = {field("top_k", &O::top_k, "a label among so many scores counts as right"),
@@ -103,6 +127,10 @@ const Fields<SoftmaxLossOptions>& fields() {
 LayerPtr softmax_loss(const SoftmaxLossOptions& options) {
   return remembering(std::make_unique<SoftmaxLoss>(options), fields(), options);
 }
+LayerPtr sum_loss(const SumLossOptions& options) {
+  return remembering(std::make_unique<SumLoss>(options), sum_fields(), options);
+}
+LayerPtr sum_loss_from(const LayerFields& text) { return sum_loss(read_fields(sum_fields(), text)); }
 LayerPtr sigmoid_loss() { return std::make_unique<SigmoidLoss>(); }
 LayerPtr euclidean_loss() { return std::make_unique<EuclideanLoss>(); }
 LayerPtr softmax_loss_from(const LayerFields& text) { return softmax_loss(read_fields(fields(), text)); }

@@ -14,6 +14,17 @@ from pleiad.nn import init, plot, schedules
 from pleiad.nn.callbacks import Callback, CsvLog, EarlyStopping
 from pleiad.nn.data import Dataset
 from pleiad.nn.engine import _nn
+from pleiad.nn.extras import (
+    Accuracy,
+    Argsort,
+    Branch,
+    Bridge,
+    CsvOutput,
+    Dummy,
+    ImagePreprocess,
+    RecordOutput,
+    SumLoss,
+)
 from pleiad.nn.history import History, Record
 from pleiad.nn.layers import (
     LRN,
@@ -34,10 +45,31 @@ from pleiad.nn.layers import (
     Split,
     Sum,
 )
+from pleiad.nn.local import (
+    CrossMapPooling,
+    LocalContrast,
+    LocalConvolution,
+)
 from pleiad.nn.net import Net, Sequential, Value
 from pleiad.nn.optimizers import SGD, AdaDelta, AdaGrad, Adam, AdaMax, RMSProp
 from pleiad.nn.params import Init, Param
 from pleiad.nn.progress import Progress
+from pleiad.nn.recurrent import (
+    GRU,
+    LSTM,
+    RNN,
+    CharRNN,
+    Embedding,
+    OneHot,
+    RNNLabel,
+    Text,
+)
+from pleiad.nn.stacks import (
+    RBM,
+    RBMStack,
+    SparseStack,
+    SparseStage,
+)
 from pleiad.nn.trainer import Trainer
 
 Schedule = _nn.Schedule
@@ -54,41 +86,65 @@ def set_threads(count: int) -> None:
 
 
 __all__ = [
-    "LRN",
-    "SGD",
+    "Accuracy",
     "Activation",
     "AdaDelta",
     "AdaGrad",
     "AdaMax",
     "Adam",
+    "Argsort",
     "BatchNorm",
+    "Branch",
+    "Bridge",
     "Callback",
+    "CharRNN",
     "Concat",
     "Convolution",
+    "CrossMapPooling",
     "CsvLog",
+    "CsvOutput",
     "Dataset",
     "Dense",
     "Dropout",
+    "Dummy",
     "EarlyStopping",
+    "Embedding",
     "EuclideanLoss",
     "Flatten",
+    "GRU",
     "History",
+    "ImagePreprocess",
     "Init",
+    "LRN",
+    "LSTM",
     "Layer",
+    "LocalContrast",
+    "LocalConvolution",
     "Loss",
     "Net",
+    "OneHot",
     "Param",
     "Pooling",
     "Progress",
+    "RBM",
+    "RBMStack",
     "RMSProp",
+    "RNN",
+    "RNNLabel",
     "Record",
+    "RecordOutput",
+    "SGD",
     "Schedule",
     "Sequential",
     "SigmoidLoss",
     "Slice",
     "SoftmaxLoss",
+    "SparseStack",
+    "SparseStage",
     "Split",
     "Sum",
+    "SumLoss",
+    "Text",
     "Trainer",
     "Value",
     "init",

@@ -57,7 +57,8 @@ class Layer:
 
 class Dense(Layer):
     """f(x * weight^T + bias); x is flattened after its batch. activation: linear, relu, leaky, sigmoid, tanh, stanh or
-    softplus. tied: the name of a parameter ("encoder/weight") that is used the other way round.
+    softplus. tied: the name of a parameter ("encoder/weight") that is used the other way round. last_axis: x is (batch,
+    ..., features), and each place is taken for itself.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -77,6 +78,7 @@ class Dense(Layer):
         weight: ParamLike = "glorot",
         transposed: bool = False,
         tied: "str | None" = None,
+        last_axis: bool = False,
         name: "str | None" = None,
     ) -> None:
         if tied is not None:
@@ -87,6 +89,7 @@ class Dense(Layer):
             out=units,
             activation=activation,
             transposed=transposed,
+            last_axis=last_axis or None,
             **_weights(weight, bias),
         )
 
@@ -140,7 +143,7 @@ class Convolution(Layer):
 
 
 class Pooling(Layer):
-    """The maximum, or the average, over windows of each map. stride: the kernel's side unless given. count_padding:
+    """The maximum, the average, or the root of the sum of squares (l2), over windows of each map. stride: the kernel's side unless given. count_padding:
     whether an average counts the padding."""
 
     def __init__(

@@ -1,5 +1,6 @@
 """A net: a graph of named layers, the memory they work in, and a pass through it."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,7 +130,7 @@ class Net:
         if not phases:
             raise InvalidArgument(f'layer "{name}": phases: expected some of {", ".join(PHASES)}; received none')
         self._core.add(name, layer.kind, list(layer.options.items()), list(names), list(phases))
-        self._layers[name] = Placed(layer.kind, names, isinstance(layer, Loss) or layer.kind.endswith("_loss"))
+        self._layers[name] = Placed(layer.kind, names, isinstance(layer, Loss) or _is_loss(layer.kind))
         self._last = name
         return Value(self, name)
 
@@ -138,6 +139,45 @@ class Net:
         while f"{kind}{number}" in self._layers or f"{kind}{number}" in self._inputs:
             number += 1
         return f"{kind}{number}"
+
+    @classmethod
+    def _of(cls, core: "_nn.Net") -> "Net":
+        """A net that C++ built."""
+        net = cls.__new__(cls)
+        words = json.loads(core.text())
+        net._core = core
+        net._inputs = {each["name"]: each["dtype"] for each in words["inputs"]}
+        net._layers = {
+            each["name"]: Placed(each["kind"], tuple(each["inputs"]), _is_loss(each["kind"]))
+            for each in words["layers"]
+        }
+        net._last = words["layers"][-1]["name"] if words["layers"] else None
+        net._loss = None
+        return net
+
+    def fix(self, *parameters: str, fixed: bool = True) -> None:
+        """Parameters that keep their numbers in training, by name ("layer/weight") or all of a layer ("layer"); or, with
+        fixed=False, are trained again. Backward leaves out what nothing before learns from.
+
+        >>> from pleiad import nn
+        >>> net = nn.Sequential([nn.Dense(8, name="a"), nn.Dense(2, name="b")], input=(4,), loss=nn.SoftmaxLoss())
+        >>> net.fix("a")
+        >>> net.fixed
+        ['a/weight', 'a/bias']
+        """
+        for name in parameters:
+            whole = [each for each in self.parameters if each.startswith(f"{name}/")]
+            for each in whole or [name]:
+                self._core.fix(each, fixed)
+
+    @property
+    def fixed(self) -> list[str]:
+        """The parameters that are not trained."""
+        return [name for name in self.parameters if self._core.fixed(name)]
+
+    def forget(self, phase: str = "train") -> None:
+        """What recurrent layers carry from batch to batch is 0 again."""
+        self._core.forget(phase)
 
     # What it is.
 
@@ -345,6 +385,10 @@ class Net:
 
     def __repr__(self) -> str:
         return f'<pleiad.nn.Net "{self.name}": {len(self._layers)} layers, {self.count_parameters():,} parameters>'
+
+
+def _is_loss(kind: str) -> bool:
+    return kind.endswith("_loss") or kind in ("accuracy", "rbm")
 
 
 def _hint(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:

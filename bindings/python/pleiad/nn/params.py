@@ -26,7 +26,8 @@ class Init:
 @dataclass(frozen=True)
 class Param:
     """How one parameter of a layer is wanted. `share` is the name ("layer/weight") of an earlier layer's parameter whose
-    numbers this one is; `rate_scale` and `decay_scale` multiply the learning rate and the weight decay.
+    numbers this one is; `rate_scale` and `decay_scale` multiply the learning rate and the weight decay. Above 0, `norm` is
+    what each filter is scaled to after an update. `apart`: where layers share it, each one's gradient is an update.
 
     >>> from pleiad import nn
     >>> nn.Dense(10, weight=nn.Param("he", decay_scale=0)).options["weight.init"]
@@ -37,6 +38,8 @@ class Param:
     rate_scale: float = 1
     decay_scale: float = 1
     share: str = ""
+    norm: float = 0
+    apart: bool = False
 
 
 ALIASES = {"glorot": "node_normalized", "xavier": "node_normalized", "zeros": "constant"}
@@ -67,7 +70,7 @@ def param_options(name: str, wanted: ParamLike) -> dict[str, Any]:
         # A layer's own default may be a constant; another initialiser starts from its own numbers.
         plain = {"value": 0.0 if init.type == "zeros" else 1.0}
         options |= {f"{name}.{number}": value for number, value in {**plain, **init.numbers}.items()}
-    for option, default in (("rate_scale", 1), ("decay_scale", 1), ("share", "")):
+    for option, default in (("rate_scale", 1), ("decay_scale", 1), ("share", ""), ("norm", 0), ("apart", False)):
         value = getattr(wanted, option)
         if value != default:
             options[f"{name}.{option}"] = value

@@ -78,12 +78,14 @@ def filter_images(weight: NDArray[Any], name: str = "weight", side: "tuple[int, 
     return (shown - low) / numpy.maximum(high - low, 1e-12)  # type: ignore[no-any-return]
 
 
-def images(pictures: NDArray[Any], path: "str | Path | None" = None, *, most: int = 256) -> Any:
+def images(
+    pictures: NDArray[Any], path: "str | Path | None" = None, *, most: int = 256, columns: "int | None" = None
+) -> Any:
     """A grid of pictures (count, height, width[, 3]): filters, maps, samples."""
     pictures = numpy.asarray(pictures)[:most]
     if pictures.ndim not in (3, 4) or len(pictures) == 0:
         raise InvalidArgument(f"images: expected (count, height, width[, 3]); received shape {pictures.shape}")
-    columns = math.ceil(math.sqrt(len(pictures) * 1.6))
+    columns = columns or math.ceil(math.sqrt(len(pictures) * 1.6))
     rows = math.ceil(len(pictures) / columns)
     figure = _matplotlib()(figsize=(columns * 0.7, rows * 0.7))
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.99, wspace=0.08, hspace=0.08)

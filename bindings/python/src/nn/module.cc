@@ -9,4 +9,5 @@ NB_MODULE(_nn, m) {
   nanobind::set_leak_warnings(false);
   pleiad::python::bind_nets(m);
   pleiad::python::bind_training(m);
+  pleiad::python::bind_stacks(m);
 }

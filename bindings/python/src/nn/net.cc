@@ -58,6 +58,11 @@ void bind_building(nb::class_<Net>& c) {
           nb::arg("name"), nb::arg("kind"), nb::arg("fields"), nb::arg("inputs"), nb::arg("phases"))
       .def(
           "prepare", [](Net& net, std::int64_t batch) { waiting([&] { net.prepare(batch); }); }, nb::arg("batch"))
+      .def("fix", &Net::fix, nb::arg("parameter"), nb::arg("fixed"))
+      .def(
+          "fixed", [](Net& net, const std::string& name) { return net.parameter(name).fixed; }, nb::arg("parameter"))
+      .def(
+          "forget", [](Net& net, const std::string& phase) { net.forget(phase_named(phase)); }, nb::arg("phase"))
       .def_prop_ro("name", [](const Net& net) { return net.options().name; })
       .def_prop_ro("dtype", [](const Net& net) { return std::string(name_of(net.options().dtype)); })
       .def_prop_ro("seed", [](const Net& net) { return net.options().seed; })
@@ -65,6 +70,7 @@ void bind_building(nb::class_<Net>& c) {
       .def("input_names", &Net::input_names)
       .def("layer_names", &Net::layer_names)
       .def("describe", &Net::describe)
+      .def("text", &Net::text)
       .def("dot", &Net::dot);
 }
 

@@ -20,5 +20,6 @@ namespace pleiad::python {
 
 void bind_nets(nanobind::module_& m);
 void bind_training(nanobind::module_& m);
+void bind_stacks(nanobind::module_& m);
 
 }  // namespace pleiad::python

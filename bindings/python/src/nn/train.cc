@@ -77,6 +77,7 @@ class TrainerHandle {
       Sums sums;
       std::int64_t done = 0;
       net_.prepare(trainer.local_batch());
+      samples.expect(batch_, rank_, ranks_);
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
         samples.fill(net_, trainer.current_step() * batch_ + trainer.share() * trainer.local_batch(),
                      trainer.local_batch());
@@ -105,6 +106,8 @@ class TrainerHandle {
     return use([&](Trainer& trainer) {
       Sums sums;
       const std::int64_t end = first + count;
+      samples.expect(std::min(trainer.local_batch(), samples.count()), 0, 1);
+      if (phase != nn::Phase::train) net_.forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
         net_.prepare(rows);
@@ -169,6 +172,15 @@ void bind_training(nb::module_& m) {
       nb::rv_policy::take_ownership, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"),
       nb::sig("def array_samples(arrays: dict[str, numpy.typing.NDArray[typing.Any]], shuffle: bool, seed: int) -> "
               "Samples"));
+
+  m.def(
+      "text_samples",
+      [](const nb::bytes& text, const std::string& input, std::int64_t steps, const nb::bytes& vocabulary) {
+        return text_samples(std::string(text.c_str(), text.size()),
+                            {.input = input, .steps = steps, .vocabulary = {vocabulary.c_str(), vocabulary.size()}})
+            .release();
+      },
+      nb::rv_policy::take_ownership, nb::arg("text"), nb::arg("input"), nb::arg("steps"), nb::arg("vocabulary"));
 
   using H = TrainerHandle;
   nb::class_<H>(m, "Trainer")

@@ -1,0 +1,143 @@
+#include "kernel/rbm.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/clones.h"
+#include "core/threads.h"
+#include "kernel/types.h"
+
+namespace pleiad::kernel {
+namespace {
+
+// Sixteen counters at once: the compiler makes vectors of them.
+constexpr std::size_t kLanes = 16;
+constexpr std::int64_t kAtOnce = 4 * kLanes;
+
+template <class T>
+struct Row {
+  const T* p;
+  T* to;
+  std::int64_t columns;
+  Philox::Key key;
+  std::uint64_t first_block;
+  std::uint32_t sample;
+  std::uint32_t step;
+};
+
+/// The words of kLanes blocks from `first` on, element after element: those of Philox::operator().
+PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::uint32_t sample, std::uint32_t step,
+                            std::uint32_t* __restrict out) {
+  std::uint32_t c0[kLanes];
+  std::uint32_t c1[kLanes];
+  std::uint32_t c2[kLanes];
+  std::uint32_t c3[kLanes];
+  for (std::size_t l = 0; l < kLanes; ++l) {
+    c0[l] = static_cast<std::uint32_t>(first + l);
+    c1[l] = static_cast<std::uint32_t>((first + l) >> 32);
+    c2[l] = sample;
+    c3[l] = step;
+  }
+  std::uint32_t k0 = key[0];
+  std::uint32_t k1 = key[1];
+  for (int round = 0; round < 10; ++round) {
+    for (std::size_t l = 0; l < kLanes; ++l) {
+      const std::uint64_t a = std::uint64_t{0xD2511F53} * c0[l];
+      const std::uint64_t b = std::uint64_t{0xCD9E8D57} * c2[l];
+      c0[l] = static_cast<std::uint32_t>(b >> 32) ^ c1[l] ^ k0;
+      c1[l] = static_cast<std::uint32_t>(b);
+      c2[l] = static_cast<std::uint32_t>(a >> 32) ^ c3[l] ^ k1;
+      c3[l] = static_cast<std::uint32_t>(a);
+    }
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  for (std::size_t l = 0; l < kLanes; ++l) {
+    out[4 * l] = c0[l];
+    out[4 * l + 1] = c1[l];
+    out[4 * l + 2] = c2[l];
+    out[4 * l + 3] = c3[l];
+  }
+}
+
+template <class T>
+PLEIAD_INLINE void binary_row(const Row<T>& r) {
+  std::uint32_t words[kAtOnce];
+  for (std::int64_t i = 0; i < r.columns; i += kAtOnce) {
+    words_of(r.key, r.first_block + static_cast<std::uint64_t>(i / 4), r.sample, r.step, words);
+    const std::int64_t count = std::min(kAtOnce, r.columns - i);
+    for (std::int64_t k = 0; k < count; ++k) {
+      r.to[i + k] = static_cast<T>(words[k]) * static_cast<T>(0x1p-32) < r.p[i + k] ? T(1) : T(0);
+    }
+  }
+}
+PLEIAD_CLONES void run_binary(const Row<float>& r) { binary_row(r); }
+PLEIAD_CLONES void run_binary(const Row<double>& r) { binary_row(r); }
+
+template <class T>
+struct Columns {
+  const T* rows;
+  T* to;
+  std::int64_t positive, all, stride, first, last;
+  T down, up;
+};
+template <class T>
+PLEIAD_INLINE void contrast(const Columns<T>& j) {
+  T* __restrict to = j.to;
+  for (std::int64_t c = j.first; c < j.last; ++c) to[c] = 0;
+  for (std::int64_t r = 0; r < j.all; ++r) {
+    const T factor = r < j.positive ? j.down : j.up;
+    const T* row = j.rows + r * j.stride;
+    for (std::int64_t c = j.first; c < j.last; ++c) to[c] += factor * row[c];
+  }
+}
+PLEIAD_CLONES void run_contrast(const Columns<float>& j) { contrast(j); }
+PLEIAD_CLONES void run_contrast(const Columns<double>& j) { contrast(j); }
+
+std::int64_t grain_of(std::int64_t columns) {
+  return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(columns, 1));
+}
+
+}  // namespace
+
+void sample_binary(const Draw& draw, const Tensor& p, const Tensor& to) {
+  const std::int64_t rows = p.shape()[0];
+  const std::int64_t columns = p.count() / std::max<std::int64_t>(rows, 1);
+  by_type(p.dtype(), [&]<class T>(T) {
+    parallel_for(rows, grain_of(columns), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        run_binary(Row<T>{data<T>(p) + r * columns, data<T>(to) + r * columns, columns, draw.stream.philox().key,
+                          draw.first_block, static_cast<std::uint32_t>(draw.first_sample + r), draw.step});
+      }
+    });
+  });
+}
+
+void sample_gaussian(const Draw& draw, const Tensor& mean, const Tensor& to) {
+  const std::int64_t rows = mean.shape()[0];
+  const std::int64_t columns = mean.count() / std::max<std::int64_t>(rows, 1);
+  by_type(mean.dtype(), [&]<class T>(T) {
+    parallel_for(rows, grain_of(columns * 16), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin * columns; i < end * columns; ++i) {
+        const auto column = static_cast<std::uint64_t>(i % columns);
+        const auto sample = static_cast<std::uint32_t>(draw.first_sample + i / columns);
+        data<T>(to)[i] =
+            data<T>(mean)[i] + static_cast<T>(draw.stream.gaussian(2 * draw.first_block + column, sample, draw.step));
+      }
+    });
+  });
+}
+
+void contrast_columns(const Tensor& rows, std::int64_t positive, double factor, const Tensor& to) {
+  const std::int64_t all = rows.shape()[0];
+  const std::int64_t columns = rows.count() / all;
+  by_type(rows.dtype(), [&]<class T>(T) {
+    parallel_for(columns, std::max<std::int64_t>(64, 32768 / all), [&](std::int64_t first, std::int64_t last) {
+      run_contrast(Columns<T>{data<T>(rows), data<T>(to), positive, all, columns, first, last,
+                              static_cast<T>(-factor / static_cast<double>(positive)),
+                              static_cast<T>(factor / static_cast<double>(all - positive))});
+    });
+  });
+}
+
+}  // namespace pleiad::kernel

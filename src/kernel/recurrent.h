@@ -1,0 +1,54 @@
+// Recurrent layers over whole sequences. Products that do not depend on the step before are made for all steps at once.
+#pragma once
+
+#include "kernel/activation.h"
+#include "kernel/update.h"
+#include "pleiad/tensor.h"
+
+namespace pleiad::kernel {
+
+enum class Cell : std::uint8_t { rnn, gru, lstm };
+
+/// rnn: h = f(a). gru, gates r z n: r = s(a_r), z = s(a_z), n = tanh(W_n x + b_n + r * (U_n h')), h = (1 - z) n + z h'.
+/// lstm, gates i f g o: c = s(a_f) c' + s(a_i) tanh(a_g), h = s(a_o) tanh(c). a = W x + U h' + b, h' and c' those of
+/// the step before, s the sigmoid.
+struct Recurrent {
+  Cell cell = Cell::gru;
+  std::int64_t batch = 0, steps = 0, in = 0, hidden = 0;
+  Activation function = {.function = Function::tanh};  ///< of rnn
+  [[nodiscard]] std::int64_t gates() const { return cell == Cell::rnn ? 1 : cell == Cell::gru ? 3 : 4; }
+};
+
+/// weight: (gates * hidden, in), recurrent: (gates * hidden, hidden), bias: (gates * hidden) or empty.
+struct RecurrentNumbers {
+  Tensor weight;
+  Tensor recurrent;
+  Tensor bias;
+};
+
+/// What forward leaves for backward, which overwrites it.
+struct RecurrentMemory {
+  Tensor gates;     ///< (batch, steps, gates * hidden)
+  Tensor previous;  ///< (batch, steps, hidden): the outputs of the step before
+  Tensor inner;     ///< (batch, steps, hidden): U_n h' of gru, c of lstm; empty for rnn
+  Tensor cell;      ///< (batch, hidden): lstm's c before the first step, and scratch
+  Tensor back;      ///< (batch, hidden): scratch
+};
+
+/// x: (batch, steps, in), y: (batch, steps, hidden). It begins at `hidden` and, lstm, `cell` (batch, hidden), and
+/// leaves the last ones there; empty: it begins at 0.
+void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+                       const Tensor& hidden, const Tensor& cell, const RecurrentMemory& memory);
+
+/// The gradients; each goes to its update where there is one.
+struct RecurrentGradients {
+  Tensor dx;  ///< empty: not computed
+  RecurrentNumbers by;
+  BlockUpdate* weight_update = nullptr;
+  BlockUpdate* recurrent_update = nullptr;
+};
+/// Through all steps of this sequence, and not beyond its first.
+void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+                        const Tensor& dy, const RecurrentMemory& memory, const RecurrentGradients& to);
+
+}  // namespace pleiad::kernel

@@ -1,0 +1,67 @@
+#include "kernel/dense.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class CrossMapPooling final : public Layer {
+ public:
+  explicit CrossMapPooling(const CrossMapPoolingOptions& options) : options_(options) {
+    expect_at_least("maps", options.maps, 1);
+  }
+  [[nodiscard]] std::string kind() const override { return "cross_map_pooling"; }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    Shape y = expect_image(in);
+    y.set(3, options_.maps);
+    return {y};
+  }
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
+    return {{.name = "weight",
+             .shape = {options_.maps, in[0][3]},
+             .wanted = options_.weight_param,
+             .fan_in = in[0][3],
+             .fan_out = options_.maps,
+             .pieces = true}};
+  }
+  [[nodiscard]] double products(const Shapes& in) const override {
+    return static_cast<double>(in[0].count() * options_.maps);
+  }
+  [[nodiscard]] std::string summary() const override { return fmt::format("{} maps", options_.maps); }
+  void forward(Pass& pass) override {
+    kernel::dense_forward(geometry(pass), pass.x[0], pass.parameter[0], none_, pass.y[0]);
+  }
+  void backward(Pass& pass) override {
+    kernel::dense_backward(
+        geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
+        {.dx = pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_, .update = pass.update[0]});
+  }
+
+ private:
+  [[nodiscard]] kernel::Dense geometry(const Pass& pass) const {
+    const std::int64_t maps = pass.x[0].shape()[3];
+    return {.batch = pass.x[0].count() / maps, .in = maps, .out = options_.maps, .activation = {}};
+  }
+  const CrossMapPoolingOptions options_;
+  const Tensor none_;
+};
+
+const Fields<CrossMapPoolingOptions>& fields() {
+  using O = CrossMapPoolingOptions;
+  static const Fields<O> all = [] {
+    Fields<O> list = {field("maps", &O::maps, "output maps")};
+    add_param_fields(list, "weight", &O::weight_param);
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+LayerPtr cross_map_pooling(const CrossMapPoolingOptions& options) {
+  return remembering(std::make_unique<CrossMapPooling>(options), fields(), options);
+}
+LayerPtr cross_map_pooling_from(const LayerFields& text) { return cross_map_pooling(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

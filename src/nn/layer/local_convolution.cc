@@ -1,0 +1,177 @@
+#include "core/threads.h"
+#include "kernel/activation.h"
+#include "kernel/local_conv.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+class LocalConvolution final : public Layer {
+ public:
+  explicit LocalConvolution(const LocalConvolutionOptions& o)
+      : o_(o),
+        activation_{.function = kernel::function_named(o.activation)},
+        h_{.size = o.kernel_h, .stride = o.stride_h, .pad_begin = o.pad_h, .pad_end = o.pad_h},
+        w_{.size = o.kernel_w, .stride = o.stride_w, .pad_begin = o.pad_w, .pad_end = o.pad_w} {
+    expect_at_least("filters", o.filters, 1);
+    for (const SlidingWindow* window : {&h_, &w_}) {
+      expect_at_least("kernel", window->size, 1);
+      expect_at_least("stride", window->stride, 1);
+      expect_at_least("pad", window->pad_begin, 0);
+    }
+    if (!o.transposed && (o.height != 0 || o.width != 0)) {
+      throw InvalidArgument("height and width are those of a transposed layer's images");
+    }
+  }
+
+  [[nodiscard]] std::string kind() const override { return "local_convolution"; }
+  [[nodiscard]] bool spatial() const override { return !o_.transposed; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    const kernel::LocalConv c = geometry(expect_image(in));
+    return {o_.transposed ? Shape{c.batch, c.in_h, c.in_w, c.channels} : Shape{c.batch, c.out_h, c.out_w, c.maps}};
+  }
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
+    const kernel::LocalConv c = geometry(in[0]);
+    std::vector<ParamSpec> all = {{.name = "weight",
+                                   .shape = {c.out_h, c.out_w, c.maps, h_.size, w_.size, c.channels},
+                                   .wanted = o_.weight_param,
+                                   .fan_in = c.filter(),
+                                   .fan_out = c.maps,
+                                   .pieces = true}};
+    if (o_.bias) all.push_back({.name = "bias", .shape = outputs(in)[0].sample(), .wanted = o_.bias_param});
+    return all;
+  }
+  [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
+    return (axis == 1 ? h_ : w_).input(out);
+  }
+  [[nodiscard]] bool of_places(std::size_t) const override { return !o_.transposed; }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
+    if (o_.transposed) return nullptr;
+    auto part = std::make_unique<LocalConvolution>(o_);
+    const Padding h = padding_of(h_, place.out.h, place.in.h);
+    const Padding w = padding_of(w_, place.out.w, place.in.w);
+    part->h_.pad_begin = h.begin;
+    part->h_.pad_end = h.end;
+    part->w_.pad_begin = w.begin;
+    part->w_.pad_end = w.end;
+    return part;
+  }
+  [[nodiscard]] double products(const Shapes& in) const override {
+    const kernel::LocalConv c = geometry(in[0]);
+    return static_cast<double>(c.batch * c.out_h * c.out_w) * static_cast<double>(c.maps * c.filter());
+  }
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{}x{}{}, {}", h_.size, w_.size, o_.transposed ? " transposed" : "", o_.activation);
+  }
+
+  void forward(Pass& pass) override {
+    const kernel::LocalConv c = geometry(pass.x[0].shape());
+    if (o_.transposed) {
+      kernel::local_transposed(c, pass.x[0], pass.parameter[0], pass.y[0], none_, {}, memory_);
+    } else {
+      kernel::local_apply(c, pass.x[0], pass.parameter[0], pass.y[0], memory_);
+    }
+    if (!o_.bias && activation_.function == kernel::Function::linear) return;
+    const std::int64_t columns = pass.y[0].count() / c.batch;
+    parallel_for(columns, std::max<std::int64_t>(16, 32768 / c.batch), [&](std::int64_t first, std::int64_t last) {
+      kernel::activate_columns(pass.y[0].dtype(), activation_, pass.y[0].raw(),
+                               o_.bias ? pass.parameter[1].raw() : nullptr, c.batch, columns, first, last);
+    });
+  }
+  void backward(Pass& pass) override {
+    const kernel::LocalConv c = geometry(pass.x[0].shape());
+    kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], o_.bias ? pass.gradient[1].raw() : nullptr,
+                                pass.y[0].count() / c.batch);
+    const kernel::LocalGradient to{.weight_gradient = pass.gradient[0], .update = pass.update[0]};
+    if (o_.transposed) {
+      if (!pass.dx[0].empty()) kernel::local_apply(c, pass.dy[0], pass.parameter[0], pass.dx[0], memory_);
+      kernel::local_transposed(c, pass.x[0], pass.parameter[0], none_, pass.dy[0], to, memory_);
+    } else {
+      kernel::local_transposed(c, pass.dy[0], pass.parameter[0], pass.dx[0], pass.x[0], to, memory_);
+    }
+  }
+
+ private:
+  /// `in` is the image, or for a transposed layer what its filters made of one.
+  [[nodiscard]] kernel::LocalConv geometry(const Shape& in) const {
+    if (!o_.transposed) {
+      const std::int64_t out_h = h_.output(in[1]);
+      const std::int64_t out_w = w_.output(in[2]);
+      if (out_h < 1 || out_w < 1) {
+        throw InvalidArgument(fmt::format("the kernel is {}x{}; images padded by {} and {} are of shape {}", h_.size,
+                                          w_.size, o_.pad_h, o_.pad_w, in.text()));
+      }
+      return {in[0], in[1], in[2], in[3], out_h, out_w, o_.filters, h_, w_};
+    }
+    const auto length = [](const char* name, std::int64_t given, std::int64_t out, const SlidingWindow& window) {
+      const std::int64_t least = (out - 1) * window.stride + window.size - 2 * window.pad_begin;
+      const std::int64_t chosen = given == 0 ? least : given;
+      if (chosen < 1 || window.output(chosen) != out) {
+        throw InvalidArgument(fmt::format("{}: {} places come from {} to {}; received {}", name, out, least,
+                                          least + window.stride - 1, chosen));
+      }
+      return chosen;
+    };
+    return {in[0],
+            length("height", o_.height, in[1], h_),
+            length("width", o_.width, in[2], w_),
+            o_.filters,
+            in[1],
+            in[2],
+            in[3],
+            h_,
+            w_};
+  }
+
+  const LocalConvolutionOptions o_;
+  const kernel::Activation activation_;
+  SlidingWindow h_;
+  SlidingWindow w_;
+  const Tensor none_;
+  kernel::LocalConvMemory memory_;
+};
+
+/// One word for two fields of the same number.
+OptionField<LocalConvolutionOptions> both(const char* name, std::int64_t LocalConvolutionOptions::* a,
+                                          std::int64_t LocalConvolutionOptions::* b) {
+  return {.name = name,
+          .help = "in both directions",
+          .set = [=](LocalConvolutionOptions& o,
+                     std::string_view text) { o.*a = o.*b = number_option<std::int64_t>(name, text); },
+          .get = {}};
+}
+
+const Fields<LocalConvolutionOptions>& fields() {
+  using O = LocalConvolutionOptions;
+  static const Fields<O> all = [] {
+    Fields<O> list = {field("filters", &O::filters, "output channels"),
+                      both("kernel", &O::kernel_h, &O::kernel_w),
+                      both("stride", &O::stride_h, &O::stride_w),
+                      both("pad", &O::pad_h, &O::pad_w),
+                      field("kernel_h", &O::kernel_h, "height of the filters"),
+                      field("kernel_w", &O::kernel_w, "width of the filters"),
+                      field("stride_h", &O::stride_h, "rows from one window to the next"),
+                      field("stride_w", &O::stride_w, "columns from one window to the next"),
+                      field("pad_h", &O::pad_h, "rows of zeros above and below"),
+                      field("pad_w", &O::pad_w, "columns of zeros to the left and right"),
+                      field("activation", &O::activation, "after the sum"),
+                      field("bias", &O::bias, "whether each place has one"),
+                      field("transposed", &O::transposed, "from maps to images"),
+                      field("height", &O::height, "of a transposed layer's images"),
+                      field("width", &O::width, "of a transposed layer's images")};
+    add_param_fields(list, "weight", &O::weight_param);
+    add_param_fields(list, "bias", &O::bias_param);
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+LayerPtr local_convolution(const LocalConvolutionOptions& options) {
+  return remembering(std::make_unique<LocalConvolution>(options), fields(), options);
+}
+LayerPtr local_convolution_from(const LayerFields& text) { return local_convolution(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

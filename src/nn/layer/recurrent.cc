@@ -1,0 +1,129 @@
+#include "kernel/recurrent.h"
+
+#include "core/text.h"
+#include "nn/layer/check.h"
+#include "nn/layer/fields.h"
+
+namespace pleiad::nn {
+namespace {
+
+using kernel::Cell;
+
+const char* kind_of(Cell cell) { return cell == Cell::rnn ? "rnn" : cell == Cell::gru ? "gru" : "lstm"; }
+
+/// A layer over (batch, steps, features).
+class RecurrentLayer final : public Layer {
+ public:
+  RecurrentLayer(Cell cell, const RecurrentOptions& options, const std::string& activation)
+      : cell_(cell), o_(options), function_{.function = kernel::function_named(activation)} {
+    expect_at_least("hidden", o_.hidden, 1);
+  }
+  [[nodiscard]] std::string kind() const override { return kind_of(cell_); }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    expect_inputs(in, 1);
+    if (in[0].rank() != 3)
+      throw InvalidArgument(fmt::format("expected (batch, steps, features); received {}", in[0].text()));
+    return {{in[0][0], in[0][1], o_.hidden}};
+  }
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
+    const std::int64_t rows = geometry(in[0]).gates() * o_.hidden;
+    const auto spec = [&](const char* name, const Shape& shape, const Param& wanted, std::int64_t fan_in) {
+      return ParamSpec{.name = name,
+                       .shape = shape,
+                       .wanted = wanted,
+                       .fan_in = fan_in,
+                       .fan_out = o_.hidden,
+                       .pieces = shape.rank() == 2};
+    };
+    std::vector<ParamSpec> all = {spec("weight", {rows, in[0][2]}, o_.weight_param, in[0][2]),
+                                  spec("recurrent", {rows, o_.hidden}, o_.recurrent_param, o_.hidden)};
+    if (o_.bias) all.push_back(spec("bias", {rows}, o_.bias_param, in[0][2]));
+    return all;
+  }
+  [[nodiscard]] Shapes workspace(const Shapes& in) const override {
+    const Shape one = {in[0][0], o_.hidden};
+    const Shape all = {in[0][0], in[0][1], o_.hidden};
+    return {{in[0][0], in[0][1], geometry(in[0]).gates() * o_.hidden}, all, cell_ == Cell::rnn ? one : all, one, one};
+  }
+  [[nodiscard]] Shapes carried(const Shapes& in) const override {
+    if (!o_.carry) return {};
+    return Shapes(cell_ == Cell::lstm ? 2 : 1, Shape{in[0][0], o_.hidden});
+  }
+  [[nodiscard]] double products(const Shapes& in) const override {
+    return static_cast<double>(in[0][0] * in[0][1]) *
+           static_cast<double>(geometry(in[0]).gates() * o_.hidden * (in[0][2] + o_.hidden));
+  }
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{} hidden{}", o_.hidden, o_.carry ? ", carried on" : "");
+  }
+  void forward(Pass& pass) override {
+    kernel::recurrent_forward(geometry(pass.x[0].shape()), numbers(pass.parameter), pass.x[0], pass.y[0],
+                              o_.carry ? pass.carried[0] : none_,
+                              o_.carry && cell_ == Cell::lstm ? pass.carried[1] : none_, memory(pass));
+  }
+  void backward(Pass& pass) override {
+    kernel::recurrent_backward(geometry(pass.x[0].shape()), numbers(pass.parameter), pass.x[0], pass.y[0], pass.dy[0],
+                               memory(pass),
+                               {.dx = pass.dx[0],
+                                .by = numbers(pass.gradient),
+                                .weight_update = pass.update[0],
+                                .recurrent_update = pass.update[1]});
+  }
+
+ private:
+  [[nodiscard]] kernel::Recurrent geometry(const Shape& in) const {
+    return {.cell = cell_, .batch = in[0], .steps = in[1], .in = in[2], .hidden = o_.hidden, .function = function_};
+  }
+  [[nodiscard]] kernel::RecurrentNumbers numbers(const std::vector<Tensor>& from) const {
+    return {.weight = from[0], .recurrent = from[1], .bias = o_.bias ? from[2] : none_};
+  }
+  static kernel::RecurrentMemory memory(const Pass& pass) {
+    const std::vector<Tensor>& w = pass.workspace;
+    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4]};
+  }
+
+  const Cell cell_;
+  const RecurrentOptions o_;
+  const kernel::Activation function_;
+  const Tensor none_;
+};
+
+template <class O>
+Fields<O> common_fields() {
+  Fields<O> list = {field("hidden", static_cast<std::int64_t O::*>(&O::hidden), "units"),
+                    field("bias", static_cast<bool O::*>(&O::bias), "whether there is one"),
+                    field("carry", static_cast<bool O::*>(&O::carry), "begin where the last batch ended")};
+  add_param_fields(list, "weight", static_cast<Param O::*>(&O::weight_param));
+  add_param_fields(list, "recurrent", static_cast<Param O::*>(&O::recurrent_param));
+  add_param_fields(list, "bias", static_cast<Param O::*>(&O::bias_param));
+  return list;
+}
+const Fields<RecurrentOptions>& fields() {
+  static const Fields<RecurrentOptions> all = common_fields<RecurrentOptions>();
+  return all;
+}
+const Fields<RnnOptions>& rnn_fields() {
+  static const Fields<RnnOptions> all = [] {
+    Fields<RnnOptions> list = common_fields<RnnOptions>();
+    list.push_back(field("activation", &RnnOptions::activation, "of a step"));
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+LayerPtr rnn(const RnnOptions& options) {
+  return remembering(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
+}
+LayerPtr gru(const RecurrentOptions& options) {
+  return remembering(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), fields(), options);
+}
+LayerPtr lstm(const RecurrentOptions& options) {
+  return remembering(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), fields(), options);
+}
+LayerPtr rnn_from(const LayerFields& text) { return rnn(read_fields(rnn_fields(), text)); }
+LayerPtr gru_from(const LayerFields& text) { return gru(read_fields(fields(), text)); }
+LayerPtr lstm_from(const LayerFields& text) { return lstm(read_fields(fields(), text)); }
+
+}  // namespace pleiad::nn

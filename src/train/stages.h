@@ -1,0 +1,35 @@
+// Nets that are trained one after the other, each on top of those before it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "pleiad/train.h"
+
+namespace pleiad {
+
+/// For a stack with size(), stage(i) and take(i, net). Checkpoints of stage i lie in the folder "<name><i + 1>". False
+/// where a run was ended.
+template <class Stack>
+bool train_stages(Stack& stack, const char* name, Samples& samples, const TrainOptions& options, Session* session,
+                  const std::function<TrainCalls(std::size_t)>& calls) {
+  for (std::size_t i = 0; i < stack.size(); ++i) {
+    nn::Net net = stack.stage(i);
+    TrainOptions own = options;
+    if (!own.checkpoint_folder.empty()) {
+      own.checkpoint_folder =
+          (std::filesystem::path(options.checkpoint_folder) / fmt::format("{}{}", name, i + 1)).string();
+    }
+    const auto trainer =
+        session == nullptr ? std::make_unique<Trainer>(net, own) : std::make_unique<Trainer>(net, own, *session);
+    if (!own.checkpoint_folder.empty()) trainer->resume();
+    if (!trainer->run(samples, nullptr, nullptr, calls ? calls(i) : TrainCalls{})) return false;
+    stack.take(i, net);
+  }
+  return true;
+}
+
+}  // namespace pleiad
