@@ -35,7 +35,8 @@ class PLEIAD_API Samples {
   [[nodiscard]] virtual std::string identity() const { return {}; }
 };
 
-/// Samples in memory: one tensor for each input of the net, of as many rows. Every round through them is shuffled anew
+/// Samples in memory: one tensor for each input of the net, of as many rows; where ranks hold tiles of images, whole
+/// images or this rank's tiles. Every round through them is shuffled anew
 /// where `shuffle` says so, by the seed.
 struct ArraySamplesOptions {
   bool shuffle = true;

@@ -35,12 +35,14 @@ class ArraySamples final : public Samples {
       const Tensor to = net.input_tensor(name);
       const std::int64_t row = from.count() / count_;
       const Shape sample = net.input_sample(name);
-      if (to.dtype() != from.dtype() || sample.count() != row) {
+      const std::optional<Rect> tile = net.input_tile(name);
+      const bool tiles = tile && row == to.count() / to.shape()[0];  // cut already
+      if (to.dtype() != from.dtype() || (sample.count() != row && !tiles)) {
         throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} a sample; received {} of shape {}", name,
                                           name_of(to.dtype()), sample.text(), name_of(from.dtype()),
                                           from.shape().sample().text()));
       }
-      if (const std::optional<Rect> tile = net.input_tile(name)) {
+      if (tile && !tiles) {
         for (std::int64_t i = 0; i < count; ++i) put_tile(to, i, from, place(first + i), *tile, sample);
         continue;
       }
