@@ -34,8 +34,10 @@ int run(const Words& words) {
       ->required();
   app.add_option("-n,--ranks", ranks, "How many; a job says it itself, a net has 2");
   app.add_option("-b,--batch", batch, "Of all ranks together")->capture_default_str();
-  app.add_option("--plan", options.kind, "data, feature or hybrid")->capture_default_str();
+  app.add_option("--plan", options.kind, "data, feature, hybrid or spatial")->capture_default_str();
   app.add_option("--split", options.split, "hybrid: the layers to cut by their outputs")->delimiter(',');
+  app.add_option("--grid", options.grid, "spatial: ROWSxCOLS, ROWSxCOLSxGROUPS, or auto: the likely fastest")
+      ->capture_default_str();
   app.add_flag("--layers", layers, "Print the net itself too: shapes, parameters, products");
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;

@@ -38,7 +38,8 @@ class PLEIAD_API Samples {
   [[nodiscard]] virtual std::string identity() const { return {}; }
 };
 
-/// Samples in memory: one tensor for each input of the net, of as many rows. Every round through them is shuffled anew
+/// Samples in memory: one tensor for each input of the net, of as many rows; where ranks hold tiles of images, whole
+/// images or this rank's tiles. Every round through them is shuffled anew
 /// where `shuffle` says so, by the seed.
 struct ArraySamplesOptions {
   bool shuffle = true;
@@ -160,8 +161,10 @@ class PLEIAD_API Trainer {
   [[nodiscard]] std::int64_t current_step() const;
   /// Of the next batch's first sample in the run's sequence of samples.
   [[nodiscard]] std::int64_t current_place() const;
-  /// This rank's part of the batch.
+  /// This rank's part of the batch: share() of shares() equal ones. Ranks that cut images have a part together.
   [[nodiscard]] std::int64_t local_batch() const;
+  [[nodiscard]] int share() const;
+  [[nodiscard]] int shares() const;
   /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
   /// the place in the samples. Of layers that the plan cuts, this rank's parts. The tensors are the trainer's own
   /// memory, or copies where tables hold them; then this is collective.

@@ -29,7 +29,7 @@ Control::Control(void* memory, int ranks) : base_(static_cast<char*>(memory)), r
 std::string_view name_of(Call call) {
   static constexpr std::string_view kNames[] = {
       "idle",           "start", "create_table", "add",   "get",  "barrier",  "broadcast", "all_reduce", "all_gather",
-      "reduce_scatter", "send",  "receive",      "flush", "wait", "shutdown", "tick",      "step"};
+      "reduce_scatter", "send",  "receive",      "flush", "wait", "shutdown", "tick",      "step",       "exchange"};
   const auto index = static_cast<std::size_t>(call);
   return index < std::size(kNames) ? kNames[index] : "?";
 }

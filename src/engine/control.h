@@ -30,6 +30,7 @@ enum class Call : std::uint32_t {
   shutdown,
   tick,
   step,
+  exchange,
 };
 [[nodiscard]] std::string_view name_of(Call call);
 

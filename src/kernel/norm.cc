@@ -256,6 +256,30 @@ void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_
   });
 }
 
+void dropout_tile(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio,
+                  const Rect& tile, std::int64_t width, const Tensor& x, const Tensor& y, const Tensor& mask) {
+  const std::int64_t channels = x.shape()[3];
+  const std::int64_t length = tile.w.size() * channels;  // of a row
+  const auto least = static_cast<std::uint32_t>(ratio * 0x1p32);
+  by_type(x.dtype(), [&]<class T>(T) {
+    const T keep = static_cast<T>(1 / (1 - ratio));
+    parallel_for(x.shape()[0] * tile.h.size(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const auto sample = static_cast<std::uint32_t>(first_sample + row / tile.h.size());
+        const std::int64_t first = ((tile.h.begin + row % tile.h.size()) * width + tile.w.begin) * channels;
+        Philox::Block words{};
+        for (std::int64_t k = 0; k < length; ++k) {
+          const std::int64_t element = first + k;
+          if (k == 0 || element % 4 == 0) words = stream.words(static_cast<std::uint64_t>(element / 4), sample, step);
+          const T m = words[static_cast<std::size_t>(element % 4)] < least ? T(0) : keep;
+          data<T>(mask)[row * length + k] = m;
+          data<T>(y)[row * length + k] = data<T>(x)[row * length + k] * m;
+        }
+      }
+    });
+  });
+}
+
 void blend(const Tensor& to, const Tensor& from, double share, double factor) {
   by_type(to.dtype(), [&]<class T>(T) {
     for (std::int64_t i = 0; i < to.count(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/random.h"
+#include "pleiad/grid.h"
 #include "pleiad/tensor.h"
 
 namespace pleiad::kernel {
@@ -24,6 +25,9 @@ void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor&
 /// (step, sample, element), so they do not depend on how a batch is cut.
 void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio, const Tensor& x,
              const Tensor& y, const Tensor& mask);
+/// The same for the places `tile` of images of `width` columns, (batch, rows, columns, channels).
+void dropout_tile(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio,
+                  const Rect& tile, std::int64_t width, const Tensor& x, const Tensor& y, const Tensor& mask);
 /// to = (1 - share) * to + share * factor * from.
 void blend(const Tensor& to, const Tensor& from, double share, double factor);
 /// to = a * b.

@@ -1,5 +1,9 @@
 #include "pleiad/nn/layer.h"
 
+#include <algorithm>
+
+#include "pleiad/nn/layers.h"
+
 namespace pleiad::nn {
 
 std::vector<ParamSpec> Layer::parameters(const Shapes&) const { return {}; }
@@ -11,6 +15,10 @@ DType Layer::output_type(std::size_t, DType net) const { return net; }
 bool Layer::takes(std::size_t i, DType given, DType net) const { return given == input_type(i, net); }
 Interval Layer::input_interval(Interval out, int) const { return out; }
 bool Layer::differentiable(std::size_t) const { return true; }
+LayerPtr Layer::on_tile(const TilePlace&) const {
+  const std::vector<std::string> kinds = layer_kinds();
+  return spatial() && std::ranges::find(kinds, kind()) != kinds.end() ? make_layer(kind(), options()) : nullptr;
+}
 double Layer::products(const Shapes&) const { return 0; }
 void Layer::prepare(const Shapes&, DType) {}
 

@@ -84,7 +84,7 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   const int index = static_cast<int>(in.nodes.size());
   Shapes shapes = naming(node, [&] {  // with any batch: mistakes are told here, not later
     for (Value& value : in.values) {
-      if (value.producer < 0) value.data = Tensor(value.dtype, value.sample.with_batch(1), nullptr);
+      if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
     }
     return node.layer->outputs(in.input_shapes(node));
   });
@@ -154,7 +154,7 @@ void Net::prepare(std::int64_t batch) {
   kernel::need_gemm();
   in.batch = 0;
   for (Value& value : in.values) {
-    if (value.producer < 0) value.data = Tensor(value.dtype, value.sample.with_batch(batch), nullptr);
+    if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(batch), nullptr);
   }
   for (Node& node : in.nodes) {
     naming(node, [&] {

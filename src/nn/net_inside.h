@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace pleiad::nn {
 /// What flows along an edge: an input, or one output of a layer.
 struct Value {
   std::string name;
-  Shape sample = {};  // inputs only
+  Shape sample = {};              // inputs only
+  std::optional<Rect> tile = {};  // inputs only: what this process holds of an image
   DType dtype = DType::float32;
   int producer = -1;  // a node, or -1 for an input
   std::vector<int> consumers = {};
@@ -21,6 +23,9 @@ struct Value {
   bool needs_gradient = false;
   Tensor data = {};
   Tensor gradient = {};
+
+  /// What this process holds of a sample of an input.
+  [[nodiscard]] Shape held() const { return tile ? Shape{tile->h.size(), tile->w.size(), sample[2]} : sample; }
 };
 
 struct Node {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#include "kernel/elementwise.h"
+#include "core/kernels.h"
 #include "plan/cut_layer.h"
+#include "plan/tile_layer.h"
+#include "plan/tower_layer.h"
 #include "pleiad/nn/layers.h"
 
 namespace pleiad {
@@ -19,16 +21,20 @@ nn::LayerPtr with_outputs(const nn::Layer& layer, std::int64_t outputs) {
   return nn::make_layer(layer.kind(), fields);
 }
 
-/// Copies a part of `whole` into `part`.
-void take(const HeldPart& held, const Tensor& whole, const Tensor& part) {
-  const std::size_t size = size_of(whole.dtype());
-  const int rank = held.whole.rank();
-  const auto inner = static_cast<std::size_t>(held.whole.count(held.axis + 1, rank)) * size;
-  const auto begin = static_cast<std::size_t>(held.begin) * inner;
-  kernel::copy_strided(part.raw(), static_cast<std::size_t>(held.length) * inner,
-                       static_cast<const std::byte*>(whole.raw()) + begin,
-                       static_cast<std::size_t>(held.whole[held.axis]) * inner,
-                       static_cast<std::size_t>(held.length) * inner, held.whole.count(0, held.axis));
+/// Tells layers on tiles which ones follow, so that exchanges overlap with what comes before.
+void link(const nn::Net& net, const std::map<std::string, TileLayer*>& layers) {
+  std::map<std::string, std::vector<std::string>> consumers;
+  for (const std::string& name : net.layer_names()) {
+    for (const std::string& from : net.placement(name).inputs) consumers[from].push_back(name);
+  }
+  for (const auto& [name, layer] : layers) {
+    const std::vector<std::string>& after = consumers[name];
+    for (const std::string& next : after) {
+      const auto found = layers.find(next);
+      if (found == layers.end() || net.placement(next).phases != net.placement(name).phases) continue;
+      if (net.placement(next).inputs.size() == 1) layer->followed_by(*found->second, after.size() == 1);
+    }
+  }
 }
 
 }  // namespace
@@ -46,6 +52,10 @@ int cut_axis(const nn::Layer& layer, std::size_t index) {
 }
 
 Layout::Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
+  plan.kind == "spatial" ? cut_images(net, plan, crew) : cut_outputs(net, plan, crew);
+}
+
+void Layout::cut_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
   for (const LayerPlan& of : plan.layers) {
     if (!of.cut) continue;
     const nn::Layer& whole = net.layer(of.name);
@@ -55,17 +65,94 @@ Layout::Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
       values.push_back(net.parameter(name).value);
-      parts_[name] = {.whole = specs[i].shape,
-                      .axis = cut_axis(whole, i),
-                      .begin = of.begin[static_cast<std::size_t>(crew->rank())],
-                      .length = cut.length(crew->rank())};
+      const auto rank = static_cast<std::size_t>(crew->rank());
+      parts_[name] = HeldPart::along(specs[i].shape, cut_axis(whole, i), {{of.begin[rank], of.begin[rank + 1]}});
     }
     net.replace(of.name, cut_layer(whole, with_outputs(whole, cut.length(crew->rank())), cut, crew));
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
-      take(parts_[name], values[i], net.parameter(name).value);
+      take_part(parts_[name], values[i], net.parameter(name).value);
     }
   }
+}
+
+void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
+  if (plan.ranks == 1) return;
+  const int tile = plan.grid.tile_of(crew->rank());
+  std::map<std::string, Rect> tiles;
+  for (const std::string& input : plan.tiled_inputs) {
+    const Shape sample = net.input_sample(input);
+    tiles[input] = plan.grid.tile(sample[0], sample[1], tile);
+  }
+  std::map<std::string, const LayerPlan*> plans;
+  for (const LayerPlan& layer : plan.layers) plans[layer.name] = &layer;
+  std::map<std::string, Tensor> wholes;
+  for (const nn::Parameter& p : net.parameters()) wholes[p.name] = p.value;
+  const auto hold = [&](const std::string& name, HeldPart part) {
+    part.writes = plan.grid.group_of(crew->rank()) == 0;
+    parts_[name] = std::move(part);
+  };
+  for (const LayerPlan& layer : plan.layers) {
+    const nn::Layer& whole = net.layer(layer.name);
+    const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(layer.name));
+    for (std::size_t i = 0; layer.mode == "tile" && i < specs.size(); ++i) {
+      if (!whole.of_places(i)) continue;
+      HeldPart part = HeldPart::along(specs[i].shape, 0, {layer.out[static_cast<std::size_t>(tile)].h});
+      part.runs[1] = {layer.out[static_cast<std::size_t>(tile)].w};
+      hold(layer.name + "/" + specs[i].name, std::move(part));
+    }
+    if (layer.mode != "tower") continue;
+    const std::string name = layer.name + "/" + specs[0].name;
+    const Rect& own = layer.own[static_cast<std::size_t>(tile)];
+    std::vector<Interval> runs;  // of the flattened image's places: a row of the tile each
+    for (std::int64_t h = own.h.begin; h < own.h.end; ++h) {
+      const std::int64_t row = h * layer.in_w;
+      runs.push_back({(row + own.w.begin) * layer.in_c, (row + own.w.end) * layer.in_c});
+    }
+    hold(name, HeldPart::along(specs[0].shape, cut_axis(whole, 0) == 1 ? 0 : 1, std::move(runs)));
+  }
+  std::map<std::string, TileLayer*> tile_layers;
+  net.lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
+    const LayerPlan& of = *plans.at(name);
+    if (of.mode == "tower") return tower_layer(std::move(layer), of, plan, crew);
+    if (of.mode == "gather" || (of.mode == "whole" && layer->couples_samples())) {
+      return gather_layer(std::move(layer), of, plan, crew);
+    }
+    if (of.mode == "whole" || layer->kind() == "flatten") return layer;
+    auto part = std::make_unique<TileLayer>(std::move(layer), of, plan, crew);
+    tile_layers[name] = part.get();
+    return part;
+  });
+  for (auto& [name, part] : parts_) take_part(part, wholes.at(name), net.parameter(name).value);
+  link(net, tile_layers);
+  if (plan.grid.groups == 1) return;
+  for (const auto& [name, part] : parts_) {
+    // By the largest part, so that all ranks make the same exchange: a smaller one is summed with zeros behind it.
+    const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
+    const bool tower = of.mode == "tower";
+    std::int64_t places = 0;
+    for (const Rect& rect : tower ? of.own : of.out) places = std::max(places, rect.places());
+    const std::int64_t most = part.whole.count() / (tower ? of.in_h * of.in_w : of.out_h * of.out_w) * places;
+    HaloSpec spec{.name = name, .teams = plan.grid.twins(), .own = {}, .need = {}};
+    spec.dtype = net.options().dtype;
+    for (int g = 0; g < plan.grid.groups; ++g) {
+      spec.own.push_back({pleiad::part_of(most, plan.grid.groups, g), {0, 1}});
+      spec.need.push_back({{0, most}, {0, 1}});
+    }
+    alike_[name] = std::make_unique<HaloExchange>(crew->session(), spec);
+  }
+}
+
+void Layout::sum_alike(const std::string& parameter, const Tensor& gradient) {
+  const auto found = alike_.find(parameter);
+  if (found == alike_.end()) return;
+  HaloExchange& sum = *found->second;
+  const Tensor all(gradient.dtype(), {sum.need().places()});
+  const Tensor part(gradient.dtype(), {sum.own().places()});
+  copy_bytes(all.raw(), gradient.raw(), gradient.bytes());
+  sum.backward(all.raw(), part.raw());
+  sum.forward(part.raw(), all.raw());
+  copy_bytes(gradient.raw(), all.raw(), gradient.bytes());
 }
 
 const HeldPart* Layout::part_of(const std::string& parameter) const {

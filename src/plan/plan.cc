@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "plan/cut_layer.h"
 #include "plan/layout.h"
+#include "plan/spatial_plan.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -64,29 +65,23 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
   return of;
 }
 
-std::string places(const LayerPlan& layer, int ranks) {
-  if (!layer.cut) return fmt::format("1/{} of the samples", ranks);
-  const std::int64_t widest = layer.begin[1] - layer.begin[0];
-  const std::int64_t least = layer.begin.back() - layer.begin[layer.begin.size() - 2];
-  return fmt::format("{} of {} outputs",
-                     widest == least ? fmt::format("{}", widest) : fmt::format("{}-{}", least, widest), layer.outputs);
-}
-
-std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes)); }
-
 }  // namespace
 
 Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
-  static const std::vector<std::string> kinds = {"data", "feature", "hybrid"};
+  static const std::vector<std::string> kinds = {"data", "feature", "hybrid", "spatial"};
   if (std::ranges::find(kinds, options.kind) == kinds.end()) {
     throw InvalidArgument(unknown_name("plan", options.kind, kinds));
   }
+  if (options.kind == "spatial") return spatial_plan(net, options, ranks, batch);
   if (ranks < 1 || batch < 1 || batch % ranks != 0) {
     throw InvalidArgument(
         fmt::format("the batch of all ranks together is a multiple of their number, {}; received {}", ranks, batch));
   }
   if (!options.split.empty() && options.kind != "hybrid") {
     throw InvalidArgument(fmt::format("plan \"{}\" chooses its layers itself; split is for \"hybrid\"", options.kind));
+  }
+  if (options.grid != "auto") {
+    throw InvalidArgument(fmt::format("plan \"{}\" has no grid; that is for \"spatial\"", options.kind));
   }
   Plan plan{.net = net.options().name, .kind = options.kind, .ranks = ranks, .batch = batch, .layers = {}};
   const std::vector<std::string> names = net.layer_names();
@@ -106,40 +101,6 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     }
   }
   return plan;
-}
-
-std::string explain(const Plan& plan) {
-  std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
-                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch, plan.batch / plan.ranks);
-  const char* const row = "  {:<18} {:<14} {:<24} {:>12} {:>12} {:>12} {:>12}  {}\n";
-  out += fmt::format(fmt::runtime(row), "layer", "kind", "a rank computes", "parameters", "forward", "backward",
-                     "gradients", "");
-  LayerPlan sum;
-  for (const LayerPlan& layer : plan.layers) {
-    out += fmt::format(fmt::runtime(row), layer.name, layer.kind, places(layer, plan.ranks),
-                       bytes_text(layer.parameter_bytes), bytes_text(layer.forward_bytes),
-                       bytes_text(layer.backward_bytes), bytes_text(layer.gradient_bytes),
-                       layer.why.empty() ? "" : "not cut: " + layer.why);
-    sum.parameter_bytes += layer.parameter_bytes;
-    sum.forward_bytes += layer.forward_bytes;
-    sum.backward_bytes += layer.backward_bytes;
-    sum.gradient_bytes += layer.gradient_bytes;
-  }
-  out += fmt::format(fmt::runtime(row), "all", "", "", bytes_text(sum.parameter_bytes), bytes_text(sum.forward_bytes),
-                     bytes_text(sum.backward_bytes), bytes_text(sum.gradient_bytes), "");
-  out += fmt::format("  {} a step are exchanged with each rank, {} of parameters held\n",
-                     byte_size(static_cast<std::uint64_t>(sum.bytes())),
-                     byte_size(static_cast<std::uint64_t>(sum.parameter_bytes)));
-  for (const LayerPlan& layer : plan.layers) {
-    if (!layer.cut) continue;
-    out += fmt::format("  {}:", layer.name);
-    for (int r = 0; r < plan.ranks; ++r) {
-      const auto at = static_cast<std::size_t>(r);
-      out += fmt::format(" rank {}: {}-{}{}", r, layer.begin[at], layer.begin[at + 1] - 1,
-                         r + 1 < plan.ranks ? "," : "\n");
-    }
-  }
-  return out;
 }
 
 }  // namespace pleiad

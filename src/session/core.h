@@ -39,10 +39,13 @@ class SessionCore {
     std::atomic<std::uint64_t> calls{0}, bytes{0}, ns{0};
   };
   CollectiveCounts collectives;
+  /// Of what ranks make together, in the same order: the same number on all.
+  [[nodiscard]] std::uint32_t next_exchange() { return exchanges_++; }
 
  private:
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<TableContext> context_;
+  std::uint32_t exchanges_ = 0;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Table>> tables_;  // guarded by mutex_
   std::vector<std::string> names_;              // guarded by mutex_; a table has its name before it is there

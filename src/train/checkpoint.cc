@@ -21,13 +21,15 @@ std::vector<std::int64_t> whole_shape(const CheckpointTensor& tensor) {
   return lengths(tensor.part == nullptr ? tensor.tensor.shape() : tensor.part->whole);
 }
 
-Box box_of(const CheckpointTensor& tensor) {
-  Box box = Box::whole(lengths(tensor.tensor.shape()));
-  if (tensor.part != nullptr) box.begin[static_cast<std::size_t>(tensor.part->axis)] = tensor.part->begin;
-  return box;
-}
-
 std::span<std::byte> bytes_of(const Tensor& tensor) { return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()}; }
+
+/// A rectangle of what is held, by itself.
+Tensor taken(const Tensor& held, const HeldPart::Box& box) {
+  const Tensor copy(held.dtype(), Shape(box.length));
+  const std::vector<std::int64_t> zero(box.length.size(), 0);
+  copy_box(held.dtype(), copy.raw(), copy.shape(), zero, held.raw(), held.shape(), box.held, box.length);
+  return copy;
+}
 
 /// A name for parts that no file of the folder has yet.
 std::int64_t fresh_tag(const fs::path& folder) {
@@ -80,13 +82,26 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
   crew.broadcast(number, 0);
   const std::string tag = fmt::format("state{}", number[0]);
   std::vector<PieceToWrite> pieces;
+  std::vector<Tensor> copies;  // of rectangles that are not dense in what is held
   for (const CheckpointTensor& tensor : tensors) {
-    if (tensor.part == nullptr && crew.rank() != 0) continue;  // rank 0's is everybody's
-    pieces.push_back({.array = tensor.name,
-                      .type = element_type(tensor.tensor.dtype()),
-                      .shape = whole_shape(tensor),
-                      .box = box_of(tensor),
-                      .bytes = bytes_of(tensor.tensor)});
+    const auto add = [&](const Box& box, const Tensor& numbers) {
+      pieces.push_back({.array = tensor.name,
+                        .type = element_type(tensor.tensor.dtype()),
+                        .shape = whole_shape(tensor),
+                        .box = box,
+                        .bytes = bytes_of(numbers)});
+    };
+    if (tensor.part == nullptr) {
+      if (crew.rank() == 0) add(Box::whole(lengths(tensor.tensor.shape())), tensor.tensor);  // rank 0's is everybody's
+      continue;
+    }
+    if (!tensor.part->writes) continue;
+    const std::vector<HeldPart::Box> boxes = tensor.part->boxes();
+    for (const HeldPart::Box& box : boxes) {
+      const Tensor copy = boxes.size() == 1 ? tensor.tensor : taken(tensor.tensor, box);
+      copies.push_back(copy);
+      add({.begin = box.begin, .extent = box.length}, copy);
+    }
   }
   try {
     std::string entry;
@@ -130,7 +145,16 @@ Tensor Checkpoint::read(const CheckpointTensor& like) const {
                                 array.type.name, Shape(array.shape).text(), type.name, Shape(expected).text()));
   }
   Tensor copy(like.tensor.dtype(), like.tensor.shape());
-  set_.read(like.name, box_of(like), bytes_of(copy));
+  if (like.part == nullptr) {
+    set_.read(like.name, bytes_of(copy));
+    return copy;
+  }
+  for (const HeldPart::Box& box : like.part->boxes()) {
+    const Tensor piece(copy.dtype(), Shape(box.length));
+    set_.read(like.name, {.begin = box.begin, .extent = box.length}, bytes_of(piece));
+    const std::vector<std::int64_t> zero(box.length.size(), 0);
+    copy_box(copy.dtype(), copy.raw(), copy.shape(), box.held, piece.raw(), piece.shape(), zero, box.length);
+  }
   return copy;
 }
 

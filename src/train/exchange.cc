@@ -73,7 +73,8 @@ class LocalUpdate {
 /// Gradients are summed over the ranks by another thread while backward goes on; each rank then makes the same update.
 class AllReduce final : public Exchange {
  public:
-  AllReduce(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
+  AllReduce(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew)
+      : net_(net), layout_(layout), crew_(crew) {
     for (const nn::Parameter& p : net.parameters()) {
       updates_.emplace_back(p, options.updater);
       summed_.push_back(layout.part_of(p.name) == nullptr);
@@ -88,7 +89,11 @@ class AllReduce final : public Exchange {
     crew_.post([this, i] {
       const nn::Parameter& p = net_.parameters()[i];
       const Trace::Span span(trace_, Trace::Track::exchange, summed_[i] ? "all_reduce" : "update", p.name);
-      if (summed_[i]) crew_.session().all_reduce(p.gradient.view());
+      if (summed_[i]) {
+        crew_.session().all_reduce(p.gradient.view());
+      } else {
+        layout_.sum_alike(p.name, p.gradient);
+      }
       updates_[i].apply(p.gradient);
       keep_norm(p);
     });
@@ -102,6 +107,7 @@ class AllReduce final : public Exchange {
 
  private:
   nn::Net& net_;
+  Layout& layout_;
   Crew& crew_;
   std::vector<LocalUpdate> updates_;
   std::vector<bool> summed_;
@@ -223,6 +229,9 @@ bool exchanges(const TrainOptions& options, const Session* session) {
   if (options.clock == "async" && name != "tables") {
     throw InvalidArgument(fmt::format("clock \"async\" is for exchange \"tables\"; received \"{}\"", name));
   }
+  if (name == "tables" && options.plan.kind == "spatial") {
+    throw InvalidArgument("plan \"spatial\" sums gradients by \"all_reduce\"; received exchange \"tables\"");
+  }
   if (session == nullptr && (name == "all_reduce" || name == "tables" || name == "replicas")) {
     throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name));
   }
@@ -243,7 +252,7 @@ bool exchanges(const TrainOptions& options, const Session* session) {
          (name == "auto" && session != nullptr && session->size() > 1);
 }
 
-std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) {
+std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew) {
   if (!crew.shared()) return std::make_unique<NoExchange>(net, options);
   if (options.exchange == "replicas") return replicas(net, options, crew);
   if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);

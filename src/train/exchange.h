@@ -45,7 +45,7 @@ class Exchange {
 [[nodiscard]] bool exchanges(const TrainOptions& options, const Session* session);
 
 /// `crew` is of one rank where nothing is exchanged. Parameters that `layout` cuts are this rank's own affair.
-[[nodiscard]] std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, const Layout& layout,
+[[nodiscard]] std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout,
                                                       Crew& crew);
 
 }  // namespace pleiad

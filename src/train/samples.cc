@@ -34,10 +34,17 @@ class ArraySamples final : public Samples {
     for (const auto& [name, from] : inputs_) {
       const Tensor to = net.input_tensor(name);
       const std::int64_t row = from.count() / count_;
-      if (to.dtype() != from.dtype() || to.count() / to.shape()[0] != row) {
+      const Shape sample = net.input_sample(name);
+      const std::optional<Rect> tile = net.input_tile(name);
+      const bool tiles = tile && row == to.count() / to.shape()[0];  // cut already
+      if (to.dtype() != from.dtype() || (sample.count() != row && !tiles)) {
         throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} a sample; received {} of shape {}", name,
-                                          name_of(to.dtype()), to.shape().sample().text(), name_of(from.dtype()),
+                                          name_of(to.dtype()), sample.text(), name_of(from.dtype()),
                                           from.shape().sample().text()));
+      }
+      if (tile && !tiles) {
+        for (std::int64_t i = 0; i < count; ++i) put_tile(to, i, from, place(first + i), *tile, sample);
+        continue;
       }
       const std::size_t bytes = static_cast<std::size_t>(row) * size_of(from.dtype());
       for (std::int64_t i = 0; i < count; ++i) {
@@ -56,6 +63,18 @@ class ArraySamples final : public Samples {
     if (!options_.shuffle) return within;
     if (round != round_) shuffle(round);
     return order_[static_cast<std::size_t>(within)];
+  }
+
+  /// The rows of a tile, and nothing else of the image.
+  static void put_tile(const Tensor& to, std::int64_t row, const Tensor& from, std::int64_t sample, const Rect& tile,
+                       const Shape& shape) {
+    const auto place = static_cast<std::size_t>(shape[2]) * size_of(from.dtype());
+    const std::size_t length = static_cast<std::size_t>(tile.w.size()) * place;
+    auto* out = static_cast<std::byte*>(to.raw()) + static_cast<std::size_t>(row * tile.h.size()) * length;
+    for (std::int64_t h = tile.h.begin; h < tile.h.end; ++h, out += length) {
+      const std::int64_t at = (sample * shape[0] + h) * shape[1] + tile.w.begin;
+      copy_bytes(out, static_cast<const std::byte*>(from.raw()) + static_cast<std::size_t>(at) * place, length);
+    }
   }
 
   void shuffle(std::int64_t round) {

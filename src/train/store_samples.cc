@@ -27,6 +27,21 @@ void channels_last(const From* from, To* to, std::int64_t samples, std::int64_t 
   });
 }
 
+/// The same for a tile of the images.
+template <class To, class From>
+void put_tile(const From* from, To* to, std::int64_t samples, const Shape& sample, const Rect& tile) {
+  const std::int64_t channels = sample[2];
+  for (std::int64_t n = 0; n < samples; ++n) {
+    for (std::int64_t h = tile.h.begin; h < tile.h.end; ++h) {
+      for (std::int64_t w = tile.w.begin; w < tile.w.end; ++w) {
+        for (std::int64_t c = 0; c < channels; ++c) {
+          *to++ = static_cast<To>(from[((n * channels + c) * sample[0] + h) * sample[1] + w]);
+        }
+      }
+    }
+  }
+}
+
 class StoreSamples final : public Samples {
  public:
   StoreSamples(std::shared_ptr<const Store> store, StoreSamplesOptions options)
@@ -56,7 +71,7 @@ class StoreSamples final : public Samples {
     }
     next_ = at + batch_;
     if (inputs_.empty()) choose_inputs(net);
-    for (const auto& [input, field] : inputs_) put(*batch, field, input, net.input_tensor(input));
+    for (const auto& [input, field] : inputs_) put(*batch, field, input, net);
   }
 
   [[nodiscard]] std::string identity() const override {
@@ -93,11 +108,12 @@ class StoreSamples final : public Samples {
     for (const auto& [input, field] : names) inputs_.emplace_back(input, store_->field(field));
   }
 
-  void put(const Batch& batch, std::size_t index, const std::string& input, const Tensor& to) const {
+  void put(const Batch& batch, std::size_t index, const std::string& input, const nn::Net& net) const {
+    const Tensor to = net.input_tensor(input);
     const Field& field = loader_->fields()[index];
     const std::int64_t samples = to.shape()[0];
     const bool image = field.shape.size() == 3;
-    const Shape sample = to.shape().sample();
+    const Shape sample = net.input_sample(input);
     const bool flat = sample.rank() <= 1;  // a net that takes vectors has no channels to put last
     bool fits = sample.count() == field.count();
     if (image && !flat) {
@@ -119,6 +135,10 @@ class StoreSamples final : public Samples {
       return;
     }
     kernel::by_type(to.dtype(), [&]<class T>(T) {
+      if (const std::optional<Rect> tile = net.input_tile(input)) {
+        put_tile(batch.floats(index).data(), to.values<T>().data(), samples, sample, *tile);
+        return;
+      }
       channels_last(batch.floats(index).data(), to.values<T>().data(), samples, channels, places);
     });
   }

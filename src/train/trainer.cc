@@ -82,6 +82,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   if (!options.momentum.type.empty()) check(options.momentum);
   const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
   agree(net, *crew);
+  shares = plan.shares();
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
   net.set_gradient_scale(static_cast<double>(std::max(options.groups, 1)) / ranks());
@@ -123,7 +124,7 @@ void Trainer::Inside::check_loss(double loss) {
 double Trainer::Inside::train() {
   Trace* const tracer = tracing();
   net.set_trace(tracer);
-  net.forward(nn::Phase::train, now(), rank() * local());
+  net.forward(nn::Phase::train, now(), first());
   const double loss = net.loss();
   if (options.check_finite) check_loss(loss);
   exchange->begin(rates(), tracer);
@@ -167,14 +168,16 @@ double Trainer::step() { return inside_->train(); }
 std::int64_t Trainer::current_step() const { return inside_->now(); }
 std::int64_t Trainer::current_place() const { return inside_->place.values<std::int64_t>()[0]; }
 std::int64_t Trainer::local_batch() const { return inside_->local(); }
+int Trainer::share() const { return inside_->share(); }
+int Trainer::shares() const { return inside_->shares; }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
   Inside& in = *inside_;
   if (batch <= 0) batch = in.options.batch;
-  if (batch % in.ranks() != 0) {
-    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.ranks()));
+  if (batch % in.shares != 0) {
+    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.shares));
   }
-  const std::int64_t local = batch / in.ranks();
+  const std::int64_t local = batch / in.shares;
   const std::int64_t whole = samples.count() / batch;
   if (whole == 0) {
     throw InvalidArgument(fmt::format("{} samples are less than one batch of {}", samples.count(), batch));
@@ -183,10 +186,10 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
-  samples.expect(batch, in.rank(), in.ranks());
+  samples.expect(batch, in.share(), in.shares);
   in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   for (std::int64_t b = 0; b < batches; ++b) {
-    const std::int64_t first = in.rank() * local;
+    const std::int64_t first = in.share() * local;
     samples.fill(in.net, b * batch + first, local);
     in.net.forward(phase, in.now(), first);
     mean.add(in.net.metrics());
@@ -296,7 +299,7 @@ void Trainer::train_on(Samples& samples) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
   in.loaded_on.clear();
-  samples.expect(in.options.batch, in.rank(), in.ranks());
+  samples.expect(in.options.batch, in.share(), in.shares);
 }
 
 bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
@@ -319,7 +322,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       {
         static const std::string no_name;
         const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
-        train.fill(in.net, in.place.values<std::int64_t>()[0] + in.rank() * in.local(), in.local());
+        train.fill(in.net, in.place.values<std::int64_t>()[0] + in.first(), in.local());
       }
       (void)in.train();
       run.count();

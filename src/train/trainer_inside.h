@@ -19,6 +19,7 @@ struct Trainer::Inside {
   nn::Net& net;
   TrainOptions options;
   std::shared_ptr<Crew> crew;  // shared with the layers that the plan cuts
+  int shares = 1;              // how many ways the batch is shared out
   Layout layout;
   std::unique_ptr<Exchange> exchange;
   Tensor step{DType::int64, {1}};  // saved with the rest
@@ -38,7 +39,10 @@ struct Trainer::Inside {
   [[nodiscard]] int rank() const { return crew->rank(); }
   [[nodiscard]] int ranks() const { return crew->size(); }
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
-  [[nodiscard]] std::int64_t local() const { return options.batch / ranks(); }
+  /// This rank's share of a batch: that of its rank, or of its group where ranks of a group cut images.
+  [[nodiscard]] int share() const { return rank() / (ranks() / shares); }
+  [[nodiscard]] std::int64_t local() const { return options.batch / shares; }
+  [[nodiscard]] std::int64_t first() const { return share() * local(); }
   [[nodiscard]] StepRates rates() const;
   /// Whether all ranks make each step together.
   [[nodiscard]] bool synchronous() const { return options.clock == "sync" && options.groups <= 1; }

@@ -55,4 +55,5 @@ NB_MODULE(_core, m) {
   pleiad::python::bind_tables(m);
   pleiad::python::bind_session(m);
   pleiad::python::bind_options(m);
+  pleiad::python::bind_spatial(m);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/grid.h"
 #include "pleiad/interval.h"
 #include "pleiad/nn/init.h"
 #include "pleiad/tensor.h"
@@ -51,7 +52,7 @@ class PLEIAD_API BatchParts {
   [[nodiscard]] virtual int count() const = 0;
   /// Which of them this one is.
   [[nodiscard]] virtual int index() const { return 0; }
-  /// Replaces the numbers by their sums over all parts, which call it in the same order.
+  /// Replaces the numbers by their sums over all parts, which call it in the same order. A part may be empty.
   virtual void sum(std::span<double> numbers) = 0;
 };
 
@@ -72,8 +73,20 @@ struct Pass {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::int64_t first_sample = 0;  ///< the place of this batch's first sample in the whole batch of all ranks
-  BatchParts* parts = nullptr;    ///< null: this is the whole batch. All parts have as many samples
+  BatchParts* parts = nullptr;    ///< null: this is the whole batch
 };
+
+/// A layer's part of images that lie on several ranks: from the places `in` of images in_h x in_w it computes the
+/// places `out` of outputs out_h x out_w. `in` is what input_interval says, cut at the image's border.
+struct TilePlace {
+  Rect in;
+  Rect out;
+  std::int64_t in_h = 0, in_w = 0;
+  std::int64_t out_h = 0, out_w = 0;
+};
+
+class Layer;
+using LayerPtr = std::unique_ptr<Layer>;
 
 /// A shape with its batch in front, for each input; images are (batch, height, width, channels).
 using Shapes = std::vector<Shape>;
@@ -107,6 +120,13 @@ class PLEIAD_API Layer {
   [[nodiscard]] virtual Interval input_interval(Interval out, int axis) const;
   /// False where outputs depend on more than the places that input_interval names (flatten, dense).
   [[nodiscard]] virtual bool spatial() const { return false; }
+  /// A layer that does what this one does to a part of the image, with the same parameters. Null
+  /// where it cannot. Of a spatial layer of a known kind, another one like it.
+  [[nodiscard]] virtual LayerPtr on_tile(const TilePlace& place) const;
+  /// True for a parameter whose first two axes are the places of the output: on a tile, the layer has those of its own.
+  [[nodiscard]] virtual bool of_places(std::size_t /*parameter*/) const { return false; }
+  /// True where the outputs of a sample depend on the other samples of the batch.
+  [[nodiscard]] virtual bool couples_samples() const { return false; }
   /// The names of single numbers that a layer gives in place of outputs with a batch, of which the first is the loss.
   [[nodiscard]] virtual std::vector<std::string> metrics() const { return {}; }
   /// False for a layer whose metrics have no loss among them.
@@ -130,7 +150,5 @@ class PLEIAD_API Layer {
  private:
   LayerFields options_;
 };
-
-using LayerPtr = std::unique_ptr<Layer>;
 
 }  // namespace pleiad::nn

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +67,18 @@ class PLEIAD_API Net {
   /// Puts another layer in a layer's place: one that takes and gives the same shapes and has as many parameters, which
   /// keep their names and begin anew. Its parameters are not shared. Before prepare.
   void replace(const std::string& name, LayerPtr layer);
+
+  /// From now on this process holds a part of each image of an input: input_tensor is (batch, rows, columns, channels)
+  /// of the tile. The other layers follow: each is handed to `with`, which gives what takes its place (maybe itself)
+  /// and has as many parameters; those whose shapes change begin as zeros. Before prepare.
+  void lay_out(const std::map<std::string, Rect>& tiles,
+               const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with);
+  /// The places of an input's images that this process holds; empty where it holds them all.
+  [[nodiscard]] std::optional<Rect> input_tile(const std::string& name) const;
+  /// The shape of one sample of an input: of the whole image.
+  [[nodiscard]] Shape input_sample(const std::string& name) const;
+  /// The inputs and layers that a layer takes, "layer:1" for a layer's second output; and the phases it takes part in.
+  [[nodiscard]] Placement placement(const std::string& layer) const;
 
   /// Plans memory for batches of `batch` samples and initialises new parameters; the numbers of parameters stay. Quick
   /// where the batch is the same as before. forward calls it where it was not called.

@@ -1,5 +1,7 @@
 #include "kernel/norm.h"
 
+#include <cmath>
+
 #include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
@@ -17,6 +19,7 @@ class BatchNorm final : public Layer {
   }
   [[nodiscard]] std::string kind() const override { return "batch_norm"; }
   [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] bool couples_samples() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
     if (in[0].rank() < 2)
@@ -34,12 +37,13 @@ class BatchNorm final : public Layer {
   }
   /// The batch's mean and variance; and where it lies in parts, the sums over them of the gradients by scale and shift.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return Shapes(4, Shape{channels(in)}); }
-  void prepare(const Shapes& in, DType) override { sums_.resize(static_cast<std::size_t>(3 * channels(in))); }
+  void prepare(const Shapes& in, DType) override { sums_.resize(static_cast<std::size_t>(3 * channels(in) + 1)); }
 
   void forward(Pass& pass) override {
     const bool training = pass.phase == Phase::train;
+    rows_ = pass.x[0].count() / pass.state[0].count();
     if (training) {
-      kernel::column_moments(pass.x[0], pass.workspace[0], pass.workspace[1]);
+      if (rows_ > 0) kernel::column_moments(pass.x[0], pass.workspace[0], pass.workspace[1]);
       if (pass.parts != nullptr) join_moments(pass);
       remember(pass);
     }
@@ -55,26 +59,26 @@ class BatchNorm final : public Layer {
     if (parts) join_gradients(pass);
     kernel::normalise_input_gradient(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon,
                                      pass.parameter[0], pass.dy[0], pass.dx[0], parts ? pass.workspace[2] : gradient[0],
-                                     parts ? pass.workspace[3] : gradient[1], rows(pass));
+                                     parts ? pass.workspace[3] : gradient[1], rows_);
   }
 
  private:
   static std::int64_t channels(const Shapes& in) { return in[0][in[0].rank() - 1]; }
-  /// Of the whole batch.
-  static std::int64_t rows(const Pass& pass) {
-    return pass.x[0].count() / pass.state[0].count() * (pass.parts == nullptr ? 1 : pass.parts->count());
-  }
-  /// The mean of the parts' means; the mean of their variances and the variance of their means. In double precision, so
-  /// that the square of the mean may be taken away.
+  /// The mean of the parts' means; the mean of their variances and the variance of their means, each as heavy as it has
+  /// rows. In double precision, so that the square of the mean may be taken away.
   void join_moments(const Pass& pass) {
     const auto count = static_cast<std::size_t>(pass.state[0].count());
-    const double by = 1.0 / pass.parts->count();
+    const auto by = static_cast<double>(rows_);
     for (std::size_t c = 0; c < count; ++c) {
-      const double mean = pass.workspace[0].at(static_cast<std::int64_t>(c));
+      const double mean = rows_ > 0 ? pass.workspace[0].at(static_cast<std::int64_t>(c)) : 0;
       sums_[c] = mean * by;
-      sums_[count + c] = (pass.workspace[1].at(static_cast<std::int64_t>(c)) + mean * mean) * by;
+      sums_[count + c] = rows_ > 0 ? (pass.workspace[1].at(static_cast<std::int64_t>(c)) + mean * mean) * by : 0;
     }
-    pass.parts->sum({sums_.data(), 2 * count});
+    sums_[2 * count] = by;
+    pass.parts->sum({sums_.data(), 2 * count + 1});
+    const double all = sums_[2 * count];
+    rows_ = std::llround(all);
+    for (std::size_t c = 0; c < 2 * count; ++c) sums_[c] /= all;
     for (std::size_t c = 0; c < count; ++c) {
       sums_[2 * count + c] = std::max(0.0, sums_[count + c] - sums_[c] * sums_[c]);
     }
@@ -99,12 +103,13 @@ class BatchNorm final : public Layer {
   }
   /// The running variance is that of a sample (n - 1), as usual.
   void remember(const Pass& pass) const {
-    const double n = static_cast<double>(rows(pass));
+    const auto n = static_cast<double>(rows_);
     kernel::blend(pass.state[0], pass.workspace[0], options_.momentum, 1);
     kernel::blend(pass.state[1], pass.workspace[1], options_.momentum, n > 1 ? n / (n - 1) : 1);
   }
 
   const BatchNormOptions options_;
+  std::int64_t rows_ = 0;  // of the whole batch
   std::vector<double> sums_;
 };
 

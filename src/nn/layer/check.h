@@ -25,6 +25,17 @@ inline const Shape& expect_image(const Shapes& in) {
   return in[0];
 }
 
+struct Padding {
+  std::int64_t begin;
+  std::int64_t end;
+};
+/// How far the window of places `out` reaches past the places `in`, which are what there is of what it needs.
+inline Padding padding_of(const SlidingWindow& window, Interval out, Interval in) {
+  const Interval need = window.input(out);
+  if (in.empty()) return {need.size(), 0};
+  return {in.begin - need.begin, need.end - in.end};
+}
+
 inline void expect_at_least(std::string_view name, std::int64_t value, std::int64_t least) {
   if (value < least) throw InvalidArgument(fmt::format("{} is at least {}; received {}", name, least, value));
 }

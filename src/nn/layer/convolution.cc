@@ -61,6 +61,16 @@ class Convolution final : public Layer {
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
   }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
+    ConvolutionOptions o = o_;
+    const Padding h = padding_of(h_, place.out.h, place.in.h);
+    const Padding w = padding_of(w_, place.out.w, place.in.w);
+    o.pad_top = h.begin;
+    o.pad_bottom = h.end;
+    o.pad_left = w.begin;
+    o.pad_right = w.end;
+    return convolution(o);
+  }
   [[nodiscard]] double products(const Shapes& in) const override {
     return static_cast<double>(outputs(in)[0].count()) * static_cast<double>(h_.size * w_.size * in[0][3] / o_.groups);
   }

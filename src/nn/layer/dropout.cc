@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "kernel/elementwise.h"
 #include "kernel/norm.h"
 #include "nn/layer/check.h"
@@ -21,9 +23,20 @@ class Dropout final : public Layer {
     return in;
   }
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {in[0]}; }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
+    auto part = std::make_unique<Dropout>(DropoutOptions{.ratio = ratio_});
+    part->tile_ = place.in;
+    part->width_ = place.in_w;
+    return part;
+  }
   void forward(Pass& pass) override {
     if (pass.phase != Phase::train) {
       kernel::copy(pass.y[0], pass.x[0]);
+      return;
+    }
+    if (tile_) {
+      kernel::dropout_tile(RandomStream(pass.seed, pass.name), pass.step, pass.first_sample, ratio_, *tile_, width_,
+                           pass.x[0], pass.y[0], pass.workspace[0]);
       return;
     }
     kernel::dropout(RandomStream(pass.seed, pass.name), pass.step, pass.first_sample, ratio_, pass.x[0], pass.y[0],
@@ -35,6 +48,8 @@ class Dropout final : public Layer {
 
  private:
   const double ratio_;
+  std::optional<Rect> tile_;  // of the image, where this is a part of it
+  std::int64_t width_ = 0;    // of the image
 };
 
 const Fields<DropoutOptions>& fields() {

@@ -1,6 +1,7 @@
 #include "core/text.h"
 #include "kernel/contrast.h"
 #include "nn/layer/check.h"
+#include "nn/layer/cropped.h"
 #include "nn/layer/fields.h"
 
 namespace pleiad::nn {
@@ -40,6 +41,7 @@ class LocalContrast final : public Layer {
     const std::int64_t reach = o_.size / 2 * (subtracts_ && divides_ ? 2 : 1);
     return {out.begin - reach, out.end + reach};
   }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override { return cropped(local_contrast(o_), place); }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("{} {}x{}{}", o_.type, o_.size, o_.size, o_.part == "both" ? "" : ", " + o_.part);
   }

@@ -45,6 +45,18 @@ class LocalConvolution final : public Layer {
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
   }
+  [[nodiscard]] bool of_places(std::size_t) const override { return !o_.transposed; }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
+    if (o_.transposed) return nullptr;
+    auto part = std::make_unique<LocalConvolution>(o_);
+    const Padding h = padding_of(h_, place.out.h, place.in.h);
+    const Padding w = padding_of(w_, place.out.w, place.in.w);
+    part->h_.pad_begin = h.begin;
+    part->h_.pad_end = h.end;
+    part->w_.pad_begin = w.begin;
+    part->w_.pad_end = w.end;
+    return part;
+  }
   [[nodiscard]] double products(const Shapes& in) const override {
     const kernel::LocalConv c = geometry(in[0]);
     return static_cast<double>(c.batch * c.out_h * c.out_w) * static_cast<double>(c.maps * c.filter());
@@ -114,8 +126,8 @@ class LocalConvolution final : public Layer {
 
   const LocalConvolutionOptions o_;
   const kernel::Activation activation_;
-  const SlidingWindow h_;
-  const SlidingWindow w_;
+  SlidingWindow h_;
+  SlidingWindow w_;
   const Tensor none_;
   kernel::LocalConvMemory memory_;
 };

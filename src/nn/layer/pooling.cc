@@ -37,6 +37,16 @@ class Pooling final : public Layer {
     return {y};
   }
   [[nodiscard]] Interval input_interval(Interval out, int) const override { return pool_.h.input(out); }
+  [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
+    auto part = std::make_unique<Pooling>(options_);
+    const auto set = [](SlidingWindow& window, const Padding& padding) {
+      window.pad_begin = padding.begin;
+      window.pad_end = padding.end;
+    };
+    set(part->pool_.h, padding_of(pool_.h, place.out.h, place.in.h));
+    set(part->pool_.w, padding_of(pool_.w, place.out.w, place.in.w));
+    return part;
+  }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("{} {}x{}", options_.type, options_.kernel, options_.kernel);
   }

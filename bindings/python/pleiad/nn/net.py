@@ -303,7 +303,11 @@ class Net:
             raise InvalidArgument(f"expected arrays for the inputs {', '.join(missing)}; received {', '.join(arrays)}")
         self._core.prepare(next(iter(rows.values())))
         for name, array in arrays.items():
-            self._core.input_array(name)[...] = array
+            held = self._core.input_array(name)
+            tile = self._core.input_tile(name)
+            if tile is not None and array.shape != held.shape:  # this rank holds a part of each image
+                array = array[:, tile[0] : tile[1], tile[2] : tile[3]]
+            held[...] = array
 
     def as_input(self, name: str, array: Any) -> NDArray[Any]:
         """`array` as an input takes it: its element type, (samples, *shape), contiguous; the same array where it is so
@@ -314,9 +318,13 @@ class Net:
         wanted = numpy.dtype(self._inputs[name])
         if given.dtype.kind not in "iufb" or (wanted.kind == "i" and given.dtype.kind == "f"):
             raise InvalidArgument(f'input "{name}": expected {wanted}; received {given.dtype}')
-        sample = tuple(self._core.output_shape(name)[1:])
+        sample = tuple(self._core.input_sample(name))
         if given.ndim == 0 or len(given) == 0:
             raise InvalidArgument(f'input "{name}": expected samples of shape {sample}; received shape {given.shape}')
+        tile = self._core.input_tile(name)
+        if tile is not None:  # whole images, or this rank's part of each
+            part = (tile[1] - tile[0], tile[3] - tile[2], sample[2])
+            sample = part if given.shape[1:] == part else sample
         size = int(numpy.prod(sample, dtype=numpy.int64))
         if given.size != len(given) * size:
             raise InvalidArgument(

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -34,10 +35,10 @@ class Trainer:
     is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`. clock: of
     tables, sync or async.
 
-    plan: data, feature or hybrid (docs/nn.md); split: the layers that hybrid cuts. The net has this rank's parts from then
-    on, and all ranks make the same calls of `evaluate` and `predict`. checkpoint: a folder in which `fit` saves the last
-    `keep` states, every `checkpoint_every` steps or after each epoch, and at its end, however that comes; `resume` goes on
-    from the last one.
+    plan: data, feature, hybrid (with the layers to `split`) or spatial, where ranks form a `grid` over the images ("2x3",
+    "2x3x2" with groups, or auto; docs/nn.md). The net has this rank's parts from then on, and all ranks make the same calls
+    of `evaluate` and `predict`. checkpoint: a folder in which `fit` saves the last `keep` states, every `checkpoint_every`
+    steps or after each epoch, and at its end, however that comes; `resume` goes on from the last one.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -65,6 +66,7 @@ class Trainer:
         check_finite: bool = False,
         plan: str = "data",
         split: Sequence[str] = (),
+        grid: str = "auto",
         checkpoint: "str | os.PathLike[str] | None" = None,
         checkpoint_every: "int | None" = None,
         keep: int = 3,
@@ -92,6 +94,7 @@ class Trainer:
             check_finite,
             plan,
             list(split),
+            grid,
             folder,
             keep,
             core,
@@ -186,8 +189,8 @@ class Trainer:
 
     def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
         """What a layer gives for every sample: of the layer that the loss is of, unless `outputs` names others; for a list
-        of names a dict. This rank's own work, in which no other rank takes part; only where a plan cuts layers, all ranks
-        call it with as many samples."""
+        of names a dict. This rank's own work: no other rank takes part, unless the plan cuts layers or images; then all
+        ranks make the call."""
         names = [outputs] if isinstance(outputs, str) else list(outputs or self.net.predictions)
         arrays = {name: self.net.as_input(name, array) for name, array in named(self.net, x).items()}
         whole = len(next(iter(arrays.values())))
@@ -229,6 +232,14 @@ class Trainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes back what `state_dict` of the same net and rule gave."""
         self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
+
+    def save(self, folder: "str | Path") -> None:
+        """Writes a checkpoint, on all ranks together: the whole model, whatever the plan; it loads at any number of ranks."""
+        self._core.save(str(folder))
+
+    def load(self, folder: "str | Path") -> None:
+        """From a folder that `save` wrote, for the same net and rule."""
+        self._core.load(str(folder))
 
     # Inside.
 
@@ -278,14 +289,16 @@ class Trainer:
         return [float(number) for number in array]
 
     def _evaluate(self, data: "Dataset | StoreSamples", phase: str) -> dict[str, float]:
-        rank, ranks, count = self._core.rank, self._core.ranks, len(data)
-        if self._together:
+        rank, ranks, count = self._core.share, self._core.shares, len(data)
+        if ranks < self._core.ranks and count % ranks:  # groups that cut images prepare their nets together
+            rank, ranks = 0, 1
+        elif self._together and ranks == self._core.ranks:
             return dict(self._core.evaluate_together(data._core, phase))
         first, end = count * rank // ranks, count * (rank + 1) // ranks
         # A rank without a share looks at one sample, which does not count, to know the names.
         sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
         weight = 1 if end > first else 0
-        total = self._sum([value * weight for value in sums.values()])
+        total = [each * ranks / self._core.ranks for each in self._sum([value * weight for value in sums.values()])]
         return {name: value / count for name, value in zip(sums, total, strict=True)}
 
 

@@ -96,6 +96,17 @@ void bind_arrays_of(nb::class_<Net>& c) {
        "input_array", [](const Net& net, const std::string& name) { return array_of(net.input_tensor(name)); },
        nb::arg("name"), nb::sig("def input_array(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
       .def(
+          "input_sample",
+          [](const Net& net, const std::string& name) { return lengths_of(net.input_sample(name)); }, nb::arg("name"))
+      .def(
+          "input_tile",
+          [](const Net& net, const std::string& name) -> nb::object {
+            const std::optional<Rect> tile = net.input_tile(name);
+            if (!tile) return nb::none();
+            return nb::make_tuple(tile->h.begin, tile->h.end, tile->w.begin, tile->w.end);
+          },
+          nb::arg("name"), nb::sig("def input_tile(self, name: str) -> tuple[int, int, int, int] | None"))
+      .def(
           "output",
           [](const Net& net, const std::string& name) -> nb::object {
             const Tensor out = net.output(name);

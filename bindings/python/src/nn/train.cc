@@ -77,9 +77,9 @@ class TrainerHandle {
       Sums sums;
       std::int64_t done = 0;
       net_.prepare(trainer.local_batch());
-      samples.expect(batch_, rank_, ranks_);
+      samples.expect(batch_, trainer.share(), trainer.shares());
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
-        samples.fill(net_, trainer.current_place() + rank_ * trainer.local_batch(), trainer.local_batch());
+        samples.fill(net_, trainer.current_place() + trainer.share() * trainer.local_batch(), trainer.local_batch());
         (void)trainer.step();
         add(sums, net_.metrics(), 1);
         ++done;
@@ -145,14 +145,14 @@ class TrainerHandle {
 
 TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::string>& updater,
                         const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
-                        const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
-                        const std::vector<std::string>& split, const std::string& checkpoint, int keep) {
+                        const std::string& clock, bool fuse, bool check_finite, const PlanOptions& plan,
+                        const std::string& checkpoint, int keep) {
   TableOptions rule;
   for (const auto& [name, value] : updater) set_option(rule, name, value);
   TrainOptions options{.batch = batch, .updater = rule.updater, .exchange = exchange, .fuse = fuse};
   options.clock = clock;
   options.check_finite = check_finite;
-  options.plan = {.kind = plan, .split = split};
+  options.plan = plan;
   options.checkpoint_folder = checkpoint;
   options.checkpoint_keep = keep;
   if (schedule != nullptr) options.schedule = *schedule;
@@ -197,20 +197,22 @@ void bind_training(nb::module_& m) {
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
              const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
-             const std::vector<std::string>& split, const std::string& checkpoint, int keep,
+             const std::vector<std::string>& split, const std::string& grid, const std::string& checkpoint, int keep,
              const SessionHandle* session) {
+            const PlanOptions how{.kind = plan, .split = split, .grid = grid};
             new (self) H(net,
-                         options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, plan,
-                                    split, checkpoint, keep),
+                         options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, how,
+                                    checkpoint, keep),
                          session);
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("plan"), nb::arg("split"), nb::arg("checkpoint"), nb::arg("keep"), nb::arg("session").none(),
+          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("checkpoint"), nb::arg("keep"),
+          nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
-                  "split: collections.abc.Sequence[str], checkpoint: str, keep: int, session: "
+                  "split: collections.abc.Sequence[str], grid: str, checkpoint: str, keep: int, session: "
                   "pleiad._core.Session | None) -> None"))
       .def(
           "train_on", [](H& h, Samples& samples) { h.use([&](Trainer& t) { t.train_on(samples); }); },
@@ -229,6 +231,8 @@ void bind_training(nb::module_& m) {
       .def("evaluate", &H::evaluate, nb::arg("samples"), nb::arg("phase"), nb::arg("first"), nb::arg("count"))
       .def_prop_ro("current_step", [](const H& h) { return h.trainer().current_step(); })
       .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
+      .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
+      .def_prop_ro("shares", [](const H& h) { return h.trainer().shares(); })
       .def_prop_ro("rank", &H::rank)
       .def_prop_ro("ranks", &H::ranks)
       .def(

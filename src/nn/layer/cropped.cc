@@ -1,0 +1,72 @@
+#include "nn/layer/cropped.h"
+
+#include "core/kernels.h"
+
+namespace pleiad::nn {
+namespace {
+
+class Cropped final : public Layer {
+ public:
+  Cropped(LayerPtr same, const TilePlace& place) : same_(std::move(same)), place_(place) {}
+  [[nodiscard]] std::string kind() const override { return same_->kind(); }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] Shapes outputs(const Shapes& in) const override {
+    return {{in[0][0], place_.out.h.size(), place_.out.w.size(), in[0][3]}};
+  }
+  /// Its own, and then the outputs, of all places.
+  [[nodiscard]] Shapes workspace(const Shapes& in) const override {
+    Shapes all = same_->workspace(in);
+    all.push_back(in[0]);
+    return all;
+  }
+  void prepare(const Shapes& in, DType dtype) override { same_->prepare(in, dtype); }
+
+  void forward(Pass& pass) override {
+    const Tensor wide = pass.workspace.back();
+    const Tensor y = pass.y[0];
+    pass.y[0] = wide;
+    same_->forward(pass);
+    pass.y[0] = y;
+    copy(wide, y, true);
+  }
+  void backward(Pass& pass) override {
+    if (pass.dx[0].empty()) return;
+    if (wide_gradient_.empty() || wide_gradient_.shape() != pass.x[0].shape()) {
+      wide_gradient_ = Tensor(pass.x[0].dtype(), pass.x[0].shape());
+    }
+    wide_gradient_.fill(0);
+    copy(wide_gradient_, pass.dy[0], false);
+    const Tensor y = pass.y[0];
+    const Tensor dy = pass.dy[0];
+    pass.y[0] = pass.workspace.back();
+    pass.dy[0] = wide_gradient_;
+    same_->backward(pass);
+    pass.y[0] = y;
+    pass.dy[0] = dy;
+  }
+
+ private:
+  void copy(const Tensor& wide, const Tensor& inner, bool out) const {
+    const Rect& in = place_.in;
+    const auto place = static_cast<std::size_t>(wide.shape()[3]) * size_of(wide.dtype());
+    const std::size_t length = static_cast<std::size_t>(place_.out.w.size()) * place;
+    auto* at = static_cast<std::byte*>(inner.raw());
+    for (std::int64_t n = 0; n < wide.shape()[0]; ++n) {
+      for (std::int64_t h = place_.out.h.begin; h < place_.out.h.end; ++h, at += length) {
+        const std::int64_t row = (n * in.h.size() + h - in.h.begin) * in.w.size() + place_.out.w.begin - in.w.begin;
+        auto* const there = static_cast<std::byte*>(wide.raw()) + static_cast<std::size_t>(row) * place;
+        out ? copy_bytes(at, there, length) : copy_bytes(there, at, length);
+      }
+    }
+  }
+
+  const LayerPtr same_;
+  const TilePlace place_;
+  Tensor wide_gradient_;
+};
+
+}  // namespace
+
+LayerPtr cropped(LayerPtr same, const TilePlace& place) { return std::make_unique<Cropped>(std::move(same), place); }
+
+}  // namespace pleiad::nn

@@ -1,0 +1,63 @@
+// A net of which this process holds a part: tiles of images, and the layers that work on them.
+#include <fmt/format.h>
+
+#include "nn/net_inside.h"
+#include "pleiad/error.h"
+
+namespace pleiad::nn {
+
+void Net::lay_out(const std::map<std::string, Rect>& tiles,
+                  const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with) {
+  Inside& in = *inside_;
+  in.batch = 0;
+  for (Value& value : in.values) {
+    if (value.producer >= 0) continue;
+    if (const auto found = tiles.find(value.name); found != tiles.end()) value.tile = found->second;
+    value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
+  }
+  for (Node& node : in.nodes) {
+    node.layer = with(node.name, std::move(node.layer));
+    const Shapes from = in.input_shapes(node);
+    const Shapes to = node.layer->outputs(from);
+    const std::vector<ParamSpec> specs = node.layer->parameters(from);
+    if (to.size() != node.outputs.size() || specs.size() != node.parameters.size()) {
+      throw InternalError(fmt::format("layer \"{}\": its part has other outputs or parameters", node.name));
+    }
+    for (std::size_t k = 0; k < to.size(); ++k) {
+      Value& value = in.values[static_cast<std::size_t>(node.outputs[k])];
+      value.data = Tensor(value.dtype, to[k], nullptr);
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
+      parameter.pieces = parameter.pieces && specs[i].pieces;
+      if (parameter.value.shape() == specs[i].shape) continue;
+      if (parameter.uses > 1) {
+        throw InvalidArgument(
+            fmt::format("layer \"{}\": its {} is shared, so no part of it can be held", node.name, specs[i].name));
+      }
+      parameter.value = Tensor(in.options.dtype, specs[i].shape);
+      parameter.gradient = {};
+    }
+  }
+}
+
+std::optional<Rect> Net::input_tile(const std::string& name) const {
+  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_tile", name))].tile;
+}
+
+Shape Net::input_sample(const std::string& name) const {
+  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_sample", name))].sample;
+}
+
+Placement Net::placement(const std::string& name) const {
+  (void)layer(name);  // names the known ones
+  const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
+  Placement placement{.inputs = {}, .phases = {}};
+  for (const int id : node.inputs) placement.inputs.push_back(inside_->values[static_cast<std::size_t>(id)].name);
+  for (const Phase phase : {Phase::train, Phase::validate, Phase::test}) {
+    if ((node.phases & static_cast<unsigned>(phase)) != 0) placement.phases.push_back(phase);
+  }
+  return placement;
+}
+
+}  // namespace pleiad::nn

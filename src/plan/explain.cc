@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "plan/spatial_plan.h"
+#include "pleiad/plan.h"
+
+namespace pleiad {
+namespace {
+
+std::string places(const LayerPlan& layer, int ranks) {
+  if (!layer.cut) return fmt::format("1/{} of the samples", ranks);
+  const std::int64_t widest = layer.begin[1] - layer.begin[0];
+  const std::int64_t least = layer.begin.back() - layer.begin[layer.begin.size() - 2];
+  return fmt::format("{} of {} outputs",
+                     widest == least ? fmt::format("{}", widest) : fmt::format("{}-{}", least, widest), layer.outputs);
+}
+
+std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes)); }
+
+}  // namespace
+
+std::string explain(const Plan& plan) {
+  if (plan.kind == "spatial") return explain_spatial(plan);
+  std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
+                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch, plan.batch / plan.ranks);
+  const char* const row = "  {:<18} {:<14} {:<24} {:>12} {:>12} {:>12} {:>12}  {}\n";
+  out += fmt::format(fmt::runtime(row), "layer", "kind", "a rank computes", "parameters", "forward", "backward",
+                     "gradients", "");
+  LayerPlan sum;
+  for (const LayerPlan& layer : plan.layers) {
+    out += fmt::format(fmt::runtime(row), layer.name, layer.kind, places(layer, plan.ranks),
+                       bytes_text(layer.parameter_bytes), bytes_text(layer.forward_bytes),
+                       bytes_text(layer.backward_bytes), bytes_text(layer.gradient_bytes),
+                       layer.why.empty() ? "" : "not cut: " + layer.why);
+    sum.parameter_bytes += layer.parameter_bytes;
+    sum.forward_bytes += layer.forward_bytes;
+    sum.backward_bytes += layer.backward_bytes;
+    sum.gradient_bytes += layer.gradient_bytes;
+  }
+  out += fmt::format(fmt::runtime(row), "all", "", "", bytes_text(sum.parameter_bytes), bytes_text(sum.forward_bytes),
+                     bytes_text(sum.backward_bytes), bytes_text(sum.gradient_bytes), "");
+  out += fmt::format("  {} a step are exchanged with each rank, {} of parameters held\n",
+                     byte_size(static_cast<std::uint64_t>(sum.bytes())),
+                     byte_size(static_cast<std::uint64_t>(sum.parameter_bytes)));
+  for (const LayerPlan& layer : plan.layers) {
+    if (!layer.cut) continue;
+    out += fmt::format("  {}:", layer.name);
+    for (int r = 0; r < plan.ranks; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      out += fmt::format(" rank {}: {}-{}{}", r, layer.begin[at], layer.begin[at + 1] - 1,
+                         r + 1 < plan.ranks ? "," : "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace pleiad

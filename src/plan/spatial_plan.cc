@@ -1,0 +1,270 @@
+#include "plan/spatial_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "pleiad/error.h"
+#include "pleiad/spatial.h"
+
+namespace pleiad {
+namespace {
+
+// What the cost model takes a rank and its neighbours for. Grids are compared by it, so ratios matter, not the values.
+constexpr double kProducts = 2e10;  // a second
+constexpr double kBandwidth = 4e9;  // bytes a second
+constexpr double kLatency = 10e-6;  // of a message
+
+/// What is known of a value: whole, or in tiles of images in_h x in_w x channels, maybe flattened.
+struct Lies {
+  bool tiled = false;
+  bool flat = false;
+  std::int64_t h = 0, w = 0, c = 0;
+};
+
+Interval inside(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
+
+/// What places of the output need of the image; one side may be empty where they see padding alone.
+Rect needed(const nn::Layer& layer, const Rect& out, std::int64_t in_h, std::int64_t in_w) {
+  return {inside(layer.input_interval(out.h, 1), in_h), inside(layer.input_interval(out.w, 2), in_w)};
+}
+
+std::vector<Rect> tiles_of(const Grid& grid, std::int64_t h, std::int64_t w) {
+  std::vector<Rect> all;
+  for (int tile = 0; tile < grid.tiles(); ++tile) {
+    const Rect rect = grid.tile(h, w, tile);
+    all.push_back(rect.empty() ? Rect{} : rect);
+  }
+  return all;
+}
+
+HaloSpec halo_of(const LayerPlan& layer, std::int64_t batch, DType dtype) {
+  HaloSpec spec{.own = layer.own, .need = layer.need};
+  spec.batch = batch;
+  spec.channels = std::max<std::int64_t>(layer.in_c, 1);
+  spec.dtype = dtype;
+  return spec;
+}
+
+class Planner {
+ public:
+  Planner(const nn::Net& net, const PlanOptions& options, const Grid& grid, int ranks, std::int64_t batch)
+      : net_(net), size_(static_cast<std::int64_t>(size_of(net.options().dtype))) {
+    plan_ = {.net = net.options().name, .kind = "spatial", .ranks = ranks, .batch = batch, .layers = {}, .grid = grid};
+    plan_.overlap = options.overlap;
+    plan_.halo_delay = options.halo_delay;
+  }
+
+  Plan make() {
+    place_inputs();
+    for (const std::string& name : net_.layer_names()) plan_.layers.push_back(place_layer(name));
+    for (const LayerPlan& layer : plan_.layers) plan_.seconds += seconds_of(layer);
+    return std::move(plan_);
+  }
+
+ private:
+  void place_inputs() {
+    for (const std::string& input : net_.input_names()) {
+      const Shape sample = net_.input_sample(input);
+      bool used = false;
+      for (const std::string& name : net_.layer_names()) {
+        const std::vector<std::string> from = net_.placement(name).inputs;
+        const nn::Layer& layer = net_.layer(name);
+        used |= std::ranges::find(from, input) != from.end() && (layer.spatial() || layer.kind() == "dense");
+      }
+      if (sample.rank() != 3 || !used) continue;
+      lies_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
+      plan_.tiled_inputs.push_back(input);
+    }
+    if (plan_.tiled_inputs.empty()) {
+      throw InvalidArgument(fmt::format(
+          "net \"{}\" has no images, inputs of (height, width, channels), for a spatial plan to cut", plan_.net));
+    }
+  }
+
+  LayerPlan place_layer(const std::string& name) {
+    const nn::Layer& layer = net_.layer(name);
+    const nn::Shapes in = net_.input_shapes(name);
+    const nn::Shapes out = layer.outputs(in);
+    const std::vector<std::string> from = net_.placement(name).inputs;
+    LayerPlan of{.name = name, .kind = layer.kind()};
+    of.outputs = out[0].rank() < 2 ? 0 : out[0][out[0].rank() - 1];
+    const double batches = static_cast<double>(local_batch()) / static_cast<double>(in[0][0]);
+    of.products = layer.products(in) * batches;
+    std::optional<Lies> first;
+    bool alike = true;
+    for (const std::string& value : from) {
+      const Lies lies = lies_[value];
+      of.tiled.push_back(lies.tiled);
+      if (lies.tiled && !first) first = lies;
+      alike &= lies.tiled && !lies.flat && lies.h == first->h && lies.w == first->w;
+    }
+    of.mode = !first                                      ? "whole"
+              : layer.kind() == "flatten" && !first->flat ? "tile"
+              : can_tower(layer, name)                    ? "tower"
+              : alike && on_places(layer, in, out)        ? "tile"
+                                                          : "gather";
+    for (const std::string& value : from) {
+      const Lies& lies = lies_[value];
+      if (of.mode == "gather" && lies.tiled && (lies.h != first->h || lies.w != first->w)) {
+        throw InvalidArgument(
+            fmt::format("layer \"{}\": its inputs are images of {}x{} and {}x{}, which a spatial plan "
+                        "cannot gather",
+                        name, first->h, first->w, lies.h, lies.w));
+      }
+    }
+    if (first) {
+      of.in_h = first->h;
+      of.in_w = first->w;
+      of.in_c = first->c;
+      of.own = tiles_of(plan_.grid, of.in_h, of.in_w);
+    }
+    if (of.mode == "tile") place_tile(of, layer, out);
+    count_bytes(of, layer, in, out);
+    for (std::size_t k = 0; k < out.size(); ++k) {
+      Lies lies;
+      if (of.mode == "tile") {
+        const bool flat = layer.kind() == "flatten";
+        lies = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
+      }
+      lies_[k == 0 ? name : fmt::format("{}:{}", name, k)] = lies;
+    }
+    return of;
+  }
+
+  /// A spatial layer, all of whose inputs and outputs are images, and which can work on a part of them.
+  [[nodiscard]] bool on_places(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
+    const auto image = [](const Shape& shape) { return shape.rank() == 4; };
+    if (!layer.spatial() || !std::ranges::all_of(in, image) || !std::ranges::all_of(out, image)) return false;
+    const Rect all{{0, out[0][1]}, {0, out[0][2]}};
+    const nn::TilePlace whole{.in = needed(layer, all, in[0][1], in[0][2]),
+                              .out = all,
+                              .in_h = in[0][1],
+                              .in_w = in[0][2],
+                              .out_h = out[0][1],
+                              .out_w = out[0][2]};
+    return layer.on_tile(whole) != nullptr;
+  }
+
+  /// Of dense layers: one weight for each input and output, and nobody else's.
+  [[nodiscard]] bool can_tower(const nn::Layer& layer, const std::string& name) const {
+    const bool other = std::ranges::any_of(layer.options(), [](const auto& option) {
+      return option.first.ends_with(".share") || option.first.ends_with(".norm") || option.first == "last_axis";
+    });
+    return layer.kind() == "dense" && !other && std::ranges::none_of(net_.parameters(), [&](const nn::Parameter& p) {
+             return p.uses > 1 && p.name.starts_with(name + "/");
+           });
+  }
+
+  void place_tile(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& out) const {
+    const bool flat = layer.kind() == "flatten";
+    of.out_h = flat ? of.in_h : out[0][1];
+    of.out_w = flat ? of.in_w : out[0][2];
+    of.out = tiles_of(plan_.grid, of.out_h, of.out_w);
+    for (const Rect& rect : of.out) {
+      of.need.push_back(rect.empty() ? Rect{} : needed(layer, rect, of.in_h, of.in_w));
+    }
+  }
+
+  void count_bytes(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
+    const std::int64_t batch = local_batch();
+    std::int64_t widest = 0;
+    for (const Rect& rect : of.own) widest = std::max(widest, rect.places());
+    const std::vector<nn::ParamSpec> specs = layer.parameters(in);
+    std::int64_t widest_out = 0;
+    for (const Rect& rect : of.out) widest_out = std::max(widest_out, rect.places());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (!specs[i].wanted.share.empty()) continue;
+      std::int64_t bytes = specs[i].shape.count() * size_;
+      const bool tower = of.mode == "tower" && i == 0;
+      const bool places = of.mode == "tile" && layer.of_places(i);
+      if (tower) bytes = bytes / (of.in_h * of.in_w) * widest;
+      if (places) bytes = bytes / (of.out_h * of.out_w) * widest_out;
+      of.parameter_bytes += bytes;
+      if (plan_.ranks > 1 && ((!tower && !places) || plan_.grid.groups > 1)) of.gradient_bytes += bytes;
+    }
+    if (plan_.grid.tiles() == 1) return;
+    if (of.mode == "tile") {
+      const HaloSpec spec = halo_of(of, batch, net_.options().dtype);
+      std::int64_t most = 0;
+      for (int m = 0; m < plan_.grid.tiles(); ++m) most = std::max({most, halo_bytes(spec, m), received(spec, m)});
+      const auto inputs = static_cast<std::int64_t>(in.size());
+      of.forward_bytes = most * inputs;
+      of.backward_bytes = net_.needs_input_gradient(of.name) ? most * inputs : 0;
+      if (layer.couples_samples()) {
+        of.forward_bytes += (2 * of.in_c + 1) * 8;
+        of.backward_bytes += 2 * of.in_c * 8;
+      }
+      double share = 0;
+      const auto all = static_cast<double>(of.out_h * of.out_w);
+      for (const Rect& rect : of.out) share = std::max(share, static_cast<double>(rect.places()) / all);
+      of.products *= share;
+    } else if (of.mode == "tower") {
+      of.forward_bytes = 2 * batch * (out[0].count() / out[0][0]) * size_;
+      of.products *= static_cast<double>(widest) / static_cast<double>(of.in_h * of.in_w);
+    } else if (of.mode == "gather") {
+      of.forward_bytes = batch * of.in_h * of.in_w * of.in_c * size_;
+    }
+  }
+
+  static std::int64_t received(const HaloSpec& spec, int m) {
+    const auto me = static_cast<std::size_t>(m);
+    const auto size = static_cast<std::int64_t>(size_of(spec.dtype));
+    return (spec.need[me].places() - intersect(spec.need[me], spec.own[me]).places()) * spec.batch * spec.channels *
+           size;
+  }
+
+  [[nodiscard]] double seconds_of(const LayerPlan& of) const {
+    const double compute = 3 * of.products / kProducts;
+    double messages = 0;
+    if (of.mode == "tile") {
+      for (std::size_t m = 0; m < of.own.size(); ++m) {
+        double peers = 0;
+        for (std::size_t r = 0; r < of.own.size(); ++r) peers += r != m && !intersect(of.own[m], of.need[r]).empty();
+        messages = std::max(messages, peers * 2 * (plan_.overlap ? 2 : 1));
+      }
+    } else if (of.mode != "whole") {
+      messages = 2.0 * (plan_.grid.tiles() - 1);
+    }
+    return compute + static_cast<double>(of.bytes() + of.gradient_bytes) / kBandwidth + messages * kLatency;
+  }
+
+  [[nodiscard]] std::int64_t local_batch() const { return plan_.batch / plan_.grid.groups; }
+
+  const nn::Net& net_;
+  const std::int64_t size_;
+  Plan plan_;
+  std::map<std::string, Lies> lies_;
+};
+
+}  // namespace
+
+Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
+  if (!options.split.empty()) throw InvalidArgument("plan \"spatial\" cuts images; split is for \"hybrid\"");
+  if (ranks < 1 || batch < 1) {
+    throw InvalidArgument(fmt::format("ranks and batch are at least 1; received {} and {}", ranks, batch));
+  }
+  const auto plan_on = [&](const Grid& grid) { return Planner(net, options, grid, ranks, batch).make(); };
+  if (options.grid != "auto") {
+    const Grid grid = grid_named(options.grid, ranks);
+    if (batch % grid.groups != 0) {
+      throw InvalidArgument(
+          fmt::format("the batch is shared out among {} groups of the grid; received {}", grid.groups, batch));
+    }
+    return plan_on(grid);
+  }
+  std::optional<Plan> best;
+  for (int groups = 1; groups <= ranks; ++groups) {
+    if (ranks % groups != 0 || batch % groups != 0) continue;
+    for (int rows = 1; rows <= ranks / groups; ++rows) {
+      if (ranks / groups % rows != 0) continue;
+      Plan plan = plan_on({.rows = rows, .cols = ranks / groups / rows, .groups = groups});
+      if (!best || plan.seconds < best->seconds) best = std::move(plan);
+    }
+  }
+  return *best;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,206 @@
+#include "plan/tile_layer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel/elementwise.h"
+
+namespace pleiad {
+namespace {
+
+/// Samples first to last - 1 of a tensor; an empty one of an empty one.
+Tensor rows_of(const Tensor& tensor, Interval samples) {
+  if (tensor.empty()) return {};
+  Shape shape = tensor.shape();
+  const auto bytes = static_cast<std::size_t>(shape.count(1, shape.rank())) * size_of(tensor.dtype());
+  shape.set(0, samples.size());
+  return {tensor.dtype(), shape,
+          static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
+}
+
+Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
+  return {batch, rect.h.size(), rect.w.size(), channels};
+}
+
+}  // namespace
+
+TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew)
+    : whole_(std::move(whole)),
+      plan_(std::move(plan)),
+      grid_(of.grid),
+      overlap_(of.overlap),
+      delay_(of.halo_delay),
+      crew_(std::move(crew)),
+      tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+  set_options(whole_->options());
+  exchanged_ = plan_.own != plan_.need;
+}
+
+TileLayer::~TileLayer() = default;
+
+void TileLayer::followed_by(TileLayer& next, bool alone) {
+  next_.push_back(&next);
+  if (!alone) return;
+  ended_here_.push_back(&next);
+  next.left_to_last_ = true;
+}
+
+nn::Shapes TileLayer::whole_shapes(const nn::Shapes& in) const {
+  nn::Shapes all = in;
+  for (Shape& shape : all) {
+    shape.set(1, plan_.in_h);
+    shape.set(2, plan_.in_w);
+  }
+  return all;
+}
+
+nn::Shapes TileLayer::outputs(const nn::Shapes& in) const {
+  nn::Shapes all = whole_->outputs(whole_shapes(in));
+  for (Shape& shape : all) shape = image(shape[0], plan_.out[tile_], shape[3]);
+  return all;
+}
+
+std::vector<nn::ParamSpec> TileLayer::parameters(const nn::Shapes& in) const {
+  std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].pieces = false;
+    if (!whole_->of_places(i)) continue;
+    all[i].shape.set(0, plan_.out[tile_].h.size());
+    all[i].shape.set(1, plan_.out[tile_].w.size());
+  }
+  return all;
+}
+
+std::vector<nn::ParamSpec> TileLayer::states(const nn::Shapes& in) const { return whole_->states(whole_shapes(in)); }
+
+double TileLayer::products(const nn::Shapes& in) const {
+  const double share = static_cast<double>(plan_.out[tile_].places()) / static_cast<double>(plan_.out_h * plan_.out_w);
+  return whole_->products(whole_shapes(in)) * share;
+}
+
+void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
+  bound_ = false;
+  begun_ = finished_ = 0;
+  const std::int64_t batch = in[0][0];
+  const Rect& need = plan_.need[tile_];
+  const Rect& out = plan_.out[tile_];
+  const int count = whole_->couples_samples() || !overlap_ ? 1 : static_cast<int>(std::min<std::int64_t>(2, batch));
+  halos_.clear();
+  x_.clear();
+  dx_.clear();
+  for (std::size_t i = 0; exchanged_ && i < in.size(); ++i) {
+    HaloSpec spec{.name = plan_.name, .teams = grid_.teams(), .own = plan_.own, .need = plan_.need};
+    spec.batch = batch;
+    spec.channels = in[i][3];
+    spec.dtype = dtype;
+    spec.pieces = count;
+    spec.delay = delay_;
+    halos_.push_back(std::make_unique<HaloExchange>(crew_->session(), spec));
+    x_.emplace_back(dtype, image(batch, need, in[i][3]));
+    dx_.emplace_back();
+  }
+  pieces_.clear();
+  for (int p = 0; p < count; ++p) {
+    Piece& piece = pieces_.emplace_back();
+    piece.samples = part_of(batch, count, p);
+    if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
+    piece.layer = whole_->on_tile(
+        {.in = need, .out = out, .in_h = plan_.in_h, .in_w = plan_.in_w, .out_h = plan_.out_h, .out_w = plan_.out_w});
+    nn::Shapes shapes;
+    for (const Shape& shape : in) shapes.push_back(image(piece.samples.size(), need, shape[3]));
+    piece.layer->prepare(shapes, dtype);
+    for (const Shape& shape : piece.layer->workspace(shapes)) piece.pass.workspace.emplace_back(dtype, shape);
+  }
+}
+
+void TileLayer::bind(nn::Pass& pass) {
+  for (Piece& piece : pieces_) {
+    piece.pass.phase = pass.phase;
+    piece.pass.seed = pass.seed;
+    piece.pass.step = pass.step;
+    piece.pass.first_sample = pass.first_sample + piece.samples.begin;
+    piece.pass.parts = pass.parts;
+  }
+  if (bound_) return;
+  bound_ = true;
+  tile_x_ = pass.x;
+  tile_dx_ = pass.dx;
+  for (std::size_t i = 0; i < dx_.size(); ++i) {
+    if (!pass.dx[i].empty()) dx_[i] = Tensor(x_[i].dtype(), x_[i].shape());
+  }
+  const auto cut = [](const std::vector<Tensor>& all, Interval samples) {
+    std::vector<Tensor> parts;
+    for (const Tensor& tensor : all) parts.push_back(rows_of(tensor, samples));
+    return parts;
+  };
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    Piece& piece = pieces_[p];
+    piece.pass.name = pass.name;
+    piece.pass.x = cut(exchanged_ ? x_ : pass.x, piece.samples);
+    piece.pass.dx = cut(exchanged_ ? dx_ : pass.dx, piece.samples);
+    piece.pass.y = cut(pass.y, piece.samples);
+    piece.pass.dy = cut(pass.dy, piece.samples);
+    piece.pass.parameter = pass.parameter;
+    piece.pass.state = pass.state;
+    piece.pass.update.assign(pass.update.size(), nullptr);
+    piece.pass.gradient = pass.gradient;
+    for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
+      piece.pass.gradient[i] = Tensor(pass.gradient[i].dtype(), pass.gradient[i].shape());
+    }
+  }
+}
+
+void TileLayer::begin_until(std::int64_t end) {
+  if (!bound_) return;  // its first pass begins by itself
+  for (; begun_ < pieces_.size() && pieces_[begun_].samples.end <= end; ++begun_) {
+    for (std::size_t i = 0; i < halos_.size(); ++i) {
+      halos_[i]->begin_forward(static_cast<int>(begun_), tile_x_[i].raw());
+    }
+  }
+}
+
+void TileLayer::forward(nn::Pass& pass) {
+  bind(pass);
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    Piece& piece = pieces_[p];
+    begin_until(piece.samples.end);
+    for (std::size_t i = 0; i < halos_.size(); ++i) {
+      halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
+    }
+    if (piece.layer != nullptr) piece.layer->forward(piece.pass);
+    for (TileLayer* next : next_) next->begin_until(piece.samples.end);
+  }
+  begun_ = 0;
+}
+
+void TileLayer::finish_until(std::int64_t end) {
+  for (; finished_ < pieces_.size() && pieces_[finished_].samples.begin < end; ++finished_) {
+    for (std::size_t i = 0; i < halos_.size(); ++i) {
+      if (tile_dx_[i].empty()) continue;
+      halos_[i]->finish_backward(static_cast<int>(finished_), dx_[i].raw(), tile_dx_[i].raw());
+    }
+  }
+}
+
+void TileLayer::backward(nn::Pass& pass) {
+  finished_ = 0;
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    Piece& piece = pieces_[p];
+    for (TileLayer* next : ended_here_) next->finish_until(piece.samples.end);
+    if (piece.layer != nullptr) {
+      piece.layer->backward(piece.pass);
+    } else if (p == 0) {
+      for (const Tensor& gradient : pass.gradient) gradient.fill(0);
+    }
+    for (std::size_t i = 0; p > 0 && piece.layer != nullptr && i < pass.gradient.size(); ++i) {
+      kernel::add(pass.gradient[i], piece.pass.gradient[i]);
+    }
+    for (std::size_t i = 0; i < halos_.size(); ++i) {
+      if (!tile_dx_[i].empty()) halos_[i]->begin_backward(static_cast<int>(p), dx_[i].raw());
+    }
+  }
+  if (!left_to_last_) finish_until(pieces_.back().samples.end);
+}
+
+}  // namespace pleiad

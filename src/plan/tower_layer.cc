@@ -1,0 +1,268 @@
+#include "plan/tower_layer.h"
+
+#include <algorithm>
+
+#include "core/kernels.h"
+#include "kernel/dense.h"
+#include "kernel/elementwise.h"
+#include "kernel/types.h"
+#include "pleiad/spatial.h"
+
+namespace pleiad {
+namespace {
+
+/// to = factor * from.
+void scale(const Tensor& to, const Tensor& from, double factor) {
+  kernel::by_type(to.dtype(), [&]<class T>(T) {
+    const T by = static_cast<T>(factor);
+    std::ranges::transform(from.values<T>(), to.values<T>().begin(), [&](T value) { return value * by; });
+  });
+}
+
+std::string option_of(const nn::Layer& layer, const std::string& name, const std::string& usual) {
+  const auto found = std::ranges::find(layer.options(), name, [](const auto& option) { return option.first; });
+  return found == layer.options().end() ? usual : found->second;
+}
+
+/// What layers over gathered or summed tiles have in common: they seem to be the whole layer. Gradients of what every
+/// rank of a group computes alike are 1 / ranks of the whole, so that their sum over all ranks is right; those of tiles
+/// are 1 / groups.
+class Whole : public nn::Layer {
+ public:
+  Whole(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
+      : whole_(std::move(whole)),
+        plan_(plan),
+        grid_(of.grid),
+        crew_(std::move(crew)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+    set_options(whole_->options());
+  }
+  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
+  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
+  [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
+  [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
+  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+  [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
+    return whole_->takes(i, given, net);
+  }
+  [[nodiscard]] nn::Shapes carried(const nn::Shapes& in) const override { return whole_->carried(whole_shapes(in)); }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return whole_->outputs(whole_shapes(in)); }
+  [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override {
+    return whole_->states(whole_shapes(in));
+  }
+
+ protected:
+  [[nodiscard]] nn::Shapes whole_shapes(const nn::Shapes& in) const {
+    nn::Shapes all = in;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (!plan_.tiled[i]) continue;
+      all[i] = in[i].rank() == 2 ? Shape{in[i][0], plan_.in_h * plan_.in_w * plan_.in_c}
+                                 : Shape{in[i][0], plan_.in_h, plan_.in_w, in[i][3]};
+    }
+    return all;
+  }
+  [[nodiscard]] const Rect& own() const { return plan_.own[tile_]; }
+
+  const nn::LayerPtr whole_;
+  const LayerPlan plan_;
+  const Grid grid_;
+  const std::shared_ptr<Crew> crew_;
+  const std::size_t tile_;
+};
+
+class Tower final : public Whole {
+ public:
+  Tower(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
+      : Whole(std::move(whole), plan, of, std::move(crew)),
+        activation_{.function = kernel::function_named(option_of(*whole_, "activation", "linear"))},
+        transposed_(option_of(*whole_, "transposed", "false") == "true"),
+        bias_(option_of(*whole_, "bias", "true") == "true") {}
+
+  [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
+    std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
+    const std::int64_t places = in[0].count(1, in[0].rank());
+    all[0].shape = transposed_ ? Shape{places, all[0].shape[1]} : Shape{all[0].shape[0], places};
+    all[0].pieces = false;
+    return all;
+  }
+  [[nodiscard]] double products(const nn::Shapes& in) const override {
+    return whole_->products(whole_shapes(in)) * static_cast<double>(own().places()) /
+           static_cast<double>(plan_.in_h * plan_.in_w);
+  }
+
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    const Shape y = outputs(in)[0];
+    dense_ = {
+        .batch = y[0], .in = in[0].count(1, in[0].rank()), .out = y[1], .transposed = transposed_, .activation = {}};
+    partial_ = Tensor(dtype, y);
+    scaled_ = Tensor(dtype, y);
+    HaloSpec spec{.name = plan_.name + ", partial sums", .teams = grid_.teams(), .own = {}, .need = {}};
+    spec.dtype = dtype;
+    for (int m = 0; m < grid_.tiles(); ++m) {
+      spec.own.push_back({part_of(y.count(), grid_.tiles(), m), {0, 1}});
+      spec.need.push_back({{0, y.count()}, {0, 1}});
+    }
+    sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    part_ = Tensor(dtype, {sum_->own().places()});
+  }
+
+  void forward(nn::Pass& pass) override {
+    if (dense_.in == 0) {
+      partial_.fill(0);
+    } else {
+      kernel::dense_forward(dense_, pass.x[0], pass.parameter[0], none_, partial_);
+    }
+    sum_->backward(partial_.raw(), part_.raw());
+    sum_->forward(part_.raw(), pass.y[0].raw());
+    kernel::activate_columns(pass.y[0].dtype(), activation_, pass.y[0].raw(), bias_ ? pass.parameter[1].raw() : nullptr,
+                             dense_.batch, dense_.out, 0, dense_.out);
+  }
+
+  void backward(nn::Pass& pass) override {
+    kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], bias_ ? pass.gradient[1].raw() : nullptr,
+                                dense_.out);
+    if (dense_.in == 0) return;
+    scale(scaled_, pass.dy[0], grid_.tiles());
+    kernel::dense_backward(dense_, pass.x[0], pass.parameter[0], partial_, scaled_,
+                           {.dx = pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_});
+  }
+
+ private:
+  const kernel::Activation activation_;
+  const bool transposed_;
+  const bool bias_;
+  const Tensor none_;
+  kernel::Dense dense_;
+  Tensor partial_;  // this rank's part of the sums
+  Tensor part_;     // the sums that this rank makes
+  Tensor scaled_;
+  std::unique_ptr<HaloExchange> sum_;
+};
+
+/// Where every rank of a group has the same samples, sums count each of them once.
+class OncePerGroup final : public nn::BatchParts {
+ public:
+  explicit OncePerGroup(int tiles) : tiles_(tiles) {}
+  nn::BatchParts* of(nn::BatchParts* all) {
+    all_ = all;
+    return all == nullptr ? nullptr : this;
+  }
+  [[nodiscard]] int count() const override { return all_->count() / tiles_; }
+  [[nodiscard]] int index() const override { return all_->index() / tiles_; }
+  void sum(std::span<double> numbers) override {
+    all_->sum(numbers);
+    for (double& number : numbers) number /= tiles_;
+  }
+
+ private:
+  const int tiles_;
+  nn::BatchParts* all_ = nullptr;
+};
+
+class Gather final : public Whole {
+ public:
+  Gather(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
+      : Whole(std::move(whole), plan, of, std::move(crew)), parts_(grid_.tiles()) {}
+
+  [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
+    std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
+    for (nn::ParamSpec& spec : all) spec.pieces = false;
+    return all;
+  }
+  [[nodiscard]] nn::Shapes workspace(const nn::Shapes& in) const override {
+    return whole_->workspace(whole_shapes(in));
+  }
+  [[nodiscard]] double products(const nn::Shapes& in) const override { return whole_->products(whole_shapes(in)); }
+
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    const nn::Shapes all = whole_shapes(in);
+    whole_->prepare(all, dtype);
+    gathers_.clear();
+    x_.assign(in.size(), {});
+    dx_.assign(in.size(), {});
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      gathers_.emplace_back();
+      if (!plan_.tiled[i]) continue;
+      HaloSpec spec{.name = plan_.name + ", gathered", .teams = grid_.teams(), .own = plan_.own, .need = {}};
+      spec.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
+      spec.batch = in[i][0];
+      spec.channels = all[i].count(1, all[i].rank()) / (plan_.in_h * plan_.in_w);
+      spec.dtype = dtype;
+      gathers_.back() = std::make_unique<HaloExchange>(crew_->session(), spec);
+      x_[i] = Tensor(dtype, all[i]);
+    }
+  }
+
+  void forward(nn::Pass& pass) override {
+    const std::vector<Tensor> tiles = pass.x;
+    const auto parts = pass.parts;
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      if (gathers_[i] == nullptr) continue;
+      gathers_[i]->forward(tiles[i].raw(), x_[i].raw());
+      pass.x[i] = x_[i];
+    }
+    pass.parts = parts_.of(parts);
+    whole_->forward(pass);
+    pass.x = tiles;
+    pass.parts = parts;
+  }
+
+  void backward(nn::Pass& pass) override {
+    const std::vector<Tensor> tiles = pass.x;
+    const std::vector<Tensor> gradients = pass.dx;
+    const auto parts = pass.parts;
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      if (gathers_[i] == nullptr) continue;
+      pass.x[i] = x_[i];
+      if (gradients[i].empty()) continue;
+      if (dx_[i].empty()) dx_[i] = Tensor(x_[i].dtype(), x_[i].shape());
+      pass.dx[i] = dx_[i];
+    }
+    pass.parts = parts_.of(parts);
+    whole_->backward(pass);
+    for (std::size_t i = 0; i < x_.size(); ++i) {
+      if (gathers_[i] != nullptr && !gradients[i].empty()) take_tile(gradients[i], dx_[i]);
+    }
+    pass.x = tiles;
+    pass.dx = gradients;
+    pass.parts = parts;
+  }
+
+ private:
+  /// All ranks of the group have the whole gradient, and each has 1 / tiles of it.
+  void take_tile(const Tensor& to, const Tensor& from) const {
+    const std::int64_t batch = from.shape()[0];
+    const std::int64_t place = from.count() / (batch * plan_.in_h * plan_.in_w);
+    const std::size_t size = size_of(from.dtype());
+    const std::int64_t length = own().w.size() * place;
+    auto* out = static_cast<std::byte*>(to.raw());
+    for (std::int64_t n = 0; n < batch; ++n) {
+      for (std::int64_t h = own().h.begin; h < own().h.end; ++h) {
+        const std::int64_t at = ((n * plan_.in_h + h) * plan_.in_w + own().w.begin) * place;
+        copy_bytes(out, static_cast<const std::byte*>(from.raw()) + static_cast<std::size_t>(at) * size,
+                   static_cast<std::size_t>(length) * size);
+        out += static_cast<std::size_t>(length) * size;
+      }
+    }
+    scale(to, to, grid_.tiles());
+  }
+
+  OncePerGroup parts_;
+  std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null where it is whole already
+  std::vector<Tensor> x_;
+  std::vector<Tensor> dx_;
+};
+
+}  // namespace
+
+nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
+  return std::make_unique<Tower>(std::move(whole), plan, of, std::move(crew));
+}
+
+nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
+  return std::make_unique<Gather>(std::move(whole), plan, of, std::move(crew));
+}
+
+}  // namespace pleiad

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+#include "pleiad/spatial.h"
+#include "spatial/block.h"
+
+namespace pleiad {
+namespace {
+
+Interval inside(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
+
+/// The places of the output that a tile's rank computes.
+Rect output_of(const GlobalArrayOptions& o, int tile) {
+  return o.grid.tile(o.window_h.output(o.height), o.window_w.output(o.width), tile);
+}
+
+Rect view_of(const GlobalArrayOptions& o, int tile) {
+  const Rect out = output_of(o, tile);
+  Rect need{o.window_h.input(out.h), o.window_w.input(out.w)};
+  if (!o.pad) need = {inside(need.h, o.height), inside(need.w, o.width)};
+  return need.empty() ? Rect{} : need;
+}
+
+}  // namespace
+
+class GlobalArray::Inside {
+ public:
+  Inside(Session& session, const GlobalArrayOptions& o)
+      : options(o), where(fmt::format("GlobalArray \"{}\"", o.name)), rank(session.rank()) {
+    if (o.grid.size() != session.size()) {
+      throw InvalidArgument(fmt::format("{}: the grid {} is for {} ranks; there are {}", where, o.grid.text(),
+                                        o.grid.size(), session.size()));
+    }
+    if (std::min({o.batch, o.height, o.width, o.channels}) < 1) {
+      throw InvalidArgument(fmt::format("{}: lengths are at least 1; received ({}, {}, {}, {})", where, o.batch,
+                                        o.height, o.width, o.channels));
+    }
+    if (o.window_h.output(o.height) < 1 || o.window_w.output(o.width) < 1) {
+      throw InvalidArgument(fmt::format("{}: no window of {}x{} fits into {}x{}", where, o.window_h.reach(),
+                                        o.window_w.reach(), o.height, o.width));
+    }
+    HaloSpec spec{.name = o.name, .teams = o.grid.teams(), .own = {}, .need = {}};
+    spec.batch = o.batch;
+    spec.channels = o.channels;
+    spec.dtype = o.dtype;
+    for (int tile = 0; tile < o.grid.tiles(); ++tile) {
+      spec.own.push_back(o.grid.tile(o.height, o.width, tile));
+      spec.need.push_back(view_of(o, tile));
+    }
+    halo.emplace(session, spec);
+    spec.name += ", gathered";
+    spec.need.assign(spec.need.size(), {{0, o.height}, {0, o.width}});
+    whole.emplace(session, spec);
+    output = output_of(o, o.grid.tile_of(rank));
+    tile = o.grid.tile(o.height, o.width, o.grid.tile_of(rank));
+    fprop.resize(bytes(halo->need()));
+    bprop.resize(bytes(tile));
+  }
+
+  [[nodiscard]] std::int64_t count(const Rect& rect) const { return rect.places() * options.batch * options.channels; }
+  [[nodiscard]] std::size_t bytes(const Rect& rect) const {
+    return static_cast<std::size_t>(count(rect)) * size_of(options.dtype);
+  }
+  void expect(const char* call, ConstView given, const Rect& rect) const {
+    if (given.dtype == options.dtype && given.count == count(rect)) return;
+    throw InvalidArgument(fmt::format("[{}] {}: expected {} of shape ({}, {}, {}, {}); received {} {} numbers", call,
+                                      where, name_of(options.dtype), options.batch, rect.h.size(), rect.w.size(),
+                                      options.channels, grouped(given.count), name_of(given.dtype)));
+  }
+  [[nodiscard]] std::vector<std::int64_t> shape(const Rect& rect) const {
+    return {options.batch, rect.h.size(), rect.w.size(), options.channels};
+  }
+  [[nodiscard]] Rect image() const { return {{0, options.height}, {0, options.width}}; }
+  [[nodiscard]] std::size_t place() const {
+    return static_cast<std::size_t>(options.channels) * size_of(options.dtype);
+  }
+
+  const GlobalArrayOptions options;
+  const std::string where;
+  const int rank;
+  std::optional<HaloExchange> halo;
+  std::optional<HaloExchange> whole;
+  Rect tile;
+  Rect output;
+  std::vector<char> fprop;
+  std::vector<char> bprop;
+};
+
+GlobalArray::GlobalArray(Session& session, const GlobalArrayOptions& options)
+    : inside_(std::make_unique<Inside>(session, options)) {}
+GlobalArray::~GlobalArray() = default;
+
+View GlobalArray::get_fprop_view(ConstView local) {
+  Inside& in = *inside_;
+  in.expect("get_fprop_view", local, in.tile);
+  in.halo->forward(local.data, in.fprop.data());
+  return {in.fprop.data(), in.count(view()), in.options.dtype};
+}
+
+View GlobalArray::get_bprop_view(ConstView error) {
+  Inside& in = *inside_;
+  in.expect("get_bprop_view", error, view());
+  in.halo->backward(error.data, in.bprop.data());
+  return {in.bprop.data(), in.count(in.tile), in.options.dtype};
+}
+
+void GlobalArray::gather(ConstView local, View to) {
+  Inside& in = *inside_;
+  in.expect("gather", local, in.tile);
+  in.expect("gather", to, in.image());
+  in.whole->forward(local.data, to.data);
+}
+
+void GlobalArray::scatter(ConstView from, View local) const {
+  const Inside& in = *inside_;
+  in.expect("scatter", from, in.image());
+  in.expect("scatter", local, in.tile);
+  copy_part({static_cast<char*>(local.data), in.tile, in.place()},
+            {static_cast<char*>(const_cast<void*>(from.data)), in.image(), in.place()}, in.tile, {0, in.options.batch});
+}
+
+std::vector<std::int64_t> GlobalArray::global_shape() const { return inside_->shape(inside_->image()); }
+std::vector<std::int64_t> GlobalArray::local_shape() const { return inside_->shape(inside_->tile); }
+std::vector<std::int64_t> GlobalArray::view_shape() const { return inside_->shape(view()); }
+std::vector<std::int64_t> GlobalArray::output_shape() const { return inside_->shape(inside_->output); }
+const Rect& GlobalArray::tile() const { return inside_->tile; }
+const Rect& GlobalArray::view() const { return inside_->halo->need(); }
+const Rect& GlobalArray::output() const { return inside_->output; }
+const GlobalArrayOptions& GlobalArray::options() const { return inside_->options; }
+std::int64_t GlobalArray::sent_bytes() const { return inside_->halo->sent_bytes(); }
+
+}  // namespace pleiad
