@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measure import ROOT, mpirun_words
 
 
 def main():
@@ -18,11 +18,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=21, help="how often ours and the peer take turns")
     options = parser.parse_args()
     build = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))
-    flags = ["--oversubscribe", "--bind-to", "none", "--quiet"]
-    if os.geteuid() == 0:
-        flags.append("--allow-run-as-root")
-    command = ["mpirun", *flags, "-np", "2", str(build / "bin" / "bench_messages"), str(options.rounds)]
-    sys.exit(subprocess.run(command, check=False, env={**os.environ, "PLEIAD_SPLIT_HOSTS": "2"}).returncode)
+    messages = mpirun_words(2, build / "bin" / "bench_messages", options.rounds)
+    stragglers = [sys.executable, ROOT / "bench" / "ssp.py"]
+    codes = [
+        subprocess.run(messages, check=False, env={**os.environ, "PLEIAD_SPLIT_HOSTS": "2"}).returncode,
+        subprocess.run(stragglers, check=False).returncode,
+    ]
+    sys.exit(max(codes))
 
 
 main()

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/raw_bytes.h"
 #include "file/saved_set.h"
 #include "table/table.h"
 
@@ -16,7 +17,7 @@ struct CopiedPiece {
   ElementType type;
   std::vector<std::int64_t> shape;  ///< of the whole array
   Box box;
-  std::vector<std::byte> bytes;
+  RawBytes bytes;
 };
 
 /// Appends copies of this rank's share: the values under the table's name, what the rule keeps under "NAME/state0",

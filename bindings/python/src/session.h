@@ -35,5 +35,6 @@ class SessionHandle {
 void bind_session(nanobind::module_& m);
 void bind_tables(nanobind::module_& m);
 void bind_options(nanobind::module_& m);
+void bind_rules(nanobind::module_& m);
 
 }  // namespace pleiad::python

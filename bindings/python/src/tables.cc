@@ -76,6 +76,7 @@ nb::dict stats_of(const TableHandle& table) {
   out["wait_seconds"] = s.wait_seconds;
   out["dropped_adds"] = s.dropped_adds;
   out["torn_stripes"] = s.torn_stripes;
+  out["combined"] = s.combined;
   return out;
 }
 
