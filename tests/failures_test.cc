@@ -1,9 +1,11 @@
 // The failure matrix of docs/consistency.md, its column for ranks that are threads; and what a wait says when it fails.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <mutex>
 
+#include "core/process.h"
 #include "engine/inproc.h"
 #include "session/core.h"
 #include "tests/failure_program.h"
@@ -100,6 +102,117 @@ TEST(InprocFailure, InTheMiddleOfARound) {
     }
   });
   EXPECT_EQ(told, 2);
+}
+
+// A rank dies while it makes a row: nobody sees that row, and whoever comes next makes it.
+TEST(InprocFailure, InTheMakingOfARow) {
+  for (const char* fault : {"1:make:1", "1:make:40"}) {
+    FaultHooks hooks(Fault::parse(fault), true);
+    std::atomic<int> whole{0};
+    run_inproc(3, quiet(), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
+      Session session(std::make_shared<SessionCore>(engine));
+      const SparseTable table =
+          session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .init = "constant", .init_value = 5});
+      std::vector<RowId> ids(100);
+      for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<RowId>(i) * 1'000'003;
+      // The victim comes first, to rows that the others wait for.
+      if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      table.add(ids, std::vector<std::int64_t>(400, 1));
+      ASSERT_NE(engine->rank(), 1) << "it did not die";
+      EXPECT_THROW(session.barrier(), TransportError);
+      for (int step = 0; step < 50; ++step) table.add(ids, std::vector<std::int64_t>(400, 1));
+      std::vector<std::int64_t> out(400);
+      table.get(ids, out);
+      for (const std::int64_t value : out) EXPECT_GE(value, 5 + 51) << "adds were lost";
+      EXPECT_EQ(table.get_all().ids.size(), 100U) << "a row that is half made, or made twice";
+      EXPECT_EQ(table.stats().torn_stripes, 0U);
+      ++whole;
+    });
+    EXPECT_EQ(whole, 2);
+  }
+}
+
+// A rank dies with a stripe of rows in its hand: as in any other table.
+TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
+  for (const char* clock : {"async", "sync"}) {
+    FaultHooks hooks(Fault::parse("1:add:4"), true);
+    std::atomic<int> told{0};
+    run_inproc(3, quiet(), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
+      Session session(std::make_shared<SessionCore>(engine));
+      const SparseTable table =
+          session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .clock = clock, .track_changes = true});
+      const std::vector<RowId> ids = {1, -2, 3, -4, 5, -6};
+      std::vector<std::int64_t> numbers(24, 1);
+      if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      try {
+        table.add(ids, numbers);
+        if (clock == std::string("sync")) table.get(ids, numbers);
+        ASSERT_EQ(clock, std::string("async")) << "got values of a torn stripe";
+        EXPECT_EQ(table.stats().torn_stripes, 1U);
+        EXPECT_EQ(table.get_changed().ids.size(), 6U);
+        ++told;
+      } catch (const TransportError& error) {
+        EXPECT_TRUE(names(error.what(), 1)) << error.what();
+        EXPECT_EQ(clock, std::string("sync"));
+        ++told;
+      }
+    });
+    EXPECT_EQ(told, 2) << clock;
+  }
+}
+
+// No memory for another row, at the n-th that is made: the add changes nothing, and the table goes on.
+TEST(Sparse, WithoutMemoryForARowTheTableGoesOn) {
+  class Full final : public Hooks {
+   public:
+    void at(int, Point point) override {
+      if (point == Point::make && ++made == 5) throw MemoryError("no memory, says the test");
+    }
+    int made = 0;
+  } full;
+  run_inproc(1, quiet(), &full, [&](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    const SparseTable table = session.create_sparse(1, {.dtype = DType::int32});
+    const std::vector<RowId> four = {10, 20, 30, 40};
+    const std::vector<std::int32_t> ones(6, 1);
+    table.add(four, std::span(ones).first(4));
+    const std::vector<RowId> six = {10, 20, 30, 40, 50, 60};
+    EXPECT_THROW(table.add(six, ones), MemoryError);
+    std::vector<std::int32_t> out(6);
+    table.get(six, out);
+    EXPECT_EQ(out, (std::vector<std::int32_t>{1, 1, 1, 1, 0, 0}));
+    table.add(six, ones);
+    table.get(six, out);
+    EXPECT_EQ(out, (std::vector<std::int32_t>{2, 2, 2, 2, 1, 1}));
+    session.shutdown();
+  });
+}
+
+TEST(Sparse, ARowThatIsLargerThanTheMemoryIsRefusedByName) {
+  // Reserved, never touched: the row is refused before its first number is read.
+  const std::size_t bytes = total_memory() / 4096 * 4096 * 2;
+  void* nothing = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(nothing, MAP_FAILED);
+  run_cluster(
+      1,
+      [&](Session& session) {
+        const auto cols = static_cast<std::int64_t>(bytes / sizeof(double));
+        const SparseTable table = session.create_sparse(cols, {.name = "vast", .dtype = DType::float64});
+        const RowId id = 3;
+        try {
+          table.add({&id, 1}, ConstView(nothing, cols, DType::float64));
+          ADD_FAILURE() << "it was not refused";
+        } catch (const MemoryError& error) {
+          const std::string text = error.what();
+          for (const char* word : {"vast", "no room for another row", "more than the machine can give"}) {
+            EXPECT_NE(text.find(word), text.npos) << text;
+          }
+        }
+        EXPECT_EQ(table.rows(), 0);
+        session.shutdown();
+      },
+      quiet());
+  munmap(nothing, bytes);
 }
 
 TEST(InprocFailure, BetweenTwoCalls) {

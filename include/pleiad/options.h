@@ -2,6 +2,7 @@
 // from C and from the command line by name: src/core/option_list.cc lists them once, with their help.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -72,6 +73,15 @@ struct TableOptions {
   bool check_finite = false;    ///< refuse NaN and infinity in an add
   bool reserve_only = false;    ///< do not commit memory at creation: for huge tables of which little is touched
   int init_rank = 0;            ///< whose initial values count
+  bool track_changes = false;   ///< rows: keep what get_changed needs
+  // Sparse and key-value tables:
+  std::string init = "zeros";  ///< what a row starts as: zeros | constant | uniform | gaussian
+  double init_value = 0;       ///< constant: the value; else the mean
+  double init_spread = 0.01;   ///< uniform: init_value -+ this; gaussian: the standard deviation
+  std::int64_t seed = 0;       ///< with the row's id, the key of its random numbers
+  std::int64_t max_rows = 0;   ///< how many rows there may be; 0: as many as the memory holds
+  bool evict = false;          ///< max_rows: drop those whose last add is longest ago, in place of an error
+  double max_age = 0;          ///< seconds after its last add at which a row may be dropped; 0: never
   UpdaterOptions updater = {};
 };
 

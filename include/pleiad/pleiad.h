@@ -138,14 +138,22 @@ PLEIAD_API int pleiad_array_create(pleiad_session* session, int64_t size, int dt
                                    const void* initial, pleiad_table** out);
 PLEIAD_API int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, int dtype, const char* options,
                                     const void* initial, pleiad_table** out);
+/* Rows of `cols` numbers whose ids are any 64 bits; a key-value table has `width` numbers a key. A row is made when it
+ * is first added to, as the option `init` says; a get of one that is not there gives the same numbers and makes none.
+ * They are read and added to by pleiad_table_get_rows and pleiad_table_add_rows. An add for whose new rows there is no
+ * room is PLEIAD_MEMORY: no row of that host was changed, and the table goes on with those that it has. */
+PLEIAD_API int pleiad_sparse_create(pleiad_session* session, int64_t cols, int dtype, const char* options,
+                                    pleiad_table** out);
+PLEIAD_API int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, const char* options,
+                                       pleiad_table** out);
 /* Releases the handle, not the table. Null is allowed. */
 PLEIAD_API void pleiad_table_free(pleiad_table* table);
 
 typedef struct pleiad_table_info {
-  int64_t rows; /* of an array: 1 */
+  int64_t rows; /* of an array: 1; of a sparse or key-value table: 0, see pleiad_table_rows */
   int64_t cols; /* of an array: its size */
   int32_t dtype;
-  int32_t matrix; /* 1 for a matrix, 0 for an array */
+  int32_t matrix; /* 0 for an array, 1 for a matrix, 2 for a sparse and 3 for a key-value table */
   uint32_t id;    /* the number of the table in its session: 0 for the first */
 } pleiad_table_info;
 PLEIAD_API int pleiad_table_describe(const pleiad_table* table, pleiad_table_info* out);
@@ -200,6 +208,16 @@ PLEIAD_API int pleiad_table_get_rows(pleiad_table* table, const int64_t* ids, in
                                      int dtype);
 PLEIAD_API int pleiad_table_add_rows(pleiad_table* table, const int64_t* ids, int64_t n, const void* delta,
                                      int64_t count, int dtype, const pleiad_add_options* options);
+
+/* How many rows there are now: of a sparse table those that were made, on all hosts. */
+PLEIAD_API int pleiad_table_rows(pleiad_table* table, int64_t* rows);
+/* Sparse and key-value tables with the option evict or max_age: drops the rows that may go. `gone` may be null. */
+PLEIAD_API int pleiad_table_evict(pleiad_table* table, int64_t* gone);
+/* Tables with rows and the option track_changes. Calls `take` once, on this thread, with the rows that have changed
+ * since this rank's last call (at first all): their ids and their numbers, valid until it returns. It must not call
+ * Pleiad. */
+typedef void (*pleiad_take_rows)(void* data, const int64_t* ids, int64_t n, const void* rows);
+PLEIAD_API int pleiad_table_get_changed(pleiad_table* table, pleiad_take_rows take, void* data);
 
 /* The same, started. `out` must live until the handle was waited for or freed; `ids` and `delta` are free again on
  * return: the add was applied, or copied. An add's `pending` may be null: it is carried out all the same, at the latest

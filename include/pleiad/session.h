@@ -60,6 +60,10 @@ class PLEIAD_API Session {
   [[nodiscard]] ArrayTable create_array(std::int64_t size, const TableOptions& options = {}, ConstView initial = {});
   [[nodiscard]] MatrixTable create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options = {},
                                           ConstView initial = {});
+  /// Collective too. No row is there yet.
+  [[nodiscard]] SparseTable create_sparse(std::int64_t cols, const TableOptions& options = {});
+  /// `width` numbers a key.
+  [[nodiscard]] KeyValueTable create_key_value(std::int64_t width = 1, const TableOptions& options = {});
 
   /// Flushes this worker's asynchronous adds, then waits for all ranks.
   void barrier();

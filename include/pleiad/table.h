@@ -5,10 +5,13 @@
 // an OrderError. A handle is cheap to copy and never owns the table: the session does, until its shutdown.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pleiad/api.h"
 #include "pleiad/options.h"
@@ -55,7 +58,23 @@ struct TableStats {
   std::uint64_t combined = 0;      ///< parts of adds that a rank of this host sent to another host along with its own
 };
 
-/// What array and matrix tables have in common.
+/// Rows of a table, one after another.
+struct ChangedRows {
+  std::vector<RowId> ids;
+  std::vector<std::byte> bytes;  ///< of ids.size() rows
+  DType dtype = DType::float32;
+
+  [[nodiscard]] ConstView values() const {
+    return {bytes.data(), static_cast<std::int64_t>(bytes.size() / size_of(dtype)), dtype};
+  }
+  /// The numbers as those of dtype.
+  template <Element T>
+  [[nodiscard]] std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+/// What all tables have in common.
 class PLEIAD_API TableHandle {
  public:
   [[nodiscard]] const std::string& name() const;
@@ -155,8 +174,74 @@ class PLEIAD_API MatrixTable : public TableHandle {
   [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, ConstView delta,
                                        const AddOptions& options = {}) const;
 
+  /// With track_changes: the rows that have changed since this rank's last get_changed, each with its values now; at
+  /// first all rows. A call that fails forgets nothing.
+  [[nodiscard]] ChangedRows get_changed() const;
+
   void get_row(RowId id, View out) const { get_rows({&id, 1}, out); }
   void add_row(RowId id, ConstView delta, const AddOptions& options = {}) const { add_rows({&id, 1}, delta, options); }
+};
+
+/// Rows whose ids are any 64 bits, as many as the memory holds. A row is made when it is first added to, as the table's
+/// initialiser has it (a function of seed and id); a get of one that is not there gives the same numbers and makes
+/// none. Rows never move. Where they may go away (options evict, max_age), a row that did is as if it had never been
+/// there.
+class PLEIAD_API SparseTable : public TableHandle {
+ public:
+  explicit SparseTable(std::shared_ptr<Table> table) : TableHandle(std::move(table)) {}
+  [[nodiscard]] std::int64_t cols() const;
+  /// How many rows there are, on all hosts: while others add, how many there were a moment ago.
+  [[nodiscard]] std::int64_t rows() const;
+
+  /// Row after row: out.count == ids.size() * cols(). A row asked for twice comes twice; no ids are allowed.
+  void get(std::span<const RowId> ids, View out) const;
+  /// Deltas of a row named twice are summed first. A MemoryError where there is no room for a new row: then no row of
+  /// that host was changed, and the table goes on with those that it has.
+  void add(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  /// `out` must outlive the handle; `ids` are free again on return.
+  [[nodiscard]] Pending get_async(std::span<const RowId> ids, View out) const;
+  [[nodiscard]] Pending add_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  /// As MatrixTable has it; at first all rows that are there. Rows that went away are not told of.
+  [[nodiscard]] ChangedRows get_changed() const;
+  /// All rows that are there.
+  [[nodiscard]] ChangedRows get_all() const;
+  /// Collective over all ranks: the table then has these rows of rank `root` and no others, past the rule, whose state
+  /// starts anew. At the other ranks `ids` and `values` are not looked at.
+  void set(std::span<const RowId> ids, ConstView values, int root = 0) const;
+  /// With evict or max_age: drops the rows whose last add is longer ago than max_age, and where max_rows are there some
+  /// of the oldest. This also happens by itself, when there is no room for a new row. Returns how many went.
+  std::int64_t evict() const;
+};
+
+/// Numbers by 64-bit keys: a sparse table whose rows are one number or a few.
+class PLEIAD_API KeyValueTable : public TableHandle {
+ public:
+  explicit KeyValueTable(std::shared_ptr<Table> table) : TableHandle(std::move(table)) {}
+  /// Numbers of one key.
+  [[nodiscard]] std::int64_t width() const;
+  /// How many keys there are.
+  [[nodiscard]] std::int64_t size() const;
+
+  // As SparseTable has them.
+  void get(std::span<const RowId> keys, View out) const;
+  void add(std::span<const RowId> keys, ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_async(std::span<const RowId> keys, View out) const;
+  [[nodiscard]] Pending add_async(std::span<const RowId> keys, ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] ChangedRows get_changed() const;
+  [[nodiscard]] ChangedRows get_all() const;
+  std::int64_t evict() const;
+
+  /// One key's number, of a table of width 1.
+  template <Element T>
+  [[nodiscard]] T at(RowId key) const {
+    T value{};
+    get({&key, 1}, View(&value, 1, dtype_of<T>));
+    return value;
+  }
+  template <Element T>
+  void add(RowId key, T delta, const AddOptions& options = {}) const {
+    add({&key, 1}, ConstView(&delta, 1, dtype_of<T>), options);
+  }
 };
 
 }  // namespace pleiad

@@ -57,6 +57,12 @@ struct TableCall {
   View numbers;
 };
 
+std::shared_ptr<Table> rows_of(pleiad_table* handle, std::string_view where) {
+  auto table = need(handle, where, "table").use(where);
+  if (table->spec().matrix) return table;
+  throw InvalidArgument(fmt::format("[{}] table \"{}\" is an array and has no rows", where, table->name()));
+}
+
 Table& array_of(const TableCall& call, std::string_view where) {
   if (call.table->spec().matrix) {
     throw InvalidArgument(fmt::format("[{}] expected an array; table \"{}\" is a matrix", where, call.table->name()));
@@ -96,7 +102,7 @@ void start_add(const pleiad_table& handle, const TableCall& call, const AddOptio
 
 int create(pleiad_session* session, TableSpec spec, int dtype, const char* options, const void* initial,
            pleiad_table** out) {
-  const std::string_view where = spec.matrix ? "matrix_create" : "array_create";
+  const std::string where = std::string(spec.kind()) + "_create";
   return guarded([&] {
     pleiad_table*& to = need(out, where, "the result");
     const auto& owner = need(session, where, "session").session;
@@ -132,6 +138,17 @@ int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, in
   return create(session, {.matrix = true, .rows = rows, .cols = cols, .options = {}}, dtype, options, initial, out);
 }
 
+int pleiad_sparse_create(pleiad_session* session, int64_t cols, int dtype, const char* options, pleiad_table** out) {
+  return create(session, {.matrix = true, .rows = 0, .cols = cols, .options = {}, .sparse = true}, dtype, options,
+                nullptr, out);
+}
+
+int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, const char* options,
+                            pleiad_table** out) {
+  return create(session, {.matrix = true, .rows = 0, .cols = width, .options = {}, .sparse = true, .key_value = true},
+                dtype, options, nullptr, out);
+}
+
 void pleiad_table_free(pleiad_table* table) {
   if (table == nullptr || table->session->in_forked_child()) return;
   delete table;
@@ -145,7 +162,10 @@ int pleiad_table_describe(const pleiad_table* table, pleiad_table_info* out) {
     to = {.rows = spec.rows,
           .cols = spec.cols,
           .dtype = static_cast<int32_t>(spec.options.dtype),
-          .matrix = spec.matrix ? 1 : 0,
+          .matrix = spec.key_value ? 3
+                    : spec.sparse  ? 2
+                    : spec.matrix  ? 1
+                                   : 0,
           .id = strong->id()};
   });
 }
@@ -261,6 +281,28 @@ int pleiad_table_add_rows_async(pleiad_table* table, const int64_t* ids, int64_t
   return guarded([&] {
     const TableCall call(table, "add_rows_async", ids, n, delta, count, dtype);
     start_add(*table, call, options_of(options), pending);
+  });
+}
+
+int pleiad_table_rows(pleiad_table* table, int64_t* rows) {
+  return guarded([&] {
+    std::int64_t& to = need(rows, "rows", "the result");
+    to = rows_of(table, "rows")->rows();
+  });
+}
+
+int pleiad_table_evict(pleiad_table* table, int64_t* gone) {
+  return guarded([&] {
+    const std::int64_t count = rows_of(table, "evict")->evict();
+    if (gone != nullptr) *gone = count;
+  });
+}
+
+int pleiad_table_get_changed(pleiad_table* table, pleiad_take_rows take, void* data) {
+  return guarded([&] {
+    if (take == nullptr) throw InvalidArgument("[get_changed] take: received a null pointer");
+    const pleiad::ChangedRows changed = rows_of(table, "get_changed")->get_changed();
+    take(data, changed.ids.data(), static_cast<std::int64_t>(changed.ids.size()), changed.bytes.data());
   });
 }
 

@@ -53,7 +53,7 @@ void CSession::set_interrupt(pleiad_interrupt callback, void* data) {
 }
 
 std::shared_ptr<Table> CSession::create(TableSpec spec, ConstView initial) {
-  const std::string_view where = spec.matrix ? "create_matrix" : "create_array";
+  const std::string where = std::string("create_") + spec.kind();
   const auto core = use(where);
   auto table = core->create(std::move(spec), initial);
   const std::lock_guard lock(mutex_);

@@ -94,6 +94,14 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
       field("reserve_only", &T::reserve_only,
             "do not commit memory at creation: for huge tables of which little is touched"),
       field("init_rank", &T::init_rank, "whose initial values count"),
+      field("track_changes", &T::track_changes, "matrix and sparse tables: keep what get_changed needs"),
+      field("init", &T::init, "sparse: what a row starts as: zeros, constant, uniform or gaussian"),
+      field("init_value", &T::init_value, "sparse: the constant, or the mean of the random numbers"),
+      field("init_spread", &T::init_spread, "sparse: half the width of uniform; gaussian's standard deviation"),
+      field("seed", &T::seed, "sparse: with a row's id, the key of its random numbers"),
+      field("max_rows", &T::max_rows, "sparse: how many rows there may be; 0: as many as the memory holds"),
+      field("evict", &T::evict, "sparse: at max_rows, drop the rows whose last add is longest ago; else an error"),
+      field("max_age", &T::max_age, "sparse: seconds after its last add at which a row may be dropped; 0: never"),
   };
   return fields;
 }

@@ -84,6 +84,10 @@ void yield_to_others() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);
 }
 
+std::uint64_t total_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 std::uint64_t available_memory() {
   double available = std::numeric_limits<double>::max();
   std::ifstream info("/proc/meminfo");

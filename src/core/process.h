@@ -28,5 +28,7 @@ void yield_to_others();
 
 /// Bytes that can still be allocated before the kernel or the cgroup refuses.
 [[nodiscard]] std::uint64_t available_memory();
+/// What the machine has, the same for all its processes.
+[[nodiscard]] std::uint64_t total_memory();
 
 }  // namespace pleiad

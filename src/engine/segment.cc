@@ -31,11 +31,11 @@ void check_room(std::size_t bytes, bool reserve_only) {
 }
 
 // By pieces: a signal undoes the piece that it comes upon, and a large one would never get done under a timer.
-int commit(int fd, std::size_t bytes) {
+int commit(int fd, std::size_t first, std::size_t bytes) {
   constexpr std::size_t kPiece = std::size_t{16} << 20;
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(kPiece, bytes - done);
-    const int failed = posix_fallocate(fd, static_cast<off_t>(done), static_cast<off_t>(part));
+    const int failed = posix_fallocate(fd, static_cast<off_t>(first + done), static_cast<off_t>(part));
     if (failed == EINTR) continue;
     if (failed != 0) return failed;
     done += part;
@@ -85,7 +85,8 @@ Segment Segment::shareable(std::string_view name, std::size_t bytes, bool reserv
   check_room(bytes, reserve_only);
   const int fd = memfd_create(std::string(name).c_str(), MFD_CLOEXEC);
   if (fd < 0) refuse(bytes, fmt::format("memfd_create: {}", std::strerror(errno)));
-  const int failed = reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno) : commit(fd, bytes);
+  const int failed =
+      reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno) : pleiad::commit(fd, 0, bytes);
   if (failed != 0) {
     close(fd);
     refuse(bytes, std::strerror(failed));
@@ -100,6 +101,17 @@ Segment Segment::of_descriptor(int fd, std::size_t bytes) {
     close(fd);
     throw;
   }
+}
+
+void Segment::commit(std::size_t first, std::size_t bytes) const {
+  check_room(bytes, false);
+  if (fd_ < 0) {
+    char* start = static_cast<char*>(data_) + (first + 4095) / 4096 * 4096;
+    prefer_huge_pages(start, bytes);
+    return;
+  }
+  const int failed = pleiad::commit(fd_, first, bytes);
+  if (failed != 0) refuse(bytes, std::strerror(failed));
 }
 
 }  // namespace pleiad

@@ -23,6 +23,10 @@ class Segment {
   /// Maps what another process made. Takes over `fd` and closes it.
   static Segment of_descriptor(int fd, std::size_t bytes);
 
+  /// Commits a part of a segment that was only reserved, so that touching it cannot fail. A MemoryError leaves the
+  /// segment as it was.
+  void commit(std::size_t first, std::size_t bytes) const;
+
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// -1 for anonymous memory.

@@ -104,6 +104,15 @@ ArrayTable Session::create_array(std::int64_t size, const TableOptions& options,
   return ArrayTable(core_->create({.matrix = false, .rows = 1, .cols = size, .options = options}, initial));
 }
 
+SparseTable Session::create_sparse(std::int64_t cols, const TableOptions& options) {
+  return SparseTable(core_->create({.matrix = true, .rows = 0, .cols = cols, .options = options, .sparse = true}, {}));
+}
+
+KeyValueTable Session::create_key_value(std::int64_t width, const TableOptions& options) {
+  return KeyValueTable(core_->create(
+      {.matrix = true, .rows = 0, .cols = width, .options = options, .sparse = true, .key_value = true}, {}));
+}
+
 MatrixTable Session::create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options,
                                    ConstView initial) {
   return MatrixTable(core_->create({.matrix = true, .rows = rows, .cols = cols, .options = options}, initial));

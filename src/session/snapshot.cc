@@ -43,7 +43,7 @@ Metadata metadata_of(const SessionCore& core, const SnapshotNote& note) {
     const auto say = [&](std::string_view what, std::string value) {
       m[fmt::format("table.{}.{}", table->name(), what)] = std::move(value);
     };
-    say("kind", spec.matrix ? "matrix" : "array");
+    say("kind", spec.kind());
     for (const auto& field : table_fields()) {
       if (field.name != "name") say(field.name, field.get(spec.options));
     }
@@ -103,6 +103,32 @@ void check_clocks(const SessionCore& core) {
 
 }  // namespace
 
+namespace {
+
+/// The ranks' rows of sparse tables stand one after another: each hears how many come before its own. Collective.
+void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vector<std::size_t>& ends) {
+  std::vector<std::int64_t> mine(ends.size());
+  const auto each = [&](auto&& work) {
+    for (std::size_t t = 0, i = 0; t < ends.size(); ++t) {
+      for (; i < ends[t]; ++i) {
+        if (pieces[i].counted >= 0) work(t, pieces[i], static_cast<std::size_t>(pieces[i].counted));
+      }
+    }
+  };
+  each([&](std::size_t t, const CopiedPiece& piece, std::size_t d) { mine[t] = piece.box.extent[d]; });
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(engine.size()));
+  engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(std::int64_t));
+  each([&](std::size_t t, CopiedPiece& piece, std::size_t d) {
+    piece.shape[d] = 0;
+    for (int r = 0; r < engine.size(); ++r) {
+      if (r == engine.rank()) piece.box.begin[d] = piece.shape[d];
+      piece.shape[d] += all[static_cast<std::size_t>(r) * mine.size() + t];
+    }
+  });
+}
+
+}  // namespace
+
 SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
   Engine& engine = core.engine();
   SnapshotCut cut;
@@ -110,6 +136,7 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
   engine.broadcast(&number, sizeof number, 0);
   cut.tag = fmt::format("part-{:016x}", number);
+  std::vector<std::size_t> ends;  // of each table's pieces
   together(engine, "save", [&] {
     std::vector<std::string> names;
     for (const auto& table : core.tables()) {
@@ -119,9 +146,13 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
       }
       names.push_back(table->name());
       copy_share(*table, cut.pieces);
+      ends.push_back(cut.pieces.size());
     }
     cut.metadata = metadata_of(core, note);
   });
+  if (std::ranges::any_of(core.tables(), [](const auto& table) { return table->spec().sparse; })) {
+    place_rows(engine, cut.pieces, ends);
+  }
   return cut;
 }
 
@@ -208,6 +239,9 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
     for (const auto& table : core.tables()) check_share(*table, *set, options.values_only, folder.string());
     // What is damaged is found before the first value changes.
     if (engine.rank() == 0) set->verify();
+  });
+  together(engine, "load", [&] {
+    for (const auto& table : core.tables()) clear_share(*table);
   });
   together(engine, "load", [&] {
     for (const auto& table : core.tables()) load_share(*table, *set, options.values_only, same_workers);

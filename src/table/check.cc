@@ -10,7 +10,7 @@
 namespace pleiad {
 
 std::string Table::where(std::string_view call) const {
-  return fmt::format("[{}.{}] table \"{}\":", spec_.matrix ? "MatrixTable" : "ArrayTable", call, name_);
+  return fmt::format("[{}.{}] table \"{}\":", spec_.handle(), call, name_);
 }
 
 void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
@@ -18,7 +18,10 @@ void Table::check(std::string_view call, Selection selection, ConstView numbers)
     throw StateError(
         fmt::format("{} called by an update rule, which holds a lock; a rule must not call tables", where(call)));
   }
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  engine_.check_usable(spec_.handle());
+  if (spec_.sparse && selection.all) {
+    throw InvalidArgument(fmt::format("{} a sparse table has no whole; name the rows", where(call)));
+  }
   if (numbers.dtype != spec_.options.dtype) {
     throw InvalidArgument(
         fmt::format("{} holds {}; received {}", where(call), name_of(spec_.options.dtype), name_of(numbers.dtype)));
@@ -35,7 +38,7 @@ void Table::check(std::string_view call, Selection selection, ConstView numbers)
     throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
   for (std::size_t i = 0; i < selection.ids.size(); ++i) {
     const RowId id = selection.ids[i];
-    if (id < 0 || id >= spec_.rows) {
+    if (!spec_.sparse && (id < 0 || id >= spec_.rows)) {
       throw InvalidArgument(fmt::format("{} has rows 0 to {}; received row id {} at position {}", where(call),
                                         grouped(spec_.rows - 1), id, i));
     }

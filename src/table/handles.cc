@@ -39,6 +39,7 @@ std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
                           std::to_string(server));
   }
   const TableSpec& spec = table_->spec();
+  if (spec.sparse) throw StateError("[shard] the rows of a sparse table are spread over the servers by their hash");
   const ShardRange range = shard_range(spec.matrix ? spec.rows : spec.cols, servers, server);
   return {range.begin, range.end};
 }
@@ -92,5 +93,42 @@ Pending MatrixTable::get_rows_async(std::span<const RowId> ids, View out) const 
 Pending MatrixTable::add_rows_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
   return table_->add_async({.all = false, .ids = ids}, delta, options);
 }
+
+ChangedRows MatrixTable::get_changed() const { return table_->get_changed(); }
+
+std::int64_t SparseTable::cols() const { return table_->spec().cols; }
+std::int64_t SparseTable::rows() const { return table_->rows(); }
+void SparseTable::get(std::span<const RowId> ids, View out) const { table_->get({.all = false, .ids = ids}, out); }
+void SparseTable::add(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+  table_->add({.all = false, .ids = ids}, delta, options);
+}
+Pending SparseTable::get_async(std::span<const RowId> ids, View out) const {
+  return table_->get_async({.all = false, .ids = ids}, out);
+}
+Pending SparseTable::add_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+  return table_->add_async({.all = false, .ids = ids}, delta, options);
+}
+ChangedRows SparseTable::get_changed() const { return table_->get_changed(); }
+ChangedRows SparseTable::get_all() const { return table_->get_all(); }
+void SparseTable::set(std::span<const RowId> ids, ConstView values, int root) const {
+  table_->set_rows(ids, values, root);
+}
+std::int64_t SparseTable::evict() const { return table_->evict(); }
+
+std::int64_t KeyValueTable::width() const { return table_->spec().cols; }
+std::int64_t KeyValueTable::size() const { return table_->rows(); }
+void KeyValueTable::get(std::span<const RowId> keys, View out) const { table_->get({.all = false, .ids = keys}, out); }
+void KeyValueTable::add(std::span<const RowId> keys, ConstView delta, const AddOptions& options) const {
+  table_->add({.all = false, .ids = keys}, delta, options);
+}
+Pending KeyValueTable::get_async(std::span<const RowId> keys, View out) const {
+  return table_->get_async({.all = false, .ids = keys}, out);
+}
+Pending KeyValueTable::add_async(std::span<const RowId> keys, ConstView delta, const AddOptions& options) const {
+  return table_->add_async({.all = false, .ids = keys}, delta, options);
+}
+ChangedRows KeyValueTable::get_changed() const { return table_->get_changed(); }
+ChangedRows KeyValueTable::get_all() const { return table_->get_all(); }
+std::int64_t KeyValueTable::evict() const { return table_->evict(); }
 
 }  // namespace pleiad

@@ -57,6 +57,7 @@ void Pieces::each_here(FunctionRef<void(Shard&, ShardRange)> work) const {
 }
 
 void Pieces::cut(const TableSpec& spec) {
+  if (spec.sparse) return cut_sparse(spec);
   const std::vector<int>& servers = context_.roster.servers;
   const std::int64_t count = spec.matrix ? spec.rows : spec.cols;
   // Between hosts the cut is at the nearest end of a stripe: so stripes are the same however many hosts there are.
@@ -84,16 +85,18 @@ void Pieces::cut(const TableSpec& spec) {
     if (piece.host == engine_.place(engine_.rank()).host) continue;
     const Geometry& g = piece.geometry;
     const std::int64_t stripe_bytes = g.unit_length * g.stripe_units * width_;
-    if (stripe_bytes > Messenger::kMostBytes / 2) {
-      throw InvalidArgument(
-          fmt::format("[create_table] a row of {} bytes is too long for a table on several hosts; at "
-                      "most {} are allowed",
-                      stripe_bytes, Messenger::kMostBytes / 2));
-    }
+    check_row_length(stripe_bytes);
     piece.chunk_stripes = std::max<std::int64_t>(1, kChunk / stripe_bytes);
     piece.chunks_before = chunks_;
     chunks_ += static_cast<std::size_t>((g.stripes() + piece.chunk_stripes - 1) / piece.chunk_stripes);
   }
+}
+
+void Pieces::check_row_length(std::int64_t bytes) const {
+  if (bytes <= Messenger::kMostBytes / 2) return;
+  throw InvalidArgument(
+      fmt::format("[create_table] a row of {} bytes is too long for a table on several hosts; at most {} are allowed",
+                  bytes, Messenger::kMostBytes / 2));
 }
 
 Pieces::Chunk Pieces::chunk(std::size_t index) const {
@@ -177,7 +180,7 @@ void Pieces::set_up_combiner(const TableSpec& spec) {
   const Geometry whole = geometry_of(spec, spec.matrix ? spec.rows : spec.cols);
   const auto stripe_bytes = static_cast<std::size_t>(whole.unit_length * whole.stripe_units * width_);
   // The same on every rank, for sharing memory is collective.
-  if (!allowed || engine_.hosts() == engine_.size() || stripe_bytes > kMostChunk) return;
+  if (spec.sparse || !allowed || engine_.hosts() == engine_.size() || stripe_bytes > kMostChunk) return;
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < chunks_; ++i) longest = std::max(longest, chunk(i).end - chunk(i).begin);
   const auto here = std::ranges::count_if(context_.roster.workers, [&](int rank) {
@@ -328,6 +331,7 @@ void Pieces::add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delt
 }
 
 std::size_t Pieces::piece_of(RowId id) const {
+  if (!piece_of_server_.empty()) return piece_of_server_[(hash_of(id) >> 20U) % piece_of_server_.size()];
   const auto after = std::ranges::upper_bound(pieces_, id, {}, [](const Piece& piece) { return piece.range.begin; });
   return static_cast<std::size_t>(after - pieces_.begin()) - 1;
 }

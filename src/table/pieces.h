@@ -50,6 +50,17 @@ class Pieces {
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
+  // sparse_pieces.cc
+  /// Takes the rows that have changed since `seen`, which then says so of them: of each piece its stripes, as
+  /// Shard::take_changed has them. Empty at first.
+  void take_changed(std::vector<std::vector<std::uint64_t>>& seen, FunctionRef<void(RowId id, const char* row)> take);
+  /// Of a sparse table: how many rows there are.
+  [[nodiscard]] std::int64_t rows();
+  /// Of a sparse table: drops the rows that may go, and says how many went.
+  std::int64_t evict();
+  /// Of a sparse table: whether this host is to hold the row.
+  [[nodiscard]] bool is_here(RowId id) const { return pieces_[piece_of(id)].shard != nullptr; }
+
  private:
   struct Piece {
     ShardRange range;
@@ -92,6 +103,17 @@ class Pieces {
   /// put(element of the chunk, delta, count) for each stripe.
   void each_delta(const Whole& call, const Chunk& chunk,
                   FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const;
+  void cut_sparse(const TableSpec& spec);
+  void check_row_length(std::int64_t bytes) const;
+  struct Extent {
+    std::int64_t rows = 0;
+    std::int64_t stripes = 0;  ///< that hold something
+  };
+  /// Of each piece.
+  [[nodiscard]] std::vector<Extent> extents();
+  /// Asks the other hosts' pieces, each by one request without a body.
+  void ask_each(TableOperation operation, Call call, FunctionRef<void(std::size_t piece, std::span<const char>)> take,
+                FunctionRef<void(std::size_t piece, Shard&)> local);
   template <class Local>
   void exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
                      const char* delta, char* out, Local&& local);
@@ -109,6 +131,7 @@ class Pieces {
   bool rounds_;
   bool sums_first_;  ///< of a row named twice the deltas must be summed before the rule sees them
   std::vector<Piece> pieces_;
+  std::vector<std::size_t> piece_of_server_;    ///< of a sparse table
   std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their number
   std::size_t chunks_ = 0;                      ///< of other hosts
   std::atomic<std::uint64_t> closed_{0};

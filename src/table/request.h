@@ -18,6 +18,9 @@ enum class TableOperation : std::uint32_t {
   begin,     ///< to the clocks' home: `call` of `table` wants to start; answered when it may
   end,       ///< it is complete
   entry,     ///< answered by the ledger's entry of call `first`
+  extent,    ///< of rows: answered by how many there are, and how many stripes hold something
+  changed,   ///< stripes [first, first + count) and what was seen of each follow; answered by that and changed rows
+  evict,     ///< rows that may go are dropped; answered by their number
 };
 
 /// Stands at the beginning of every request.

@@ -1,11 +1,14 @@
 #include "table/shard.h"
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "core/clones.h"
 #include "core/kernels.h"
+#include "core/process.h"
 #include "engine/lock.h"
 #include "pleiad/error.h"
 #include "table/rows.h"
@@ -14,6 +17,8 @@ namespace pleiad {
 
 namespace {
 
+constexpr std::size_t kBlock = 256;  // rows of a sparse table that are looked up together
+
 // Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before
 // their turn. Inlined, because the compiler takes a function that only fetches for one that does nothing.
 template <bool kForWriting>
@@ -21,6 +26,7 @@ PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> id
   constexpr std::size_t kLocksAhead = 16;
   constexpr std::size_t kRowsAhead = 8;
   const Geometry& geometry = storage.shape().geometry;
+  // A row of a sparse table that is not there has the number -1: fetching what lies before the first does no harm.
   if (i + kLocksAhead < ids.size()) {
     __builtin_prefetch(&storage.stripe(geometry.stripe_of(ids[i + kLocksAhead])), kForWriting ? 1 : 0);
   }
@@ -32,7 +38,12 @@ PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> id
   }
 }
 
-Storage make_storage(Engine& engine, const TableSpec& spec, const std::string& name, const Geometry& geometry,
+Geometry dense_geometry(const TableSpec& spec, ShardRange range) {
+  return spec.matrix ? Geometry::matrix(range.end - range.begin, spec.cols, spec.options.dtype)
+                     : Geometry::array(range.end - range.begin, spec.options.dtype);
+}
+
+Storage make_storage(Engine& engine, const TableSpec& spec, const std::string& name, ShardRange range,
                      const Updater& updater, int workers) {
   const StateLayout state = updater.state();
   const bool rounds = spec.options.apply == "round";
@@ -42,12 +53,15 @@ Storage make_storage(Engine& engine, const TableSpec& spec, const std::string& n
                     "state for each worker as rule \"{}\" does",
                     name, spec.options.updater.rule));
   }
-  const StorageShape shape{.geometry = geometry,
-                           .dtype = spec.options.dtype,
-                           .state = state,
-                           .workers = workers,
-                           .sums = rounds ? (spec.options.ordered ? workers : 1) : 0};
-  return {shape, engine.share(Storage::bytes(shape), spec.options.reserve_only)};
+  StorageShape shape{.geometry = dense_geometry(spec, range),
+                     .dtype = spec.options.dtype,
+                     .state = state,
+                     .workers = workers,
+                     .sums = rounds ? (spec.options.ordered ? workers : 1) : 0,
+                     .stamps = spec.options.track_changes,
+                     .tags = spec.sparse};
+  if (spec.sparse) shape.geometry = reserve_rows(spec, shape, range.end);
+  return {shape, engine.share(Storage::bytes(shape), spec.options.reserve_only || spec.sparse)};
 }
 
 }  // namespace
@@ -56,18 +70,18 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
     : engine_(engine),
       name_(std::move(name)),
       updater_(make_updater(spec.options.updater, spec.options.dtype)),
-      geometry_(spec.matrix ? Geometry::matrix(range.end - range.begin, spec.cols, spec.options.dtype)
-                            : Geometry::array(range.end - range.begin, spec.options.dtype)),
       clocked_(spec.options.clock == "sync"),
       rounds_(spec.options.apply == "round"),
       ordered_(spec.options.ordered),
       backup_(spec.options.backup > 0),
       per_unit_(updater_->state().per_unit > 0),
-      storage_(make_storage(engine_, spec, name_, geometry_, *updater_, workers)),
+      storage_(make_storage(engine_, spec, name_, range, *updater_, workers)),
+      geometry_(storage_.shape().geometry),
       dtype_(spec.options.dtype),
       width_(storage_.width()),
       cols_(spec.cols) {
   if (engine_.place(engine_.rank()).local == 0) storage_.construct();
+  if (spec.sparse) rows_of_ = std::make_unique<SparseRows>(engine_, spec, name_, storage_, range.end);
 }
 
 void Shard::set(std::int64_t first, const void* values, std::size_t count) {
@@ -90,6 +104,7 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
   if (lock.taken_over()) {
     storage_.head().torn.fetch_add(1);
     stripe.version.store((stripe.version.load(std::memory_order_relaxed) + 1) / 2 * 2, std::memory_order_release);
+    storage_.note_changes(index);
     if (clocked_) storage_.head().torn_by.store(lock.taken_from() + 1);
   }
   if (clocked_) check_whole();
@@ -151,19 +166,101 @@ void Shard::check_whole() const {
                   engine_.rank(), name_, engine_.describe(torn_by)));
 }
 
+template <class Holds>
+PLEIAD_INLINE bool Shard::read_unit(std::int64_t unit, char* out, Holds&& holds) {
+  bool held = false;
+  const auto copy = [&] {
+    held = holds();
+    if (held) copy_bytes(out, storage_.value(unit * cols_), static_cast<std::size_t>(cols_ * width_));
+  };
+  const std::int64_t stripe = geometry_.stripe_of(unit);
+  if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) return held;
+  with_stripe(Point::get, stripe, [&](std::int64_t index) {
+    if (rounds_) settle(index);
+    copy();
+  });
+  return held;
+}
+
 void Shard::get_rows(std::span<const RowId> ids, char* out) {
+  if (rows_of_ != nullptr) return get_sparse_rows(ids, out);
   const std::int64_t row_bytes = cols_ * width_;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     fetch_ahead<false>(storage_, ids, i, cols_);
-    const auto copy = [&] {
-      copy_bytes(out + static_cast<std::int64_t>(i) * row_bytes, storage_.value(ids[i] * cols_),
-                 static_cast<std::size_t>(row_bytes));
-    };
-    const std::int64_t stripe = geometry_.stripe_of(ids[i]);
-    if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) continue;
-    with_stripe(Point::get, stripe, [&](std::int64_t index) {
+    (void)read_unit(ids[i], out + static_cast<std::int64_t>(i) * row_bytes, [] { return true; });
+  }
+}
+
+void Shard::get_sparse_rows(std::span<const RowId> ids, char* out) {
+  const std::int64_t row_bytes = cols_ * width_;
+  const SparseRows& rows = *rows_of_;
+  std::array<std::int64_t, kBlock> found;
+  for (std::size_t first = 0; first < ids.size(); first += kBlock) {
+    const auto block = ids.subspan(first, std::min(kBlock, ids.size() - first));
+    const std::span units(found.data(), block.size());
+    rows.find(block, units);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      fetch_ahead<false>(storage_, units, i, cols_);
+      char* to = out + static_cast<std::int64_t>(first + i) * row_bytes;
+      std::int64_t unit = units[i];
+      // A row that went away meanwhile may have come back in another place.
+      while (unit >= 0 && !read_unit(unit, to, [&] { return !rows.evicts() || rows.holds(unit, block[i]); })) {
+        unit = rows.find(block[i]);
+      }
+      if (unit < 0) rows.fill(block[i], to);
+    }
+  }
+}
+
+std::int64_t Shard::unit_for(RowId id) {
+  for (bool tried = false;; tried = true) {
+    const std::int64_t unit = rows_of_->find_or_make(id, tried);
+    if (unit >= 0) return unit;
+    evict();
+  }
+}
+
+void Shard::put_row(RowId id, const void* values) {
+  const std::int64_t unit = unit_for(id);
+  with_stripe(Point::add, geometry_.stripe_of(unit), [&](std::int64_t index) {
+    const Change change(storage_.stripe(index));
+    storage_.note_change(storage_.stripe(index), unit);
+    copy_bytes(storage_.value(geometry_.start(unit)), values, static_cast<std::size_t>(cols_ * width_));
+    storage_.start_states(unit);
+  });
+}
+
+std::int64_t Shard::evict() {
+  return rows_of_->evict([&](std::int64_t unit) {
+    with_stripe(Point::add, geometry_.stripe_of(unit), [&](std::int64_t index) {
+      const Change change(storage_.stripe(index));
+      rows_of_->touch(unit, 0);
+    });
+  });
+}
+
+StripeRange Shard::in_use() const {
+  if (rows_of_ == nullptr) return all();
+  return {0, (rows_of_->units() + geometry_.stripe_units - 1) / geometry_.stripe_units};
+}
+
+void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
+                         FunctionRef<void(RowId id, const char* row)> take) {
+  for (std::int64_t index = stripes.first; index < stripes.end; ++index) {
+    Stripe& stripe = storage_.stripe(index);
+    std::uint64_t& before = seen[static_cast<std::size_t>(index - stripes.first)];
+    // The count of changes and one, so that 0 is free to say "never". A change that is under way counts for later.
+    if (!rounds_ && before != 0 && stripe.changes.load(std::memory_order_relaxed) + 1 == before) continue;
+    with_stripe(Point::get, index, [&](std::int64_t) {
       if (rounds_) settle(index);
-      copy();
+      const std::int64_t end =
+          rows_of_ == nullptr ? geometry_.end_unit(index) : std::min(geometry_.end_unit(index), rows_of_->units());
+      for (std::int64_t unit = geometry_.first_unit(index); unit < end; ++unit) {
+        if (before != 0 && storage_.last_change(unit) < before) continue;
+        if (rows_of_ != nullptr && !rows_of_->published(unit)) continue;
+        take(rows_of_ == nullptr ? unit : rows_of_->id_of(unit), storage_.value(geometry_.start(unit)));
+      }
+      before = stripe.changes.load(std::memory_order_relaxed) + 1;
     });
   }
 }
@@ -178,6 +275,7 @@ void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char*
 
 void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta,
                                  const Rates& rates) {
+  if (rows_of_ != nullptr) return change_sparse_rows(asker, ids, delta, rates);
   const std::int64_t row_bytes = cols_ * width_;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     fetch_ahead<true>(storage_, ids, i, cols_);
@@ -188,10 +286,43 @@ void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids,
   }
 }
 
+void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  const std::int64_t row_bytes = cols_ * width_;
+  SparseRows& rows = *rows_of_;
+  // All are found or made before the first is changed: where there is no room for one, nothing has changed.
+  std::vector<std::int64_t> units(ids.size());
+  rows.find(ids, units);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (units[i] < 0) units[i] = unit_for(ids[i]);
+  }
+  const std::int64_t now = rows.evicts() ? now_ns() : 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    fetch_ahead<true>(storage_, units, i, cols_);
+    for (bool changed = false; !changed;) {
+      with_stripe(Point::add, geometry_.stripe_of(units[i]), [&](std::int64_t index) {
+        if (rows.evicts() && !rows.holds(units[i], ids[i])) return;
+        changed = true;
+        change_units(asker, storage_.stripe(index), units[i], units[i] + 1,
+                     delta + static_cast<std::int64_t>(i) * row_bytes, rates);
+        if (rows.evicts()) rows.touch(units[i], now);
+      });
+      if (!changed) units[i] = unit_for(ids[i]);
+    }
+  }
+}
+
 void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
                          const Rates& rates) {
   if (rounds_) return put_off(asker, stripe, first, end, delta, rates);
   const Change change(stripe);
+  if (storage_.shape().stamps) {
+    const std::int64_t index = geometry_.stripe_of(first);
+    if (first == geometry_.first_unit(index) && end == geometry_.end_unit(index)) {
+      storage_.note_changes(index);
+    } else {
+      for (std::int64_t unit = first; unit < end; ++unit) storage_.note_change(stripe, unit);
+    }
+  }
   if (!per_unit_) return apply(asker.worker, first, end, delta, rates);
   for (std::int64_t unit = first; unit < end; ++unit) {
     apply(asker.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);
@@ -273,6 +404,7 @@ void Shard::settle(std::int64_t index) {
     }
     if (sum == nullptr) continue;
     engine_.at(Point::settle);
+    storage_.note_change(stripe, unit);
     apply(0, unit, unit + 1, sum, stripe.rates);
   }
   stripe.pending = 0;

@@ -11,6 +11,7 @@
 #include "core/function_ref.h"
 #include "engine/engine.h"
 #include "pleiad/error.h"
+#include "table/sparse_rows.h"
 #include "table/spec.h"
 #include "table/storage.h"
 #include "updater/updater.h"
@@ -39,16 +40,33 @@ class Shard {
   using Take = FunctionRef<void(const char* values, std::int64_t first, std::size_t count)>;
 
   /// Collective: the part of a table that this host holds, all zeros. `range` counts rows of a matrix and elements of
-  /// an array.
+  /// an array; of a sparse table its end is how many rows this host may hold, 0 for as many as fit.
   Shard(Engine& engine, const TableSpec& spec, std::string name, int workers, ShardRange range);
 
   void add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of);
   void get(StripeRange stripes, Take take);
   /// Changes and takes each stripe under one lock. Not where adds wait for their round.
   void add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take);
-  /// Deltas of a row named twice are summed first.
+  /// Deltas of a row named twice are summed first. Of a sparse table, rows that are not there are made: all of them
+  /// before the first is changed.
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
+
+  /// Takes the rows of `stripes` that have changed since `seen`, which then says so of them: 0 for a stripe that was
+  /// never looked at. One entry a stripe. Where changes are not tracked only 0 is right.
+  void take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
+                    FunctionRef<void(RowId id, const char* row)> take);
+  /// The stripes that hold something.
+  [[nodiscard]] StripeRange in_use() const;
+
+  // Of a sparse table:
+  [[nodiscard]] SparseRows* sparse() const { return rows_of_.get(); }
+  /// Drops the rows that may go. Returns how many went.
+  std::int64_t evict();
+  /// A row's values, past the rule, whose state for it starts anew. The row is made if it is not there.
+  void put_row(RowId id, const void* values);
+  /// The unit of a row, which is made if it is not there.
+  [[nodiscard]] std::int64_t unit_for(RowId id);
 
   /// Calls look(stripe) with each stripe's lock held, what waited for a complete round applied.
   void visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look);
@@ -67,6 +85,11 @@ class Shard {
 
  private:
   void change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void get_sparse_rows(std::span<const RowId> ids, char* out);
+  /// Copies a unit's values out where holds() says so in the same look at them; else false.
+  template <class Holds>
+  bool read_unit(std::int64_t unit, char* out, Holds&& holds);
   void change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of);
   void change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
                     const Rates& rates);
@@ -89,16 +112,17 @@ class Shard {
   Engine& engine_;
   std::string name_;
   std::unique_ptr<Updater> updater_;
-  Geometry geometry_;
   bool clocked_;
   bool rounds_;
   bool ordered_;
   bool backup_;  ///< a round is complete when the head says that it is closed
   bool per_unit_;
   Storage storage_;
+  Geometry geometry_;
   DType dtype_;
   std::int64_t width_;
   std::int64_t cols_;
+  std::unique_ptr<SparseRows> rows_of_;  ///< of a sparse table
 };
 
 }  // namespace pleiad

@@ -76,6 +76,7 @@ void each_state(const Storage& storage, std::int64_t element, F&& each) {
 }  // namespace
 
 void copy_share(Table& table, std::vector<CopiedPiece>& out) {
+  if (table.spec().sparse) return copy_rows(table, out);
   const TableSpec& spec = table.spec();
   const ElementType type = element_type(spec.options.dtype);
   each_portion(table, [&](const Portion& portion) {
@@ -152,11 +153,15 @@ void check_share(const Table& table, const SavedSet& set, bool values_only, cons
   const auto words = [](const ElementType& type, const std::vector<std::int64_t>& shape) {
     return fmt::format("{} {}", fmt::join(shape, " x "), type.name);
   };
-  const SavedSet::Array& saved = set.at(table.name());
-  const ElementType type = element_type(spec.options.dtype);
-  if (saved.type.name != type.name || saved.shape != shape_of(spec)) {
-    throw FileError(fmt::format("{}: table \"{}\" has {}; the saved one has {}", where, table.name(),
-                                words(type, shape_of(spec)), words(saved.type, saved.shape)));
+  if (spec.sparse) {
+    check_rows(table, set, where);
+  } else {
+    const SavedSet::Array& saved = set.at(table.name());
+    const ElementType type = element_type(spec.options.dtype);
+    if (saved.type.name != type.name || saved.shape != shape_of(spec)) {
+      throw FileError(fmt::format("{}: table \"{}\" has {}; the saved one has {}", where, table.name(),
+                                  words(type, shape_of(spec)), words(saved.type, saved.shape)));
+    }
   }
   if (values_only) return;
   const std::string rule = fmt::format("table.{}.rule", table.name());
@@ -196,7 +201,14 @@ UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
 
 }  // namespace
 
+void clear_share(Table& table) {
+  const Engine& engine = *table.context().engine;
+  if (!table.spec().sparse || engine.place(engine.rank()).local != 0) return;
+  table.each_shard_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
+}
+
 void load_share(Table& table, const SavedSet& set, bool values_only, bool same_workers) {
+  if (table.spec().sparse) return load_rows(table, set, values_only, same_workers);
   const TableSpec& spec = table.spec();
   each_portion(table, [&](const Portion& portion) {
     Shard& shard = *portion.shard;
@@ -235,6 +247,7 @@ void load_share(Table& table, const SavedSet& set, bool values_only, bool same_w
       const auto run = static_cast<std::size_t>((g.start(g.end_unit(stripe)) - element) * storage.width());
       const auto at = static_cast<std::size_t>((element - portion.in_shard) * storage.width());
       const Change change(storage.stripe(stripe));
+      storage.note_changes(stripe);
       std::memcpy(storage.value(element), values.data() + at, run);
       each_state(storage, element, [&](int a, char* to) {
         const auto& saved = states[static_cast<std::size_t>(a)];

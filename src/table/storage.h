@@ -1,6 +1,7 @@
 // A table's segment on one host: clocks, locks, values, the rule's state, and the sums of unfinished rounds.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,15 @@ struct alignas(64) Stripe {
   std::uint32_t pending = 0;  ///< 0: none; else 1 + the lowest worker that added
   std::uint64_t round = 0;    ///< which round the sum belongs to
   Rates rates;                ///< what that lowest worker passed
+  /// How often units of this stripe have changed, where changes are tracked. Written under lock.
+  std::atomic<std::uint64_t> changes{0};
+};
+static_assert(sizeof(Stripe) == 64);
+
+/// Of a sparse table: whose row a unit holds.
+struct RowTag {
+  std::atomic<std::int64_t> id;
+  std::atomic<std::int64_t> touched;  ///< when it was last added to, in nanoseconds; 0 for a unit that holds none
 };
 
 /// Rows can be read without the lock: whoever finds the same even version before and after has read between two
@@ -67,6 +77,17 @@ bool read_unlocked(const Stripe& stripe, F&& read) {
   return stripe.version.load(std::memory_order_relaxed) == before;
 }
 
+/// Which units of a sparse table's memory hold rows.
+struct alignas(64) Slots {
+  std::atomic<std::uint32_t> lock{0};
+  std::atomic<std::uint32_t> evicting{0};
+  std::atomic<std::int64_t> used{0};  ///< units that ever held one. Written under lock, as are all below
+  std::atomic<std::int64_t> rows{0};
+  std::int64_t committed = 0;
+  std::int64_t free = 0;                   ///< 1 + a unit that is free again, whose tag names the next one
+  std::atomic<std::int64_t> looked_at{0};  ///< when rows that are too old were last looked for
+};
+
 struct alignas(64) StorageHead {
   Event clock;
   std::atomic<std::uint64_t> torn{0};    ///< stripes whose holder died
@@ -74,6 +95,7 @@ struct alignas(64) StorageHead {
   // Rounds that do not wait for all:
   std::atomic<std::uint64_t> closed_rounds{0};
   std::atomic<std::uint64_t> dropped_adds{0};
+  Slots slots;
 };
 
 struct StorageShape {
@@ -81,7 +103,9 @@ struct StorageShape {
   DType dtype = DType::float32;
   StateLayout state;
   int workers = 1;
-  int sums = 0;  ///< round: 1, or one a worker where sums are ordered
+  int sums = 0;         ///< round: 1, or one a worker where sums are ordered
+  bool stamps = false;  ///< changes are tracked
+  bool tags = false;    ///< units are rows of a sparse table: memory is committed as they come
 };
 
 class Storage {
@@ -121,13 +145,41 @@ class Storage {
   [[nodiscard]] Update<T> update(int worker, std::int64_t first, std::int64_t end, const T* delta,
                                  const Rates& rates) const;
 
+  [[nodiscard]] RowTag& tag(std::int64_t unit) const { return reinterpret_cast<RowTag*>(base_ + at_.tags)[unit]; }
+  /// Commits the memory of units [first, end), the first and last of stripes. A MemoryError leaves it as it was.
+  void commit(std::int64_t first, std::int64_t end) const;
+  /// Puts the rule's state of a unit back to what it is at the start; the values are there.
+  void start_states(std::int64_t unit) const;
+  /// How many bytes a unit takes in all arrays together.
+  static double unit_bytes(const StorageShape& shape);
+
+  // Tracked changes, under the stripe's lock; nothing where they are not tracked. A unit's stamp is the stripe's count
+  // at its last change; one stamp more, a stripe's own, stands for all of its units.
+  void note_change(Stripe& stripe, std::int64_t unit) const {
+    if (shape_.stamps) stamp(unit) = next_change(stripe);
+  }
+  void note_changes(std::int64_t index) const {
+    if (shape_.stamps) stamp(shape_.geometry.units + index) = next_change(stripe(index));
+  }
+  [[nodiscard]] std::uint64_t last_change(std::int64_t unit) const {
+    return std::max(stamp(unit), stamp(shape_.geometry.units + shape_.geometry.stripe_of(unit)));
+  }
+
   [[nodiscard]] const StorageShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
 
  private:
   struct Offsets {
-    std::int64_t clocks, stripes, values, states, units, sums, dirty, end, array_bytes;
+    std::int64_t clocks, stripes, values, states, units, sums, dirty, stamps, tags, end, array_bytes;
   };
+  [[nodiscard]] std::uint64_t& stamp(std::int64_t index) const {
+    return reinterpret_cast<std::uint64_t*>(base_ + at_.stamps)[index];
+  }
+  static std::uint64_t next_change(Stripe& stripe) {
+    const std::uint64_t next = stripe.changes.load(std::memory_order_relaxed) + 1;
+    stripe.changes.store(next, std::memory_order_relaxed);
+    return next;
+  }
   static Offsets offsets(const StorageShape& shape);
 
   StorageShape shape_;

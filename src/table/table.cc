@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
+#include "table/clocked_call.h"
 #include "table/home_clock.h"
 #include "table/parts.h"
 
@@ -24,36 +25,6 @@ void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
 }
 
 }  // namespace
-
-// A call to a synchronous table by a thread of the caller: one at a time, and after what was started before, unless it
-// is only started itself.
-class Table::ClockedCall {
- public:
-  enum class Way : std::uint8_t { carried_out, started };
-
-  ClockedCall(Table& table, std::string_view call, Way way = Way::carried_out) : context_(*table.context_) {
-    context_.engine->take_part();
-    if (context_.in_clocked_call.exchange(true)) {
-      throw StateError(
-          fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "
-                      "use an asynchronous one",
-                      table.where(call)));
-    }
-    context_.ledger.note_caller();
-    try {
-      if (way == Way::carried_out) context_.clocked.drain();
-    } catch (...) {
-      context_.in_clocked_call.store(false);
-      throw;
-    }
-  }
-  ~ClockedCall() { context_.in_clocked_call.store(false); }
-  ClockedCall(const ClockedCall&) = delete;
-  ClockedCall& operator=(const ClockedCall&) = delete;
-
- private:
-  TableContext& context_;
-};
 
 Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec spec, ConstView initial)
     : context_(std::move(context)),
@@ -300,7 +271,8 @@ void Table::set(ConstView values, int root) {
     throw InvalidArgument(
         fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
   }
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  engine_.check_usable(spec_.handle());
+  if (spec_.sparse) throw StateError(fmt::format("{} a sparse table has no whole; name the rows", where("set")));
   if (engine_.rank() == root) check_add("set", {}, values);
   context_->background.drain();
   context_->clocked.drain();
@@ -320,6 +292,7 @@ void Table::set(ConstView values, int root) {
       const char* start = from + range.begin * (spec_.matrix ? spec_.cols : 1) * width_;
       shard.visit(shard.all(), [&](std::int64_t stripe) {
         const Change change(storage.stripe(stripe));
+        storage.note_changes(stripe);
         const std::int64_t begin = geometry.start(geometry.first_unit(stripe));
         const std::int64_t end = geometry.start(geometry.end_unit(stripe));
         copy_bytes(storage.value(begin), start + begin * width_, static_cast<std::size_t>((end - begin) * width_));
@@ -372,7 +345,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
 }
 
 void Table::tick() {
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  engine_.check_usable(spec_.handle());
   if (spec_.options.clock != "ssp") {
     throw StateError(fmt::format("{} clock = {} counts calls by itself; only clock = ssp ticks", where("tick"),
                                  spec_.options.clock));
@@ -387,7 +360,7 @@ void Table::tick() {
 }
 
 std::uint64_t Table::rounds() const {
-  engine_.check_usable(spec_.matrix ? "MatrixTable" : "ArrayTable");
+  engine_.check_usable(spec_.handle());
   if (!pieces_.rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
   if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is no worker", where("rounds")));
   return clock_->complete_rounds();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,13 @@ class Table {
   void step(std::span<const ArrayPart> delta, const AddOptions& options);
   void set(ConstView values, int root);
   [[nodiscard]] View map();
+  // rows.cc: of tables that have rows.
+  [[nodiscard]] ChangedRows get_changed();
+  [[nodiscard]] ChangedRows get_all();
+  [[nodiscard]] std::int64_t rows();
+  std::int64_t evict();
+  void set_rows(std::span<const RowId> ids, ConstView values, int root);
+  [[nodiscard]] bool is_here(RowId id) const { return pieces_.is_here(id); }
   [[nodiscard]] Pending get_async(Selection selection, View out);
   [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
   // state.cc: what a checkpoint holds.
@@ -59,6 +67,7 @@ class Table {
 
  private:
   class ClockedCall;
+  [[nodiscard]] ChangedRows take_rows(std::string_view call, std::vector<std::vector<std::uint64_t>>& seen);
   void check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const;
 
   void check(std::string_view call, Selection selection, ConstView numbers) const;
@@ -94,6 +103,8 @@ class Table {
   Shard* shard_;  ///< where this host holds all of it
   std::unique_ptr<Clock> clock_;
   std::int64_t width_;
+  std::mutex seen_mutex_;
+  std::vector<std::vector<std::uint64_t>> seen_;  ///< by get_changed; guarded by seen_mutex_
 
   struct Counters {
     std::atomic<std::uint64_t> calls{0}, bytes{0}, ns{0};

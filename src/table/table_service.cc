@@ -83,6 +83,9 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
     case TableOperation::add_get: on_stripes(head, request, rest, answer); return true;
     case TableOperation::add_rows:
     case TableOperation::get_rows: on_rows(head, request, rest, answer); return true;
+    case TableOperation::extent:
+    case TableOperation::evict: on_whole(head, request, answer); return true;
+    case TableOperation::changed: on_changed(head, rest, answer); return true;
     case TableOperation::begin: return home_.begin(head, request, answer);
     case TableOperation::end: home_.end(head, request); return true;
     case TableOperation::entry: {
@@ -99,6 +102,7 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   const Served& table = served(head);
   Shard& shard = *table.shards[head.shard];
   const Geometry& geometry = shard.geometry();
+  if (shard.sparse() != nullptr) refuse(head, "a sparse table is read by rows");
   if (head.first < 0 || head.count < 1 || head.first > geometry.stripes() - head.count) refuse(head, "no such stripes");
   const StripeRange stripes{head.first, head.first + head.count};
   const std::int64_t begin = geometry.start(geometry.first_unit(stripes.first));
@@ -133,7 +137,7 @@ void TableService::on_rows(const TableHead& head, const Request& request, std::s
     refuse(head, fmt::format("{} bytes are not {} rows", rest.size(), head.count));
   }
   const std::span<const RowId> ids(reinterpret_cast<const RowId*>(rest.data()), static_cast<std::size_t>(head.count));
-  const auto outside = [&](RowId id) { return id < 0 || id >= shard.geometry().units; };
+  const auto outside = [&](RowId id) { return shard.sparse() == nullptr && (id < 0 || id >= shard.geometry().units); };
   if (const auto bad = std::ranges::find_if(ids, outside); bad != ids.end()) {
     refuse(head, fmt::format("it has {} rows; received row {}", shard.geometry().units, *bad));
   }

@@ -37,6 +37,8 @@ class TableService final : public RequestHandler {
                   FunctionRef<std::span<char>(std::size_t)> answer);
   void on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
                FunctionRef<std::span<char>(std::size_t)> answer);
+  void on_changed(const TableHead& head, std::span<const char> rest, FunctionRef<std::span<char>(std::size_t)> answer);
+  void on_whole(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer);
   [[nodiscard]] const Served& served(const TableHead& head) const;
 
   TableContext& context_;

@@ -34,6 +34,7 @@ class AddOptions(ctypes.Structure):
     _fields_ = [("set", c_uint32), *((n, c_double) for n in ["learning_rate", "momentum", "rho", "lambda_"])]
 
 
+TakeRows = ctypes.CFUNCTYPE(None, c_void_p, POINTER(c_int64), c_int64, c_void_p)
 Interrupt = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 SESSION = TABLE = PENDING = BUFFER = c_void_p
@@ -71,6 +72,11 @@ FUNCTIONS = {
     "pleiad_receive": (c_int, [SESSION, c_int32, c_uint32, BUFFER, c_int64, c_int]),
     "pleiad_array_create": (c_int, [SESSION, c_int64, c_int, c_char_p, BUFFER, OUT]),
     "pleiad_matrix_create": (c_int, [SESSION, c_int64, c_int64, c_int, c_char_p, BUFFER, OUT]),
+    "pleiad_sparse_create": (c_int, [SESSION, c_int64, c_int, c_char_p, OUT]),
+    "pleiad_key_value_create": (c_int, [SESSION, c_int64, c_int, c_char_p, OUT]),
+    "pleiad_table_rows": (c_int, [TABLE, IDS]),
+    "pleiad_table_evict": (c_int, [TABLE, IDS]),
+    "pleiad_table_get_changed": (c_int, [TABLE, TakeRows, c_void_p]),
     "pleiad_table_free": (None, [TABLE]),
     "pleiad_table_describe": (c_int, [TABLE, POINTER(TableInfo)]),
     "pleiad_table_name": (c_int, [TABLE, TEXT]),
@@ -223,6 +229,11 @@ class Session:
         options = options and options.encode()
         check(c.pleiad_matrix_create(self.handle, rows, cols, dtype, options, initial, byref(handle)))
         return Table(handle, dtype, rows, cols)
+
+    def sparse(self, cols, dtype=FLOAT32, options=None, create="pleiad_sparse_create"):
+        handle = c_void_p()
+        check(getattr(c, create)(self.handle, cols, dtype, options and options.encode(), byref(handle)))
+        return Table(handle, dtype, 0, cols)
 
     def barrier(self):
         check(c.pleiad_barrier(self.handle))

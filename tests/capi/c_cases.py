@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_void_p, cast
 
 from binding import (
     CTYPES,
@@ -22,6 +22,7 @@ from binding import (
     Session,
     TableInfo,
     TableStats,
+    TakeRows,
     array,
     c,
     check,
@@ -109,6 +110,52 @@ def integers_beyond_the_floats_stay_exact():
         table.add([1, 1])
         s.barrier()
         assert table.get() == [2**53 + s.size, -(2**62) + s.size]
+
+
+@case()
+def sparse_tables_of_every_type_make_rows():
+    with Session() as s:
+        for dtype in CTYPES:
+            table = s.sparse(2, dtype, "name=rows, track_changes=true")
+            info, rows = TableInfo(), c_int64()
+            check(c.pleiad_table_describe(table.handle, byref(info)))
+            assert (info.rows, info.cols, info.dtype, info.matrix) == (0, 2, dtype, 2)
+            table.add_rows([2**62, -5, 2**62], [1, 2, 3, 4, 5, 6])
+            s.barrier()
+            n = s.size
+            assert table.get_rows(2**62, 7, -5) == [6 * n, 8 * n, 0, 0, 3 * n, 4 * n]
+            check(c.pleiad_table_rows(table.handle, byref(rows)))
+            assert rows.value == 2
+            seen = {}
+
+            def take(data, ids, count, values, seen=seen, dtype=dtype):
+                numbers = cast(values, POINTER(CTYPES[dtype]))
+                seen.update({ids[i]: [numbers[2 * i], numbers[2 * i + 1]] for i in range(count)})
+
+            check(c.pleiad_table_get_changed(table.handle, TakeRows(take), None))
+            assert seen == {2**62: [6 * n, 8 * n], -5: [3 * n, 4 * n]}
+            seen.clear()
+            check(c.pleiad_table_get_changed(table.handle, TakeRows(take), None))
+            assert seen == {}
+            s.barrier()
+
+
+@case()
+def key_value_tables_count_and_forget():
+    with Session() as s:
+        table = s.sparse(1, INT64, "max_rows=1, evict=true", "pleiad_key_value_create")
+        info, gone = TableInfo(), c_int64()
+        check(c.pleiad_table_describe(table.handle, byref(info)))
+        assert info.matrix == 3
+        s.barrier()
+        if s.rank == 0:
+            table.add_rows([4], [10])
+            table.add_rows([9], [1])
+            assert table.get_rows(4, 9) == [0, 1]
+            check(c.pleiad_table_evict(table.handle, byref(gone)))
+            assert gone.value == 1
+            check(c.pleiad_table_evict(table.handle, None))
+        s.barrier()
 
 
 @case()

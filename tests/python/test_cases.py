@@ -9,8 +9,11 @@ FOLDER = Path(__file__).parent
 WORLDS = ["alone", 2, 4]
 
 
+SCRIPTS = ["pleiad_cases.py", "sparse_cases.py", "bad_input_cases.py", "multiverso_cases.py", "rules_cases.py"]
+
+
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("script", ["pleiad_cases.py", "bad_input_cases.py", "multiverso_cases.py", "rules_cases.py"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_cases(python_job, script, world):
     done = python_job(world, FOLDER / script, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

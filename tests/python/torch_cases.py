@@ -457,5 +457,36 @@ def test_an_asynchronous_embedding_takes_the_rows_of_all():
         assert (values[3] == 0).all() and (values[:3] != 0).all()
 
 
+def test_an_embedding_of_any_ids_lives_in_a_sparse_table():
+    rule = pleiad.Updater("sgd", learning_rate=1.0)
+    for clock in ("async", "sync"):
+        with start() as s:
+            start_of = {"init": "constant", "init_value": 0.5}
+            rows = pleiad.torch.Embedding(None, 3, padding_idx=-1, sparse=start_of, updater=rule, clock=clock)
+            ids = torch.tensor([2**62, -(2**62), 7 + s.rank, -1])
+            out = rows(ids)
+            assert (out[:3] == 0.5).all() and (out[3] == 0).all()
+            out.sum().backward()
+            rows.step()
+            s.barrier()
+            whole = rows.state_dict()
+            assert whole["ids"].tolist() == [-(2**62), *range(7, 7 + s.size), 2**62]
+            steps = 1.0 if clock == "sync" else s.size
+            assert (rows(ids)[0] == 0.5 - steps).all() and (rows(ids)[3] == 0).all()
+            assert len(rows.table) == 2 + s.size
+            s.barrier()
+            other = pleiad.torch.Embedding(None, 3, updater=rule, name="other", clock=clock)
+            assert other(ids).std() > 0.1  # N(0, 1), the same everywhere
+            other.load_state_dict(whole)
+            assert torch.equal(other.weight(), whole["weight"])
+            s.barrier()
+            with raises(pleiad.InvalidArgument, "init_spred"):
+                pleiad.torch.Embedding(None, 3, sparse={"init_spred": 1})
+            with raises(pleiad.InvalidArgument, "num_embeddings None"):
+                pleiad.torch.Embedding(5, 3, sparse={})
+            with raises(pleiad.InvalidArgument, "sparse"):
+                pleiad.torch.Embedding(None, 3, init=torch.zeros(5, 3))
+
+
 if __name__ == "__main__":
     run(globals())

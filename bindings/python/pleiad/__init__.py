@@ -31,6 +31,7 @@ from pleiad.options import Updater
 from pleiad.rules import Rates, register_rule
 from pleiad.sessions import Session, init, session
 from pleiad.snapshots import Snapshots
+from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
 
 __version__ = _core.version()
@@ -43,6 +44,7 @@ __all__ = [
     "InternalError",
     "Interrupted",
     "InvalidArgument",
+    "KeyValueTable",
     "MatrixTable",
     "MemoryError",
     "OrderError",
@@ -50,6 +52,7 @@ __all__ = [
     "RuleError",
     "Session",
     "Snapshots",
+    "SparseTable",
     "StateError",
     "TimeoutError",
     "TransportError",

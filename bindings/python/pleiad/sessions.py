@@ -10,9 +10,10 @@ import numpy
 from pleiad import _core, arrays, exits
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater, dtype_name, session_options, text_of, updater_options
+from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
 
-TableType = TypeVar("TableType", ArrayTable, MatrixTable)
+TableType = TypeVar("TableType", ArrayTable, MatrixTable, SparseTable, KeyValueTable)
 
 _current: "Session | None" = None
 
@@ -76,7 +77,7 @@ class Session:
 
     def __init__(self, core: _core.Session) -> None:
         self._core = core
-        self._tables: list[ArrayTable | MatrixTable] = []
+        self._tables: list[ArrayTable | MatrixTable | SparseTable | KeyValueTable] = []
 
     # The world.
 
@@ -187,10 +188,79 @@ class Session:
         check_finite: bool = False,
         init_rank: int = 0,
         reserve_only: bool = False,
+        track_changes: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> MatrixTable:
-        """A table of `rows` times `cols` numbers; the arguments are those of `array`."""
-        return self._create_matrix(rows, cols, *self._wish(init, dtype, init_rank, updater, locals()))
+        """A table of `rows` times `cols` numbers; the arguments are those of `array`. track_changes: keep what
+        `changed` needs."""
+        values, options = self._wish(init, dtype, init_rank, updater, locals())
+        return self._create_matrix(rows, cols, values, options | {"track_changes": text_of(track_changes)})
+
+    def sparse(
+        self,
+        cols: int,
+        init: str = "zeros",
+        *,
+        init_value: float = 0.0,
+        init_spread: float = 0.01,
+        seed: int = 0,
+        max_rows: int = 0,
+        evict: bool = False,
+        max_age: float = 0.0,
+        track_changes: bool = False,
+        dtype: Any = None,
+        name: str = "",
+        clock: str = "async",
+        staleness: int = 0,
+        backup: float = 0,
+        apply: str = "each",
+        ordered: bool = False,
+        check_finite: bool = False,
+        updater: "str | Mapping[str, Any] | Updater" = "sum",
+    ) -> SparseTable:
+        """A table of rows of `cols` numbers, whose ids are any 64 bits and which are made when they are first added to.
+        Collective. Arguments that are not named here are those of `array`.
+
+        init: what a row starts as: zeros, constant (`init_value`), uniform (`init_value` -+ `init_spread`) or gaussian
+        (mean and standard deviation), the same on every rank: a function of `seed` and the row's id. max_rows: how many
+        there may be; 0: as many as the memory holds. evict: at max_rows, drop those whose last add is longest ago, in
+        place of an error. max_age: seconds after its last add at which a row may be dropped; 0: never. track_changes:
+        keep what `changed` needs.
+        """
+        return self._keep(SparseTable(self._core.create_sparse(_count(cols, "cols"), self._rows_wish(locals()))))
+
+    def key_value(
+        self,
+        width: int = 1,
+        init: str = "zeros",
+        *,
+        init_value: float = 0.0,
+        init_spread: float = 0.01,
+        seed: int = 0,
+        max_rows: int = 0,
+        evict: bool = False,
+        max_age: float = 0.0,
+        track_changes: bool = False,
+        dtype: Any = None,
+        name: str = "",
+        clock: str = "async",
+        staleness: int = 0,
+        backup: float = 0,
+        apply: str = "each",
+        ordered: bool = False,
+        check_finite: bool = False,
+        updater: "str | Mapping[str, Any] | Updater" = "sum",
+    ) -> KeyValueTable:
+        """A table of `width` numbers for each 64-bit key; the arguments are those of `sparse`."""
+        return self._keep(KeyValueTable(self._core.create_key_value(_count(width, "width"), self._rows_wish(locals()))))
+
+    def _rows_wish(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """The options of a sparse table as text."""
+        _, options = self._wish(
+            None, given["dtype"], 0, given["updater"], {**given, "init_rank": 0, "reserve_only": False}
+        )
+        names = ("init", "init_value", "init_spread", "seed", "max_rows", "evict", "max_age", "track_changes")
+        return options | {option: text_of(given[option]) for option in names}
 
     def _create_array(self, size: int, values: Any, options: dict[str, str]) -> ArrayTable:
         return self._keep(ArrayTable(self._core.create_array(_count(size, "size"), options, values)))

@@ -18,11 +18,11 @@ Array = NDArray[Any]
 
 
 class _Table:
-    """What array and matrix tables have in common."""
+    """What all tables have in common."""
 
-    _table: "_core.ArrayTable | _core.MatrixTable"
+    _table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable"
 
-    def __init__(self, table: "_core.ArrayTable | _core.MatrixTable") -> None:
+    def __init__(self, table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable") -> None:
         self._table = table
         self._dtype: numpy.dtype[Any] = numpy.dtype(table.dtype)
 
@@ -278,6 +278,21 @@ class MatrixTable(_Table):
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add_async")
         pending = self._table.add_async(ids, delta, learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
+
+    def changed(self) -> tuple[Array, Array]:
+        """With `track_changes`: the numbers and values of the rows that have changed since this rank last asked; at first
+        all rows. A call that raises forgets nothing.
+
+        >>> import numpy, pleiad
+        >>> with pleiad.init() as s:
+        ...     words = s.matrix(1000, 2, track_changes=True)
+        ...     _ = words.changed()
+        ...     words.add(numpy.ones((1, 2), numpy.float32), rows=[7])
+        ...     print(*words.changed())
+        [7] [[1. 1.]]
+        """
+        ids, values = self._table.get_changed()
+        return ids, values.reshape(len(ids), self.cols)
 
     def __repr__(self) -> str:
         return f"<pleiad.MatrixTable {self.name!r}: {self.rows} x {self.cols} {self._dtype}>"

@@ -249,7 +249,23 @@ void bind_creation(nb::class_<SessionHandle>& c) {
             const auto session = h.share();
             return waiting([&] { return session->create_matrix(rows, cols, wish, values ? values->view() : View()); });
           },
-          nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("initial").none());
+          nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("initial").none())
+      .def(
+          "create_sparse",
+          [](const H& h, std::int64_t cols, const Options& options) {
+            const TableOptions wish = table_options(options);
+            const auto session = h.share();
+            return waiting([&] { return session->create_sparse(cols, wish); });
+          },
+          nb::arg("cols"), nb::arg("options"))
+      .def(
+          "create_key_value",
+          [](const H& h, std::int64_t width, const Options& options) {
+            const TableOptions wish = table_options(options);
+            const auto session = h.share();
+            return waiting([&] { return session->create_key_value(width, wish); });
+          },
+          nb::arg("width"), nb::arg("options"));
 }
 
 }  // namespace

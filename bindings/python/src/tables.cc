@@ -1,105 +1,16 @@
 // Tables and what was started on them.
-#include <chrono>
 #include <optional>
 #include <span>
-#include <thread>
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "arrays.h"
 #include "session.h"
-#include "waiting.h"
+#include "table_class.h"
 
 namespace pleiad::python {
 
 namespace {
-
-using Rate = std::optional<double>;
-
-// A get or add under way, and the array that a get fills.
-class Started {
- public:
-  Started(std::optional<Borrowed> out, Pending pending) : out_(std::move(out)), pending_(std::move(pending)) {}
-
-  [[nodiscard]] bool done() const { return pending_.done(); }
-
-  void wait() {
-    waiting([&] { pending_.wait(); });
-  }
-
-  // False where it is not done after `seconds`.
-  bool wait_for(double seconds) {
-    using Clock = std::chrono::steady_clock;
-    using std::chrono::microseconds;
-    const auto start = Clock::now();
-    auto pause = microseconds(20);
-    while (!pending_.done()) {
-      if (std::chrono::duration<double>(Clock::now() - start).count() >= seconds) return false;
-      {
-        const nb::gil_scoped_release release;
-        std::this_thread::sleep_for(pause);
-      }
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      pause = std::min(pause * 2, microseconds(2000));
-    }
-    wait();
-    return true;
-  }
-
- private:
-  std::optional<Borrowed> out_;
-  Pending pending_;  // dropped before the array is: it leaves the array alone from then on
-};
-
-AddOptions add_options(Rate learning_rate, Rate momentum, Rate rho, Rate lambda) {
-  return {.learning_rate = learning_rate, .momentum = momentum, .rho = rho, .lambda = lambda};
-}
-
-std::span<const RowId> ids_of(const Borrowed& ids, std::string_view where) {
-  if (ids.view().dtype != DType::int64)
-    throw InvalidArgument(std::string("[") + std::string(where) + "] expected row ids of int64");
-  return {static_cast<const RowId*>(ids.view().data), static_cast<std::size_t>(ids.view().count)};
-}
-
-nb::dict stats_of(const TableHandle& table) {
-  const TableStats s = table.stats();
-  nb::dict out;
-  out["adds"] = s.adds;
-  out["gets"] = s.gets;
-  out["bytes_added"] = s.bytes_added;
-  out["bytes_got"] = s.bytes_got;
-  out["add_seconds"] = s.add_seconds;
-  out["get_seconds"] = s.get_seconds;
-  out["wait_seconds"] = s.wait_seconds;
-  out["dropped_adds"] = s.dropped_adds;
-  out["torn_stripes"] = s.torn_stripes;
-  out["combined"] = s.combined;
-  return out;
-}
-
-template <class T>
-nb::class_<T> table_class(nb::module_& m, const char* name) {
-  return nb::class_<T>(m, name)
-      .def_prop_ro("name", [](const T& t) { return t.name(); })
-      .def_prop_ro("dtype", [](const T& t) { return std::string(name_of(t.dtype())); })
-      .def_prop_ro("id", [](const T& t) { return t.id(); })
-      .def(
-          "stats", [](const T& t) { return stats_of(t); }, nb::sig("def stats(self) -> dict[str, int | float]"))
-      .def(
-          "set",
-          [](const T& t, nb::handle values, int root) {
-            std::optional<Borrowed> from;
-            if (!values.is_none()) from.emplace(values, Access::read, "set");
-            waiting([&] { t.set(from ? from->view() : View(), root); });
-          },
-          nb::arg("values").none(), nb::arg("root"))
-      .def("tick", [](const T& t) { waiting([&] { t.tick(); }); })
-      .def("rounds", [](const T& t) { return t.rounds(); })
-      .def("shard", [](const T& t, int server) { return t.shard(server); }, nb::arg("server"));
-}
 
 // What a matrix takes part of: all of it, or the rows that `rows` names.
 struct Rows {
@@ -131,6 +42,23 @@ struct Borrowings {
 
 constexpr const char* kGet = "MatrixTable.get";
 constexpr const char* kAdd = "MatrixTable.add";
+constexpr const char* kSparse = "SparseTable";  // and KeyValueTable
+
+// Ids and numbers as arrays, which share one owner.
+nb::tuple changed_rows(ChangedRows changed) {
+  auto* kept = new ChangedRows(std::move(changed));
+  const nb::capsule owner(kept, [](void* rows) noexcept { delete static_cast<ChangedRows*>(rows); });
+  const ConstView numbers = kept->values();
+  const auto array = [&](const void* data, std::size_t count, DType type) {
+    const auto bits = static_cast<std::uint8_t>(size_of(type) * 8);
+    const auto kind = is_integer(type) ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::Float;
+    static char nothing = 0;  // an empty vector has no memory
+    return nb::ndarray<nb::numpy>(count == 0 ? &nothing : const_cast<void*>(data), {count}, owner, {},
+                                  {static_cast<std::uint8_t>(kind), bits, 1});
+  };
+  return nb::make_tuple(array(kept->ids.data(), kept->ids.size(), DType::int64),
+                        array(numbers.data, static_cast<std::size_t>(numbers.count), numbers.dtype));
+}
 
 void bind_array(nb::module_& m) {
   table_class<ArrayTable>(m, "ArrayTable")
@@ -267,7 +195,87 @@ void bind_matrix(nb::module_& m) {
                                }));
           },
           nb::arg("rows").none(), nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(),
-          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none());
+          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+      .def(
+          "get_changed", [](const MatrixTable& t) { return changed_rows(waiting([&] { return t.get_changed(); })); },
+          nb::sig("def get_changed(self) -> tuple[typing.Any, typing.Any]"));
+}
+
+std::int64_t count_of(const Borrowed& ids) { return ids.view().count; }
+std::int64_t cols_of(const SparseTable& table) { return table.cols(); }
+std::int64_t cols_of(const KeyValueTable& table) { return table.width(); }
+
+// Sparse and key-value tables differ in what they call their rows.
+template <class T>
+nb::class_<T> sparse_class(nb::module_& m, const char* name) {
+  return table_class<T>(m, name)
+      .def(
+          "get",
+          [](const T& t, nb::handle ids, nb::handle out) {
+            const Borrowed rows(ids, Access::read, kSparse);
+            const Borrowed to(out, Access::write, kSparse);
+            to.expect_rows(count_of(rows), cols_of(t), kSparse);
+            waiting([&] { t.get(ids_of(rows, kSparse), to.view()); });
+          },
+          nb::arg("ids"), nb::arg("out").none())
+      .def(
+          "add",
+          [](const T& t, nb::handle ids, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
+            const Borrowed rows(ids, Access::read, kSparse);
+            const Borrowed from(delta, Access::read, kSparse);
+            from.expect_rows(count_of(rows), cols_of(t), kSparse);
+            const AddOptions options = add_options(rate, momentum, rho, lambda);
+            waiting([&] { t.add(ids_of(rows, kSparse), from.view(), options); });
+          },
+          nb::arg("ids"), nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(),
+          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+      .def(
+          "get_async",
+          [](const T& t, nb::handle ids, nb::handle out) {
+            const Borrowed rows(ids, Access::read, kSparse);
+            Borrowed to(out, Access::write, kSparse);
+            to.expect_rows(count_of(rows), cols_of(t), kSparse);
+            Pending pending = waiting([&] { return t.get_async(ids_of(rows, kSparse), to.view()); });
+            return new Started(std::move(to), std::move(pending));
+          },
+          nb::arg("ids"), nb::arg("out").none())
+      .def(
+          "add_async",
+          [](const T& t, nb::handle ids, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
+            const Borrowed rows(ids, Access::read, kSparse);
+            const Borrowed from(delta, Access::read, kSparse);
+            from.expect_rows(count_of(rows), cols_of(t), kSparse);
+            const AddOptions options = add_options(rate, momentum, rho, lambda);
+            return new Started(std::nullopt,
+                               waiting([&] { return t.add_async(ids_of(rows, kSparse), from.view(), options); }));
+          },
+          nb::arg("ids"), nb::arg("delta").none(), nb::arg("learning_rate") = nb::none(),
+          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+      .def(
+          "get_changed", [](const T& t) { return changed_rows(waiting([&] { return t.get_changed(); })); },
+          nb::sig("def get_changed(self) -> tuple[typing.Any, typing.Any]"))
+      .def(
+          "get_all", [](const T& t) { return changed_rows(waiting([&] { return t.get_all(); })); },
+          nb::sig("def get_all(self) -> tuple[typing.Any, typing.Any]"))
+      .def("evict", [](const T& t) { return waiting([&] { return t.evict(); }); });
+}
+
+void bind_sparse(nb::module_& m) {
+  sparse_class<SparseTable>(m, "SparseTable")
+      .def(
+          "set_rows",
+          [](const SparseTable& t, nb::handle ids, nb::handle values, int root) {
+            const Borrowed rows(ids, Access::read, kSparse);
+            std::optional<Borrowed> from;
+            if (!values.is_none()) from.emplace(values, Access::read, kSparse);
+            waiting([&] { t.set(ids_of(rows, kSparse), from ? from->view() : View(), root); });
+          },
+          nb::arg("ids"), nb::arg("values").none(), nb::arg("root"))
+      .def_prop_ro("cols", &SparseTable::cols)
+      .def("rows", [](const SparseTable& t) { return waiting([&] { return t.rows(); }); });
+  sparse_class<KeyValueTable>(m, "KeyValueTable")
+      .def_prop_ro("cols", &KeyValueTable::width)
+      .def("rows", [](const KeyValueTable& t) { return waiting([&] { return t.size(); }); });
 }
 
 }  // namespace
@@ -279,6 +287,7 @@ void bind_tables(nb::module_& m) {
       .def("wait_for", &Started::wait_for, nb::arg("seconds"));
   bind_array(m);
   bind_matrix(m);
+  bind_sparse(m);
 }
 
 }  // namespace pleiad::python

@@ -10,6 +10,7 @@ from torch import Tensor
 from pleiad.errors import InvalidArgument
 from pleiad.options import Updater
 from pleiad.sessions import Session
+from pleiad.sparse import SparseTable
 from pleiad.tables import MatrixTable
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
 
@@ -32,6 +33,13 @@ class Embedding(torch.nn.Module):
     rank 0 into the table: all ranks call it, and with clock "sync" all ask for `state_dict`. What the updater keeps
     (the sums of adagrad) is not in it.
 
+    With num_embeddings None the rows live in a sparse table: ids are any 64 bits, hashes too, and a row is made by its
+    first gradient. `sparse` has the arguments of `Session.sparse`: {"init": "uniform", "init_spread": 0.05, "max_rows":
+    10_000_000, "evict": True}; unless given, rows start as N(0, 1). `state_dict` then has the rows that are there as
+    `weight` and `ids`, each rank all of them.
+
+        words = pleiad.torch.Embedding(None, 64, updater=pleiad.Updater("adagrad", learning_rate=0.1))
+
     padding_idx: this row is zero and stays as it is. init: a tensor or array, or a function of a NumPy shape; unless
     given, values of N(0, 1), as in PyTorch. Only that of rank 0 counts. clock: "async", or "sync": every forward pass
     sees the steps of all workers; then all ranks make the same number of forward passes and steps. average: divide the
@@ -40,10 +48,11 @@ class Embedding(torch.nn.Module):
 
     def __init__(
         self,
-        num_embeddings: int,
+        num_embeddings: int | None,
         embedding_dim: int,
         padding_idx: int | None = None,
         *,
+        sparse: Mapping[str, Any] | None = None,
         updater: "str | Mapping[str, Any] | Updater" = "sgd",
         init: Any = None,
         clock: str = "async",
@@ -52,10 +61,16 @@ class Embedding(torch.nn.Module):
         session: Session | None = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings = check_count(num_embeddings, "num_embeddings", WHERE)
+        self.num_embeddings = num_embeddings
+        if num_embeddings is not None:
+            check_count(num_embeddings, "num_embeddings", WHERE)
+            if sparse is not None:
+                raise InvalidArgument(f"[{WHERE}] sparse is for num_embeddings None; received {num_embeddings}")
+        elif init is not None:
+            raise InvalidArgument(f'[{WHERE}] init: rows of a sparse table start as sparse={{"init": ...}} says')
         self.embedding_dim = check_count(embedding_dim, "embedding_dim", WHERE)
         check_clock(clock, WHERE)
-        if padding_idx is not None:
+        if padding_idx is not None and num_embeddings is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise InvalidArgument(
                     f"[{WHERE}] padding_idx: expected a row of {num_embeddings}; received {padding_idx}"
@@ -67,25 +82,31 @@ class Embedding(torch.nn.Module):
         rule = scaled(updater, 1 / found.workers if average else 1.0, WHERE)
         rounds = clock == "sync" and found.workers > 1
         values, problem = None, None
-        if found.rank == 0:
+        if found.rank == 0 and num_embeddings is not None:
             try:
                 values = self._first_values(init)
             except InvalidArgument as refused:  # the others must not wait for the table
                 problem = refused
-        words = [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule)]
+        words = [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule), repr(sparse)]
         agree(found, WHERE, [*words, "good first values" if problem is None else str(problem)])
         if problem is not None:
             raise problem
-        self.table: MatrixTable = found.matrix(
-            num_embeddings,
-            embedding_dim,
-            values,
-            dtype="float32",
-            name=name,
-            clock=clock,
-            apply="round" if rounds else "each",
-            updater=rule,
-        )
+        shared: dict[str, Any] = {"dtype": "float32", "name": name, "clock": clock, "updater": rule}
+        shared["apply"] = "round" if rounds else "each"
+        self.table: MatrixTable | SparseTable
+        if num_embeddings is None:
+            # One seed for all: rows do not depend on who makes them.
+            seed = int(found.broadcast(numpy.array([torch.initial_seed() % 2**63]))[0])
+            rows: dict[str, Any] = {"init": "gaussian", "init_spread": 1.0, "seed": seed, **(sparse or {})}
+            both = sorted(set(rows) & set(shared))
+            if both:
+                raise InvalidArgument(f"[{WHERE}] sparse: {both[0]} is an argument of the embedding itself")
+            try:
+                self.table = found.sparse(embedding_dim, **rows, **shared)
+            except TypeError as wrong:
+                raise InvalidArgument(f"[{WHERE}] sparse: {wrong}") from None
+        else:
+            self.table = found.matrix(num_embeddings, embedding_dim, values, **shared)
         self._done: list[tuple[Tensor, Tensor]] = []  # rows, and their gradients
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -95,6 +116,8 @@ class Embedding(torch.nn.Module):
         distinct, place = torch.unique(ids.long(), return_inverse=True)
         rows = torch.empty(distinct.numel(), self.embedding_dim)
         self.table.get(distinct.numpy(), rows)
+        if self.num_embeddings is None and self.padding_idx is not None:
+            rows[distinct == self.padding_idx] = 0  # a sparse table makes it as any other
         if torch.is_grad_enabled():
             rows.requires_grad_()
             rows.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -119,12 +142,22 @@ class Embedding(torch.nn.Module):
         super().zero_grad(set_to_none)
 
     def weight(self) -> Tensor:
-        """A copy of all rows. With clock "sync", all ranks ask for it."""
-        return torch.from_numpy(self.table.get())
+        """A copy of all rows; of a sparse table, those that are there, in the order of their ids. With clock "sync", all
+        ranks ask for it."""
+        return self._items()[1]
+
+    def _items(self) -> tuple[Tensor | None, Tensor]:
+        if isinstance(self.table, MatrixTable):
+            return None, torch.from_numpy(self.table.get())
+        ids, rows = self.table.items()
+        order = numpy.argsort(ids)
+        return torch.from_numpy(ids[order]), torch.from_numpy(rows[order])
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "weight"] = self.weight()
+        ids, destination[prefix + "weight"] = self._items()
+        if ids is not None:
+            destination[prefix + "ids"] = ids
 
     def _load_from_state_dict(
         self,
@@ -137,20 +170,28 @@ class Embedding(torch.nn.Module):
         error_msgs: list[str],
     ) -> None:
         name = prefix + "weight"
-        values = state_dict.get(name)
-        shape = (self.num_embeddings, self.embedding_dim)
+        values, ids = state_dict.get(name), state_dict.get(prefix + "ids")
+        count = self.num_embeddings
+        if count is None:
+            count = len(ids) if ids is not None and ids.ndim == 1 and ids.dtype == torch.int64 else -1
+        shape = (count, self.embedding_dim)
         fits = values is not None and tuple(values.shape) == shape
         # What is wrong at one rank is known to all, so that none waits for the table.
         refused = [rank for rank, good in enumerate(self._session.all_gather(numpy.array([int(fits)]))) if not good]
         if not refused:
             rows = values.detach().to("cpu", torch.float32).contiguous()
-            self.table.set(rows if self._session.rank == 0 else None)
+            first = self._session.rank == 0
+            if isinstance(self.table, SparseTable):
+                self.table.set(rows if first else None, rows=ids.cpu().numpy() if first else None)
+            else:
+                self.table.set(rows if first else None)
         elif values is None:
             missing_keys.extend([name] if strict else [])
         else:
             came = tuple(values.shape) if not fits else f"others at ranks {refused}"
             error_msgs.append(f"[{WHERE}] {name}: expected shape {shape} at all ranks; received {came}")
-        others = {key: value for key, value in state_dict.items() if key != name}
+        own = (name, prefix + "ids") if self.num_embeddings is None else (name,)
+        others = {key: value for key, value in state_dict.items() if key not in own}
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def extra_repr(self) -> str:
@@ -163,6 +204,7 @@ class Embedding(torch.nn.Module):
         leaf.grad = None
 
     def _first_values(self, init: Any) -> Any:
+        assert self.num_embeddings is not None
         shape = (self.num_embeddings, self.embedding_dim)
         if init is None:
             values = torch.randn(shape).numpy()

@@ -1,0 +1,127 @@
+// What a table that has rows does beyond adds and gets of them.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "core/problem.h"
+#include "pleiad/error.h"
+#include "table/clocked_call.h"
+
+namespace pleiad {
+
+ChangedRows Table::get_changed() {
+  engine_.check_usable(spec_.handle());
+  if (!spec_.options.track_changes) {
+    throw StateError(fmt::format("{} the table was created without track_changes", where("get_changed")));
+  }
+  const std::lock_guard lock(seen_mutex_);
+  auto seen = seen_;  // after a failure the next call brings what this one has not
+  ChangedRows changed = take_rows("get_changed", seen);
+  seen_ = std::move(seen);
+  return changed;
+}
+
+ChangedRows Table::get_all() {
+  engine_.check_usable(spec_.handle());
+  std::vector<std::vector<std::uint64_t>> nothing;
+  return take_rows("get_all", nothing);
+}
+
+ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std::uint64_t>>& seen) {
+  if (clock_ && context_->roster.worker < 0) {
+    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(name)));
+  }
+  ChangedRows rows;
+  rows.dtype = spec_.options.dtype;
+  const auto row_bytes = static_cast<std::size_t>(spec_.cols * width_);
+  const auto run = [&] {
+    carry_out(Call::get, 0, [&] {
+      pieces_.take_changed(seen, [&](RowId id, const char* row) {
+        rows.ids.push_back(id);
+        const auto* bytes = reinterpret_cast<const std::byte*>(row);
+        rows.bytes.insert(rows.bytes.end(), bytes, bytes + row_bytes);
+      });
+    });
+    got_.bytes.fetch_add(rows.bytes.size(), std::memory_order_relaxed);
+  };
+  if (!clock_) {
+    finish_started();
+    run();
+  } else {
+    const ClockedCall call(*this, name);
+    run();
+  }
+  return rows;
+}
+
+std::int64_t Table::rows() {
+  engine_.check_usable(spec_.handle());
+  if (!spec_.sparse) return spec_.rows;
+  finish_started();
+  return pieces_.rows();
+}
+
+std::int64_t Table::evict() {
+  engine_.check_usable(spec_.handle());
+  if (!spec_.evicts()) {
+    throw StateError(fmt::format("{} the table was created without evict or max_age", where("evict")));
+  }
+  finish_started();
+  return pieces_.evict();
+}
+
+void Table::set_rows(std::span<const RowId> ids, ConstView values, int root) {
+  if (root < 0 || root >= engine_.size()) {
+    throw InvalidArgument(
+        fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
+  }
+  engine_.check_usable(spec_.handle());
+  const bool gives = engine_.rank() == root;
+  if (gives) check_add("set", {.all = false, .ids = ids}, values);
+  context_->background.drain();
+  context_->clocked.drain();
+  engine_.barrier();
+  auto count = static_cast<std::int64_t>(ids.size());
+  engine_.broadcast(&count, sizeof count, root);
+  const bool writes = engine_.place(engine_.rank()).local == 0;
+  if (writes) pieces_.each_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
+  engine_.barrier();
+  const std::int64_t row_bytes = spec_.cols * width_;
+  const std::int64_t part = std::max<std::int64_t>(1, (1 << 20) / row_bytes);
+  std::vector<RowId> some;
+  std::vector<char> rows;
+  std::optional<Problem> problem;
+  for (std::int64_t first = 0; first < count; first += part) {
+    const std::int64_t n = std::min(part, count - first);
+    some.resize(static_cast<std::size_t>(n));
+    rows.resize(static_cast<std::size_t>(n * row_bytes));
+    if (gives) {
+      std::copy_n(ids.data() + first, n, some.data());
+      std::memcpy(rows.data(), static_cast<const char*>(values.data) + first * row_bytes, rows.size());
+    }
+    engine_.broadcast(some.data(), some.size() * sizeof(RowId), root);
+    engine_.broadcast(rows.data(), rows.size(), root);
+    if (!writes || problem) continue;
+    try {
+      pieces_.each_here([&](Shard& shard, ShardRange) {
+        for (std::size_t i = 0; i < some.size(); ++i) {
+          if (is_here(some[i])) shard.put_row(some[i], rows.data() + static_cast<std::int64_t>(i) * row_bytes);
+        }
+      });
+    } catch (const Error&) {
+      problem = Problem::current();  // the others are still at it
+    }
+  }
+  std::vector<std::int32_t> failed(static_cast<std::size_t>(engine_.size()));
+  const std::int32_t mine = problem ? 1 : 0;
+  engine_.all_gather(&mine, failed.data(), sizeof mine);
+  if (problem) problem->raise();
+  for (int r = 0; r < engine_.size(); ++r) {
+    if (failed[static_cast<std::size_t>(r)] == 0) continue;
+    throw MemoryError(fmt::format("{} {} has no room for all rows", where("set"), engine_.describe(r)));
+  }
+}
+
+}  // namespace pleiad
