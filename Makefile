@@ -14,7 +14,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-nn bench-nn-scale bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-data bench-lua bench-python stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -49,6 +49,7 @@ test: setup ## set up, build, check and test all but what takes long
 	$(call run_suites,-LE full,-m 'not full')
 
 test-full: setup ## test, and all that takes long: sanitizers over everything, the linter
+	@tools/setup.sh slurm
 	@$(MAKE) --no-print-directory build lint sanitize
 	$(call run_suites,,)
 
@@ -83,6 +84,11 @@ bench-messages: ## measure tables on other hosts, over loopback: one JSON line e
 	@tools/setup.sh base
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/messages.py
+
+bench-snapshots: ## measure what periodic snapshots cost the workers: one JSON line
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/snapshots.py
 
 bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench

@@ -1,8 +1,20 @@
 """Interleaved measurements of ours against a peer, one JSON line each; measure.h does the same in C++."""
 
 import json
+import os
+import pathlib
 import statistics
 import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def mpirun_words(ranks, *words):
+    """The command that starts `ranks` ranks of a program, on any machine and as root too."""
+    flags = ["--oversubscribe", "--bind-to", "none", "--quiet"]
+    if os.geteuid() == 0:
+        flags.append("--allow-run-as-root")
+    return ["mpirun", *flags, "-np", str(ranks), *map(str, words)]
 
 
 def spread(values):

@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from measure import ROOT, mpirun_words
 
 
 def main():
@@ -19,18 +19,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=21, help="how often ours and the peer take turns")
     options = parser.parse_args()
     build = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))
-    flags = ["--oversubscribe", "--bind-to", "none", "--quiet"]
-    if os.geteuid() == 0:
-        flags.append("--allow-run-as-root")
     codes = []
 
     def run(ranks, program, **environment):
-        command = ["mpirun", *flags, "-np", str(ranks), str(build / "bin" / program), str(options.rounds)]
+        command = mpirun_words(ranks, build / "bin" / program, options.rounds)
         codes.append(subprocess.run(command, check=False, env={**os.environ, **environment}).returncode)
 
     run(2, "bench_messages", PLEIAD_SPLIT_HOSTS="2")
     for ranks in (1, 2):  # rows of sparse tables: in shared memory, against a bare hash table there
         run(ranks, "bench_sparse")
+    codes.append(subprocess.run([sys.executable, ROOT / "bench" / "ssp.py"], check=False).returncode)
     sys.exit(max(codes))
 
 

@@ -2,6 +2,7 @@
 // and on processes (programs/victim.cc under mpirun).
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@ struct Plan {
   int slow_rank = -1;    ///< this rank is late for every barrier
   int torn_at_most = 1;  ///< stripes that may be half-changed: a victim has one thread
   bool synchronous = true;
+  bool rows = false;                ///< a sparse table too, in which every step makes rows
   std::function<void()> end_now;    ///< as SIGKILL would
   std::function<void()> end_later;  ///< as SIGKILL would, while this rank is in its next wait
 };
@@ -57,6 +59,35 @@ inline std::string check_stripes(const ArrayTable& table, std::int64_t least, in
   return torn <= torn_at_most ? "" : std::to_string(torn) + " stripes hold parts of adds";
 }
 
+/// The rows that a rank adds to, more in every step: those that all add to, and as many of its own.
+inline std::vector<RowId> rows_until(int step, int rank) {
+  std::vector<RowId> ids;
+  for (int i = 0; i < 100 * (step + 1); ++i) {
+    ids.push_back(i * RowId{1'000'003});
+    ids.push_back(-1 - i - 1'000'000 * RowId{rank});
+  }
+  return ids;
+}
+
+/// Every add brought one to each number of the rows of its step; this one does to all.
+inline std::string check_rows(const SparseTable& table, int steps, int rank) {
+  const std::vector<RowId> ids = rows_until(steps, rank);
+  const std::vector<std::int64_t> ones(4 * ids.size(), 1);
+  std::vector<std::int64_t> out(ones.size());
+  table.add(ids, ones);
+  table.get(ids, out);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t own = 1 + std::max<std::int64_t>(0, steps - static_cast<std::int64_t>(i) / 200);
+    for (std::size_t c = 0; c < 4; ++c) {
+      if (out[4 * i + c] < own) return "row " + std::to_string(ids[i]) + " has lost adds";
+    }
+  }
+  std::vector<RowId> found = table.get_all().ids;
+  std::ranges::sort(found);
+  if (std::ranges::adjacent_find(found) != found.end()) return "a row is there twice";
+  return found.size() >= ids.size() ? "" : "rows are missing";
+}
+
 inline Observation observe(Session& session, const Plan& plan) {
   Observation seen;
   std::optional<ArrayTable> async;
@@ -81,6 +112,11 @@ inline Observation observe(Session& session, const Plan& plan) {
   bool ok =
       attempt([&] { async = session.create_array(kSize, {.name = "async", .dtype = DType::int64}); }) &&
       attempt([&] { sync = session.create_array(kSize, {.name = "sync", .dtype = DType::int64, .clock = "sync"}); });
+  std::optional<SparseTable> rows;
+  if (plan.rows) {
+    ok = ok && attempt([&] { rows = session.create_sparse(4, {.name = "rows", .dtype = DType::int64}); });
+  }
+  int row_steps = 0;
   std::vector<std::int64_t> out(kSize);
   std::vector<double> sums(100'000, 1);
   for (int step = 0; ok && step < plan.steps; ++step) {
@@ -89,6 +125,11 @@ inline Observation observe(Session& session, const Plan& plan) {
     ok = attempt([&] { async->add(ones); });
     added += ok ? 1 : 0;
     ok = ok && attempt([&] { async->get(out); });
+    if (ok && rows) {
+      const std::vector<RowId> ids = rows_until(step, session.rank());
+      ok = attempt([&] { rows->add(ids, std::vector<std::int64_t>(4 * ids.size(), 1)); });
+      row_steps += ok ? 1 : 0;
+    }
     if (plan.synchronous) ok = ok && attempt([&] { sync->add(ones); }) && attempt([&] { sync->get(out); });
     ok = ok && attempt([&] { session.barrier(); }) && attempt([&] { session.all_reduce(sums); });
   }
@@ -111,6 +152,14 @@ inline Observation observe(Session& session, const Plan& plan) {
       }
     }
     seen.torn = async->stats().torn_stripes;
+  }
+  if (rows && seen.table_problem.empty()) {
+    try {
+      seen.table_problem = check_rows(*rows, row_steps, session.rank());
+      seen.torn += rows->stats().torn_stripes;
+    } catch (const Error& error) {
+      seen.table_problem = error.what();
+    }
   }
   try {
     session.shutdown();

@@ -119,6 +119,13 @@ def test_with_recovery_survivors_are_told_when_a_rank_dies_between_two_calls(sta
     assert {one["torn"] for one in expect_survivors_told(job, {VICTIM})} == {0}
 
 
+@pytest.mark.parametrize("count", [1, 150])
+def test_with_recovery_a_rank_that_dies_while_it_makes_a_row_leaves_nothing_of_it(start, count):
+    job = start("--rows", recovery=True, env={"PLEIAD_FAULT": f"{VICTIM}:make:{count}"})
+    job.finish()
+    assert {one["torn"] for one in expect_survivors_told(job, {VICTIM})} == {0}
+
+
 def test_under_plain_mpirun_the_job_ends_when_a_rank_dies_between_two_calls(start):
     job = start("--idle", VICTIM)
     assert job.finish() != 0

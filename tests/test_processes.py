@@ -82,6 +82,17 @@ def test_slurms_batch_variables_alone_are_no_launcher(start):
     assert said(job, "engine") == {0: "solo"}
 
 
+@pytest.mark.parametrize("tasks", ["1", "4"])
+def test_srun_without_pmix_is_a_world_of_one_or_an_error_that_says_what_to_do(start, tasks):
+    step = {"SLURM_STEP_ID": "0", "SLURM_SRUN_COMM_PORT": "5000", "SLURM_STEP_NUM_TASKS": tasks}
+    if tasks == "1":
+        assert said(run(start, 0, "world", env=step), "engine") == {0: "solo"}
+        return
+    text = said(run(start, 0, "start", env=step), "start")[-1]
+    assert text.startswith("state: [start] srun has started 4 processes without PMIx"), text
+    assert "--mpi=pmix" in text and "mpirun inside sbatch" in text, text
+
+
 def test_a_rank_that_is_late_for_start_is_said_to_be(start):
     job = run(start, 2, "late-start", 1.2, env={"PLEIAD_WARN_AFTER": "0.3"})
     assert any("start waits for the other processes" in line for line in job.err), job.text()

@@ -344,6 +344,37 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
   EXPECT_EQ(went_on.load(), 3);
 }
 
+// Rank 0 dies while it gathers or sends what rank 1 has put beside its own add.
+TEST(Wire, ANeighbourThatDiesWithOurAddIsNamedAndTheTableGoesOn) {
+  for (const char* fault : {"0:combine:5", "0:combine:40"}) {
+    std::atomic<int> went_on{0};
+    std::atomic<int> ended{0};
+    const auto rank = [&](Session& session) {
+      const ArrayTable table = session.create_array(200'000);
+      const std::vector<float> ones(200'000, 1.0F);
+      session.barrier();
+      int good = 0;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (good < 60 && std::chrono::steady_clock::now() < end) {
+        try {
+          table.add(ones);
+          ++good;
+        } catch (const TransportError& error) {
+          EXPECT_NE(std::string(error.what()).find("rank 0 ("), std::string::npos) << error.what();
+          ++ended;
+        }
+      }
+      if (good == 60) ++went_on;
+      while (went_on < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    };
+    SessionOptions options = options_for_tests();
+    options.fault = fault;
+    run_cluster(4, rank, options);
+    EXPECT_EQ(went_on.load(), 3) << fault;
+    EXPECT_LT(ended.load(), 10) << fault;
+  }
+}
+
 TEST(Wire, ASilentHostIsNamedWithinTheDeadline) {
   const auto rank = [](Session& session) {
     const ArrayTable table = session.create_array(1000);

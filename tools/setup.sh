@@ -6,6 +6,7 @@
 #   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3 and PyTensor in .venv
 #   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
 #   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
+#   tools/setup.sh slurm        base, and Slurm for a cluster of one machine, which a test starts itself
 #
 # Several stages may be named in one call.
 set -euo pipefail
@@ -25,6 +26,7 @@ base_packages=(
 )
 lint_packages=(clang-format-19 clang-tidy-19)
 theano_packages=(libopenblas-dev)
+slurm_packages=(slurmctld slurmd slurm-client munge)
 
 base_tools=(cmake ninja g++ make pkg-config python3 mpirun mpicxx)
 lint_tools=(clang-format-19 clang-tidy-19)
@@ -143,7 +145,8 @@ for stage in "$@"; do
       theano=yes
       packages+=("${theano_packages[@]}")
       ;;
-    *) die "unknown stage \"$stage\"; known: base, lint, frameworks, theano, bench" ;;
+    slurm) packages+=("${slurm_packages[@]}") ;;
+    *) die "unknown stage \"$stage\"; known: base, lint, frameworks, theano, bench, slurm" ;;
   esac
 done
 

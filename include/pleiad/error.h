@@ -19,6 +19,7 @@ enum class ErrorKind : int {
   interrupted = 7,       ///< the wait was given up on the caller's request
   internal = 8,          ///< ours
   file = 9,              ///< a file is missing, damaged or cannot be written; the message names it
+  rule = 10,             ///< a user's update rule threw; the message has its words
 };
 
 class PLEIAD_API Error : public std::runtime_error {
@@ -66,6 +67,10 @@ class PLEIAD_API InternalError : public Error {
 class PLEIAD_API FileError : public Error {
  public:
   explicit FileError(const std::string& message) : Error(ErrorKind::file, message) {}
+};
+class PLEIAD_API RuleError : public Error {
+ public:
+  explicit RuleError(const std::string& message) : Error(ErrorKind::rule, message) {}
 };
 
 }  // namespace pleiad

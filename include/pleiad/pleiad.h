@@ -29,7 +29,8 @@ typedef enum pleiad_code {
   PLEIAD_MEMORY = 6,           /* a segment could not be allocated */
   PLEIAD_INTERRUPTED = 7,      /* the interrupt callback ended the wait */
   PLEIAD_INTERNAL = 8,         /* a defect of Pleiad's */
-  PLEIAD_FILE = 9              /* a file is missing, damaged or cannot be written */
+  PLEIAD_FILE = 9,             /* a file is missing, damaged or cannot be written */
+  PLEIAD_RULE = 10             /* an update rule of the user's failed */
 } pleiad_code;
 
 typedef enum pleiad_dtype { PLEIAD_FLOAT32 = 0, PLEIAD_FLOAT64 = 1, PLEIAD_INT32 = 2, PLEIAD_INT64 = 3 } pleiad_dtype;

@@ -5,6 +5,7 @@
 #include "pleiad/dtype.h"     // IWYU pragma: export
 #include "pleiad/error.h"     // IWYU pragma: export
 #include "pleiad/options.h"   // IWYU pragma: export
+#include "pleiad/rule.h"      // IWYU pragma: export
 #include "pleiad/session.h"   // IWYU pragma: export
 #include "pleiad/snapshot.h"  // IWYU pragma: export
 #include "pleiad/table.h"     // IWYU pragma: export

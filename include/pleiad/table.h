@@ -52,8 +52,10 @@ struct TableStats {
   double add_seconds = 0;  ///< in adds, waiting included
   double get_seconds = 0;
   double wait_seconds = 0;         ///< waiting for other workers
-  std::uint64_t dropped_adds = 0;  ///< of the whole host: adds that came too late for their round (backup)
+  std::uint64_t dropped_adds = 0;  ///< adds that came too late for their round (backup): of the whole host, where it
+                                   ///< is the only one, else of this worker
   std::uint64_t torn_stripes = 0;  ///< of the whole host: stripes whose writer died in the middle
+  std::uint64_t combined = 0;      ///< parts of adds that a rank of this host sent to another host along with its own
 };
 
 /// Rows of a table, one after another.

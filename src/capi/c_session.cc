@@ -33,6 +33,7 @@ static_assert(PLEIAD_MEMORY == static_cast<int>(ErrorKind::memory));
 static_assert(PLEIAD_INTERRUPTED == static_cast<int>(ErrorKind::interrupted));
 static_assert(PLEIAD_INTERNAL == static_cast<int>(ErrorKind::internal));
 static_assert(PLEIAD_FILE == static_cast<int>(ErrorKind::file));
+static_assert(PLEIAD_RULE == static_cast<int>(ErrorKind::rule));
 static_assert(PLEIAD_FLOAT32 == static_cast<int>(pleiad::DType::float32));
 static_assert(PLEIAD_FLOAT64 == static_cast<int>(pleiad::DType::float64));
 static_assert(PLEIAD_INT32 == static_cast<int>(pleiad::DType::int32));

@@ -27,6 +27,7 @@ void Problem::raise() const {
     case ErrorKind::memory: throw MemoryError(text);
     case ErrorKind::interrupted: throw Interrupted(text);
     case ErrorKind::file: throw FileError(text);
+    case ErrorKind::rule: throw RuleError(text);
     case ErrorKind::internal: break;
   }
   throw InternalError(text);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,6 +77,11 @@ int usable_cores() {
     cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
   }
   return std::max(cores, 1);
+}
+
+void yield_to_others() {
+  // Of Linux: a thread's own. Where it is refused, the work is done all the same.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);
 }
 
 std::uint64_t total_memory() {

@@ -18,6 +18,9 @@ namespace pleiad {
 /// How many threads a process of this host has; 0 where unknown.
 [[nodiscard]] int thread_count(int pid);
 
+/// From now on the calling thread gets a core only where others leave one: for work in the background.
+void yield_to_others();
+
 [[nodiscard]] std::string host_name();
 
 /// Cores this process may run on (affinity, and the cgroup's quota rounded up), at least one.

@@ -15,8 +15,47 @@ void set_up_socket(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::handshake_ivl, 3000);
 }
 
-zmq::message_t make_frame(const FrameHead& head, std::size_t bytes) {
-  zmq::message_t frame(sizeof head + bytes);
+struct FramePool::Block {
+  FramePool* pool;
+  alignas(64) char bytes[kMost];
+};
+
+FramePool::~FramePool() {
+  for (const Block* block : idle_) delete block;
+}
+
+zmq::message_t FramePool::take(std::size_t bytes) {
+  Block* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      block = idle_.back();
+      idle_.pop_back();
+    }
+  }
+  if (block == nullptr) {
+    block = new Block;
+    block->pool = this;
+  }
+  const auto give_back = [](void*, void* hint) {
+    auto* done = static_cast<Block*>(hint);
+    FramePool& pool = *done->pool;
+    {
+      const std::lock_guard lock(pool.mutex_);
+      if (pool.idle_.size() < kKept) {
+        pool.idle_.push_back(done);
+        return;
+      }
+    }
+    delete done;
+  };
+  return {block->bytes, bytes, give_back, block};
+}
+
+zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool) {
+  const std::size_t all = sizeof head + bytes;
+  const bool pooled = pool != nullptr && all >= FramePool::kLeast && all <= FramePool::kMost;
+  zmq::message_t frame = pooled ? pool->take(all) : zmq::message_t(all);
   std::memcpy(frame.data(), &head, sizeof head);
   return frame;
 }

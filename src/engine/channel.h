@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <zmq.hpp>
 
@@ -17,8 +19,30 @@ namespace pleiad {
 /// Sets what all our sockets have in common: heartbeats, quick reconnection, nothing kept after the end.
 void set_up_socket(zmq::socket_t& socket);
 
+/// Memory of long frames, used again: fresh pages for each would cost as much as a tenth of its way. Any thread may
+/// call. It outlives the messages made from it.
+class FramePool {
+ public:
+  FramePool() = default;
+  ~FramePool();
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+
+  static constexpr std::size_t kLeast = 32 * 1024;
+  static constexpr std::size_t kMost = 320 * 1024;
+  /// A message of `bytes`, kLeast to kMost.
+  [[nodiscard]] zmq::message_t take(std::size_t bytes);
+
+ private:
+  struct Block;
+  static constexpr std::size_t kKept = 48;
+
+  std::mutex mutex_;
+  std::vector<Block*> idle_;  // guarded by mutex_
+};
+
 /// A message with this head and room for `bytes` after it.
-[[nodiscard]] zmq::message_t make_frame(const FrameHead& head, std::size_t bytes);
+[[nodiscard]] zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool = nullptr);
 [[nodiscard]] std::span<char> body_of(zmq::message_t& frame);
 
 struct Incoming {

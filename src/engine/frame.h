@@ -55,7 +55,7 @@ struct Frame {
   std::memcpy(&frame.head, bytes.data(), sizeof frame.head);
   const FrameHead& head = frame.head;
   if (head.magic != kFrameMagic || head.kind < FrameKind::hello || head.kind > FrameKind::beat_back ||
-      head.status > static_cast<std::uint16_t>(ErrorKind::file) || head.reserved != 0) {
+      head.status > static_cast<std::uint16_t>(ErrorKind::rule) || head.reserved != 0) {
     return std::nullopt;
   }
   frame.body = bytes.subspan(sizeof frame.head);

@@ -16,8 +16,8 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kPoints = {"add",   "get",        "barrier", "all_reduce", "lock",
-                                                     "clock", "collective", "settle",  "make"};
+constexpr std::array<std::string_view, 10> kPoints = {"add",   "get",        "barrier", "all_reduce", "lock",
+                                                      "clock", "collective", "settle",  "combine",    "make"};
 
 template <class T>
 bool number(std::string_view text, T& value) {

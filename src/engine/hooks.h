@@ -9,7 +9,7 @@
 namespace pleiad {
 
 /// Named after what the rank is in the middle of.
-enum class Point : std::uint32_t { add, get, barrier, all_reduce, lock, clock, collective, settle, make };
+enum class Point : std::uint32_t { add, get, barrier, all_reduce, lock, clock, collective, settle, combine, make };
 [[nodiscard]] std::string_view name_of(Point point);
 
 /// Thrown where a test ends a rank that is a thread. Not an Error: nobody may handle it but the one who runs the

@@ -29,7 +29,12 @@ Launch detect_launch() {
   }
   // Only srun sets where it can be reached; sbatch alone does not.
   const bool step = !variable("SLURM_STEP_ID").empty() && !variable("SLURM_SRUN_COMM_PORT").empty();
-  if (step) return {.launched = true, .by = "srun", .size = count(variable("SLURM_STEP_NUM_TASKS")), .job = job};
+  if (step) {
+    const int size = count(variable("SLURM_STEP_NUM_TASKS"));
+    const bool strangers = variable("PMIX_NAMESPACE").empty() && variable("PMI_FD").empty();
+    if (strangers && size == 1) return {};  // srun in front of a program of one process
+    return {.launched = true, .by = "srun", .size = size, .job = job, .strangers = strangers};
+  }
   if (const std::string size = variable("PMI_SIZE"); !size.empty()) {
     return {.launched = true, .by = "an MPI launcher", .size = count(size), .job = job};
   }

@@ -7,9 +7,10 @@ namespace pleiad {
 
 struct Launch {
   bool launched = false;
-  std::string by;   ///< "mpirun" (Open MPI), "srun", "an MPI launcher"
-  int size = 0;     ///< as the launcher says; 0 where it does not
-  std::string job;  ///< tells this job from another one
+  std::string by;          ///< "mpirun" (Open MPI), "srun", "an MPI launcher"
+  int size = 0;            ///< as the launcher says; 0 where it does not
+  std::string job;         ///< tells this job from another one
+  bool strangers = false;  ///< the launcher gives its processes no way to find each other
 };
 
 /// Reads the launcher's variables. Slurm's batch variables alone are no launcher.

@@ -135,17 +135,15 @@ void Messenger::Service::serve() {
   bool told = false;
   std::uint64_t word = 0;
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;
-  for (int i = 0; i < kAtOnce; ++i) {
-    zmq::message_t connection;
-    zmq::message_t message;
-    if (!router_.recv(connection, zmq::recv_flags::dontwait).has_value()) break;
-    if (!connection.more()) continue;
-    (void)router_.recv(message, zmq::recv_flags::dontwait);
-    const bool one_part = !message.more();
-    for (zmq::message_t rest; message.more() && router_.recv(rest, zmq::recv_flags::dontwait).has_value();) {
-      if (!rest.more()) break;
-    }
-    if (one_part) hear(connection.to_string(), message);
+  int taken = 0;
+  while (taken < kAtOnce && take_one()) ++taken;
+  if (taken > 0) {  // who has asked once often asks again at once
+    messenger_.spin([&] {
+      if (taken >= kAtOnce || stop_.load()) return Seen::all;
+      if (!take_one()) return Seen::nothing;
+      ++taken;
+      return Seen::something;
+    });
   }
   keep_watch(now_ns(), told);
   if (waits) {
@@ -154,12 +152,26 @@ void Messenger::Service::serve() {
   }
 }
 
+bool Messenger::Service::take_one() {
+  zmq::message_t connection;
+  zmq::message_t message;
+  if (!router_.recv(connection, zmq::recv_flags::dontwait).has_value()) return false;
+  if (!connection.more()) return true;
+  (void)router_.recv(message, zmq::recv_flags::dontwait);
+  const bool one_part = !message.more();
+  for (zmq::message_t rest; message.more() && router_.recv(rest, zmq::recv_flags::dontwait).has_value();) {
+    if (!rest.more()) break;
+  }
+  if (one_part) hear(connection.to_string(), message);
+  return true;
+}
+
 zmq::message_t Messenger::Service::reply_to(const FrameHead& request, FrameKind kind, std::size_t bytes) const {
   FrameHead head = request;
   head.kind = kind;
   head.rank = engine_.rank();
   head.status = 0;
-  return make_frame(head, bytes);
+  return make_frame(head, bytes, &messenger_.frames_);
 }
 
 void Messenger::Service::send(const std::string& connection, zmq::message_t& frame) {
@@ -301,7 +313,7 @@ void Messenger::Service::carry_out(const std::string& connection, const Frame& f
   send(connection, reply);
 }
 
-void Messenger::Service::answer(const ReturnAddress& back, const Problem* problem) {
+void Messenger::Service::answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body) {
   if (const auto client = clients_.find({back.head.rank, back.head.channel}); client != clients_.end()) {
     Client::Entry& entry = client->second.entry(back.head.sequence);
     if (entry.sequence == back.head.sequence) {
@@ -309,11 +321,12 @@ void Messenger::Service::answer(const ReturnAddress& back, const Problem* proble
       if (problem != nullptr && !entry.problem) entry.problem = *problem;
     }
   }
-  zmq::message_t reply = reply_to(back.head, FrameKind::reply, problem == nullptr ? 0 : problem->text.size());
+  if (problem != nullptr) body = problem->text;
+  zmq::message_t reply = reply_to(back.head, FrameKind::reply, body.size());
+  if (!body.empty()) std::memcpy(body_of(reply).data(), body.data(), body.size());
   if (problem != nullptr) {
     const auto status = static_cast<std::uint16_t>(problem->kind);
     std::memcpy(reply.data<char>() + offsetof(FrameHead, status), &status, sizeof status);
-    std::memcpy(body_of(reply).data(), problem->text.data(), problem->text.size());
   }
   send(back.connection, reply);
 }

@@ -18,7 +18,7 @@ class Messenger::Service {
   void stop();
   void set_handler(RequestHandler* handler);
   void news();
-  void answer(const ReturnAddress& back, const Problem* problem);
+  void answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body = {});
   void note(const ReturnAddress& back, std::span<const std::int32_t> ranks);
 
  private:
@@ -50,6 +50,8 @@ class Messenger::Service {
 
   void run();
   void serve();
+  /// Takes one message; false where there is none.
+  bool take_one();
   void hear(const std::string& connection, zmq::message_t& message);
   void greet(const std::string& connection, const Frame& frame);
   void prove(const std::string& connection, const Frame& frame);

@@ -59,8 +59,11 @@ class Messenger::Talk {
     }
   }
 
-  void receive() {
+  /// Whether something came.
+  bool receive() {
+    bool came = false;
     while (auto incoming = channel_->receive()) {
+      came = true;
       heard_ = now_ns();
       const FrameHead& head = incoming->frame.head;
       const auto found = open_.find(head.sequence);
@@ -80,6 +83,7 @@ class Messenger::Talk {
         }
       }
     }
+    return came;
   }
 
   // Called after every short sleep.
@@ -109,7 +113,7 @@ class Messenger::Talk {
     head.sequence = sequence;
     head.operation = part.operation;
     head.repeatable = part.repeatable ? 1 : 0;
-    zmq::message_t frame = make_frame(head, part.bytes);
+    zmq::message_t frame = make_frame(head, part.bytes, &messenger_.frames_);
     exchange_.fill(item, body_of(frame));
     if (!channel_->send(frame)) throw InternalError("a connection's queue is full beyond its window");
   }
@@ -189,7 +193,9 @@ void Messenger::forget() {
 
 void Messenger::set_handler(RequestHandler* handler) { service_->set_handler(handler); }
 void Messenger::news() { service_->news(); }
-void Messenger::answer(const ReturnAddress& back, const Problem* problem) { service_->answer(back, problem); }
+void Messenger::answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body) {
+  service_->answer(back, problem, body);
+}
 void Messenger::note(const ReturnAddress& back, std::span<const std::int32_t> ranks) { service_->note(back, ranks); }
 
 double Messenger::silence(int host) const { return seconds(now_ns() - heard_[static_cast<std::size_t>(host)].load()); }
@@ -225,6 +231,19 @@ void Messenger::give_back(std::unique_ptr<Channel> channel) {
   idle_[channel->to()].push_back(std::move(channel));
 }
 
+void Messenger::spin(FunctionRef<Seen()> look) const {
+  static const std::int64_t kSpin = getenv("SPIN_US") ? atoll(getenv("SPIN_US")) * 1000 : 60'000;  // TRIAL
+  std::int64_t limit = now_ns() + kSpin;
+  for (int spins = 1;; ++spins) {
+    const Seen seen = look();
+    if (seen == Seen::all) return;
+    const std::int64_t now = now_ns();
+    if (seen == Seen::something) limit = now + kSpin;
+    if (now >= limit) return;
+    engine_.relax(spins);
+  }
+}
+
 void Messenger::exchange(const Exchange& exchange) {
   while (!talkers_.try_acquire_for(std::chrono::milliseconds(50))) {
     engine_.check_interrupt(name_of(exchange.call), [] { return "a connection that other threads use"; });
@@ -250,6 +269,15 @@ void Messenger::exchange(const Exchange& exchange) {
   exchange.meanwhile();
 
   const auto ready = [&] { return std::ranges::all_of(talks, [](const Talk* talk) { return talk->done(); }); };
+  spin([&] {
+    bool came = false;
+    for (Talk* talk : talks) {
+      if (!talk->receive()) continue;
+      came = true;
+      talk->send();
+    }
+    return ready() ? Seen::all : came ? Seen::something : Seen::nothing;
+  });
   const auto missing = [&] {
     std::vector<int> ranks;
     for (const Talk* talk : talks) {
@@ -270,7 +298,7 @@ void Messenger::exchange(const Exchange& exchange) {
       if (error.num() != EINTR) throw TransportError(fmt::format("zmq_poll: {}", error.what()));
     }
     for (Talk* talk : talks) {
-      talk->receive();
+      (void)talk->receive();
       talk->look();
       talk->send();
     }

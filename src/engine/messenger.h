@@ -108,7 +108,7 @@ class Messenger {
   void news();
 
   // On the service thread only: answers to requests that were put off.
-  void answer(const ReturnAddress& back, const Problem* problem);
+  void answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body = {});
   void note(const ReturnAddress& back, std::span<const std::int32_t> waits_for);
 
   /// A longer message ends its connection.
@@ -120,12 +120,18 @@ class Messenger {
   class Talk;
   class Service;
 
+  enum class Seen : std::uint8_t { nothing, something, all };
+  /// Looks for what is about to come, until a moment has passed with nothing: to wake a thread that has gone to sleep
+  /// takes as long as a short message is on its way.
+  void spin(FunctionRef<Seen()> look) const;
+
   [[nodiscard]] std::unique_ptr<Channel> take_channel(int to);
   void give_back(std::unique_ptr<Channel> channel);
 
   Engine& engine_;
   JobKey key_;
   Addresses own_;
+  FramePool frames_;  // its messages end with the context
   zmq::context_t context_;
   std::vector<std::string> endpoints_;
   std::vector<std::atomic<Life>> lives_;

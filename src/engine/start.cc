@@ -77,6 +77,12 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
         "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
+  if (launch.strangers) {
+    throw StateError(
+        fmt::format("[start] {} has started {} processes without PMIx, so they cannot find each other: use `srun "
+                    "--mpi=pmix` where Slurm has it (`srun --mpi=list` says so), or mpirun inside sbatch or salloc",
+                    launch.by, launch.size));
+  }
   auto wire = load_wire(StartPatience(options, launch, interrupt));
   if (launch.size > 0 && wire->size() != launch.size) {
     const int size = wire->size();

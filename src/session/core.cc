@@ -110,9 +110,6 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   wish.all_words = std::hash<std::string>{}(words);
   try {
     spec.check();
-    if (spec.options.backup > 0 && !engine_->one_host()) {
-      throw InvalidArgument("[create_table] backup workers are for workers of one host");
-    }
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
           "[create_table] no rank is a server that could hold a table: the role of one must be both or server");

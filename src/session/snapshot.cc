@@ -79,6 +79,12 @@ void check_clocks(const SessionCore& core) {
   for (const auto& table : tables) mine.push_back(table->clock_counts().value_or(Table::ClockCounts{}));
   std::vector<Table::ClockCounts> all(mine.size() * static_cast<std::size_t>(engine.size()));
   engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(Table::ClockCounts));
+  // A round that one rank knows to be closed is closed for what all save.
+  std::vector<std::uint64_t> known;
+  for (const auto& table : tables) known.push_back(table->closed_rounds());
+  std::vector<std::uint64_t> of_all(known.size() * static_cast<std::size_t>(engine.size()));
+  engine.all_gather(known.data(), of_all.data(), known.size() * sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < of_all.size(); ++i) tables[i % known.size()]->close_rounds(of_all[i]);
   const std::vector<int>& workers = core.context().roster.workers;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     if (!tables[t]->clock_counts()) continue;

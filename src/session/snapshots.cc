@@ -119,6 +119,7 @@ class Snapshots::Inside {
   // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
   void write(std::int64_t step, const SnapshotCut& cut) {
     const fs::path target = step_folder(folder_, step);
+    yield_to_others();
     try {
       write_cut(target, cut, engine_.rank());
       if (engine_.rank() == 0) {

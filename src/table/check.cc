@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "pleiad/error.h"
 #include "table/table.h"
+#include "updater/user_rule.h"
 
 namespace pleiad {
 
@@ -13,6 +14,10 @@ std::string Table::where(std::string_view call) const {
 }
 
 void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
+  if (in_user_rule()) {
+    throw StateError(
+        fmt::format("{} called by an update rule, which holds a lock; a rule must not call tables", where(call)));
+  }
   engine_.check_usable(spec_.handle());
   if (spec_.sparse && selection.all) {
     throw InvalidArgument(fmt::format("{} a sparse table has no whole; name the rows", where(call)));

@@ -31,6 +31,8 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t round() const { return 0; }
   /// How many rounds are complete, as far as this worker knows.
   [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
+  /// Backup workers on several hosts: the last closed round that this worker was told of. The shards need to know.
+  [[nodiscard]] virtual std::uint64_t closed() const { return 0; }
 };
 
 /// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.

@@ -17,6 +17,14 @@ void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
   TableClock& clock = clocks_[table];
   clock.rule = rule;
   clock.workers = std::vector<ClockSlot>(context_.roster.workers.size());
+  if (rule.kind != ClockKind::backup) return;
+  clock.turns.resize(clock.workers.size());
+  clock.rounds = {
+      .workers = static_cast<int>(clock.workers.size()),
+      .spare = rule.spare,
+      .slot = [&clock](int worker) -> ClockSlot& { return clock.workers[static_cast<std::size_t>(worker)]; },
+      .finished = [this](int worker) { return engine_.life(rank_of(worker)) == Life::finished; },
+      .closed_rounds = &clock.closed};
 }
 
 HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
@@ -27,23 +35,29 @@ HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
   return found->second;
 }
 
-bool HomeClock::begin(const TableHead& head, const Request& request) {
+bool HomeClock::begin(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
   if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("a clock knows adds and gets");
-  const bool ssp = clock(head.table, head.worker).rule.kind == ClockKind::ssp;
+  const TableClock& table = clock(head.table, head.worker);
+  const auto say_turn = [&] {
+    if (table.rule.kind != ClockKind::backup) return true;
+    const BackupTurn& turn = table.turns[static_cast<std::size_t>(head.worker)];
+    std::memcpy(answer(sizeof turn).data(), &turn, sizeof turn);
+    return true;
+  };
   if (request.repeated) {
     const auto same = [&](const Wait& wait) {
       return wait.back.head.channel == request.back.head.channel &&
              wait.back.head.sequence == request.back.head.sequence;
     };
     const auto found = std::ranges::find_if(waiting_, same);
-    if (found == waiting_.end()) return true;  // it had its turn; only the answer was lost
+    if (found == waiting_.end()) return say_turn();  // it had its turn; only the answer was lost
     found->back = request.back;
     return false;
   }
   Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
   wait.noted = now_ns();
-  wait.recorded = ssp;  // there each worker makes the calls that it likes
-  if (advance(wait)) return true;
+  wait.recorded = table.rule.kind != ClockKind::sync;  // else each worker makes the calls that it likes
+  if (advance(wait)) return say_turn();
   waiting_.push_back(std::move(wait));
   return false;
 }
@@ -51,7 +65,11 @@ bool HomeClock::begin(const TableHead& head, const Request& request) {
 void HomeClock::end(const TableHead& head, const Request& request) {
   TableClock& table = clock(head.table, head.worker);
   if (request.repeated) return;
-  count(table.workers[static_cast<std::size_t>(head.worker)], head.call);
+  if (table.rule.kind == ClockKind::backup) {
+    table.rounds.end(head.worker, head.call);
+  } else {
+    count(table.workers[static_cast<std::size_t>(head.worker)], head.call);
+  }
   look();
 }
 
@@ -76,6 +94,15 @@ bool HomeClock::record(Wait& wait) {
 std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
   std::vector<std::int32_t> ranks;
   const TableClock& table = clocks_.at(wait.table);
+  if (table.rule.kind == ClockKind::backup) {
+    const std::uint64_t round = table.rounds.needed(wait.worker, wait.call);
+    bool moved = false;
+    if (table.rounds.close(round, moved)) return ranks;
+    for (int v = 0; v < table.rounds.workers; ++v) {
+      if (table.rounds.lacks(round, v)) ranks.push_back(rank_of(v));
+    }
+    return ranks;
+  }
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
   const ClockSlot& mine = table.workers[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
@@ -93,8 +120,14 @@ bool HomeClock::advance(Wait& wait) {
   if (wait.recorded || record(wait)) {
     const auto late = behind(wait);
     if (late.empty()) {
-      if (wait.call == Call::add) {
-        clocks_.at(wait.table).workers[static_cast<std::size_t>(wait.worker)].adds_issued.fetch_add(1);
+      TableClock& table = clocks_.at(wait.table);
+      ClockSlot& mine = table.workers[static_cast<std::size_t>(wait.worker)];
+      if (table.rule.kind == ClockKind::backup) {
+        const bool dropped = table.rounds.start(wait.worker, wait.call);
+        table.turns[static_cast<std::size_t>(wait.worker)] = {
+            .round = mine.adds_issued.load(), .closed = table.closed.load(), .dropped = dropped ? 1U : 0U};
+      } else if (wait.call == Call::add) {
+        mine.adds_issued.fetch_add(1);
       }
       return true;
     }
@@ -114,7 +147,10 @@ void HomeClock::look() {
   std::erase_if(waiting_, [&](Wait& wait) {
     try {
       if (advance(wait)) {
-        messenger.answer(wait.back, nullptr);
+        const TableClock& table = clocks_.at(wait.table);
+        std::span<const BackupTurn> turn;
+        if (table.rule.kind == ClockKind::backup) turn = {&table.turns[static_cast<std::size_t>(wait.worker)], 1};
+        messenger.answer(wait.back, nullptr, {reinterpret_cast<const char*>(turn.data()), turn.size_bytes()});
         return true;
       }
     } catch (const Error&) {
@@ -165,7 +201,9 @@ void RemoteClock::ask(TableOperation operation, Call call) {
   head.table = table_;
   head.worker = context_.roster.worker;
   head.call = call;
-  ask_home(context_, operation, head, [](std::size_t, std::span<const char>) {});
+  ask_home(context_, operation, head, [&](std::size_t, std::span<const char> body) {
+    if (backup_ && body.size() == sizeof turn_) std::memcpy(&turn_, body.data(), sizeof turn_);
+  });
 }
 
 Turn RemoteClock::begin(Call call) {
@@ -174,13 +212,13 @@ Turn RemoteClock::begin(Call call) {
   if (ssp_ && call != Call::get) return {};
   const std::int64_t start = now_ns();
   ask(TableOperation::begin, call);
-  if (!ssp_) engine.self().clocked.fetch_add(1);
+  if (!ssp_ && !backup_) engine.self().clocked.fetch_add(1);
   engine.at(Point::clock);
-  return {.waited = now_ns() - start};
+  return {.waited = now_ns() - start, .dropped = backup_ && call == Call::add && turn_.dropped != 0};
 }
 
 void RemoteClock::end(Call call) {
-  if (ssp_ && call != Call::tick) return;
+  if ((ssp_ && call != Call::tick) || (backup_ && call != Call::add)) return;
   ask(TableOperation::end, call);
   if (call == Call::add) ++adds_done_;
 }

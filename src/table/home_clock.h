@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/messenger.h"
+#include "table/backup_rounds.h"
 #include "table/clock.h"
 #include "table/request.h"
 
@@ -19,7 +20,8 @@ class HomeClock {
   void add_table(std::uint32_t table, const ClockRule& rule);
   /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
   /// worker's call was a different one.
-  [[nodiscard]] bool begin(const TableHead& head, const Request& request);
+  [[nodiscard]] bool begin(const TableHead& head, const Request& request,
+                           FunctionRef<std::span<char>(std::size_t)> answer);
   void end(const TableHead& head, const Request& request);
   [[nodiscard]] LedgerEntry entry(std::uint64_t k) const { return entries_[k % kLedgerEntries]; }
 
@@ -31,6 +33,10 @@ class HomeClock {
   struct TableClock {
     ClockRule rule;
     std::vector<ClockSlot> workers;
+    // Backup workers:
+    BackupRounds rounds;
+    std::atomic<std::uint64_t> closed{0};
+    std::vector<BackupTurn> turns;  ///< what each worker was told last
   };
   struct Wait {
     ReturnAddress back;
@@ -62,12 +68,15 @@ class HomeClock {
 /// A worker's side of it.
 class RemoteClock final : public Clock {
  public:
-  RemoteClock(TableContext& context, std::uint32_t table, bool ssp) : context_(context), table_(table), ssp_(ssp) {}
+  RemoteClock(TableContext& context, std::uint32_t table, ClockKind kind)
+      : context_(context), table_(table), ssp_(kind == ClockKind::ssp), backup_(kind == ClockKind::backup) {}
 
   Turn begin(Call call) override;
   void end(Call call) override;
   [[nodiscard]] bool ready(Call) const override { return false; }
-  [[nodiscard]] std::uint64_t round() const override { return adds_done_ + 1; }
+  [[nodiscard]] std::uint64_t round() const override { return backup_ ? turn_.round : adds_done_ + 1; }
+  [[nodiscard]] std::uint64_t complete_rounds() const override { return backup_ ? turn_.closed : adds_done_; }
+  [[nodiscard]] std::uint64_t closed() const override { return turn_.closed; }
 
  private:
   void ask(TableOperation operation, Call call);
@@ -75,7 +84,9 @@ class RemoteClock final : public Clock {
   TableContext& context_;
   std::uint32_t table_;
   bool ssp_;
+  bool backup_;
   std::uint64_t adds_done_ = 0;  // one thread at a time makes clocked calls
+  BackupTurn turn_;
 };
 
 }  // namespace pleiad

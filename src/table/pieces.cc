@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,7 @@ Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, c
     mine->shard = std::move(shard);
   }
   if (pieces_.size() == 1 && pieces_[0].shard != nullptr) whole_ = pieces_[0].shard.get();
+  set_up_combiner(spec);
 }
 
 void Pieces::each_here(FunctionRef<void(Shard&, ShardRange)> work) const {
@@ -148,6 +150,12 @@ std::uint64_t Pieces::torn() const {
   return torn;
 }
 
+void Pieces::close_rounds(std::uint64_t closed) {
+  if (closed == 0) return;
+  closed_.store(closed, std::memory_order_relaxed);
+  for (const auto& shard : shards_) shard->close_rounds(closed);
+}
+
 std::vector<int> Pieces::carriers() const {
   std::vector<int> ranks;
   for (int host = 0; host < engine_.hosts(); ++host) ranks.push_back(engine_.messenger()->carrier(host));
@@ -160,85 +168,166 @@ TableHead Pieces::head_for(const Piece& piece, const Asker& asker, const Rates& 
   head.shard = piece.number;
   head.worker = asker.worker;
   head.round = asker.round;
+  head.closed = closed_.load(std::memory_order_relaxed);
   head.rates = rates;
   return head;
 }
 
-// One call on the whole table: local(shard, its first element) for what lies here, messages for the rest.
-template <class Local>
-void Pieces::exchange(TableOperation operation, const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of,
-                      Shard::Take take, Local&& local) {
+void Pieces::set_up_combiner(const TableSpec& spec) {
+  constexpr std::size_t kMostChunk = 1 << 20;
+  const bool allowed = rounds_ ? !spec.options.ordered && spec.options.backup == 0
+                               : make_updater(spec.options.updater, dtype_)->additive();
+  const Geometry whole = geometry_of(spec, spec.matrix ? spec.rows : spec.cols);
+  const auto stripe_bytes = static_cast<std::size_t>(whole.unit_length * whole.stripe_units * width_);
+  // The same on every rank, for sharing memory is collective.
+  if (spec.sparse || !allowed || engine_.hosts() == engine_.size() || stripe_bytes > kMostChunk) return;
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < chunks_; ++i) longest = std::max(longest, chunk(i).end - chunk(i).begin);
+  const auto here = std::ranges::count_if(context_.roster.workers, [&](int rank) {
+    return engine_.place(rank).host == engine_.place(engine_.rank()).host;
+  });
+  auto combiner = std::make_unique<Combiner>(engine_, dtype_, chunks_, static_cast<std::size_t>(longest * width_),
+                                             rounds_, static_cast<int>(here));
+  if (engine_.local_ranks() > 1 && engine_.local_ranks() <= Combiner::kMostRanks) combiner_ = std::move(combiner);
+}
+
+void Pieces::each_delta(const Whole& call, const Chunk& chunk,
+                        FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const {
+  const Geometry& g = chunk.piece->geometry;
+  for (std::int64_t stripe = chunk.stripes.first; stripe < chunk.stripes.end; ++stripe) {
+    const std::int64_t first = g.start(g.first_unit(stripe));
+    const auto count = static_cast<std::size_t>(g.start(g.end_unit(stripe)) - first);
+    put(first - chunk.begin, call.delta_of(chunk.piece->first + first, count), count);
+  }
+}
+
+void Pieces::local_part(const Whole& call) const {
+  for (const Piece& piece : pieces_) {
+    if (piece.shard != nullptr) call.local(*piece.shard, piece.first);
+  }
+}
+
+// Chunks of other hosts, and meanwhile something else.
+void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chunks, Combiner::Call* combined,
+                             FunctionRef<void()> meanwhile) {
   const std::vector<int> to = carriers();
-  const bool adds = operation != TableOperation::get;
+  const bool adds = call.operation != TableOperation::get;
   const auto bytes_of = [&](const Chunk& chunk) {
     return static_cast<std::size_t>((chunk.end - chunk.begin) * width_);
   };
   const auto fill = [&](std::size_t i, std::span<char> body) {
-    const Chunk chunk = this->chunk(i);
+    const Chunk chunk = this->chunk(chunks[i]);
+    Asker asker = call.asker;
+    Rates rates = call.rates;
+    const std::span<char> delta = body.subspan(sizeof(TableHead));
+    if (adds) {
+      each_delta(call, chunk, [&](std::int64_t first, const char* from, std::size_t count) {
+        copy_bytes(delta.data() + first * width_, from, count * static_cast<std::size_t>(width_));
+      });
+    }
+    if (combined != nullptr) combined->close(chunks[i], delta, asker, rates);
     TableHead head = head_for(*chunk.piece, asker, rates);
     head.first = chunk.stripes.first;
     head.count = chunk.stripes.end - chunk.stripes.first;
     std::memcpy(body.data(), &head, sizeof head);
-    if (!adds) return;
-    const Geometry& g = chunk.piece->geometry;
-    for (std::int64_t stripe = chunk.stripes.first; stripe < chunk.stripes.end; ++stripe) {
-      const std::int64_t first = g.start(g.first_unit(stripe));
-      const auto count = static_cast<std::size_t>(g.start(g.end_unit(stripe)) - first);
-      copy_bytes(body.data() + sizeof head + (first - chunk.begin) * width_,
-                 delta_of(chunk.piece->first + first, count), count * static_cast<std::size_t>(width_));
-    }
   };
   const auto part = [&](std::size_t i) {
-    const Chunk chunk = this->chunk(i);
+    const Chunk chunk = this->chunk(chunks[i]);
     return Part{.to = to[static_cast<std::size_t>(chunk.piece->host)],
-                .operation = static_cast<std::uint32_t>(operation),
+                .operation = static_cast<std::uint32_t>(call.operation),
                 .repeatable = !adds,
                 .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
   };
   const auto take_chunk = [&](std::size_t i, std::span<const char> body) {
-    if (operation == TableOperation::add) return;
-    const Chunk chunk = this->chunk(i);
+    if (combined != nullptr) combined->acknowledged(chunks[i]);
+    if (call.operation == TableOperation::add) return;
+    const Chunk chunk = this->chunk(chunks[i]);
     if (body.size() != bytes_of(chunk)) throw TransportError("an answer has the wrong size");
-    take(body.data(), chunk.piece->first + chunk.begin, static_cast<std::size_t>(chunk.end - chunk.begin));
-  };
-  const auto meanwhile = [&] {
-    for (const Piece& piece : pieces_) {
-      if (piece.shard != nullptr) local(*piece.shard, piece.first);
-    }
+    call.take(body.data(), chunk.piece->first + chunk.begin, static_cast<std::size_t>(chunk.end - chunk.begin));
   };
   engine_.messenger()->exchange({.call = adds ? Call::add : Call::get,
-                                 .count = chunks_,
+                                 .count = chunks.size(),
                                  .part = part,
                                  .fill = fill,
                                  .take = take_chunk,
                                  .meanwhile = meanwhile});
 }
 
-void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of) {
-  exchange(
-      TableOperation::add, asker, rates, delta_of, [](const char*, std::int64_t, std::size_t) {},
-      [&](Shard& shard, std::int64_t base) {
-        shard.add(asker, shard.all(), rates,
-                  [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); });
+void Pieces::exchange(const Whole& call) {
+  std::vector<std::size_t> all(chunks_);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  exchange_chunks(call, all, nullptr, [&] { local_part(call); });
+}
+
+// What a neighbour sends along need not be sent by this rank.
+void Pieces::exchange_combined(const Whole& call) {
+  Combiner::Call combined(*combiner_, call.asker, call.rates);
+  for (std::size_t first = 0; first == 0 || first < chunks_; first += Combiner::kRun) {
+    combined.collect();
+    std::vector<std::size_t> mine;
+    std::size_t bytes = 0;
+    for (std::size_t i = first; i < std::min(chunks_, first + Combiner::kRun); ++i) {
+      const Chunk chunk = this->chunk(i);
+      const bool joined = combined.join(i, [&](char* sum, bool fresh) {
+        each_delta(call, chunk, [&](std::int64_t at, const char* from, std::size_t count) {
+          char* to = sum + at * width_;
+          fresh ? copy_bytes(to, from, count * static_cast<std::size_t>(width_)) : add_to(dtype_, to, from, count);
+        });
       });
+      if (joined) continue;
+      mine.push_back(i);
+      bytes += static_cast<std::size_t>((chunk.end - chunk.begin) * width_);
+    }
+    combined.gather(bytes);
+    try {
+      exchange_chunks(call, mine, &combined, [&] {
+        if (first == 0) local_part(call);
+      });
+    } catch (const Error&) {
+      combined.fail(Problem::current());
+      throw;
+    }
+  }
+  combined.finish();
+}
+
+void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of) {
+  const auto local = [&](Shard& shard, std::int64_t base) {
+    shard.add(asker, shard.all(), rates,
+              [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); });
+  };
+  const auto take = [](const char*, std::int64_t, std::size_t) {};
+  const Whole call{.operation = TableOperation::add,
+                   .asker = asker,
+                   .rates = rates,
+                   .delta_of = delta_of,
+                   .take = take,
+                   .local = local};
+  combiner_ == nullptr ? exchange(call) : exchange_combined(call);
 }
 
 void Pieces::get(Shard::Take take) {
+  const auto local = [&](Shard& shard, std::int64_t base) {
+    shard.get(shard.all(),
+              [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); });
+  };
+  const auto no_delta = [](std::int64_t, std::size_t) -> const char* { return nullptr; };
   exchange(
-      TableOperation::get, {}, {}, [](std::int64_t, std::size_t) -> const char* { return nullptr; }, take,
-      [&](Shard& shard, std::int64_t base) {
-        shard.get(shard.all(), [&](const char* values, std::int64_t first, std::size_t count) {
-          take(values, base + first, count);
-        });
-      });
+      {.operation = TableOperation::get, .asker = {}, .rates = {}, .delta_of = no_delta, .take = take, .local = local});
 }
 
 void Pieces::add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
-  exchange(TableOperation::add_get, asker, rates, delta_of, take, [&](Shard& shard, std::int64_t base) {
+  const auto local = [&](Shard& shard, std::int64_t base) {
     shard.add_get(
         asker, shard.all(), rates, [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
         [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); });
-  });
+  };
+  exchange({.operation = TableOperation::add_get,
+            .asker = asker,
+            .rates = rates,
+            .delta_of = delta_of,
+            .take = take,
+            .local = local});
 }
 
 std::size_t Pieces::piece_of(RowId id) const {

@@ -2,6 +2,7 @@
 // the rest is reached by messages, in chunks of whole stripes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "engine/messenger.h"
+#include "table/combiner.h"
 #include "table/context.h"
 #include "table/request.h"
 #include "table/shard.h"
@@ -29,8 +31,14 @@ class Pieces {
   [[nodiscard]] std::uint64_t torn() const;
   /// Adds that came too late for their round.
   [[nodiscard]] std::uint64_t dropped() const {
-    return whole_ == nullptr ? 0 : whole_->storage().head().dropped_adds.load();
+    return engine_.one_host() ? whole_->storage().head().dropped_adds.load() : dropped_.load();
   }
+  void count_dropped() { dropped_.fetch_add(1, std::memory_order_relaxed); }
+  /// Backup workers: the shards here know from now on that these rounds are closed, and so do those that are called.
+  void close_rounds(std::uint64_t closed);
+
+  /// Parts of this rank's adds that a neighbour sent along with its own.
+  [[nodiscard]] std::uint64_t combined() const { return combiner_ == nullptr ? 0 : combiner_->combined(); }
 
   /// What this host holds: each shard, and its run of the table's rows (a matrix) or elements (an array).
   void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;
@@ -75,7 +83,26 @@ class Pieces {
     std::span<const std::size_t> places;  ///< where the rows stand in the caller's list
   };
 
+  /// What goes to other hosts, and how.
+  struct Whole {
+    TableOperation operation;
+    const Asker& asker;
+    const Rates& rates;
+    Shard::DeltaOf delta_of;
+    Shard::Take take;
+    FunctionRef<void(Shard& shard, std::int64_t first)> local;  ///< for what lies here
+  };
+
   void cut(const TableSpec& spec);
+  void set_up_combiner(const TableSpec& spec);
+  void exchange(const Whole& call);
+  void exchange_combined(const Whole& call);
+  void exchange_chunks(const Whole& call, std::span<const std::size_t> chunks, Combiner::Call* combined,
+                       FunctionRef<void()> meanwhile);
+  void local_part(const Whole& call) const;
+  /// put(element of the chunk, delta, count) for each stripe.
+  void each_delta(const Whole& call, const Chunk& chunk,
+                  FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const;
   void cut_sparse(const TableSpec& spec);
   void check_row_length(std::int64_t bytes) const;
   struct Extent {
@@ -87,9 +114,6 @@ class Pieces {
   /// Asks the other hosts' pieces, each by one request without a body.
   void ask_each(TableOperation operation, Call call, FunctionRef<void(std::size_t piece, std::span<const char>)> take,
                 FunctionRef<void(std::size_t piece, Shard&)> local);
-  template <class Local>
-  void exchange(TableOperation operation, const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of,
-                Shard::Take take, Local&& local);
   template <class Local>
   void exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
                      const char* delta, char* out, Local&& local);
@@ -110,7 +134,10 @@ class Pieces {
   std::vector<std::size_t> piece_of_server_;    ///< of a sparse table
   std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their number
   std::size_t chunks_ = 0;                      ///< of other hosts
+  std::atomic<std::uint64_t> closed_{0};
+  std::atomic<std::uint64_t> dropped_{0};
   Shard* whole_ = nullptr;
+  std::unique_ptr<Combiner> combiner_;  ///< where ranks of this host may send their adds together
 };
 
 }  // namespace pleiad

@@ -30,11 +30,19 @@ struct TableHead {
   std::int32_t worker = 0;
   Call call = Call::idle;
   std::uint64_t round = 0;
+  std::uint64_t closed = 0;  ///< backup workers: the last round that the asker knows to be closed
   Rates rates;
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 static_assert(std::is_trivially_copyable_v<TableHead> && sizeof(TableHead) % 8 == 0);
+
+/// Backup workers: the answer to begin.
+struct BackupTurn {
+  std::uint64_t round = 0;  ///< that an add belongs to
+  std::uint64_t closed = 0;
+  std::uint64_t dropped = 0;
+};
 
 /// Which rank holds the clocks and the ledger of a session on several hosts.
 inline constexpr int kHome = 0;

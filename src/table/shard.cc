@@ -88,6 +88,13 @@ void Shard::set(std::int64_t first, const void* values, std::size_t count) {
   copy_bytes(storage_.value(first), values, count * static_cast<std::size_t>(width_));
 }
 
+void Shard::close_rounds(std::uint64_t closed) const {
+  std::atomic<std::uint64_t>& known = storage_.head().closed_rounds;
+  std::uint64_t before = known.load();
+  while (before < closed && !known.compare_exchange_weak(before, closed)) {
+  }
+}
+
 void Shard::start() { storage_.start_states(); }
 
 template <class F>
@@ -324,7 +331,11 @@ void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first,
 
 void Shard::apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
   const auto run = [&]<class T>(const T* typed) {
-    updater_->apply(storage_.update<T>(worker, first, end, typed, rates));
+    try {
+      updater_->apply(storage_.update<T>(worker, first, end, typed, rates));
+    } catch (const RuleError& error) {
+      fail_rule(error);
+    }
   };
   switch (dtype_) {
     case DType::float32: return run(reinterpret_cast<const float*>(delta));
@@ -332,6 +343,14 @@ void Shard::apply(int worker, std::int64_t first, std::int64_t end, const char* 
     case DType::int32: return run(reinterpret_cast<const std::int32_t*>(delta));
     case DType::int64: return run(reinterpret_cast<const std::int64_t*>(delta));
   }
+}
+
+// Workers of a synchronous table count on equal values, so there the mistake concerns all of them.
+void Shard::fail_rule(const RuleError& error) const {
+  const std::string text = fmt::format("[{}] table \"{}\": {}; what was asked for may have been carried out in part",
+                                       engine_.describe(engine_.rank()), name_, error.what());
+  if (clocked_) (void)engine_.fail(text);
+  throw RuleError(text);
 }
 
 // The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add

@@ -10,6 +10,7 @@
 
 #include "core/function_ref.h"
 #include "engine/engine.h"
+#include "pleiad/error.h"
 #include "table/sparse_rows.h"
 #include "table/spec.h"
 #include "table/storage.h"
@@ -70,6 +71,9 @@ class Shard {
   /// Calls look(stripe) with each stripe's lock held, what waited for a complete round applied.
   void visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look);
 
+  /// Backup workers on several hosts: the rounds up to this one are closed.
+  void close_rounds(std::uint64_t closed) const;
+
   /// Before anybody else can see the table: puts `values` at element `first`; start() comes after the last of them.
   void set(std::int64_t first, const void* values, std::size_t count);
   void start();
@@ -97,6 +101,7 @@ class Shard {
   void settle(std::int64_t stripe);
 
   void apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates);
+  [[noreturn]] void fail_rule(const RuleError& error) const;
   void check_whole() const;
   /// Calls work(stripe index) with each stripe's lock held, from one that differs from rank to rank.
   template <class F>

@@ -87,19 +87,22 @@ void copy_share(Table& table, std::vector<CopiedPiece>& out) {
     const int workers = storage.shape().workers;
     const auto bytes = static_cast<std::size_t>(portion.count * width);
 
-    CopiedPiece values{
-        .array = table.name(), .type = type, .shape = shape_of(spec), .box = box_of(spec, portion), .bytes = {}};
-    values.bytes.resize(bytes);
+    const auto piece_for = [&](std::string name) {
+      return CopiedPiece{.array = std::move(name),
+                         .type = type,
+                         .shape = shape_of(spec),
+                         .box = box_of(spec, portion),
+                         .bytes = RawBytes(bytes)};
+    };
+    CopiedPiece values = piece_for(table.name());
     std::vector<CopiedPiece> states;
     for (int k = 0; k < state.per_element; ++k) {
-      states.push_back(values);
-      states.back().array = state_name(table, k);
+      states.push_back(piece_for(state_name(table, k)));
     }
     // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
     for (int k = 0; k < state.per_worker; ++k) {
-      states.push_back(values);
+      states.push_back(piece_for(worker_name(table, k)));
       CopiedPiece& piece = states.back();
-      piece.array = worker_name(table, k);
       piece.shape.insert(piece.shape.begin(), workers);
       piece.box = with_workers(piece.box, workers);
       piece.bytes.resize(bytes * static_cast<std::size_t>(workers));

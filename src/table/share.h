@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/raw_bytes.h"
 #include "file/saved_set.h"
 #include "table/table.h"
 
@@ -16,7 +17,7 @@ struct CopiedPiece {
   ElementType type;
   std::vector<std::int64_t> shape;  ///< of the whole array
   Box box;
-  std::vector<std::byte> bytes;
+  RawBytes bytes;
   /// The dimension in which the ranks' pieces stand one after another: of rows that nobody has counted yet, begin and
   /// shape are filled in when all have. -1 for none.
   int counted = -1;

@@ -21,7 +21,7 @@ std::string worker_name(const Table& table, int k) { return fmt::format("{}/work
 constexpr ElementType kIdType{.name = "I64", .bits = 64};
 constexpr ElementType kUnitType{.name = "F64", .bits = 64};
 
-void append(std::vector<std::byte>& to, const void* from, std::size_t bytes) {
+void append(RawBytes& to, const void* from, std::size_t bytes) {
   const auto* first = static_cast<const std::byte*>(from);
   to.insert(to.end(), first, first + bytes);
 }
@@ -49,11 +49,11 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
     const std::size_t row_bytes = static_cast<std::size_t>(cols * storage.width());
     const std::int64_t local = engine.place(engine.rank()).local;
     const std::int64_t stripes = shard.in_use().end;
-    std::vector<std::byte> ids;
-    std::vector<std::byte> values;
-    std::vector<std::byte> units;
-    std::vector<std::vector<std::byte>> states(static_cast<std::size_t>(state.per_element) +
-                                               static_cast<std::size_t>(state.per_worker) * workers);
+    RawBytes ids;
+    RawBytes values;
+    RawBytes units;
+    std::vector<RawBytes> states(static_cast<std::size_t>(state.per_element) +
+                                 static_cast<std::size_t>(state.per_worker) * workers);
     shard.visit({stripes * local / engine.local_ranks(), stripes * (local + 1) / engine.local_ranks()},
                 [&](std::int64_t stripe) {
                   const Geometry& g = shard.geometry();
@@ -74,7 +74,7 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
     const auto rows = static_cast<std::int64_t>(ids.size() / sizeof(RowId));
     if (rows == 0) return;
     const auto put = [&](std::string array, ElementType type, std::vector<std::int64_t> extent, int counted,
-                         std::vector<std::byte> bytes) {
+                         RawBytes bytes) {
       out.push_back({.array = std::move(array),
                      .type = type,
                      .shape = extent,
@@ -90,7 +90,7 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
     }
     // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
     for (int k = 0; k < state.per_worker; ++k) {
-      std::vector<std::byte> all;
+      RawBytes all;
       for (std::size_t w = 0; w < workers; ++w) {
         const auto& one =
             states[static_cast<std::size_t>(state.per_element + k) + w * static_cast<std::size_t>(state.per_worker)];

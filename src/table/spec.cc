@@ -9,6 +9,7 @@
 #include "pleiad/error.h"
 #include "table/spec.h"
 #include "updater/updater.h"
+#include "updater/user_rule.h"
 
 namespace pleiad {
 
@@ -112,10 +113,13 @@ const char* TableSpec::kind() const {
   return key_value ? "key_value" : sparse ? "sparse" : matrix ? "matrix" : "array";
 }
 
-ClockRule TableSpec::clock_rule() const {
-  return {.kind = options.clock == "ssp" ? ClockKind::ssp : ClockKind::sync,
+ClockRule TableSpec::clock_rule(int workers) const {
+  return {.kind = options.clock == "ssp" ? ClockKind::ssp
+                  : options.backup > 0   ? ClockKind::backup
+                                         : ClockKind::sync,
           .rounds = options.apply == "round",
-          .staleness = options.staleness};
+          .staleness = options.staleness,
+          .spare = static_cast<int>(options.backup * workers + 1e-9)};
 }
 
 std::string TableSpec::name(std::uint32_t id) const {
@@ -127,6 +131,11 @@ std::string TableSpec::words(std::uint32_t id) const {
   for (const auto& field : updater_fields()) {
     const std::string value = field.get(options.updater);
     if (field.name != "rule" && value != field.get({})) rule += fmt::format(", {} {}", field.name, value);
+  }
+  if (const auto users = find_user_rule(options.updater.rule)) {
+    const StateLayout keeps = users->state();
+    rule += fmt::format(" (the user's; keeps {}, {}, {}{})", keeps.per_element, keeps.per_worker, keeps.per_unit,
+                        users->additive() ? ", additive" : "");
   }
   std::string more;
   for (const auto& field : table_fields()) {

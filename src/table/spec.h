@@ -10,12 +10,13 @@
 
 namespace pleiad {
 
-enum class ClockKind : std::uint8_t { sync, ssp };
+enum class ClockKind : std::uint8_t { sync, ssp, backup };
 
 struct ClockRule {
   ClockKind kind = ClockKind::sync;
   bool rounds = false;
   std::int64_t staleness = 0;
+  int spare = 0;  ///< backup: how many of the workers a round does not wait for
 };
 
 /// What all ranks must agree on.
@@ -42,7 +43,7 @@ struct TableSpec {
   [[nodiscard]] std::string words(std::uint32_t id) const;
   [[nodiscard]] std::string name(std::uint32_t id) const;
   /// How its clock counts; not for an asynchronous table.
-  [[nodiscard]] ClockRule clock_rule() const;
+  [[nodiscard]] ClockRule clock_rule(int workers) const;
 };
 
 /// All of a table, or some of its rows.

@@ -38,14 +38,13 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
       width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
   pieces_.start(spec_, initial);
   if (spec_.options.clock == "async") return;
-  const int workers = static_cast<int>(context_->roster.workers.size());
+  const ClockRule rule = spec_.clock_rule(static_cast<int>(context_->roster.workers.size()));
   if (!engine_.one_host()) {
-    clock_ = std::make_unique<RemoteClock>(*context_, id_, spec_.options.clock == "ssp");
-  } else if (spec_.options.backup > 0) {
-    clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(),
-                                           static_cast<int>(spec_.options.backup * workers + 1e-9));
+    clock_ = std::make_unique<RemoteClock>(*context_, id_, rule.kind);
+  } else if (rule.kind == ClockKind::backup) {
+    clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(), rule.spare);
   } else {
-    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, spec_.clock_rule());
+    clock_ = std::make_unique<LocalClock>(*context_, shard_->storage(), id_, rule);
   }
 }
 
@@ -63,7 +62,8 @@ TableStats Table::stats() const {
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
           .dropped_adds = pieces_.dropped(),
-          .torn_stripes = pieces_.torn()};
+          .torn_stripes = pieces_.torn(),
+          .combined = pieces_.combined()};
 }
 
 void Table::get(Selection selection, View out) {
@@ -175,7 +175,8 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   if (clock_) {
     const Turn turn = clock_->begin(call);
     add_relaxed(waited_ns_, static_cast<std::uint64_t>(turn.waited));
-    if (turn.dropped) return;
+    pieces_.close_rounds(clock_->closed());
+    if (turn.dropped) return pieces_.count_dropped();
   }
   work();
   if (clock_) clock_->end(call);

@@ -36,6 +36,9 @@ class Table {
     if (spec_.options.clock != "sync" || spec_.options.backup > 0) return std::nullopt;
     return ClockCounts{.adds = added_.calls.load(), .gets = got_.calls.load()};
   }
+  /// Backup workers: what this rank knows of closed rounds, and what the others know.
+  [[nodiscard]] std::uint64_t closed_rounds() const { return clock_ ? clock_->closed() : 0; }
+  void close_rounds(std::uint64_t closed) { pieces_.close_rounds(closed); }
   void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
 
   void get(Selection selection, View out);

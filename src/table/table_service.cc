@@ -47,7 +47,7 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
                  .cols = spec.matrix ? spec.cols : 0,
                  .shards = std::move(shards)};
   if (context_.engine->rank() != kHome || spec.options.clock == "async") return;
-  home_.add_table(id, spec.clock_rule());
+  home_.add_table(id, spec.clock_rule(static_cast<int>(context_.roster.workers.size())));
 }
 
 void TableService::tick() {
@@ -67,6 +67,7 @@ const TableService::Served& TableService::served(const TableHead& head) const {
   if (head.worker < 0 || head.worker >= std::max<int>(1, static_cast<int>(context_.roster.workers.size()))) {
     refuse(head, fmt::format("there is no worker {}", head.worker));
   }
+  if (head.closed > 0) found->second.shards[head.shard]->close_rounds(head.closed);
   return found->second;
 }
 
@@ -85,7 +86,7 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
     case TableOperation::extent:
     case TableOperation::evict: on_whole(head, request, answer); return true;
     case TableOperation::changed: on_changed(head, rest, answer); return true;
-    case TableOperation::begin: return home_.begin(head, request);
+    case TableOperation::begin: return home_.begin(head, request, answer);
     case TableOperation::end: home_.end(head, request); return true;
     case TableOperation::entry: {
       const LedgerEntry entry = home_.entry(static_cast<std::uint64_t>(head.first));

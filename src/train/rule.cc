@@ -7,6 +7,7 @@
 #include "core/threads.h"
 #include "kernel/types.h"
 #include "pleiad/train.h"
+#include "updater/user_rule.h"
 
 namespace pleiad {
 namespace {
@@ -25,6 +26,10 @@ ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOption
       rate_scale_(parameter.rate_scale),
       rule_(make_updater(for_parameter(parameter, options), parameter.value.dtype())),
       options_(for_parameter(parameter, options)) {
+  if (find_user_rule(options.rule) != nullptr) {
+    throw InvalidArgument(
+        fmt::format("updater \"{}\" was registered by the user: it works in tables only", options.rule));
+  }
   const StateLayout layout = rule_->state();
   if (layout.per_worker > 0 && layout.per_worker_starts_as_value) {
     throw InvalidArgument(

@@ -7,6 +7,7 @@
 #include "pleiad/error.h"
 #include "updater/check.h"
 #include "updater/updater.h"
+#include "updater/user_rule.h"
 
 namespace pleiad {
 
@@ -57,9 +58,26 @@ const std::vector<Entry>& entries() {
 
 const Entry& find(const std::string& rule) {
   const auto entry = std::ranges::find(entries(), rule, &Entry::name);
-  if (entry == entries().end()) throw InvalidArgument(unknown_name("updater", rule, updater_names()));
+  if (entry == entries().end()) {
+    std::vector<std::string> known = updater_names();
+    for (std::string& name : user_rule_names()) known.push_back(std::move(name));
+    throw InvalidArgument(unknown_name("updater", rule, known));
+  }
   return *entry;
 }
+
+// A user's rule as one of a table's own: the list may replace it meanwhile.
+class Registered final : public Updater {
+ public:
+  explicit Registered(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
+  [[nodiscard]] StateLayout state() const override { return rule_->state(); }
+  [[nodiscard]] bool additive() const override { return rule_->additive(); }
+  void apply(const Update<float>& update) const override { rule_->apply(update); }
+  void apply(const Update<double>& update) const override { rule_->apply(update); }
+
+ private:
+  std::shared_ptr<const Updater> rule_;
+};
 
 // A field that the rule would ignore in silence is a mistake of the caller's.
 void check_fields(const Entry& entry, const UpdaterOptions& options) {
@@ -73,7 +91,7 @@ void check_fields(const Entry& entry, const UpdaterOptions& options) {
     throw InvalidArgument(fmt::format("updater \"{}\" does not take {}; it takes {}", entry.name, flag.name,
                                       taken.empty() ? "no flag" : join(taken)));
   }
-  if (entry.make != make_sum && !options.prescaled) return;
+  if (entry.make != make_sum && entry.make != nullptr && !options.prescaled) return;
   const auto refuse = [&](std::string_view field, double value, double usual) {
     if (value == usual) return;
     throw InvalidArgument(fmt::format("updater \"{}\" uses {} and takes no {}; received {}", entry.name,
@@ -95,13 +113,16 @@ std::vector<std::string> updater_names() {
 
 std::unique_ptr<Updater> make_updater(const UpdaterOptions& options, DType dtype) {
   const UpdaterOptions resolved = resolve_dialect(options);
-  const Entry& entry = find(resolved.rule);
+  auto users = find_user_rule(resolved.rule);
+  const Entry& entry =
+      users != nullptr ? Entry{.name = resolved.rule, .make = nullptr, .flags = {}} : find(resolved.rule);
   if (is_integer(dtype) && entry.make != make_sum) {
     throw InvalidArgument(
         fmt::format("a table of {} takes the updater \"sum\" only; received \"{}\"", name_of(dtype), options.rule));
   }
   check_numbers(resolved);
   check_fields(entry, resolved);
+  if (users != nullptr) return std::make_unique<Registered>(std::move(users));
   return entry.make(resolved);
 }
 

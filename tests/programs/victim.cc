@@ -1,5 +1,5 @@
 // A rank of a job in which one rank dies (test_failures.py). Prints what it saw as one line of JSON.
-//   victim [--steps N] [--idle RANK] [--late RANK] [--slow RANK] [--async]
+//   victim [--steps N] [--idle RANK] [--late RANK] [--slow RANK] [--async] [--rows]
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,6 +35,7 @@ failures::Plan plan_of(int argc, char** argv) {
     if (word == "--late") plan.late_victim = number();
     if (word == "--slow") plan.slow_rank = number();
     if (word == "--async") plan.synchronous = false;
+    if (word == "--rows") plan.rows = true;
   }
   return plan;
 }

@@ -9,13 +9,22 @@ FOLDER = Path(__file__).parent
 WORLDS = ["alone", 2, 4]
 
 
+SCRIPTS = ["pleiad_cases.py", "sparse_cases.py", "bad_input_cases.py", "multiverso_cases.py", "rules_cases.py"]
+
+
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("script", ["pleiad_cases.py", "sparse_cases.py", "bad_input_cases.py", "multiverso_cases.py"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_cases(python_job, script, world):
     done = python_job(world, FOLDER / script, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     named = re.findall(r"^def (test_\w+)", (FOLDER / script).read_text(), re.MULTILINE)
     assert named and re.findall(r"^ok (\w+)$", done.stdout, re.MULTILINE) == named
+
+
+def test_rules_written_in_python_run_at_the_owner_on_another_host(python_job):
+    done = python_job(4, FOLDER / "rules_cases.py", timeout=120, env={"PLEIAD_SPLIT_HOSTS": "2"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok test_a_rule_that_raises" in done.stdout
 
 
 @pytest.mark.parametrize("sync", [[], ["--sync"]], ids=["async", "sync"])

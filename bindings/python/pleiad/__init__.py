@@ -20,6 +20,7 @@ from pleiad.errors import (
     InvalidArgument,
     MemoryError,
     OrderError,
+    RuleError,
     StateError,
     TimeoutError,
     TransportError,
@@ -27,6 +28,7 @@ from pleiad.errors import (
 from pleiad.futures import Future
 from pleiad.half import from_float32, to_float32
 from pleiad.options import Updater
+from pleiad.rules import Rates, register_rule
 from pleiad.sessions import Session, init, session
 from pleiad.snapshots import Snapshots
 from pleiad.sparse import KeyValueTable, SparseTable
@@ -46,6 +48,8 @@ __all__ = [
     "MatrixTable",
     "MemoryError",
     "OrderError",
+    "Rates",
+    "RuleError",
     "Session",
     "Snapshots",
     "SparseTable",
@@ -56,6 +60,7 @@ __all__ = [
     "__version__",
     "from_float32",
     "init",
+    "register_rule",
     "session",
     "to_float32",
 ]

@@ -44,5 +44,9 @@ class FileError(Error, OSError):
     """A file is missing, damaged or cannot be written; the message names it."""
 
 
+class RuleError(Error, RuntimeError):
+    """An update rule of the user's failed; the message has its words. The add may have been carried out in part."""
+
+
 class InternalError(Error, RuntimeError):
     """A defect of Pleiad's."""

@@ -25,6 +25,7 @@ const char* class_of(ErrorKind kind) {
     case ErrorKind::memory: return "MemoryError";
     case ErrorKind::interrupted: return "Interrupted";
     case ErrorKind::file: return "FileError";
+    case ErrorKind::rule: return "RuleError";
     case ErrorKind::internal: break;
   }
   return "InternalError";
@@ -53,6 +54,7 @@ NB_MODULE(_core, m) {
   pleiad::python::bind_memory(m);
   pleiad::python::bind_arrays(m);
   pleiad::python::bind_tables(m);
+  pleiad::python::bind_rules(m);
   pleiad::python::bind_session(m);
   pleiad::python::bind_options(m);
   pleiad::python::bind_spatial(m);

@@ -36,5 +36,6 @@ void bind_session(nanobind::module_& m);
 void bind_tables(nanobind::module_& m);
 void bind_options(nanobind::module_& m);
 void bind_spatial(nanobind::module_& m);
+void bind_rules(nanobind::module_& m);
 
 }  // namespace pleiad::python

@@ -74,6 +74,7 @@ inline nb::dict stats_of(const TableHandle& table) {
   out["wait_seconds"] = s.wait_seconds;
   out["dropped_adds"] = s.dropped_adds;
   out["torn_stripes"] = s.torn_stripes;
+  out["combined"] = s.combined;
   return out;
 }
 
@@ -90,7 +91,7 @@ nb::class_<T> table_class(nb::module_& m, const char* name) {
           [](const T& t, nb::handle values, int root) {
             std::optional<Borrowed> from;
             if (!values.is_none()) from.emplace(values, Access::read, "set");
-            waiting([&] { t.set(from ? from->view() : View(), root); });
+            waiting([&] { t.TableHandle::set(from ? from->view() : View(), root); });
           },
           nb::arg("values").none(), nb::arg("root"))
       .def("tick", [](const T& t) { waiting([&] { t.tick(); }); })

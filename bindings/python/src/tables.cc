@@ -42,7 +42,7 @@ struct Borrowings {
 
 constexpr const char* kGet = "MatrixTable.get";
 constexpr const char* kAdd = "MatrixTable.add";
-constexpr const char* kSparse = "SparseTable";
+constexpr const char* kSparse = "SparseTable";  // and KeyValueTable
 
 // Ids and numbers as arrays, which share one owner.
 nb::tuple changed_rows(ChangedRows changed) {
@@ -52,7 +52,8 @@ nb::tuple changed_rows(ChangedRows changed) {
   const auto array = [&](const void* data, std::size_t count, DType type) {
     const auto bits = static_cast<std::uint8_t>(size_of(type) * 8);
     const auto kind = is_integer(type) ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::Float;
-    return nb::ndarray<nb::numpy>(const_cast<void*>(data), {count}, owner, {},
+    static char nothing = 0;  // an empty vector has no memory
+    return nb::ndarray<nb::numpy>(count == 0 ? &nothing : const_cast<void*>(data), {count}, owner, {},
                                   {static_cast<std::uint8_t>(kind), bits, 1});
   };
   return nb::make_tuple(array(kept->ids.data(), kept->ids.size(), DType::int64),
@@ -200,6 +201,10 @@ void bind_matrix(nb::module_& m) {
           nb::sig("def get_changed(self) -> tuple[typing.Any, typing.Any]"));
 }
 
+std::int64_t count_of(const Borrowed& ids) { return ids.view().count; }
+std::int64_t cols_of(const SparseTable& table) { return table.cols(); }
+std::int64_t cols_of(const KeyValueTable& table) { return table.width(); }
+
 // Sparse and key-value tables differ in what they call their rows.
 template <class T>
 nb::class_<T> sparse_class(nb::module_& m, const char* name) {
@@ -209,6 +214,7 @@ nb::class_<T> sparse_class(nb::module_& m, const char* name) {
           [](const T& t, nb::handle ids, nb::handle out) {
             const Borrowed rows(ids, Access::read, kSparse);
             const Borrowed to(out, Access::write, kSparse);
+            to.expect_rows(count_of(rows), cols_of(t), kSparse);
             waiting([&] { t.get(ids_of(rows, kSparse), to.view()); });
           },
           nb::arg("ids"), nb::arg("out").none())
@@ -217,6 +223,7 @@ nb::class_<T> sparse_class(nb::module_& m, const char* name) {
           [](const T& t, nb::handle ids, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
             const Borrowed rows(ids, Access::read, kSparse);
             const Borrowed from(delta, Access::read, kSparse);
+            from.expect_rows(count_of(rows), cols_of(t), kSparse);
             const AddOptions options = add_options(rate, momentum, rho, lambda);
             waiting([&] { t.add(ids_of(rows, kSparse), from.view(), options); });
           },
@@ -227,6 +234,7 @@ nb::class_<T> sparse_class(nb::module_& m, const char* name) {
           [](const T& t, nb::handle ids, nb::handle out) {
             const Borrowed rows(ids, Access::read, kSparse);
             Borrowed to(out, Access::write, kSparse);
+            to.expect_rows(count_of(rows), cols_of(t), kSparse);
             Pending pending = waiting([&] { return t.get_async(ids_of(rows, kSparse), to.view()); });
             return new Started(std::move(to), std::move(pending));
           },
@@ -236,6 +244,7 @@ nb::class_<T> sparse_class(nb::module_& m, const char* name) {
           [](const T& t, nb::handle ids, nb::handle delta, Rate rate, Rate momentum, Rate rho, Rate lambda) {
             const Borrowed rows(ids, Access::read, kSparse);
             const Borrowed from(delta, Access::read, kSparse);
+            from.expect_rows(count_of(rows), cols_of(t), kSparse);
             const AddOptions options = add_options(rate, momentum, rho, lambda);
             return new Started(std::nullopt,
                                waiting([&] { return t.add_async(ids_of(rows, kSparse), from.view(), options); }));

@@ -1,0 +1,29 @@
+// The options of Multiverso's word embedding: -name value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct Options {
+  std::string train_file;
+  std::string output = "vectors.txt";
+  int size = 100;
+  bool cbow = true;  ///< 1: CBOW, 0: skip-gram
+  bool hs = false;   ///< hierarchical softmax in place of negative sampling
+  int negative = 5;  ///< words drawn against each; with -hs 1 it must be 0
+  int window = 5;
+  double sample = 0;  ///< thins out frequent words: 1e-3 is usual
+  std::int64_t min_count = 5;
+  double alpha = 0.025;
+  int epoch = 1;
+  bool binary = false;
+  bool stopwords = false;
+  std::string sw_file;
+  std::string read_vocab;  ///< lines of "word count", in place of a first pass over the text
+  bool use_adagrad = false;
+  bool is_pipeline = true;
+  std::int64_t data_block_size = 1'000'000;  ///< bytes of text between two gets
+
+  /// A std::runtime_error says what was expected and what came.
+  static Options parse(int argc, char** argv);
+};

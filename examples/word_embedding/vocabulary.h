@@ -1,0 +1,44 @@
+// The words of a text, most frequent first, and what training draws from them.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+struct Word {
+  std::string text;
+  std::int64_t count = 0;
+  // Hierarchical softmax: the way from the root to the word. At inner node points[i] it goes to the side codes[i].
+  std::vector<std::int64_t> points;
+  std::vector<char> codes;
+};
+
+class Vocabulary {
+ public:
+  /// Counts the words of a text. A std::runtime_error where the file cannot be read or fewer than two words stay.
+  static Vocabulary of_text(const std::string& path, std::int64_t min_count, const std::string& stopwords);
+  /// Lines of "word count".
+  static Vocabulary of_list(const std::string& path, std::int64_t min_count, const std::string& stopwords);
+
+  [[nodiscard]] const std::vector<Word>& words() const { return words_; }
+  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(words_.size()); }
+  [[nodiscard]] std::int64_t total() const { return total_; }
+  /// -1 for a word that is none.
+  [[nodiscard]] std::int64_t find(const std::string& text) const;
+  /// A word drawn in proportion to count^0.75.
+  [[nodiscard]] std::int64_t draw(std::mt19937_64& random) const;
+  /// How likely an occurrence of the word is kept where frequent words are thinned out.
+  [[nodiscard]] double keep(std::int64_t word, double sample) const;
+
+ private:
+  static Vocabulary of_counts(std::unordered_map<std::string, std::int64_t> counts, std::int64_t min_count,
+                              const std::string& stopwords, const std::string& path);
+  void make_tree();
+
+  std::vector<Word> words_;
+  std::unordered_map<std::string, std::int64_t> places_;
+  std::vector<double> cumulated_;
+  std::int64_t total_ = 0;
+};

@@ -1,0 +1,75 @@
+// Rounds that do not wait for the slowest workers. A round is closed when all but `spare` workers have added to it and
+// nobody is in the middle of such an add. Whoever comes later with an add to it has computed on old values: that add is
+// dropped, and the worker goes on from the newest values that its next get brings.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "engine/control.h"
+#include "table/storage.h"
+
+namespace pleiad {
+
+/// The counts of all workers, wherever they lie: in memory that the workers share, or at the home of the clocks. Of a
+/// ClockSlot it uses adds_issued for the round that the worker is adding to or has added to last, adds_done for the
+/// last round that it has added to, and gets_done for the last closed round that it has seen.
+struct BackupRounds {
+  int workers = 0;
+  int spare = 0;
+  std::function<ClockSlot&(int worker)> slot;
+  std::function<bool(int worker)> finished;
+  std::atomic<std::uint64_t>* closed_rounds = nullptr;
+
+  [[nodiscard]] std::uint64_t next_round(int worker) const {
+    const ClockSlot& mine = slot(worker);
+    return std::max(mine.adds_done.load(std::memory_order_relaxed), mine.gets_done.load(std::memory_order_relaxed)) + 1;
+  }
+  /// The round that must be closed before `call` may start.
+  [[nodiscard]] std::uint64_t needed(int worker, Call call) const {
+    return call == Call::add ? next_round(worker) - 1 : slot(worker).adds_done.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool lacks(std::uint64_t round, int worker) const {
+    return slot(worker).adds_done.load() < round && !finished(worker);
+  }
+  /// Closes every round up to `round` that can be, and says whether that one is. `moved` is true where one was.
+  [[nodiscard]] bool close(std::uint64_t round, bool& moved) const {
+    for (std::uint64_t now = closed_rounds->load(); now < round;) {
+      int late = 0;
+      for (int v = 0; v < workers; ++v) {
+        if (!lacks(now + 1, v)) continue;
+        ++late;
+        if (slot(v).adds_issued.load() == now + 1) return false;  // in the middle of its add
+      }
+      if (late > spare) return false;
+      if (closed_rounds->compare_exchange_strong(now, now + 1)) {
+        ++now;
+        moved = true;
+      }
+    }
+    return true;
+  }
+  /// The worker's turn has come. True where its add is to be dropped.
+  [[nodiscard]] bool start(int worker, Call call) const {
+    ClockSlot& mine = slot(worker);
+    if (call == Call::get) {
+      // Whoever reads from now on sees this round, or a later one.
+      mine.gets_done.store(closed_rounds->load());
+      return false;
+    }
+    // First said, then looked at: whoever closes the round looks the other way round.
+    const std::uint64_t mine_to_add = next_round(worker);
+    mine.adds_issued.store(mine_to_add);
+    if (closed_rounds->load() < mine_to_add) return false;
+    mine.adds_issued.store(mine.adds_done.load());
+    return true;
+  }
+  void end(int worker, Call call) const {
+    ClockSlot& mine = slot(worker);
+    if (call == Call::add) mine.adds_done.store(mine.adds_issued.load(std::memory_order_relaxed));
+  }
+};
+
+}  // namespace pleiad

@@ -1,0 +1,122 @@
+#include "updater/user_rule.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+thread_local bool inside = false;
+
+class UserRule final : public Updater {
+ public:
+  UserRule(std::string name, const RuleLayout& layout, std::function<void(const RuleUpdate<float>&)> apply_float32,
+           std::function<void(const RuleUpdate<double>&)> apply_float64)
+      : name_(std::move(name)),
+        layout_(layout),
+        float32_(std::move(apply_float32)),
+        float64_(std::move(apply_float64)) {}
+
+  [[nodiscard]] StateLayout state() const override {
+    return {.per_element = layout_.arrays, .per_worker = layout_.worker_arrays, .per_unit = layout_.numbers};
+  }
+  [[nodiscard]] bool additive() const override { return layout_.additive; }
+  void apply(const Update<float>& update) const override { run(float32_, update); }
+  void apply(const Update<double>& update) const override { run(float64_, update); }
+
+ private:
+  template <class T>
+  void run(const std::function<void(const RuleUpdate<T>&)>& rule, const Update<T>& u) const {
+    RuleUpdate<T> update{.value = {u.value, u.count},
+                         .delta = {u.delta, u.count},
+                         .state = {},
+                         .numbers = {u.unit, static_cast<std::size_t>(layout_.numbers)},
+                         .learning_rate = u.rates.learning_rate,
+                         .momentum = u.rates.momentum,
+                         .rho = u.rates.rho,
+                         .lambda = u.rates.lambda};
+    for (int k = 0; k < layout_.arrays + layout_.worker_arrays; ++k) {
+      update.state[static_cast<std::size_t>(k)] = {u.state[static_cast<std::size_t>(k)], u.count};
+    }
+    struct Inside {
+      Inside() { inside = true; }
+      ~Inside() { inside = false; }
+    } const mark;
+    try {
+      rule(update);
+    } catch (const std::exception& error) {
+      throw RuleError(fmt::format("rule \"{}\": {}", name_, error.what()));
+    } catch (...) {
+      throw RuleError(fmt::format("rule \"{}\" threw something that is no std::exception", name_));
+    }
+  }
+
+  const std::string name_;
+  const RuleLayout layout_;
+  const std::function<void(const RuleUpdate<float>&)> float32_;
+  const std::function<void(const RuleUpdate<double>&)> float64_;
+};
+
+struct List {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Updater>> rules;  // guarded by mutex
+};
+
+// Never destroyed: a thread that still serves tables at the end of the process may look here.
+List& list() {
+  static auto* const one = new List;
+  return *one;
+}
+
+}  // namespace
+
+bool in_user_rule() { return inside; }
+
+void register_rule(const std::string& name, const RuleLayout& layout,
+                   std::function<void(const RuleUpdate<float>&)> apply_float32,
+                   std::function<void(const RuleUpdate<double>&)> apply_float64) {
+  const auto refuse = [&](const std::string& what) {
+    throw InvalidArgument(fmt::format("[register_rule] \"{}\": {}", name, what));
+  };
+  if (name.empty() || name.size() > 60 || name.find_first_of("/,= \t\n\"") != std::string::npos) {
+    refuse("expected a name of 1 to 60 characters without blanks, quotes, '/', ',' and '='");
+  }
+  const std::vector<std::string> own = updater_names();
+  if (std::ranges::find(own, name) != own.end()) refuse("is the name of a rule of Pleiad's");
+  for (const int count : {layout.arrays, layout.worker_arrays, layout.numbers}) {
+    if (count < 0 || count > 64) refuse(fmt::format("expected 0 or more arrays and numbers; received {}", count));
+  }
+  if (layout.arrays + layout.worker_arrays > static_cast<int>(kMaxStates)) {
+    refuse(fmt::format("expected at most {} arrays; received {} and {} for each worker", kMaxStates, layout.arrays,
+                       layout.worker_arrays));
+  }
+  if (layout.additive && layout.arrays + layout.worker_arrays + layout.numbers > 0) {
+    refuse("a rule that keeps something is not additive");
+  }
+  if (!apply_float32 || !apply_float64) refuse("expected a function for each element type; received none");
+  auto rule = std::make_shared<UserRule>(name, layout, std::move(apply_float32), std::move(apply_float64));
+  const std::lock_guard lock(list().mutex);
+  list().rules[name] = std::move(rule);
+}
+
+std::shared_ptr<const Updater> find_user_rule(const std::string& name) {
+  const std::lock_guard lock(list().mutex);
+  const auto found = list().rules.find(name);
+  return found == list().rules.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> user_rule_names() {
+  const std::lock_guard lock(list().mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, rule] : list().rules) names.push_back(name);
+  return names;
+}
+
+}  // namespace pleiad
