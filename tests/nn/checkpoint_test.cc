@@ -84,8 +84,7 @@ Result run(const Case& c, const std::string& folder, std::int64_t stop, std::uin
   static const StoredImages stored;
   Result result;
   run_cluster(c.ranks, [&](Session& session) {
-    // Adam makes full steps of the rounding errors that are the gradient of a bias before a batch normalisation.
-    Net net = cnn(seed, std::string(c.rule) != "adam");
+    Net net = cnn(seed, true);
     {
       TrainOptions o = options(c.rule, c.exchange);
       o.steps = 14;

@@ -71,6 +71,7 @@ class Convolution final : public Layer {
     o.pad_right = w.end;
     return convolution(o);
   }
+  [[nodiscard]] int shift_parameter() const override { return o_.bias && o_.activation == "linear" ? 1 : -1; }
   [[nodiscard]] double products(const Shapes& in) const override {
     return static_cast<double>(outputs(in)[0].count()) * static_cast<double>(h_.size * w_.size * in[0][3] / o_.groups);
   }
