@@ -33,7 +33,9 @@ def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
     while epochs > 0 and (seconds is None or spent < seconds):
         start = time.perf_counter()
         trainer.fit(images, epochs=1, progress=False, seed=len(points))
-        spent += trainer._sum([(time.perf_counter() - start) / trainer._core.ranks])[0]  # all ranks stop together
+        mean = numpy.array([time.perf_counter() - start])
+        session.all_reduce(mean)
+        spent += mean[0] / session.size  # so that all ranks stop together
         points.append((spent, trainer.evaluate(test)["se"]))
         epochs -= 1
     return trainer, points
@@ -52,7 +54,7 @@ def draw(curves, machines, path):
     left.set(title="machines: squared error, the first epoch's = 1", xlabel="epoch")
     for (name, points), colour in zip(curves.items(), nn.plot.COLOURS):
         right.plot(*zip(*points), "o-", color=colour, label=name, markersize=4)
-    right.set(title="auto-encoder: squared error of a test image", xlabel="seconds, machines included")
+    right.set(title="auto-encoder: squared error of a test image", xlabel="seconds, machines included", yscale="log")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
