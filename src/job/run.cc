@@ -249,6 +249,8 @@ std::string explain_job(const Job& job, int ranks) {
   return text + explain(make_plan(built.net, options.plan, together, batch));
 }
 
+std::string describe_job(const Job& job) { return job::build(job).net.describe(); }
+
 nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
   job::Built built = job::build(job);
   const auto& given = job.inside().proto.checkpoint_path();
