@@ -1,5 +1,6 @@
 // What our job.proto must have in common with SINGA's: every name, number, type and default.
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,8 +14,9 @@ namespace {
 namespace pb = google::protobuf;
 
 std::string default_of(const pb::FieldDescriptor& field) {
-  if (!field.has_default_value()) return "";
-  return " = " + field.DefaultValueAsString(false);
+  pb::FieldDescriptorProto proto;
+  field.CopyTo(&proto);
+  return proto.has_default_value() ? " = " + proto.default_value() : "";
 }
 
 void write(std::ostream& to, const pb::FileDescriptor& file) {

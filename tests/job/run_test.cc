@@ -7,6 +7,7 @@
 
 #include "job/job.pb.h"
 #include "pleiad/error.h"
+#include "pleiad/nn/layers.h"
 #include "pleiad/train.h"
 #include "tests/job/small_job.h"
 

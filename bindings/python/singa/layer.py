@@ -306,6 +306,19 @@ class RNNLM(Layer):
 GRU = RNNLM
 
 
+class UserLayer(Layer):
+    """A layer that Driver.RegisterLayer knows under user_type."""
+
+    label = "user"
+
+    def __init__(self, user_type: str, params: Sequence[Parameter] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._set_type("userlayer")
+        self.layer.user_type = user_type
+        for parameter in params:
+            self.layer.param.add().CopyFrom(parameter.param)
+
+
 class Autoencoder:
     """hid_dim layers of an encoder, the last of which, the code, has no activation; then the decoder, back to out_dim.
     param_share: the decoder's weights are the encoder's. Parameters are named as those of a stack of RBMs, whose

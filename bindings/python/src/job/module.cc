@@ -73,8 +73,7 @@ void bind_jobs(nb::module_& m) {
       },
       nb::rv_policy::take_ownership, nb::arg("job"), nb::arg("checkpoint"),
       nb::sig("def net(job: bytes, checkpoint: str) -> pleiad._nn.Net"));
-  m.def(
-      "summary", [](const nb::bytes& job) { return describe_job(job_of(job)); }, nb::arg("job"));
+  m.def("summary", [](const nb::bytes& job) { return describe_job(job_of(job)); }, nb::arg("job"));
   m.def(
       "write_mean",
       [](const std::string& path, const std::vector<std::int64_t>& shape, const std::vector<float>& mean) {
@@ -105,4 +104,5 @@ NB_MODULE(_job, m) {
   nanobind::set_leak_warnings(false);
   pleiad::python::bind_jobs(m);
   pleiad::python::bind_lone_layers(m);
+  pleiad::python::bind_own_layers(m);
 }
