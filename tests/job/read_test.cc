@@ -25,27 +25,27 @@ std::string said(const std::string& from, const std::string& to, const SmallJob&
 
 TEST(JobMistakes, AnUnknownFieldGivesItsLineAndTheNearest) {
   const std::string words = said("srclayers: \"hidden\"", "srclayer: \"hidden\"");
-  EXPECT_NE(words.find("small.conf:24: LayerProto: unknown field \"srclayer\""), std::string::npos) << words;
+  EXPECT_NE(words.find("small.conf:23: LayerProto: unknown field \"srclayer\""), std::string::npos) << words;
   EXPECT_NE(words.find("did you mean \"srclayers\"?"), std::string::npos) << words;
 }
 
 TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
   const std::string words = said("kSTanh", "kStanh");
-  EXPECT_NE(words.find("small.conf:24: type: unknown value \"kStanh\""), std::string::npos) << words;
+  EXPECT_NE(words.find("small.conf:23: type: unknown value \"kStanh\""), std::string::npos) << words;
   EXPECT_NE(words.find("did you mean \"kSTanh\"?"), std::string::npos) << words;
 }
 
 TEST(JobMistakes, AFieldOfALayerIsToldWithLineLayerAndName) {
   EXPECT_EQ(said("num_output: 8", "num_output: 0"),
-            "small.conf:19: layer \"hidden\", innerproduct_conf.num_output: expected 1 or more; received 0");
+            "small.conf:18: layer \"hidden\", innerproduct_conf.num_output: expected 1 or more; received 0");
   EXPECT_EQ(said("type: kGaussian", "type: kUserInit"),
-            "small.conf:20: layer \"hidden\", param[0].init.type: expected one of the built-in types, as kGaussian; "
+            "small.conf:19: layer \"hidden\", param[0].init.type: expected one of the built-in types, as kGaussian; "
             "there is none");
 }
 
 TEST(JobMistakes, ASourceThatIsNoLayer) {
   const std::string words = said("srclayers: \"act\"", "srclayers: \"acts\"");
-  EXPECT_NE(words.find("small.conf:26: layer \"scores\", srclayers[0]: unknown layer \"acts\""), std::string::npos)
+  EXPECT_NE(words.find("small.conf:25: layer \"scores\", srclayers[0]: unknown layer \"acts\""), std::string::npos)
       << words;
   EXPECT_NE(words.find("did you mean \"act\"?"), std::string::npos) << words;
 }
@@ -58,7 +58,7 @@ TEST(JobMistakes, LayersInACircle) {
 
 TEST(JobMistakes, AMissingFileIsNamed) {
   const std::string words = said("points.csv\" batchsize: 24", "absent.csv\" batchsize: 24");
-  EXPECT_NE(words.find("small.conf:11: layer \"data\", store_conf.path: "), std::string::npos) << words;
+  EXPECT_NE(words.find("small.conf:10: layer \"data\", store_conf.path: "), std::string::npos) << words;
   EXPECT_NE(words.find("absent.csv: no such file"), std::string::npos) << words;
 }
 

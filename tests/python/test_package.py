@@ -103,11 +103,21 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     libraries = {name for name in names if name.startswith("pleiad/lib/")}
     assert libraries == {
         f"pleiad/lib/{name}"
-        for name in ("libpleiad.so.0", "libpleiad_nn.so.0", "libpleiad_job.so.0", "libmultiverso.so.0", "libpleiad_mpi.so")
+        for name in (
+            "libpleiad.so.0",
+            "libpleiad_nn.so.0",
+            "libpleiad_job.so.0",
+            "libmultiverso.so.0",
+            "libpleiad_mpi.so",
+        )
     }
-    assert {"pleiad/py.typed", "pleiad/_core.pyi", "pleiad/nn/net.py", "multiverso/tests/test_multiverso.py", "singa/model.py"} <= set(
-        names
-    )
+    assert {
+        "pleiad/py.typed",
+        "pleiad/_core.pyi",
+        "pleiad/nn/net.py",
+        "multiverso/tests/test_multiverso.py",
+        "singa/model.py",
+    } <= set(names)
 
     python = tmp_path / "clean" / "bin" / "python"
     run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)

@@ -324,6 +324,8 @@ class Autoencoder:
     param_share: the decoder's weights are the encoder's. Parameters are named as those of a stack of RBMs, whose
     checkpoints they may start from."""
 
+    is_datalayer = False
+
     def __init__(
         self,
         hid_dim: Any = None,
