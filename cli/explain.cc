@@ -43,7 +43,7 @@ int run(const Words& words) {
   if (const int code = cli::parse(app, words, done); done) return code;
   if (is_job(name)) {
     const Job job = Job::from_file(name);
-    if (layers) fmt::print("{}", net_of_job(job).describe());
+    if (layers) fmt::print("{}", describe_job(job));
     fmt::print("{}", explain_job(job, ranks));
     return 0;
   }

@@ -3,6 +3,7 @@
 import pathlib
 import re
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -20,6 +21,12 @@ def test_every_option_of_the_headers_is_on_the_page_of_parameters():
     names = re.findall(r"^  (?:std::string|double|bool|int|DType) (\w+)", body, re.MULTILINE)
     assert len(names) > 30
     assert [name for name in names if f"| `{name}` |" not in page] == []
+
+
+def test_the_page_of_job_conf_is_made_of_the_proto():
+    page = ROOT / "docs" / "job_conf.md"
+    made = subprocess.run([sys.executable, ROOT / "tools" / "job_page.py"], capture_output=True, text=True, check=True)
+    assert made.stdout == page.read_text(), "run: tools/job_page.py > docs/job_conf.md"
 
 
 def test_links_between_the_pages_lead_somewhere():

@@ -78,6 +78,9 @@ struct JobResult {
 /// Who does what, and the bytes of a step, on so many ranks; 0: as many as the job has workers.
 [[nodiscard]] PLEIAD_API std::string explain_job(const Job& job, int ranks = 0);
 
+/// The job's layers, shapes and parameters.
+[[nodiscard]] PLEIAD_API std::string describe_job(const Job& job);
+
 /// The job's net, for one process, with the numbers of its checkpoint_path, or of `checkpoint` where that is not empty.
 [[nodiscard]] PLEIAD_API nn::Net net_of_job(const Job& job, const std::string& checkpoint = {});
 

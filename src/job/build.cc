@@ -218,6 +218,7 @@ class Builder {
 
   void add(int i) {
     const LayerProto& layer = layers_[i];
+    if (machines_.contains(i)) return;  // its other half brought it
     if (values_.contains(layer.name())) {
       mistake(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
     }
@@ -236,8 +237,7 @@ class Builder {
       case kRGBImage: parse_source(i); return add_own(i);
       case kRBMVis: return add_machine(i);
       case kRBMHid:
-        if (!machines_.contains(i)) mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
-        return;
+        mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
       case kConcate: {
         expect_sources(i, 1, 1 << 20);
         const int dim = axis(i, "concate_conf.concate_dim", layer.concate_conf().concate_dim());

@@ -37,7 +37,7 @@ class FirstError final : public pb::io::ErrorCollector {
 /// What stands between the n-th pair of quotes.
 std::string quoted(const std::string& text, int n) {
   std::size_t at = 0;
-  for (int i = 0; i < 2 * n; ++i) at = text.find('"', at) + 1;
+  for (int i = 0; i < 2 * n + 1; ++i) at = text.find('"', at) + 1;
   return text.substr(at, text.find('"', at) - at);
 }
 

@@ -14,9 +14,7 @@
 #include "job/data.h"
 #include "job/results.h"
 #include "job/updater.h"
-#include "plan/crew.h"
 #include "pleiad/train.h"
-#include "train/checkpoint.h"
 
 namespace pleiad::job {
 namespace {
@@ -81,14 +79,26 @@ class Run {
 
   /// The first rank reads; all know whether it could.
   void load() {
-    Crew crew(session_);
-    agree_on(crew, problem_of([&] {
-               if (crew.rank() != 0) return;
-               const auto& paths = in_.proto.checkpoint_path();
-               const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()});
-               const bool state = resuming() && !steps_in(state_folder(), true).empty();
-               if (!state) expect_loaded(in_, built_, found);
-             }));
+    std::string problem;
+    if (rank() == 0) {
+      try {
+        const auto& paths = in_.proto.checkpoint_path();
+        const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()});
+        const bool state = resuming() && !steps_in(state_folder(), true).empty();
+        if (!state) expect_loaded(in_, built_, found);
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+    }
+    if (session_ != nullptr) {
+      std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size())};
+      session_->broadcast(length, 0);
+      std::vector<std::int32_t> letters(static_cast<std::size_t>(length[0]) + 1);
+      std::copy(problem.begin(), problem.end(), letters.begin());
+      session_->broadcast(letters, 0);
+      problem.assign(letters.begin(), letters.end() - 1);
+    }
+    if (!problem.empty()) throw FileError(problem);
   }
 
   void open(const Source& source) {
@@ -248,6 +258,8 @@ std::string explain_job(const Job& job, int ranks) {
   const int together = topology.ranks / topology.groups;
   return text + explain(make_plan(built.net, options.plan, together, batch));
 }
+
+std::string describe_job(const Job& job) { return job::build(job).net.describe(); }
 
 nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
   job::Built built = job::build(job);

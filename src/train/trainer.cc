@@ -333,7 +333,10 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     stop |= !go_on || interrupt.raised();
     if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
   }
-  if (ended && o.test > 0) (void)run.evaluate(test, nn::Phase::test);
+  if (ended && o.test > 0) {
+    if (!sync) (void)in.exchange->memory();  // all ranks have what all of them have added
+    (void)run.evaluate(test, nn::Phase::test);
+  }
   if (o.checkpoint > 0 && !run.saved()) (void)run.checkpoint();
   in.write_trace();
   return ended;

@@ -20,7 +20,7 @@ tried = 0
 for package in (pleiad, multiverso):
     names = [package.__name__] + [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda name: None)]
     for name in names:
-        if any(name == other or name.startswith(other + ".") for other in optional) or name.endswith(("._core", "._nn")):
+        if any(name == other or name.startswith(other + ".") for other in optional) or name.endswith(("._core", "._nn", "._job")):
             continue
         found = doctest.testmod(importlib.import_module(name))
         tried += found.attempted
@@ -36,7 +36,7 @@ def test_the_examples_in_docstrings_run(python_job):
     assert int(done.stdout.split()[-1]) > 30
 
 
-@pytest.mark.parametrize("module", ["_core", "_nn"])
+@pytest.mark.parametrize("module", ["_core", "_nn", "_job"])
 def test_the_stubs_are_those_of_the_module(python_env, tmp_path, module):
     made = tmp_path / f"{module}.pyi"
     env = {**os.environ, **python_env}
@@ -103,11 +103,21 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     libraries = {name for name in names if name.startswith("pleiad/lib/")}
     assert libraries == {
         f"pleiad/lib/{name}"
-        for name in ("libpleiad.so.0", "libpleiad_nn.so.0", "libmultiverso.so.0", "libpleiad_mpi.so")
+        for name in (
+            "libpleiad.so.0",
+            "libpleiad_nn.so.0",
+            "libpleiad_job.so.0",
+            "libmultiverso.so.0",
+            "libpleiad_mpi.so",
+        )
     }
-    assert {"pleiad/py.typed", "pleiad/_core.pyi", "pleiad/nn/net.py", "multiverso/tests/test_multiverso.py"} <= set(
-        names
-    )
+    assert {
+        "pleiad/py.typed",
+        "pleiad/_core.pyi",
+        "pleiad/nn/net.py",
+        "multiverso/tests/test_multiverso.py",
+        "singa/model.py",
+    } <= set(names)
 
     python = tmp_path / "clean" / "bin" / "python"
     run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)

@@ -4,8 +4,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from pleiad.options import text_of
 from singa.engine import _job, session
-from singa.job_pb2 import JobProto
+from singa.job_pb2 import JobProto, LayerProto
 from singa.utils.utility import refuse_unknown
 
 # What the command line of a script may say, and singa-run.sh hands on.
@@ -33,6 +34,19 @@ class Driver:
     def Test(self, job: Any = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
         """Tests the parameters of the job's checkpoint_path."""
         return run(self._job(job), test=True).results
+
+    @staticmethod
+    def RegisterLayer(user_type: str, factory: Any) -> None:  # noqa: N802
+        """A layer of the script's own, for layers with this user_type. factory(LayerProto) returns an object with
+        forward(inputs, parameters), which returns its output; backward(inputs, parameters, gradient), which returns the
+        gradient by its input and a list of those by its parameters; and, where they are not those of the input or none,
+        outputs(shapes) and parameters(shapes), a dict of shapes. Arrays have the batch in front."""
+        _job.register_layer(user_type, lambda conf: factory(LayerProto.FromString(conf)))
+
+    @staticmethod
+    def RegisterUpdater(user_type: str, rule: str, **options: Any) -> None:  # noqa: N802
+        """A name for one of Pleiad's rules with its options, for updaters with this user_type."""
+        _job.register_updater(user_type, {"updater": rule, **{name: text_of(value) for name, value in options.items()}})
 
     def _job(self, job: Any) -> Any:
         job = self.conf if job is None else job

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from singa.engine import _job
 from singa.interactive import Lone
 from singa.job_pb2 import *  # noqa: F403
 from singa.parameter import Parameter, taken
@@ -84,7 +83,9 @@ class _Weighted(Layer):
 
     mask: "Activation | None" = None
 
-    def _weigh(self, init: "str | None", w_param: Any, b_param: Any, activation: "str | None", own: dict[str, Any]) -> None:
+    def _weigh(
+        self, init: "str | None", w_param: Any, b_param: Any, activation: "str | None", own: dict[str, Any]
+    ) -> None:
         self.w_param = taken("w", w_param, init or "gaussian", own)
         self.b_param = taken("b", b_param, init or "constant", own)
         self.mask = Activation(activation) if activation else None
@@ -195,7 +196,9 @@ class LRN2D(Layer):
 
     label = "norm"
 
-    def __init__(self, size: int = 0, alpha: float = 1.0, beta: float = 0.75, knorm: float = 1.0, **kwargs: Any) -> None:
+    def __init__(
+        self, size: int = 0, alpha: float = 1.0, beta: float = 0.75, knorm: float = 1.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         if size < 1:
             raise ValueError(f"LRN2D: size: expected 1 or more; received {size}")
@@ -303,10 +306,25 @@ class RNNLM(Layer):
 GRU = RNNLM
 
 
+class UserLayer(Layer):
+    """A layer that Driver.RegisterLayer knows under user_type."""
+
+    label = "user"
+
+    def __init__(self, user_type: str, params: Sequence[Parameter] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._set_type("userlayer")
+        self.layer.user_type = user_type
+        for parameter in params:
+            self.layer.param.add().CopyFrom(parameter.param)
+
+
 class Autoencoder:
     """hid_dim layers of an encoder, the last of which, the code, has no activation; then the decoder, back to out_dim.
     param_share: the decoder's weights are the encoder's. Parameters are named as those of a stack of RBMs, whose
     checkpoints they may start from."""
+
+    is_datalayer = False
 
     def __init__(
         self,
@@ -354,6 +372,8 @@ class RBM(Layer):
     """A machine of out_dim hidden units; of several numbers, the last is that of the machine that learns, and the others
     those of the machines below it, whose numbers come from checkpoints. sampling='gaussian': hidden units that are not
     0 or 1."""
+
+    label = "RBMVis"
 
     def __init__(
         self,
@@ -416,6 +436,3 @@ class LabelInput(Lone):
 
     def Feed(self, label_data: Any) -> None:  # noqa: N802
         self._feed_labels(label_data)
-
-
-_ = _job  # the runner is there as soon as layers are

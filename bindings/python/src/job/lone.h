@@ -1,4 +1,4 @@
-// A layer by itself, for scripts that call layers one by one.
+// Layers by themselves, for scripts that call them one by one, and layers that scripts write.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -6,5 +6,6 @@
 namespace pleiad::python {
 
 void bind_lone_layers(nanobind::module_& m);
+void bind_own_layers(nanobind::module_& m);
 
 }  // namespace pleiad::python

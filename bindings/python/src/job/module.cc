@@ -10,7 +10,9 @@
 
 #include "job/lone.h"
 #include "nn/interrupt.h"
+#include "pleiad/data.h"
 #include "pleiad/job.h"
+#include "pleiad/records.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -21,7 +23,7 @@ namespace nb = nanobind;
 namespace {
 
 Job job_of(const nb::bytes& bytes) { return Job::from_bytes(std::string(bytes.c_str(), bytes.size())); }
-nb::bytes bytes_of(const std::string& text) { return {text.data(), text.size()}; }
+nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 using ReportRow = std::tuple<std::int64_t, std::string, Metrics, double>;
@@ -71,6 +73,19 @@ void bind_jobs(nb::module_& m) {
       },
       nb::rv_policy::take_ownership, nb::arg("job"), nb::arg("checkpoint"),
       nb::sig("def net(job: bytes, checkpoint: str) -> pleiad._nn.Net"));
+  m.def("summary", [](const nb::bytes& job) { return describe_job(job_of(job)); }, nb::arg("job"));
+  m.def(
+      "write_mean",
+      [](const std::string& path, const std::vector<std::int64_t>& shape, const std::vector<float>& mean) {
+        write_mean(path, shape, mean);
+      },
+      nb::arg("path"), nb::arg("shape"), nb::arg("mean"));
+  m.def(
+      "generate_cifar10",
+      [](const std::string& folder, std::int64_t train, std::int64_t test) {
+        waiting([&] { generate_cifar10(folder, {.train = train, .test = test}); });
+      },
+      nb::arg("folder"), nb::arg("train"), nb::arg("test"));
   m.def(
       "save_checkpoint",
       [](const nb::bytes& job, const nn::Net& net, const std::string& path, std::int64_t step) {
@@ -89,4 +104,5 @@ NB_MODULE(_job, m) {
   nanobind::set_leak_warnings(false);
   pleiad::python::bind_jobs(m);
   pleiad::python::bind_lone_layers(m);
+  pleiad::python::bind_own_layers(m);
 }

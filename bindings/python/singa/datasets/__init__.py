@@ -1,0 +1,1 @@
+"""Data sets by name, as the stores that a model's Data layers read."""

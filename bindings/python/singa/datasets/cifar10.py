@@ -1,0 +1,76 @@
+"""CIFAR-10 as SINGA's examples read it: examples/cifar10/train_data.bin, test_data.bin and image_mean.bin, built on first
+use."""
+
+from pathlib import Path
+from typing import Any
+
+from singa.datasets.files import build_once, say
+
+FOLDER = Path("examples/cifar10")
+GENERATED = {"train": 10_000, "test": 2_000}
+
+
+def _find(folder: str) -> tuple[Any, Any, str]:
+    """CIFAR-10 where it is, in `folder` or on this machine, else a set of pictures that is made."""
+    from pleiad import nn
+    from pleiad.errors import Error
+    from singa.engine import _job
+
+    for where in [folder] if folder else [str(FOLDER), ""]:
+        try:
+            return (
+                nn.open_dataset("cifar10", "train", folder=where),
+                nn.open_dataset("cifar10", "test", folder=where),
+                "cifar10",
+            )
+        except Error as problem:
+            if folder:
+                raise FileNotFoundError(f"{folder}: no CIFAR-10 there: {problem}") from problem
+    made = str(FOLDER / "generated")
+    _job.generate_cifar10(made, GENERATED["train"], GENERATED["test"])
+    return (
+        nn.open_dataset("cifar10", "train", folder=made),
+        nn.open_dataset("cifar10", "test", folder=made),
+        "a generated set",
+    )
+
+
+def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path, Path]:
+    """The two stores and the mean image, built where they are not there yet."""
+    from pleiad import nn
+    from singa.engine import _job
+
+    paths = FOLDER / "train_data.bin", FOLDER / "test_data.bin", FOLDER / "image_mean.bin"
+
+    def convert() -> None:
+        train, test, name = _find(folder)
+        say(f"cifar10: {paths[0]} and {paths[1]} are built from {name} ({train.name})")
+        images = train.read("data")
+        nn.write_store(backend, paths[0], data=images, labels=train.read("label"), digits=5)
+        nn.write_store(backend, paths[1], data=test.read("data"), labels=test.read("label"), digits=5)
+        _job.write_mean(str(paths[2]), [3, 32, 32], images.mean(axis=0).reshape(-1).tolist())
+        (FOLDER / "source.txt").write_text(f"{name}: {train.name}\n")
+
+    build_once([*paths], convert)
+    origin = FOLDER / "source.txt"
+    if origin.exists():
+        say(f"cifar10: records of {origin.read_text().strip()}")
+    return paths
+
+
+def load_data(
+    workspace: "str | None" = None, backend: str = "kvfile", folder: str = "", **pvalues: Any
+) -> tuple[Any, Any, str]:
+    """Data to train and to test with, and the workspace. folder: where the binary files lie. Other arguments are those of
+    Store: batch_size (64), random_skip, mean_file."""
+    from singa.layer import Data
+    from singa.updater import Store
+
+    train, test, mean = build(folder, backend)
+    if "batch_size" in pvalues:
+        pvalues["batchsize"] = pvalues.pop("batch_size")
+    usual: dict[str, Any] = {"batchsize": 64, "random_skip": 5000, "shape": (3, 32, 32), "mean_file": str(mean)}
+    train_store = Store(path=str(train), backend=backend, **{**usual, **pvalues})
+    test_store = Store(path=str(test), backend=backend, **{**usual, "batchsize": 100, **pvalues, "random_skip": 0})
+    data = Data(load="recordinput", phase="train", conf=train_store)
+    return data, Data(load="recordinput", phase="test", conf=test_store), workspace or str(FOLDER)

@@ -1,0 +1,99 @@
+"""MNIST as SINGA's examples read it: examples/mnist/train_data.bin and test_data.bin, built from IDX files on first use."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from singa.datasets.files import build_once, say
+
+FOLDER = Path("examples/mnist")
+RBM_FOLDER = Path("examples/rbm")
+RBM_STEPS = 6000
+
+
+def _find(folder: str) -> tuple[Any, Any, str]:
+    """MNIST where it is, in `folder` or on this machine, else Fashion-MNIST."""
+    from pleiad import nn
+    from pleiad.errors import Error
+
+    problems = []
+    places = [folder] if folder else [str(FOLDER), ""]
+    for name, where in [*(("mnist", place) for place in places), ("fashion-mnist", "")]:
+        try:
+            return nn.open_dataset(name, "train", folder=where), nn.open_dataset(name, "test", folder=where), name
+        except Error as problem:
+            problems.append(str(problem))
+    raise FileNotFoundError("neither MNIST nor Fashion-MNIST is on this machine: " + "; ".join(problems))
+
+
+def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path]:
+    """The two stores, built where they are not there yet."""
+    from pleiad import nn
+
+    paths = FOLDER / "train_data.bin", FOLDER / "test_data.bin"
+
+    def convert() -> None:
+        train, test, name = _find(folder)
+        say(f"mnist: {paths[0]} and {paths[1]} are built from {name} ({train.name})")
+        for path, store in zip(paths, (train, test), strict=True):
+            data = store.read("data")
+            nn.write_store(backend, path, data=data.reshape(len(store), 28, 28), labels=store.read("label"))
+        (FOLDER / "source.txt").write_text(f"{name}: {train.name}\n")
+
+    build_once([*paths], convert)
+    origin = FOLDER / "source.txt"
+    if origin.exists():
+        say(f"mnist: records of {origin.read_text().strip()}")
+    return paths
+
+
+def load_data(
+    workspace: "str | None" = None,
+    backend: str = "kvfile",
+    nb_rbm: int = 0,
+    checkpoint_steps: int = 0,
+    folder: str = "",
+    **pvalues: Any,
+) -> tuple[Any, Any, str]:
+    """Data to train and to test with, and the workspace. nb_rbm: for the nb_rbm-th machine of a stack of RBMs, or one more
+    for the auto-encoder; the machines before it are then loaded from their checkpoints, after checkpoint_steps steps, or
+    the last that is there. folder: where the IDX files lie. Other arguments are those of Store: batch_size (64; 100 for
+    RBMs), shape, random_skip, mean_value, std_value."""
+    from singa.layer import Data
+    from singa.updater import Store
+
+    train, test = build(folder, backend)
+    if nb_rbm > 0:
+        usual: dict[str, Any] = {"batchsize": 100, "shape": 784, "std_value": 255}
+        usual_test = usual
+    else:
+        usual = {"batchsize": 64, "shape": 784, "random_skip": 5000, "mean_value": 127.5, "std_value": 127.5}
+        usual_test = {**usual, "batchsize": 100, "random_skip": 0}
+    if "batch_size" in pvalues:
+        pvalues["batchsize"] = pvalues.pop("batch_size")
+    checkpoints, makers = _machines(nb_rbm, checkpoint_steps)
+    train_store = Store(path=str(train), backend=backend, **{**usual, **pvalues})
+    test_store = Store(path=str(test), backend=backend, **{**usual_test, **{**pvalues, "random_skip": 0}})
+    if workspace is None:
+        name = f"rbm{nb_rbm}" if 0 < nb_rbm <= 4 else "autoencoder"
+        workspace = str(RBM_FOLDER / name if nb_rbm > 0 else FOLDER)
+    data = Data(load="recordinput", phase="train", conf=train_store, checkpoint=checkpoints or None)
+    data.made_by = makers
+    return data, Data(load="recordinput", phase="test", conf=test_store), workspace
+
+
+def _machines(nb_rbm: int, steps: int) -> tuple[list[str], dict[str, str]]:
+    """The checkpoints of the machines below, and who makes each."""
+    paths, makers = [], {}
+    for i in range(nb_rbm - 1, 0, -1):
+        folder = RBM_FOLDER / f"rbm{i}" / "checkpoint"
+        made = [
+            int(match.group(1))
+            for file in (folder.iterdir() if folder.is_dir() else ())
+            if (match := re.fullmatch(r"step(\d+)-worker0", file.name))
+        ]
+        step = steps or max(made, default=RBM_STEPS)
+        path = str(folder / f"step{step}-worker0")
+        paths.append(path)
+        makers[path] = f"tool/python/examples/mnist_rbm{i}.py"
+    return paths, makers

@@ -1,0 +1,422 @@
+"""Models: layers put together, trained and tested. `from singa.model import *` brings all that a script uses."""
+
+import atexit
+import copy
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy
+from google.protobuf import text_format
+
+from singa.datasets import cifar10, mnist  # noqa: F401
+from singa.driver import Result, run
+from singa.engine import _job, session
+from singa.initializations import get_init_values  # noqa: F401
+from singa.layer import *  # noqa: F403
+from singa.layer import RBM, Activation, Autoencoder, Data, Layer
+from singa.parameter import Parameter, set_param_field  # noqa: F401
+from singa.updater import *  # noqa: F403
+from singa.utils.message import *  # noqa: F403
+from singa.utils.message import MODULE as pb
+from singa.utils.message import enumAlgType, enumLayerType, enumPhase
+from singa.utils.utility import field_names, generate_name, refuse_unknown, setval  # noqa: F401
+
+LOSSES = {"categorical_crossentropy": "softmaxloss", "mean_squared_error": "euclideanloss"}
+Results = dict[int, list[dict[str, Any]]]
+
+
+class Model:
+    """Layers and a job. `jobconf` is the JobProto that a run begins with, `layers` are the layers in order.
+
+    name: of the job. argv: the script's command line, of which -resume is looked at. label: taken for older scripts.
+    """
+
+    def __init__(self, name: str = "my model", argv: Sequence[str] = (), label: bool = False) -> None:
+        self.jobconf = pb.JobProto(name=name)
+        self.layers: list[Layer] = []
+        self.argv = list(argv)
+        self.label = label
+        self.result: Results | None = None
+        self.last_checkpoint_path: str | None = None
+        self._loss: str | None = None
+        self._topk = 1
+        self._compiled = False
+        self._pending: pb.JobProto | None = None
+        self._steps = 0  # that the last checkpoint has seen
+
+    # Putting together.
+
+    def add(self, layer: Any) -> None:
+        """Puts a layer on top; a Data layer beside the others."""
+        if not isinstance(layer, Layer | Autoencoder):
+            raise TypeError(f"add: expected a layer; received {type(layer).__name__}")
+        self.layers.append(layer)
+
+    def compile(
+        self,
+        optimizer: Any = None,
+        cluster: Any = None,
+        loss: "str | None" = None,
+        topk: int = 1,
+        updater: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """optimizer (or updater): SGD, AdaGrad and so on. cluster: a Cluster. loss: categorical_crossentropy or
+        mean_squared_error; a last softmax is the former by itself. topk: labels among so many best scores count."""
+        refuse_unknown("compile", kwargs, ("optimizer", "updater", "cluster", "loss", "topk"))
+        if (optimizer is None) == (updater is None):
+            raise TypeError("compile: expected optimizer or updater, one of them")
+        if cluster is None:
+            raise TypeError("compile: expected cluster=Cluster(workspace)")
+        if loss is not None:
+            refuse_unknown("compile: loss", [loss], LOSSES)
+        self.jobconf.updater.CopyFrom((optimizer or updater).proto)
+        self.jobconf.cluster.CopyFrom(cluster.proto)
+        self._loss, self._topk, self._compiled = loss, topk, True
+
+    def build(self, data: "Sequence[Data] | None" = None) -> Any:
+        """The NetProto of the layers, also put into jobconf."""
+        sources = list(data) if data is not None else [each for each in self.layers if each.is_datalayer]
+        pretrained = any(each.checkpoint for each in sources)
+        names = _Names()
+        net = pb.NetProto()
+        partition = self.jobconf.neuralnet.partition_dim
+        for each in sources:
+            names.add(net, "data", each.layer, [], number=False)
+        last = "data" if not sources else net.layer[-1].name
+        source = last
+        for each in self.layers:
+            if each.is_datalayer:
+                continue
+            made = each.layers(pretrained) if isinstance(each, Autoencoder) else [each]
+            if isinstance(each, RBM):
+                made = [*each.below(), each]
+            for layer in made:
+                for label, proto in layer.parts():
+                    last = names.add(net, label, proto, [last], number=not isinstance(layer, RBM))
+                if isinstance(layer, RBM):
+                    hidden = names.add(net, "RBMHid", layer.hidden(), [last], number=False)
+                    net.layer[-2].srclayers.append(hidden)
+        self._close(net, names, last, source)
+        net.partition_dim = partition
+        self.jobconf.neuralnet.CopyFrom(net)
+        return net
+
+    def _close(self, net: Any, names: "_Names", last: str, source: str) -> None:
+        """The loss at the top."""
+        top = net.layer[-1]
+        if top.type == enumLayerType("rbmhid"):
+            return
+        ends = (enumLayerType("softmaxloss"), enumLayerType("euclideanloss"))
+        if top.type not in ends:
+            loss = self._loss or ("categorical_crossentropy" if top.type == enumLayerType("softmax") else None)
+            if loss is None:
+                raise TypeError(f"compile: expected loss, one of {', '.join(LOSSES)}; the last layer is no softmax")
+            if top.type == enumLayerType("softmax"):
+                last = top.srclayers[0]
+                del net.layer[-1]
+            names.add(net, "loss", Activation(LOSSES[loss], topk=self._topk).layer, [last], number=False)
+            top = net.layer[-1]
+        if source not in list(top.srclayers)[1:]:
+            top.srclayers.append(source)
+
+    # Running.
+
+    def fit(
+        self,
+        data: "Data | None" = None,
+        alg: Any = "bp",
+        nb_epoch: int = 0,
+        with_test: bool = False,
+        device: Any = None,
+        validate_data: "Data | None" = None,
+        batch_size: "int | None" = None,
+        execpath: str = "",
+        **fields: Any,
+    ) -> "Results | None":
+        """Trains for nb_epoch steps on a worker group's batches of `data`, and returns the results: a list for each step,
+        {60: [{'phase': 'train', 'loss': 2.3, 'acc': 0.1}]}. with_test=True leaves the training to evaluate, which then
+        tests on the way. validate_data is looked at every validate_freq steps. Other arguments are fields of JobProto:
+        disp_freq (a tenth of the steps), checkpoint_freq (at the end), checkpoint_path, test_freq and so on. alg: bp, cd,
+        bptt or an Algorithm. Called again, it goes on with the parameters it has."""
+        self._check_compiled("fit")
+        known = {*field_names(self.jobconf), "cd_k"}
+        refuse_unknown("fit", fields, known)
+        if nb_epoch < 1:
+            raise ValueError(f"fit: nb_epoch: expected steps, 1 or more; received {nb_epoch}")
+        job = self._job()
+        setval(job, train_steps=nb_epoch, disp_freq=max(1, nb_epoch // 10), checkpoint_freq=nb_epoch)
+        self._set_algorithm(job, alg, fields)
+        if device is not None:
+            setval(job, gpu=device)
+        sources = self._sources(data, "train", batch_size)
+        if validate_data is not None:
+            sources += self._sources(validate_data, "val", batch_size)
+        if any(enumPhase("val") in each.phases for each in sources):
+            setval(job, validate_freq=max(1, nb_epoch // 10))
+        paths = self._checkpoints(sources)
+        if paths:
+            setval(job, checkpoint_path=paths)
+        setval(job, **fields)
+        self._pending = job
+        self._pending_sources = sources
+        if with_test:
+            _leave_for_later(self)
+            return None
+        self._pending = None
+        return self._train(job, sources)
+
+    def evaluate(
+        self,
+        data: "Data | None" = None,
+        batch_size: "int | None" = None,
+        test_steps: int = 10,
+        test_freq: "int | None" = None,
+        checkpoint_path: Any = None,
+        device: Any = None,
+        alg: Any = None,
+        execpath: str = "",
+        show_acc: bool = True,
+        **fields: Any,
+    ) -> Results:
+        """Tests on test_steps batches of `data`, and returns the results. After fit(with_test=True) it trains, and tests
+        every test_freq steps (a tenth of them); otherwise it tests the parameters of the last fit, or those of
+        checkpoint_path."""
+        self._check_compiled("evaluate")
+        refuse_unknown("evaluate", fields, field_names(self.jobconf))
+        tests = self._sources(data, "test", batch_size)
+        job, self._pending = self._pending, None
+        if job is not None and checkpoint_path is None:
+            _unfinished.remove(self)
+            setval(job, test_steps=test_steps, test_freq=test_freq or max(1, job.train_steps // 10))
+            if device is not None:
+                setval(job, gpu=device)
+            setval(job, **fields)
+            return self._train(job, self._pending_sources + tests)
+        job = self._job()
+        setval(job, test_steps=test_steps, test_freq=test_freq)
+        self._set_algorithm(job, alg or "bp", {})
+        if device is not None:
+            setval(job, gpu=device)
+        path = checkpoint_path or self.last_checkpoint_path
+        if path is None:
+            raise ValueError("evaluate: expected checkpoint_path, or a fit before: there is nothing to test")
+        setval(job, checkpoint_path=path)
+        setval(job, **fields)
+        job.neuralnet.CopyFrom(self.build(tests))
+        return self._keep(self._as_trained(run(job, test=True), path))
+
+    def _as_trained(self, result: Result, path: Any) -> Result:
+        """The results of a test under the step that the checkpoint's name tells."""
+        name = Path(path if isinstance(path, str) else path[0]).name
+        match = re.match(r"step(\d+)-worker\d+$", name)
+        step = int(match.group(1)) if match else 0
+        result.results = {step: [row for rows in result.results.values() for row in rows]}
+        return result
+
+    def _train(self, job: Any, sources: list[Data]) -> Results:
+        job.neuralnet.CopyFrom(self.build(sources))
+        result = run(job, resume="-resume" in self.argv)
+        if result.checkpoint:
+            self.last_checkpoint_path = result.checkpoint
+        self._steps = result.step
+        self.jobconf.neuralnet.CopyFrom(job.neuralnet)
+        self._last_job = job
+        return self._keep(result)
+
+    def _keep(self, result: Result) -> Results:
+        self.result = result.results
+        return result.results
+
+    def _check_compiled(self, where: str) -> None:
+        if not self._compiled:
+            raise TypeError(f"{where}: comes after compile")
+
+    def _job(self) -> Any:
+        job = pb.JobProto()
+        job.CopyFrom(self.jobconf)
+        job.ClearField("checkpoint_path")
+        return job
+
+    def _set_algorithm(self, job: Any, alg: Any, fields: dict[str, Any]) -> None:
+        job.train_one_batch.CopyFrom(alg.proto if hasattr(alg, "proto") else pb.AlgProto(alg=enumAlgType(alg)))
+        cd_k = fields.pop("cd_k", None)
+        if cd_k is not None:
+            job.train_one_batch.cd_conf.cd_k = cd_k
+
+    def _sources(self, data: "Data | None", phase: str, batch_size: "int | None") -> list[Data]:
+        """The data of a phase: what is given, or what was added."""
+        wanted = enumPhase(phase)
+        if data is None:
+            found = [each for each in self.layers if each.is_datalayer and wanted in each.phases]
+            if not found:
+                raise TypeError(f"expected data to {phase} with, as an argument or by add; there is none")
+        else:
+            if not isinstance(data, Data):
+                raise TypeError(f"expected a Data layer; received {type(data).__name__}")
+            found = [data]
+        copies = []
+        for each in found:
+            own = copy.copy(each)
+            own.layer = pb.LayerProto()
+            own.layer.CopyFrom(each.layer)
+            setval(own.layer, include=[wanted])
+            if batch_size is not None:
+                setval(own.layer.store_conf, batchsize=batch_size)
+            copies.append(own)
+        return copies
+
+    def _checkpoints(self, sources: list[Data]) -> list[str]:
+        """Where parameters start from: those of the last fit, else what the data says."""
+        if self.last_checkpoint_path is not None:
+            return [self.last_checkpoint_path]
+        paths: list[str] = []
+        for each in sources:
+            for path in each.checkpoint or []:
+                if not Path(path).exists():
+                    maker = each.made_by.get(path)
+                    raise FileNotFoundError(f"{path}: no such checkpoint{f'; {maker} makes it' if maker else ''}")
+                paths.append(path)
+        return paths
+
+    # What was learnt.
+
+    def _net(self) -> Any:
+        if self.last_checkpoint_path is None:
+            raise ValueError("there are no parameters yet: call fit or load_weights first")
+        job = pb.JobProto()
+        job.CopyFrom(self._last_job)
+        return _job.net(job.SerializeToString(), self.last_checkpoint_path)
+
+    def predict(self, x: Any, batch_size: int = 100) -> Any:
+        """What the layer below the loss gives for arrays of samples; for a softmax loss, probabilities. Samples are as the
+        net takes them: scaled, and images as (channels, height, width)."""
+        net = self._net()
+        top = self._last_job.neuralnet.layer[-1]
+        name = top.srclayers[0]
+        x = numpy.asarray(x, numpy.float32)
+        out = []
+        for first in range(0, len(x), batch_size):
+            rows = x[first : first + batch_size]
+            net.prepare(len(rows))
+            to = net.input_array("data")
+            shape = to.shape
+            if len(shape) == 4:
+                rows = rows.reshape(len(rows), shape[3], shape[1], shape[2]).transpose(0, 2, 3, 1)
+            to[...] = rows.reshape(shape)
+            net.forward("test", 0, 0)
+            out.append(net.output(name).copy())
+        scores = numpy.concatenate(out)
+        if top.type == enumLayerType("softmaxloss"):
+            scores = numpy.exp(scores - scores.max(axis=-1, keepdims=True))
+            scores /= scores.sum(axis=-1, keepdims=True)
+        return scores
+
+    def save_weights(self, path: str) -> None:
+        """The parameters of the last fit, as a checkpoint of SINGA's."""
+        if self.last_checkpoint_path is None:
+            raise ValueError("save_weights: there are no parameters yet")
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(Path(self.last_checkpoint_path).read_bytes())
+
+    def load_weights(self, path: str) -> None:
+        """Parameters to go on from, by their names: of fit, evaluate and predict from now on."""
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path}: no such checkpoint")
+        self.last_checkpoint_path = path
+        if not hasattr(self, "_last_job"):
+            self._last_job = self._job()
+            self._set_algorithm(self._last_job, "cd" if isinstance(self, Energy) else "bp", {})
+            self._last_job.neuralnet.CopyFrom(self.build())
+
+    def get_weights(self) -> dict[str, Any]:
+        """Copies of the last fit's parameters, by name."""
+        if self.last_checkpoint_path is None:
+            raise ValueError("get_weights: there are no parameters yet")
+        blobs = pb.BlobProtos.FromString(Path(self.last_checkpoint_path).read_bytes())
+        names = [name.split("#", 1)[-1] for name in blobs.name]
+        return {
+            name: numpy.array(blob.data, numpy.float32).reshape(list(blob.shape))
+            for name, blob in zip(names, blobs.blob, strict=True)
+        }
+
+    def summary(self) -> str:
+        """Layers, shapes and parameters, as text; also printed."""
+        job = self._job()
+        self._set_algorithm(job, "cd" if isinstance(self, Energy) else "bp", {})
+        sources = [each for each in self.layers if each.is_datalayer] or getattr(self, "_pending_sources", [])
+        if not sources:
+            raise TypeError("summary: expected data, by add or by fit: without it no shape is known")
+        job.neuralnet.CopyFrom(self.build(sources))
+        text = _job.summary(job.SerializeToString())
+        print(text, end="")
+        return text
+
+    def explain(self, ranks: int = 0) -> str:
+        """Which rank does what for the last fit's job, and the bytes of a step."""
+        return _job.explain(self._last_job.SerializeToString(), ranks)
+
+    def display(self) -> None:
+        """Prints the job."""
+        print(text_format.MessageToString(self.jobconf), end="")
+
+
+class Sequential(Model):
+    """Layers one on top of the other."""
+
+
+class Energy(Model):
+    """Machines: RBM layers."""
+
+
+class _Names:
+    """Names for layers and parameters that have none: ip1, ip2, loss; w1, b1."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.weights = 0
+
+    def add(self, net: Any, label: str, proto: Any, sources: list[str], number: bool = True) -> str:
+        layer = net.layer.add()
+        layer.CopyFrom(proto)
+        if not layer.name:
+            self.counts[label] = self.counts.get(label, 0) + 1
+            layer.name = f"{label}{self.counts[label]}" if number else label
+        del layer.srclayers[:]
+        layer.srclayers.extend(sources)
+        if len(layer.param) == 2 and not any(param.share_from for param in layer.param):
+            self.weights += 1
+            for letter, param in zip("wb", layer.param, strict=True):
+                if not param.name:
+                    param.name = f"{letter}{self.weights}"
+        return layer.name
+
+
+_unfinished: list[Model] = []
+
+
+def _leave_for_later(model: Model) -> None:
+    if model not in _unfinished:
+        _unfinished.append(model)
+    session()  # whose end comes after what is registered now
+    atexit.unregister(_finish)
+    atexit.register(_finish)
+
+
+def _finish() -> None:
+    """fit(with_test=True) without an evaluate: the training that was asked for comes now, unless an exception ended the
+    script."""
+    for model in list(_unfinished) if not hasattr(sys, "last_type") else []:
+        job = model._pending
+        if job is None:
+            continue
+        print(
+            f'singa: fit(with_test=True) of "{job.name}" was followed by no evaluate; training now, without tests',
+            file=sys.stderr,
+        )
+        model._pending = None
+        model._train(job, model._pending_sources)

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs a job on this process; under mpirun, or `pleiad launch -n 4`, each rank runs this and is a worker.
+#
+#   bin/singa-run.sh -conf examples/mnist/job.conf [-resume] [-test]
+#   bin/singa-run.sh -exec tool/python/examples/mnist_mlp.py [-resume] [the script's own arguments]
+#
+# -singa_conf and -singa_job are taken for older scripts, and passed over.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+usage() {
+  sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+}
+
+conf= script= flags=() rest=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -conf | -exec | -singa_conf | -singa_job)
+      [ $# -gt 1 ] || { echo "singa-run.sh: $1: expected a value after it" >&2; usage; }
+      case $1 in
+        -conf) conf=$2 ;;
+        -exec) script=$2 ;;
+      esac
+      shift 2
+      ;;
+    -resume | -test)
+      flags+=("$1")
+      shift
+      ;;
+    *)
+      [ -n "$script" ] || { echo "singa-run.sh: unknown option \"$1\"" >&2; usage; }
+      rest+=("$1")
+      shift
+      ;;
+  esac
+done
+[ -n "$conf$script" ] || usage
+
+build=${PLEIAD_BUILD:-$root/../../build/release}
+if [ -n "$script" ]; then
+  python=${PYTHON:-}
+  [ -n "$python" ] || python=$([ -x "$root/../../.venv/bin/python" ] && echo "$root/../../.venv/bin/python" || echo python3)
+  [ -d "$build/python" ] && PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH}
+  export PYTHONPATH=$root/tool/python${PYTHONPATH:+:$PYTHONPATH}
+  exec "$python" "$script" ${conf:+-conf "$conf"} "${flags[@]}" "${rest[@]}"
+fi
+pleiad=$build/bin/pleiad
+[ -x "$pleiad" ] || pleiad=pleiad
+exec "$pleiad" run "$conf" "${flags[@]}"

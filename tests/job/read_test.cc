@@ -1,0 +1,130 @@
+// Mistakes in a job: file, line, layer and field.
+#include <gtest/gtest.h>
+
+#include "pleiad/error.h"
+#include "tests/job/small_job.h"
+
+namespace pleiad::test {
+namespace {
+
+/// What a change of the text makes it say; the first `from` becomes `to`.
+std::string said(const std::string& from, const std::string& to, const SmallJob& job = {}) {
+  const Folder folder;
+  (void)points(folder);
+  std::string text = small_text(folder, job);
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) return "no \"" + from + "\" in the job";
+  text.replace(at, from.size(), to);
+  try {
+    (void)run_job(Job::from_text(text, "small.conf"), silent());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(JobMistakes, AnUnknownFieldGivesItsLineAndTheNearest) {
+  const std::string words = said("srclayers: \"hidden\"", "srclayer: \"hidden\"");
+  EXPECT_NE(words.find("small.conf:23: LayerProto: unknown field \"srclayer\""), std::string::npos) << words;
+  EXPECT_NE(words.find("did you mean \"srclayers\"?"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
+  const std::string words = said("kSTanh", "kStanh");
+  EXPECT_NE(words.find("small.conf:23: type: unknown value \"kStanh\""), std::string::npos) << words;
+  EXPECT_NE(words.find("did you mean \"kSTanh\"?"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, AFieldOfALayerIsToldWithLineLayerAndName) {
+  EXPECT_EQ(said("num_output: 8", "num_output: 0"),
+            "small.conf:18: layer \"hidden\", innerproduct_conf.num_output: expected 1 or more; received 0");
+  EXPECT_EQ(said("type: kGaussian", "type: kUserInit"),
+            "small.conf:19: layer \"hidden\", param[0].init.type: expected one of the built-in types, as kGaussian; "
+            "there is none");
+}
+
+TEST(JobMistakes, ASourceThatIsNoLayer) {
+  const std::string words = said("srclayers: \"act\"", "srclayers: \"acts\"");
+  EXPECT_NE(words.find("small.conf:25: layer \"scores\", srclayers[0]: unknown layer \"acts\""), std::string::npos)
+      << words;
+  EXPECT_NE(words.find("did you mean \"act\"?"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, LayersInACircle) {
+  const std::string words =
+      said("type: kInnerProduct srclayers: \"data\"", "type: kInnerProduct srclayers: \"scores\"");
+  EXPECT_NE(words.find("take from one another in a circle"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, AMissingFileIsNamed) {
+  const std::string words = said("points.csv\" batchsize: 24", "absent.csv\" batchsize: 24");
+  EXPECT_NE(words.find("small.conf:10: layer \"data\", store_conf.path: "), std::string::npos) << words;
+  EXPECT_NE(words.find("absent.csv: no such file"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, ADeviceSaysWhatIsThere) {
+  const std::string words = said("train_steps: 20", "train_steps: 20 gpu: 0 gpu: 1");
+  EXPECT_EQ(
+      words,
+      "small.conf:2: gpu: this build computes on CPUs alone; received device 0, 1; and as many devices as workers "
+      "are needed: 2 for 1");
+}
+
+TEST(JobMistakes, AParameterWithoutInitNeedsACheckpoint) {
+  const std::string words = said("init { type: kUniform low: -0.5 high: 0.5 }", "");
+  EXPECT_NE(words.find("layer \"scores\", param[0]: \"w2\" has no init"), std::string::npos) << words;
+}
+
+TEST(JobMistakes, ACheckpointThatIsNotThereIsNamed) {
+  const std::string words =
+      said("train_steps: 20", "train_steps: 20 checkpoint_path: \"rbm1/checkpoint/step6-worker0\"");
+  EXPECT_NE(words.find("rbm1/checkpoint/step6-worker0: no such checkpoint; the job whose workspace is rbm1 writes it"),
+            std::string::npos)
+      << words;
+}
+
+TEST(JobMistakes, AlgorithmsAndUpdatersMustBeNamed) {
+  EXPECT_NE(said("alg: kBP", "").find("small.conf:4: train_one_batch.alg: expected kBP, kCD or kBPTT"),
+            std::string::npos);
+  EXPECT_NE(said("alg: kBP", "alg: kCD").find("kCD needs layers of type kRBMVis and kRBMHid"), std::string::npos);
+  EXPECT_NE(said("type: kFixed", "").find("updater.learning_rate: expected a type"), std::string::npos);
+}
+
+TEST(JobMistakes, SharingNeedsAnEarlierParameter) {
+  const std::string words = said("name: \"w2\"", "name: \"w2\" share_from: \"w3\"");
+  EXPECT_NE(words.find("layer \"scores\", param[0].share_from: unknown parameter of an earlier layer \"w3\""),
+            std::string::npos)
+      << words;
+}
+
+TEST(JobFuzz, DamagedTextIsAnErrorOrAJob) {
+  const Folder folder;
+  (void)points(folder);
+  const std::string text = small_text(folder, {});
+  int refused = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    try {
+      (void)explain_job(Job::from_text(damage(text, seed), "fuzz.conf"));
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(JobFuzz, DamagedBytesAreAnErrorOrAJob) {
+  const Folder folder;
+  const std::string bytes = small_job(folder, {}).bytes();
+  int refused = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    try {
+      (void)explain_job(Job::from_bytes(damage(bytes, seed)));
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace pleiad::test

@@ -1,0 +1,279 @@
+// Jobs from their start to their end: results, checkpoints, clusters.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "job/job.pb.h"
+#include "pleiad/error.h"
+#include "pleiad/nn/layers.h"
+#include "pleiad/train.h"
+#include "tests/job/small_job.h"
+
+namespace pleiad::test {
+namespace {
+
+constexpr const char* kEvery = "disp_freq: 1";
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double relative) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << "step " << i;
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Job, LearnsAndReportsInSingasOrder) {
+  const Folder folder;
+  const Job job =
+      small_job(folder, {.steps = 60, .more = "disp_freq: 30 test_freq: 20 test_steps: 6 validate_freq: 50"});
+  const JobResult result = run_job(job, silent());
+  std::vector<std::pair<std::int64_t, std::string>> order;
+  for (const JobReport& report : result.reports) order.emplace_back(report.step, report.phase);
+  const std::vector<std::pair<std::int64_t, std::string>> expected = {{0, "validate"},  {0, "test"},   {0, "train"},
+                                                                      {20, "test"},     {30, "train"}, {40, "test"},
+                                                                      {50, "validate"}, {60, "test"}};
+  EXPECT_EQ(order, expected);
+  EXPECT_TRUE(result.ended);
+  EXPECT_EQ(result.step, 60);
+  EXPECT_GT(metric(result.reports.back(), "acc"), 0.95);
+  EXPECT_LT(metric(result.reports.back(), "loss"), 0.3);
+  const std::string csv = content((folder / "work" / "results.csv").string());
+  EXPECT_EQ(csv.substr(0, csv.find('\n')), "step,phase,loss,acc,se,ppl,samples_per_second");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
+  EXPECT_NE(content((folder / "work" / "results.json").string()).find("\"phase\": \"validate\""), std::string::npos);
+  EXPECT_NE(content((folder / "work" / "job.log").string()).find("Test step 60"), std::string::npos);
+}
+
+TEST(Job, StoppedAndResumedGivesTheSameLosses) {
+  const Folder folder;
+  const std::string more = std::string(kEvery) + " checkpoint_freq: 100";
+  const std::vector<double> whole = losses(run_job(small_job(folder, {.more = more}), silent()));
+  for (const int stop : {1, 7, 19}) {
+    const Folder own;
+    const Job job = small_job(own, {.more = more});
+    JobOptions options = silent();
+    int steps = 0;
+    options.stop = [&] { return ++steps == stop; };
+    const JobResult first = run_job(job, options);
+    EXPECT_FALSE(first.ended);
+    EXPECT_EQ(first.step, stop);
+    JobOptions again = silent();
+    again.resume = true;
+    const JobResult second = run_job(job, again);
+    std::vector<double> both = losses(first);
+    for (const double loss : losses(second)) both.push_back(loss);
+    EXPECT_EQ(both, whole) << "stopped at " << stop;
+    const std::string csv = content((own / "work" / "results.csv").string());
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 21);
+  }
+}
+
+TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
+  const Folder folder;
+  const JobResult result = run_job(small_job(folder, {.more = "checkpoint_freq: 10 test_freq: 20"}), silent());
+  const std::string path = (folder / "work" / "checkpoint" / "step20-worker0").string();
+  EXPECT_EQ(result.checkpoint, path);
+  EXPECT_TRUE(std::filesystem::exists(folder / "work" / "checkpoint" / "step10-worker0"));
+  job::BlobProtos blobs;
+  ASSERT_TRUE(blobs.ParseFromString(content(path)));
+  const std::vector<std::string> names(blobs.name().begin(), blobs.name().end());
+  EXPECT_EQ(names, (std::vector<std::string>{"0#w1", "0#b1", "0#w2", "0#b2"}));
+  EXPECT_EQ(blobs.blob(0).shape(0), 8);
+  EXPECT_EQ(blobs.blob(0).shape(1), 4);
+  EXPECT_EQ(blobs.version(0), 20);
+  // Tested alone, and with bare names, it is as good as it was.
+  const double tested = metric(result.reports.back(), "loss");
+  for (const bool bare : {false, true}) {
+    if (bare) {
+      for (int i = 0; i < blobs.name_size(); ++i) blobs.set_name(i, blobs.name(i).substr(2));
+    }
+    const std::string other = (folder / "other").string();
+    std::ofstream(other, std::ios::binary) << blobs.SerializeAsString();
+    JobOptions options = silent();
+    options.test = true;
+    const JobResult alone =
+        run_job(small_job(folder, {.more = fmt::format("checkpoint_path: \"{}\"", other)}), options);
+    ASSERT_EQ(alone.reports.size(), 1U);
+    EXPECT_EQ(alone.reports[0].phase, "test");
+    EXPECT_NEAR(metric(alone.reports[0], "loss"), tested, 1e-6);
+  }
+}
+
+TEST(Job, DamagedCheckpointsAreAnErrorThatNamesTheFile) {
+  const Folder folder;
+  (void)run_job(small_job(folder, {.more = "checkpoint_freq: 20"}), silent());
+  const std::string bytes = content((folder / "work" / "checkpoint" / "step20-worker0").string());
+  const std::string damaged = (folder / "damaged").string();
+  const Job job = small_job(folder, {});
+  int refused = 0;
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::ofstream(damaged, std::ios::binary) << damage(bytes, seed);
+    try {
+      (void)net_of_job(job, damaged);
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_NE(std::string(error.what()).find("damaged"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(refused, 20);
+}
+
+TEST(Job, ConvolutionsAndWhatFollowsThemTravelInSingasOrder) {
+  const Folder folder;
+  const std::string csv = (folder / "images.csv").string();
+  std::ofstream file(csv);
+  for (int i = 0; i < 40; ++i) {
+    file << i % 2;
+    for (int k = 0; k < 2 * 4 * 5; ++k) file << "," << std::sin(i * 3.1 + k);
+    file << "\n";
+  }
+  file.close();
+  const auto text = [&](const std::string& more) {
+    return fmt::format(R"(name: "c" train_steps: 5 {} train_one_batch {{ alg: kBP }}
+updater {{ type: kSGD learning_rate {{ type: kFixed base_lr: 0.1 }} }}
+neuralnet {{
+  layer {{ name: "data" type: kCSVInput store_conf {{ path: "{}" batchsize: 20 shape: 2 shape: 4 shape: 5 }} }}
+  layer {{ name: "conv" type: kConvolution srclayers: "data" convolution_conf {{ num_filters: 3 kernel: 3 pad: 1 }} }}
+  layer {{ name: "ip" type: kInnerProduct srclayers: "conv" innerproduct_conf {{ num_output: 2 }} }}
+  layer {{ name: "loss" type: kSoftmaxLoss srclayers: "ip" srclayers: "data" }}
+}}
+cluster {{ workspace: "{}" }})",
+                       more, csv, (folder / "work").string());
+  };
+  const Job job = Job::from_text(text("checkpoint_freq: 5"), "c.conf");
+  const JobResult result = run_job(job, silent());
+  const nn::Net net = net_of_job(job, result.checkpoint);
+  job::BlobProtos blobs;
+  ASSERT_TRUE(blobs.ParseFromString(content(result.checkpoint)));
+  // Filters: (f, y, x, c) is (f, c * 9 + y * 3 + x) there. Dense: (o, y, x, c) is (o, c * 20 + y * 5 + x).
+  const auto find = [&](const std::string& name) -> const job::BlobProto& {
+    for (int i = 0; i < blobs.name_size(); ++i) {
+      if (blobs.name(i) == name) return blobs.blob(i);
+    }
+    throw std::runtime_error("no " + name);
+  };
+  const job::BlobProto& filters = find("0#conv/weight");
+  const Tensor ours = net.parameters()[0].value;
+  ASSERT_EQ(ours.shape(), (Shape{3, 3, 3, 2}));
+  EXPECT_EQ(filters.shape(1), 18);
+  for (int f = 0; f < 3; ++f)
+    for (int y = 0; y < 3; ++y)
+      for (int x = 0; x < 3; ++x)
+        for (int c = 0; c < 2; ++c) {
+          EXPECT_EQ(ours.at(((f * 3 + y) * 3 + x) * 2 + c), filters.data(f * 18 + c * 9 + y * 3 + x));
+        }
+  const job::BlobProto& dense = find("0#ip/weight");
+  const Tensor weight = net.parameters()[2].value;
+  for (int o = 0; o < 2; ++o)
+    for (int y = 0; y < 4; ++y)
+      for (int x = 0; x < 5; ++x)
+        for (int c = 0; c < 3; ++c) {
+          EXPECT_EQ(weight.at(o * 60 + (y * 5 + x) * 3 + c), dense.data(o * 60 + c * 20 + y * 5 + x));
+        }
+}
+
+TEST(JobClusters, SynchronousOnesGiveTheLossesOfOneWorker) {
+  const Folder folder;
+  const std::vector<double> one = losses(run_job(small_job(folder, {.more = kEvery}), silent()));
+  ASSERT_EQ(one.size(), 20U);
+  const std::vector<SmallJob> clusters = {
+      {.more = kEvery, .cluster = "nworkers_per_group: 2"},
+      {.more = kEvery, .cluster = "nworkers_per_group: 4 nservers_per_group: 4"},
+      {.more = kEvery, .cluster = "nworkers_per_group: 3 nservers_per_group: 2 server_worker_separate: true"},
+      {.more = kEvery, .cluster = "nworkers_per_group: 2", .net = "partition_dim: 1"},
+      {.more = kEvery, .cluster = "nworkers_per_group: 2", .hidden = "partition_dim: 1"},
+  };
+  for (const SmallJob& cluster : clusters) {
+    const Folder own;
+    SCOPED_TRACE(cluster.cluster + " " + cluster.net + cluster.hidden);
+    expect_near(losses(run_job(small_job(own, cluster), silent())), one, 1e-5);
+  }
+}
+
+TEST(JobClusters, EveryModeLearnsTheSameTask) {
+  const std::vector<std::string> clusters = {
+      "nworkers_per_group: 2",
+      "nworkers_per_group: 2 server_worker_separate: true",
+      "nworker_groups: 2",
+      "nworker_groups: 2 nworkers_per_group: 2",
+      "nworker_groups: 2 nserver_groups: 2 sync_freq: 3",
+      "nworker_groups: 2 nserver_groups: 2 nworkers_per_group: 2 sync_freq: 2",
+  };
+  for (const std::string& cluster : clusters) {
+    const Folder folder;
+    SCOPED_TRACE(cluster);
+    SmallJob job{.steps = 80, .more = "test_freq: 80 checkpoint_freq: 80", .cluster = cluster};
+    job.updater = "type: kSGD learning_rate { type: kFixed base_lr: 0.1 }";
+    const JobResult result = run_job(small_job(folder, job), silent());
+    EXPECT_LT(metric(result.reports.back(), "loss"), 0.5);
+    // What was saved is what was tested.
+    JobOptions test = silent();
+    test.test = true;
+    SmallJob alone = job;
+    alone.cluster.clear();
+    alone.more = fmt::format("checkpoint_path: \"{}\"", result.checkpoint);
+    EXPECT_NEAR(metric(run_job(small_job(folder, alone), test).reports[0], "loss"),
+                metric(result.reports.back(), "loss"), 1e-4);
+  }
+}
+
+TEST(JobClusters, ThatCannotBeAreRefused) {
+  const Folder folder;
+  const auto said = [&](const SmallJob& job) -> std::string {
+    try {
+      (void)run_job(small_job(folder, job), silent());
+      return "nothing";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(
+      said({.batch = 25, .cluster = "nworkers_per_group: 2"})
+          .find("layer \"data\", store_conf.batchsize: expected a multiple of 2, the workers of a group; received 25"),
+      std::string::npos);
+  EXPECT_NE(
+      said({.cluster = "nworker_groups: 4 nserver_groups: 2"}).find("cluster.nserver_groups: expected 1, or as many"),
+      std::string::npos);
+  EXPECT_NE(
+      said({.cluster = "nworker_groups: 2", .net = "partition_dim: 1"}).find("is for one worker group; there are 2"),
+      std::string::npos);
+}
+
+TEST(JobClusters, AreExplained) {
+  const Folder folder;
+  const std::string text =
+      explain_job(small_job(folder, {.cluster = "nworkers_per_group: 2", .hidden = "partition_dim: 1"}));
+  EXPECT_NE(text.find("cluster: AllReduce, 2 ranks"), std::string::npos) << text;
+  EXPECT_NE(text.find("a worker takes 12 of the 24 samples"), std::string::npos) << text;
+  EXPECT_NE(text.find("4 of 8 outputs"), std::string::npos) << text;
+  const std::string hogwild =
+      explain_job(small_job(folder, {.cluster = "nworker_groups: 2 nserver_groups: 2 sync_freq: 5"}));
+  EXPECT_NE(hogwild.find("distributed Hogwild, 2 ranks in 2 groups of 1"), std::string::npos) << hogwild;
+  EXPECT_NE(hogwild.find("every 5 steps"), std::string::npos) << hogwild;
+}
+
+TEST(JobOwn, LayersAndUpdatersAreFoundByTheirNames) {
+  register_job_layer("kTwice", [](const std::string&) { return nn::make_layer("activation", {{"function", "tanh"}}); });
+  register_job_updater("kSlow", {.rule = "sgd"});
+  const Folder folder;
+  (void)points(folder);
+  std::string text = small_text(folder, {.more = kEvery});
+  text.replace(text.find("type: kSTanh"), 12, "user_type: \"kTwice\"");
+  text.replace(text.find("type: kSGD momentum: 0.9"), 24, "user_type: \"kSlow\"");
+  const std::vector<double> all = losses(run_job(Job::from_text(text), silent()));
+  EXPECT_LT(all.back(), all.front());
+  text.replace(text.find("kTwice"), 6, "kTwise");
+  try {
+    (void)run_job(Job::from_text(text), silent());
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean \"kTwice\"?"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace pleiad::test

@@ -1,0 +1,369 @@
+"""SINGA's front door: the blocks of docs/singa.md, the examples of compat/singa, jobs as files, in every world."""
+
+import json
+import re
+import shutil
+import sys
+
+import pytest
+from conftest import ROOT
+from run_page import PIECE, sections
+
+PAGE = ROOT / "docs" / "singa.md"
+COMPAT = ROOT / "compat" / "singa"
+HEADINGS = [heading for heading, body in sections(PAGE.read_text()).items() if "```python" in body]
+RECORDS = """
+import sys
+from pleiad import nn
+from singa.engine import _job
+
+folder = sys.argv[1]
+for part, count in (("train", 1200), ("test", 1000)):
+    store = nn.open_dataset("fashion-mnist", part)
+    rows = range(count)
+    data = store.read("data", rows).reshape(count, 28, 28)
+    nn.write_store("kvfile", f"{folder}/examples/mnist/{part}_data.bin", data=data, labels=store.read("label", rows))
+_job.generate_cifar10(f"{folder}/generated", 1200, 1000)
+for part in ("train", "test"):
+    store = nn.open_dataset("cifar10", part, folder=f"{folder}/generated")
+    data = store.read("data")
+    nn.write_store("kvfile", f"{folder}/examples/cifar10/{part}_data.bin", data=data, labels=store.read("label"), digits=5)
+    if part == "train":
+        _job.write_mean(f"{folder}/examples/cifar10/image_mean.bin", [3, 32, 32], data.mean(axis=0).reshape(-1).tolist())
+"""
+
+
+@pytest.fixture(scope="session")
+def records(tmp_path_factory, run, python_env):
+    """A SINGA root with small stores."""
+    folder = tmp_path_factory.mktemp("singa")
+    shutil.copytree(
+        COMPAT, folder, dirs_exist_ok=True, symlinks=False, ignore=shutil.ignore_patterns("*.bin", "checkpoint")
+    )
+    done = run(sys.executable, "-c", RECORDS, folder, env=python_env, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture
+def root(records, tmp_path):
+    """One of the test's own."""
+    shutil.copytree(records, tmp_path / "root")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def in_world(run, mpirun, build_dir, python_env):
+    """in_world(world, folder, *command): finished, in that folder."""
+
+    def call(world, folder, *command, env=None, timeout=120, recovery=False):
+        env = {
+            **python_env,
+            "PLEIAD_BUILD": str(build_dir),
+            "PYTHON": sys.executable,
+            "PLEIAD_LOG_LEVEL": "warn",
+            **(env or {}),
+        }
+        if world == "alone":
+            return run(*command, cwd=folder, env=env, timeout=timeout)
+        return mpirun(world, "-wdir", folder, *command, env=env, timeout=timeout, recovery=recovery)
+
+    return call
+
+
+def results(folder, phase="train", metric="loss"):
+    reports = json.loads((folder / "results.json").read_text())["reports"]
+    return [report[metric] for report in reports if report["phase"] == phase]
+
+
+def near(a, b, relative=1e-5):
+    assert len(a) == len(b) > 0
+    assert all(abs(x - y) <= relative * abs(y) for x, y in zip(a, b)), (a, b)
+
+
+def shortened(path, steps, **fields):
+    """A job of so many steps, with a report after each; fields win over the file's."""
+    text = path.read_text()
+    values = {"train_steps": steps, "disp_freq": 1, "test_freq": 2, "test_steps": 1, "checkpoint_freq": steps, **fields}
+    for name, value in values.items():
+        text = re.sub(rf"^{name}: .*$\n", "", text, flags=re.MULTILINE)
+        text = f"{name}: {value}\n{text}" if value is not None else text
+    path.write_text(text)
+    return path
+
+
+# The page.
+
+
+@pytest.mark.parametrize("world", ["alone", 2, 4])
+def test_the_blocks_of_the_page_run(root, in_world, world):
+    program = ROOT / "tests" / "python" / "run_page.py"
+    done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for heading in HEADINGS:
+        blocks = sections(PAGE.read_text())[heading].count("```python")
+        assert done.stdout.count(f"{heading}: {blocks} blocks ran") == (1 if world == "alone" else world)
+
+
+def test_every_block_of_the_page_is_run():
+    text = PAGE.read_text()
+    assert text.count("```python") == len([match for match in PIECE.finditer(text) if match.group(1)])
+    assert len(HEADINGS) >= 9
+
+
+# The root, and its scripts.
+
+
+def short_script(root, name, steps):
+    """A script with fewer steps."""
+    path = root / "tool" / "python" / "examples" / name
+    text = re.sub(r"nb_epoch=\d+", f"nb_epoch={steps}, disp_freq=1", path.read_text())
+    text = re.sub(r"test_steps=\d+, test_freq=\d+", "test_steps=1, test_freq=2", text)
+    path.write_text(text)
+    return f"tool/python/examples/{name}"
+
+
+@pytest.mark.parametrize(("name", "conf"), [("mnist_mlp.py", "mnist/job.conf"), ("cifar10_cnn.py", "cifar10/job.conf")])
+def test_a_script_and_its_job_file_give_the_same_losses(root, in_world, name, conf):
+    done = in_world("alone", root, "bin/singa-run.sh", "-exec", short_script(root, name, 3))
+    assert done.returncode == 0, done.stdout + done.stderr
+    workspace = (root / "examples" / conf).parent
+    script = results(workspace), results(workspace, "test")
+    done = in_world(
+        "alone", root, "bin/singa-run.sh", "-conf", shortened(root / "examples" / conf, 3).relative_to(root)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    near(script[0], results(workspace))
+    near(script[1], results(workspace, "test"))
+
+
+def test_machines_then_the_auto_encoder(root, in_world):
+    """Each script without the one before it says which file is missing and who makes it."""
+    for name, needs in [("mnist_rbm2.py", 1), ("mnist_rbm3.py", 2), ("mnist_rbm4.py", 3), ("mnist_ae.py", 4)]:
+        script = short_script(root, name, 2)
+        done = in_world("alone", root, "bin/singa-run.sh", "-exec", script)
+        assert done.returncode != 0
+        assert f"examples/rbm/rbm{needs}/checkpoint/step6000-worker0: no such checkpoint" in done.stderr, done.stderr
+        assert f"tool/python/examples/mnist_rbm{needs}.py makes it" in done.stderr
+        done = in_world("alone", root, "bin/singa-run.sh", "-exec", short_script(root, f"mnist_rbm{needs}.py", 2))
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = in_world("alone", root, "bin/singa-run.sh", "-exec", "tool/python/examples/mnist_ae.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(results(root / "examples" / "rbm" / "autoencoder", metric="se")) == 2
+
+
+def test_a_run_that_nobody_evaluates_is_trained_at_the_end(root, in_world):
+    program = """
+from singa.model import *
+x, y, w = mnist.load_data()
+m = Sequential('late', [])
+m.add(Dense(10, activation='softmax'))
+m.compile(optimizer=SGD(), cluster=Cluster(w))
+m.fit(x, nb_epoch=2, with_test=True)
+"""
+    done = in_world("alone", root, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert 'fit(with_test=True) of "late" was followed by no evaluate' in done.stderr
+    assert len(results(root / "examples" / "mnist")) == 2
+
+
+def test_what_was_learnt_is_kept_and_used(root, in_world):
+    program = """
+import numpy
+from singa.model import *
+x, y, w = mnist.load_data(batch_size=100, random_skip=0)
+def model():
+    m = Sequential('kept', [])
+    m.add(Dense(32, activation='relu'))
+    m.add(Dropout(0.2))
+    m.add(Dense(10, activation='softmax'))
+    m.compile(optimizer=SGD(lr=0.1, momentum=0.5), cluster=Cluster(w))
+    return m
+m = model()
+first = m.fit(x, nb_epoch=100, disp_freq=100)
+second = m.fit(x, nb_epoch=100, disp_freq=100)
+assert second[0][0]['loss'] < first[0][0]['loss'] / 2, (first, second)
+tested = m.evaluate(y, test_steps=10)
+assert tested[100][0]['acc'] > 0.6, tested
+m.save_weights('weights/kept.bin')
+other = model()
+other.add(x)
+other.load_weights('weights/kept.bin')
+assert other.evaluate(y, test_steps=10).popitem()[1][0]['loss'] == tested[100][0]['loss']
+from pleiad import nn
+store = nn.open_store('kvfile', 'examples/mnist/test_data.bin')
+images = (store.read('data').reshape(1000, 784) - 127.5) / 127.5
+right = (m.predict(images).argmax(axis=1) == store.read('label')).mean()
+assert abs(right - tested[100][0]['acc']) < 1e-6
+assert numpy.allclose(m.predict(images[:5]).sum(axis=1), 1)
+assert m.get_weights()['w1'].shape == (32, 784)
+assert 'ip1' in m.summary() and 'AllReduce, 2 ranks' in m.explain(2)
+"""
+    done = in_world("alone", root, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_layer_and_an_updater_of_a_scripts_own(root, in_world):
+    program = """
+import numpy
+from singa.driver import Driver
+from singa.model import *
+
+class Scaled:
+    def __init__(self, conf):
+        assert conf.user_type == 'kScaled'
+    def parameters(self, shapes):
+        return {'scale': (shapes[0][1],)}
+    def forward(self, inputs, parameters):
+        return inputs[0] * (1 + parameters[0])
+    def backward(self, inputs, parameters, gradient):
+        return gradient * (1 + parameters[0]), [(gradient * inputs[0]).sum(axis=0)]
+
+Driver.RegisterLayer('kScaled', Scaled)
+Driver.RegisterUpdater('kGentle', 'momentum', rate_in_velocity=True)
+x, y, w = mnist.load_data(batch_size=100, random_skip=0)
+m = Sequential('own', [])
+m.add(Dense(16, activation='relu'))
+m.add(UserLayer('kScaled', params=[Parameter(name='s')]))
+m.add(Dense(10, activation='softmax'))
+updater = SGD(lr=0.1, momentum=0.5)
+updater.proto.type, updater.proto.user_type = kUserUpdater, 'kGentle'
+m.compile(optimizer=updater, cluster=Cluster(w))
+result = m.fit(x, nb_epoch=40, disp_freq=39)
+assert result[39][0]['loss'] < result[0][0]['loss'] - 0.3, result
+assert numpy.abs(m.get_weights()['s']).max() > 0.001
+
+class Wrong(Scaled):
+    def forward(self, inputs, parameters):
+        return inputs[0][:, :1]
+
+Driver.RegisterLayer('kScaled', Wrong)
+try:
+    m.fit(x, nb_epoch=1)
+except Exception as problem:
+    assert 'user1' in str(problem) and 'expected an array of shape' in str(problem), problem
+else:
+    raise AssertionError('no error')
+"""
+    for world in ("alone", 2):
+        done = in_world(world, root, sys.executable, "-c", program)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("Dense(10, activaton='relu')", 'Dense: unknown argument "activaton"'),
+        ("Dense(10, w_sdt=1)", 'w_...: unknown argument "sdt"; did you mean "std"?'),
+        ("Parameter(intit='uniform')", 'Parameter: unknown argument "intit"; did you mean "init"?'),
+        ("Parameter(init='unifrom')", 'unknown init "unifrom"'),
+        ("Store(pth='x')", 'StoreProto: unknown argument "pth"; did you mean "path"?'),
+        ("SGD(lr_typ='step')", 'SGD: unknown argument "lr_typ"; did you mean "lr_type"?'),
+        ("SGD(lr_type='steps')", 'did you mean "step"?'),
+        ("Cluster('w', nworker_group=2)", 'did you mean "nworker_groups"?'),
+        ("Activation('rleu')", 'did you mean "relu"?'),
+        ("MaxPooling2D(pool_size=(2, 3))", "expected a square window"),
+        ("Sequential('a').compile(loss='mse', optimizer=SGD(), cluster=Cluster('w'))", 'unknown argument "mse"'),
+        ("Sequential('a').fit(None, nb_epoch=1)", "fit: comes after compile"),
+        (
+            "Dropout(0.5); RBM(5); Convolution2D(3, (3, 5)); AdaGrad(); raise ValueError('all are there')",
+            "all are there",
+        ),
+    ],
+)
+def test_mistakes_are_told(run, python_env, code, words):
+    done = run(sys.executable, "-c", f"from singa.model import *\n{code}", env=python_env)
+    assert done.returncode != 0
+    assert words in done.stderr, done.stderr
+
+
+def test_configure_looks_for_python(root, run, tmp_path):
+    (tmp_path / "Python.h").write_text("")
+    done = run("./configure", "--enable-python", f"--with-python={tmp_path}", cwd=root)
+    assert done.returncode == 0 and (root / "config.mk").exists(), done.stderr
+    done = run("./configure", "--enable-python", "--with-python=nowhere", cwd=root)
+    assert done.returncode == 1 and "nowhere: there is no Python.h in it" in done.stderr
+
+
+def test_only_our_packages_stand_at_the_top_level(build_dir):
+    names = {entry.name for entry in (build_dir / "python").iterdir()}
+    assert names <= {"pleiad", "multiverso", "singa", "neon"}
+
+
+# Jobs as files.
+
+
+def files(pattern):
+    return sorted(str(path.relative_to(COMPAT)) for path in (COMPAT / "examples").glob(pattern))
+
+
+@pytest.mark.parametrize("conf", files("**/*.conf"))
+def test_a_job_file_explains_itself_and_trains(root, in_world, conf):
+    path = root / conf
+    if "char-rnn" in conf or "rnnlm" in conf:
+        done = in_world("alone", root, sys.executable, "tool/python/examples/char_rnn_text.py")
+        assert done.returncode == 0, done.stderr
+    shortened(path, 2)
+    text = re.sub(r"^checkpoint_path: .*$\n", "", path.read_text(), flags=re.MULTILINE)
+    # Machines that were never trained start at random here.
+    text = re.sub(r'param \{ name: "(w\d|b\d\d)" \}', r'param { name: "\1" init { type: kGaussian std: 0.05 } }', text)
+    path.write_text(text)
+    done = in_world("alone", root, root / "bin" / "singa-run.sh", "-conf", conf)
+    assert done.returncode == 0, done.stderr
+    workspace = root / re.search(r'workspace: "(.*)"', text).group(1)
+    losses = results(workspace)
+    assert len(losses) == 2 and all(0 < loss < 1e4 for loss in losses), losses
+    assert (workspace / "checkpoint" / "step2-worker0").exists()
+
+
+def test_jobs_are_explained(root, run, pleiad):
+    done = run(pleiad, "explain", "examples/cifar10/hybrid.conf", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert "AllReduce, 2 ranks" in done.stdout and "5 of 10 outputs" in done.stdout, done.stdout
+    done = run(pleiad, "explain", "examples/mnist/job.conf", "-n", "4", cwd=root)
+    assert "a worker takes 16 of the 64 samples" in done.stdout, done.stdout
+    assert "note: the job asks for 1 worker; the 4 ranks that were started are its workers" in done.stdout
+
+
+@pytest.mark.parametrize("conf", ["mnist/allreduce.conf", "mnist/sandblaster.conf", "mnist/conv.conf"])
+def test_ranks_do_not_change_the_losses(root, in_world, pleiad, conf):
+    path = shortened(root / "examples" / conf, 6)
+    workspace = root / re.search(r'workspace: "(.*)"', path.read_text()).group(1)
+    seen = []
+    for world in ("alone", 2, 4):
+        done = in_world(world, root, pleiad, "run", path)
+        assert done.returncode == 0, done.stderr
+        seen.append((results(workspace), results(workspace, "test")))
+    for each in seen[1:]:
+        near(each[0], seen[0][0])
+        near(each[1], seen[0][1])
+
+
+@pytest.mark.parametrize(
+    ("mode", "point"),
+    [("allreduce", "1:all_reduce:60"), ("sandblaster", "1:add:40"), ("downpour", "1:add:40"), ("hogwild", "1:add:40")],
+)
+def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad, mode, point):
+    path = shortened(root / "examples" / "mnist" / f"{mode}.conf", 60, checkpoint_freq=2, test_freq=0)
+    done = in_world(2, root, pleiad, "run", path, env={"PLEIAD_FAULT": point}, recovery=True, timeout=60)
+    assert re.search(r"pleiad run: .*rank 1 .*died", done.stderr), done.stderr
+    assert not (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
+    done = in_world(2, root, pleiad, "run", path, "-resume")
+    assert done.returncode == 0, done.stderr
+    step = int(re.search(r"resumed at step (\d+)", done.stderr).group(1))
+    assert step >= 2, done.stderr
+    assert (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
+
+
+def test_the_options_of_a_run(root, run, pleiad):
+    done = run(pleiad, "run", "nowhere.conf", cwd=root)
+    assert done.returncode == 1 and "nowhere.conf" in done.stderr
+    done = run(pleiad, "run", "examples/mnist/job.conf", "--resum", cwd=root)
+    assert done.returncode == 2 and 'did you mean "--resume"?' in done.stderr, done.stderr
+    shortened(root / "examples" / "mnist" / "conv.conf", 2)
+    words = ["-singa_conf", "x", "-singa_job", "1", "-conf", "examples/mnist/conv.conf"]
+    assert run(pleiad, "run", *words, cwd=root).returncode == 0
+    checkpoint = "examples/mnist/conv/checkpoint/step2-worker0"
+    shortened(root / "examples" / "mnist" / "conv.conf", 2, checkpoint_path=f'"{checkpoint}"', test_steps=10)
+    done = run(pleiad, "run", "examples/mnist/conv.conf", "-test", cwd=root)
+    assert done.returncode == 0 and re.search(r"Test step 0: loss [\d.]+, acc", done.stderr), done.stderr
