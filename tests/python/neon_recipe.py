@@ -84,7 +84,13 @@ def experiment(distributed):
         FCLayer(name="out", nout=2, weight_init=weights, activation=Softmax()),
     ]
     model = MyConvnetDist(
-        layers=layers, cost=CrossEntropy(), num_epochs=3, batch_size=10, learning_rate=0.05, momentum=0.5, backend=backend
+        layers=layers,
+        cost=CrossEntropy(),
+        num_epochs=3,
+        batch_size=10,
+        learning_rate=0.05,
+        momentum=0.5,
+        backend=backend,
     )
     model.tell = lambda epoch, cost: None
     data = Stripes(dist_flag=distributed, backend=backend)

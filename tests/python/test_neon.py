@@ -82,7 +82,11 @@ def test_files_of_the_later_form(neon, tmp_path):
 def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
     text = (EXAMPLES / "mnist_cnn.yaml").read_text()
     for old, new, words in [
-        ("ConvLayer {\n        name: conv2", "ConvLayr {\n        name: conv2", ['"neon.models.layer.ConvLayr"', 'mean "ConvLayer"']),
+        (
+            "ConvLayer {\n        name: conv2",
+            "ConvLayr {\n        name: conv2",
+            ['"neon.models.layer.ConvLayr"', 'mean "ConvLayer"'],
+        ),
         ("nofm: 50", "nofn: 50", ['no "nofn"', 'mean "nofm"']),
         ("!obj:neon.transforms.softmax.Softmax {}", "!!python/object/apply:os.system [echo]", ["python/object"]),
         ("!obj:neon.transforms.softmax.Softmax {}", "!obj:os.system {command: echo}", ['"os.system"', "known:"]),
@@ -106,7 +110,9 @@ def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
 def test_one_ranks_missing_file_is_everybodys_error(neon, tmp_path):
     text = small(tmp_path, "mnist_distarray_cnn.yaml").read_text()
     path = tmp_path / "gone.yaml"
-    path.write_text(text.replace("backend: *be,\n    serialized", "backend: *be, repo_path: './{rank}',\n    serialized", 1))
+    path.write_text(
+        text.replace("backend: *be,\n    serialized", "backend: *be, repo_path: './{rank}',\n    serialized", 1)
+    )
     done = neon(path, ranks=2, timeout=60)
     assert done.returncode != 0
     assert "train-images-idx3-ubyte" in done.stderr

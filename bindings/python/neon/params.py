@@ -53,11 +53,11 @@ def weight_of(given: Any) -> Any:
     if isinstance(given, UniformValGen):
         return nn.init.uniform(given.low, given.high)  # type: ignore[attr-defined]
     if isinstance(given, GaussianValGen):
-        return nn.Init("gaussian", mean=given.loc, std=given.scale)  # type: ignore[attr-defined]
+        return nn.init.gaussian(given.loc, given.scale)  # type: ignore[attr-defined]
     if isinstance(given, NodeNormalizedValGen):
-        return nn.Init("node_normalized", scale=given.scale)  # type: ignore[attr-defined]
+        return nn.init.node_normalized(given.scale)  # type: ignore[attr-defined]
     if isinstance(given, AutoUniformValGen):
-        return nn.Init("auto_uniform")
+        return nn.init.auto_uniform()
     raise InvalidArgument(f"weight_init: expected a type with its numbers; received {given!r}")
 
 

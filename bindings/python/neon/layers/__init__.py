@@ -8,6 +8,14 @@ the model's adjust_for_dist() makes.
 from neon.layers.base import Layer, WeightLayer
 from neon.layers.conv import ConvLayer, ConvLayerDist
 from neon.layers.dense import FCLayer, FCLayerDist, LayerDist
+from neon.layers.local import (
+    CrossMapResponseNormLayer,
+    LCNLayer,
+    LCNLayerDist,
+    LocalContrastNormLayer,
+    LocalFilteringLayer,
+    LocalFilteringLayerDist,
+)
 from neon.layers.pooling import (
     AveragePoolingLayer,
     AveragePoolingLayerDist,
@@ -26,6 +34,7 @@ __all__ = [
     "ConvLayer",
     "ConvLayerDist",
     "CostLayer",
+    "CrossMapResponseNormLayer",
     "DataLayer",
     "DropOutLayer",
     "FCLayer",
@@ -33,8 +42,13 @@ __all__ = [
     "ImageDataLayer",
     "L2PoolingLayer",
     "L2PoolingLayerDist",
+    "LCNLayer",
+    "LCNLayerDist",
     "Layer",
     "LayerDist",
+    "LocalContrastNormLayer",
+    "LocalFilteringLayer",
+    "LocalFilteringLayerDist",
     "MaxPoolingLayer",
     "MaxPoolingLayerDist",
     "PoolingLayer",

@@ -21,7 +21,7 @@ class ConvLayer(WeightLayer):
 
     def engine_layers(self) -> "list[nn.Layer]":
         if self.local_conv:  # type: ignore[attr-defined]
-            raise InvalidArgument(f'layer "{self.name}": local_conv is not there yet')
+            raise InvalidArgument(f'layer "{self.name}": local filters are LocalFilteringLayer')
         size, stride = pair(self.fshape, "fshape"), pair(self.stride, "stride")
         return [
             nn.Convolution(
