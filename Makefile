@@ -14,7 +14,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-data bench-lua bench-python bench-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -99,6 +99,11 @@ bench-nn-scale: ## measure training on two processes against one, and memory aga
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn_scale.py
+
+bench-spatial: ## measure training with images cut over processes, against one process and PyTorch with gloo
+	@tools/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/spatial.py
 
 bench-data: ## measure the loader against a bare loop: one JSON line each
 	@tools/setup.sh base

@@ -22,8 +22,8 @@ struct PlanOptions {
   /// spatial: images are cut by a grid of ranks.
   std::string kind = "data";
   std::vector<std::string> split = {};
-  /// spatial: "2x3" (rows, columns), "2x3x2" (and groups, which share the batch out); "auto": the one that is likely to
-  /// be fastest.
+  /// spatial: "2x3" (rows, columns), "2x3x2" (and groups, which share the batch out); "auto": the one without groups
+  /// that is likely to be fastest.
   std::string grid = "auto";
   bool overlap = true;    ///< spatial: one half of the batch is exchanged while the other is computed
   double halo_delay = 0;  ///< seconds by which each message of a halo is held back: to measure what overlap hides

@@ -256,13 +256,10 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
     return plan_on(grid);
   }
   std::optional<Plan> best;
-  for (int groups = 1; groups <= ranks; ++groups) {
-    if (ranks % groups != 0 || batch % groups != 0) continue;
-    for (int rows = 1; rows <= ranks / groups; ++rows) {
-      if (ranks / groups % rows != 0) continue;
-      Plan plan = plan_on({.rows = rows, .cols = ranks / groups / rows, .groups = groups});
-      if (!best || plan.seconds < best->seconds) best = std::move(plan);
-    }
+  for (int rows = 1; rows <= ranks; ++rows) {  // in one group: who wants more of them says so
+    if (ranks % rows != 0) continue;
+    Plan plan = plan_on({.rows = rows, .cols = ranks / rows});
+    if (!best || plan.seconds < best->seconds) best = std::move(plan);
   }
   return *best;
 }

@@ -1,6 +1,7 @@
 // Arrays of images whose tiles lie on a grid of ranks, for Python.
 #include "pleiad/spatial.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

@@ -1,0 +1,113 @@
+"""Training with images cut over processes: JSON lines.
+
+make bench-spatial
+
+spatial_2: two ranks on a core each against one rank on one core, the same batch; ratio = one's time / two's.
+spatial_4_on_2: four ranks on two cores over two ranks; overhead = four's time / two's - 1.
+spatial_delay: every message of a halo is held back; growth of a step with overlap and without, and the delays that a step
+has one after the other without overlap. spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks
+on a core each; ratio = its time / ours.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from measure import spread
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))
+ENV = os.environ | {"OMP_NUM_THREADS": "1", "PLEIAD_LOG_LEVEL": "error"}
+
+
+def ours(options, ranks, *, grid="auto", delay=0.0, overlap=True, bind=True):
+    core = min(os.sched_getaffinity(0))
+    launch = ["taskset", "-c", core]
+    if ranks > 1:
+        launch = [BUILD / "bin" / "pleiad", "launch", "-n", ranks] + (["--bind", "core"] if bind else [])
+    words = [BUILD / "bin" / "bench_spatial", grid, options.side, options.batch, options.steps, delay, int(overlap)]
+    done = subprocess.run([str(w) for w in launch + words], capture_output=True, text=True, timeout=600, env=ENV)
+    if done.returncode != 0:
+        raise SystemExit(f"bench_spatial on {ranks} ranks failed: {done.stderr.strip()}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def torch(options):
+    cores = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        words = [pathlib.Path(folder) / "meet", options.side, options.batch, options.steps]
+        program = [sys.executable, ROOT / "bench" / "spatial_torch.py"]
+        ranks = [
+            subprocess.Popen(
+                [str(w) for w in ["taskset", "-c", cores[r % len(cores)], *program, r, 2, *words]],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=ENV,
+            )
+            for r in range(2)
+        ]
+        texts = [rank.communicate(timeout=600)[0] for rank in ranks]
+    return json.loads(texts[0].strip().splitlines()[-1])
+
+
+def show(name, procs, options, line, runs):
+    steps = [run["step_us"] for run in runs]
+    head = {"name": name, "procs": procs, "size": options.side, "batch": options.batch}
+    head |= {"median_us": statistics.median(steps), "spread": round(spread(steps), 3)}
+    print(json.dumps(head | line), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--side", type=int, default=256, help="of the images")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=5, help="of a run; the median counts")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["2", "4", "delay", "torch"])
+    options = parser.parse_args()
+    wanted = {options.only} if options.only else {"2", "4", "delay", "torch"}
+
+    kinds = {"one": lambda: ours(options, 1), "two": lambda: ours(options, 2)}
+    if "4" in wanted:
+        kinds["four"] = lambda: ours(options, 4, bind=False)
+    if "torch" in wanted:
+        kinds["torch"] = lambda: torch(options)
+    runs = {kind: [] for kind in kinds}
+    for _ in range(options.rounds):
+        for kind, run in kinds.items():
+            runs[kind].append(run())
+    first = runs["one"][0]["losses"]
+    for kind in ("two", "four"):
+        for run in runs.get(kind, []):
+            assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(first, run["losses"], strict=True)), (first, run)
+
+    def ratio(a, b):
+        return round(statistics.median(x["step_us"] / y["step_us"] for x, y in zip(runs[a], runs[b], strict=True)), 3)
+
+    peer = {kind: statistics.median(run["step_us"] for run in them) for kind, them in runs.items()}
+    if "2" in wanted:
+        show("spatial_2", 2, options, {"peer_us": peer["one"], "ratio": ratio("one", "two")}, runs["two"])
+    if "4" in wanted:
+        line = {"peer_us": peer["two"], "overhead": round(ratio("four", "two") - 1, 3)}
+        show("spatial_4_on_2", 4, options, line, runs["four"])
+    if "torch" in wanted:
+        line = {"peer_us": peer["torch"], "ratio": ratio("torch", "two")}
+        show("spatial_torch", 2, options, line, runs["two"])
+    if "delay" in wanted:
+        # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
+        delay = round(peer["two"] / 1e3 / 64, 3)
+        for overlap in (True, False):
+            plain = [ours(options, 2, overlap=overlap) for _ in range(options.rounds)]
+            late = [ours(options, 2, overlap=overlap, delay=delay) for _ in range(options.rounds)]
+            base = statistics.median(run["step_us"] for run in plain)
+            growth = statistics.median(run["step_us"] for run in late) / base - 1
+            line = {"peer_us": base, "delay_us": delay * 1e3, "overlap": overlap, "growth": round(growth, 3)}
+            show("spatial_delay", 2, options, line, late)
+
+
+main()

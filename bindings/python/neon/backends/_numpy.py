@@ -1,0 +1,3 @@
+from neon.backends import Backend, Numpy
+
+__all__ = ["Backend", "Numpy"]

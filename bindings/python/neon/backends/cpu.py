@@ -1,0 +1,3 @@
+from neon.backends import CPU, Backend
+
+__all__ = ["CPU", "Backend"]

@@ -1,0 +1,9 @@
+"""Data sets: `load()` leaves images in `inputs` and labels in `targets`, each with "train" and "test". With dist_flag each
+rank reads and keeps its part of every image, its quad.
+"""
+
+from neon.datasets.cifar10 import CIFAR10
+from neon.datasets.dataset import Dataset
+from neon.datasets.mnist import MNIST
+
+__all__ = ["CIFAR10", "MNIST", "Dataset"]

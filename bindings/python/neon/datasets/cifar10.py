@@ -1,0 +1,62 @@
+"""CIFAR-10 in its binary form; a generated set of the same form where none is there."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+
+from neon.datasets.dataset import Array, Dataset
+from neon.util.distarray.global_array import comm
+from pleiad.errors import FileError
+
+RECORD = 3073
+
+
+class CIFAR10(Dataset):
+    """32x32 images of three channels in 0 to 1, from repo_path (data_batch_1.bin to _5 and test_batch.bin). Where the
+    folder has none, `pleiad generate cifar10` makes pictures of ten kinds of shapes there."""
+
+    shape = (32, 32, 3)
+    fields = {"generate_train": 5000, "generate_test": 1000}
+
+    def _files(self, name: str) -> "list[Path]":
+        folder = Path(self.repo_path or "~/data/cifar10").expanduser()
+        files = sorted(folder.glob("data_batch_*.bin" if name == "train" else "test_batch.bin"))
+        if not files and comm.rank == 0:
+            self._generate(folder)
+        if not files:
+            comm.barrier()
+            files = sorted(folder.glob("data_batch_*.bin" if name == "train" else "test_batch.bin"))
+        if not files:
+            raise FileError(f"{folder}: has no CIFAR-10 files")
+        return files
+
+    def _generate(self, folder: Path) -> None:
+        program = shutil.which("pleiad") or str(Path(sys.prefix) / "bin" / "pleiad")
+        words = [program, "generate", "cifar10", str(folder), "--train", str(self.generate_train)]  # type: ignore[attr-defined]
+        words += ["--test", str(self.generate_test)]  # type: ignore[attr-defined]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {problem}") from None
+        if done.returncode:
+            raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {done.stderr.strip()}")
+
+    def _records(self, name: str) -> Array:
+        parts = []
+        for path in self._files(name):
+            data = numpy.fromfile(path, numpy.uint8)
+            if len(data) == 0 or len(data) % RECORD:
+                raise FileError(f"{path}: expected records of {RECORD} bytes; it has {len(data)} bytes")
+            parts.append(data.reshape(-1, RECORD))
+        return numpy.concatenate(parts)
+
+    def read_image_file(self, name: str) -> Array:
+        rows, columns = self.quad()
+        images = self._records(name)[:, 1:].reshape(-1, 3, 32, 32)[:, :, rows, columns]
+        return numpy.moveaxis(images, 1, -1).astype(numpy.float32) / numpy.float32(255)
+
+    def read_label_file(self, name: str) -> Array:
+        return self._records(name)[:, 0].astype(numpy.int32)

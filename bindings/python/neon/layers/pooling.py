@@ -1,0 +1,110 @@
+"""Pooling: the maximum, the average or the L2 norm of windows of each map."""
+
+from typing import Any
+
+import numpy
+
+from neon.layers.base import Array, Layer, add_windows, pair, windows
+from pleiad import nn
+from pleiad.errors import InvalidArgument
+
+
+class PoolingLayer(Layer):
+    """op: max, avg or l2. The stride is the window's side unless given."""
+
+    fields = {"op": "max", "nifm": 0, "nofm": 0, "ifmshape": None, "fshape": [2, 2], "stride": 0}
+
+    op: str
+    fshape: Any
+    stride: Any
+    kinds = {"max": "max", "avg": "average", "average": "average", "l2": "l2"}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        if self.op not in self.kinds:
+            raise InvalidArgument(f'op: unknown pooling "{self.op}"; known: avg, l2, max')
+
+    def engine_layers(self) -> "list[nn.Layer]":
+        (height, width), (down, right) = self.window()
+        if height != width or down != right:
+            raise InvalidArgument(f'layer "{self.name}": windows and strides are square; received {self.window()}')
+        return [nn.Pooling(height, down, self.kinds[self.op], name=self.name)]
+
+    def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
+        size = pair(self.fshape, "fshape")
+        return size, pair(self.stride, "stride") if self.stride else size
+
+    def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
+        if len(in_shape) != 3:
+            raise InvalidArgument(
+                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
+            )
+        self.in_shape = in_shape
+        self.ifmshape = list(in_shape[:2])
+        (kh, kw), (sh, sw) = self.window()
+        self.out_shape = ((in_shape[0] - kh) // sh + 1, (in_shape[1] - kw) // sw + 1, in_shape[2])
+        return self.out_shape
+
+    def fprop(self, inputs: Array) -> None:
+        view = windows(inputs, *self.window())
+        if self.kinds[self.op] == "max":
+            self.output = view.max(axis=(4, 5))
+        elif self.kinds[self.op] == "average":
+            self.output = view.mean(axis=(4, 5))
+        else:
+            self.output = numpy.sqrt((view * view).sum(axis=(4, 5)))
+
+    def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
+        size, stride = self.window()
+        view = windows(inputs, size, stride)
+        self.berror = numpy.zeros_like(inputs)
+        if self.kinds[self.op] == "average":
+            parts = numpy.broadcast_to((error / (size[0] * size[1]))[..., None, None], view.shape)
+        elif self.kinds[self.op] == "l2":
+            norm = numpy.where(self.output == 0, 1, self.output)
+            parts = (error / norm)[..., None, None] * view
+        else:  # of equal maxima the first one has the error
+            flat = view.reshape(*view.shape[:4], -1)
+            parts = numpy.zeros_like(flat)
+            numpy.put_along_axis(parts, flat.argmax(axis=4)[..., None], error[..., None], axis=4)
+            parts = parts.reshape(view.shape)
+        add_windows(self.berror, parts, stride)
+
+
+class MaxPoolingLayer(PoolingLayer):
+    fields = {"op": "max"}
+
+
+class AveragePoolingLayer(PoolingLayer):
+    fields = {"op": "avg"}
+
+
+class L2PoolingLayer(PoolingLayer):
+    fields = {"op": "l2"}
+
+
+class _OnTiles(PoolingLayer):
+    def adjust_for_dist(self) -> None:
+        assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
+
+    def fprop(self, inputs_: Array) -> None:
+        super().fprop(inputs_ if self.input is None else self.input.get_fprop_view(inputs_))
+
+    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
+        inputs = inputs_ if self.input is None else self.input.get_fprop_view(inputs_)
+        super().bprop(error, inputs, epoch, momentum)
+        if self.input is not None:
+            self.berror = self.input.get_bprop_view(self.berror)
+
+
+class MaxPoolingLayerDist(_OnTiles, MaxPoolingLayer):
+    pass
+
+
+class AveragePoolingLayerDist(_OnTiles, AveragePoolingLayer):
+    pass
+
+
+class L2PoolingLayerDist(_OnTiles, L2PoolingLayer):
+    pass

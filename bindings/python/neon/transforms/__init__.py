@@ -1,0 +1,133 @@
+"""Activations and costs: each a function and its derivative over NumPy arrays, and the engine's name for it."""
+
+from typing import Any, ClassVar
+
+import numpy
+from numpy.typing import NDArray
+
+from neon.util.registry import Component
+
+Array = NDArray[Any]
+
+
+class Activation(Component):
+    engine: ClassVar[str] = "linear"  #: what pleiad.nn calls it
+
+    def apply_function(self, x: Array) -> Array:
+        return x
+
+    def apply_derivative(self, y: Array) -> Array:
+        """By the result of the function."""
+        return numpy.ones_like(y)
+
+
+class Linear(Activation):
+    pass
+
+
+class Logistic(Activation):
+    engine = "sigmoid"
+
+    def apply_function(self, x: Array) -> Array:
+        return 1 / (1 + numpy.exp(-x))
+
+    def apply_derivative(self, y: Array) -> Array:
+        return y * (1 - y)
+
+
+class RectLin(Activation):
+    engine = "relu"
+
+    def apply_function(self, x: Array) -> Array:
+        return numpy.maximum(x, 0)
+
+    def apply_derivative(self, y: Array) -> Array:
+        return (y > 0).astype(y.dtype)
+
+
+class RectLeaky(Activation):
+    engine = "leaky"
+    fields = {"slope": 0.01}
+
+    def apply_function(self, x: Array) -> Array:
+        return numpy.where(x > 0, x, self.slope * x)  # type: ignore[attr-defined]
+
+    def apply_derivative(self, y: Array) -> Array:
+        return numpy.where(y > 0, 1, self.slope).astype(y.dtype)  # type: ignore[attr-defined]
+
+
+class Tanh(Activation):
+    engine = "tanh"
+
+    def apply_function(self, x: Array) -> Array:
+        return numpy.tanh(x)
+
+    def apply_derivative(self, y: Array) -> Array:
+        return 1 - y * y
+
+
+class Softmax(Activation):
+    """Of a last layer, together with CrossEntropy."""
+
+    engine = "softmax"
+
+    def apply_function(self, x: Array) -> Array:
+        e = numpy.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+
+class Cost(Component):
+    """apply_function(outputs, targets): of a sample, mean over the batch; apply_derivative: by the last layer's sums, where
+    the cost and the activation belong together, else by its outputs."""
+
+    fields = {"scale": 1.0}
+    ignored = frozenset({"backend", "temp", "shortcut_deriv"})
+
+    def apply_function(self, outputs: Array, targets: Array) -> float:
+        raise NotImplementedError
+
+    def apply_derivative(self, outputs: Array, targets: Array) -> Array:
+        raise NotImplementedError
+
+    def joins(self, activation: Activation) -> bool:
+        return False
+
+
+class CrossEntropy(Cost):
+    """With Softmax: -log of the right class's share. Else of each output by itself, with Logistic."""
+
+    def apply_function(self, outputs: Array, targets: Array) -> float:
+        tiny = numpy.finfo(outputs.dtype).tiny
+        binary = not numpy.allclose(outputs.sum(axis=-1), 1)
+        total = -(targets * numpy.log(outputs + tiny))
+        if binary:
+            total = total - (1 - targets) * numpy.log(1 - outputs + tiny)
+        return float(total.sum() / len(outputs))
+
+    def apply_derivative(self, outputs: Array, targets: Array) -> Array:
+        return (outputs - targets) / len(outputs)
+
+    def joins(self, activation: Activation) -> bool:
+        return isinstance(activation, Softmax | Logistic)
+
+
+class SumSquaredDiffs(Cost):
+    def apply_function(self, outputs: Array, targets: Array) -> float:
+        return float(((outputs - targets) ** 2).sum() / 2 / len(outputs))
+
+    def apply_derivative(self, outputs: Array, targets: Array) -> Array:
+        return (outputs - targets) / len(outputs)
+
+
+__all__ = [
+    "Activation",
+    "Cost",
+    "CrossEntropy",
+    "Linear",
+    "Logistic",
+    "RectLeaky",
+    "RectLin",
+    "Softmax",
+    "SumSquaredDiffs",
+    "Tanh",
+]

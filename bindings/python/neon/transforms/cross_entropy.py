@@ -1,0 +1,3 @@
+from neon.transforms import CrossEntropy
+
+__all__ = ["CrossEntropy"]

@@ -1,0 +1,3 @@
+from neon.transforms import Linear
+
+__all__ = ["Linear"]

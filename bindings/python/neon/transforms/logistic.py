@@ -1,0 +1,3 @@
+from neon.transforms import Logistic
+
+__all__ = ["Logistic"]

@@ -1,0 +1,3 @@
+from neon.transforms import RectLeaky, RectLin
+
+__all__ = ["RectLeaky", "RectLin"]

@@ -1,0 +1,3 @@
+from neon.transforms import Softmax
+
+__all__ = ["Softmax"]

@@ -1,0 +1,3 @@
+from neon.transforms import SumSquaredDiffs
+
+__all__ = ["SumSquaredDiffs"]

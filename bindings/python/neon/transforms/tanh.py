@@ -1,0 +1,3 @@
+from neon.transforms import Tanh
+
+__all__ = ["Tanh"]

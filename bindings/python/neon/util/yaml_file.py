@@ -1,0 +1,73 @@
+"""YAML files whose !obj: tags create registered classes, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from neon.util import registry
+from pleiad.errors import FileError, InvalidArgument
+
+TAG = "!obj:"
+
+
+def load(path: "str | Path") -> Any:
+    """What a file describes. A mistake is a FileError with file, line and what is known."""
+    try:
+        text = Path(path).expanduser().read_text()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise FileError(f"{path}: cannot be read: {problem}") from None
+    return loads(text, str(path))
+
+
+def loads(text: str, name: str = "text") -> Any:
+    import neon.everything  # noqa: F401  the classes that come with neon
+
+    loader = _Loader(text)
+    loader.file = name
+    try:
+        return loader.get_single_data()
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise FileError(f"{name}{line}: {problem.problem or problem.context}") from None
+    except yaml.YAMLError as problem:
+        raise FileError(f"{name}: {problem}") from None
+    finally:
+        loader.dispose()
+
+
+class _Loader(yaml.SafeLoader):
+    file = "text"
+
+    def where(self, node: yaml.Node) -> str:
+        return f"{self.file}:{node.start_mark.line + 1}"
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise FileError(f'{self.where(key)}: "{key.value}" is there twice')
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _object(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
+    try:
+        cls = registry.find(suffix)
+        if isinstance(node, yaml.MappingNode):
+            given = loader.construct_mapping(node, deep=True)
+        elif isinstance(node, yaml.ScalarNode) and not node.value:
+            given = {}
+        else:
+            raise InvalidArgument(f"{suffix}: expected fields in braces")
+        bad = [key for key in given if not isinstance(key, str)]
+        if bad:
+            raise InvalidArgument(f"{suffix}: expected names of fields; received {bad[0]!r}")
+        return cls(**given)
+    except InvalidArgument as problem:
+        raise FileError(f"{loader.where(node)}: {problem}") from None
+
+
+_Loader.add_multi_constructor(TAG, _object)
