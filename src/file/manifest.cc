@@ -184,7 +184,7 @@ void Manifest::commit(const fs::path& folder) const {
   std::set<std::string> outdated;
   try {
     for (const PartEntry& part : read(folder).parts) outdated.insert(part.file);
-  } catch (const FileError&) {
+  } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): nothing was lost
     // There was none, or it was damaged: then nothing is known to be ours.
   }
   json body = {{"version", kVersion}, {"kind", kind}, {"metadata", metadata}, {"parts", json::array()}};

@@ -16,9 +16,9 @@ namespace {
 constexpr std::int64_t kMostTiles = 64;
 
 /// Pictures side by side in as good as a square, with a line of the darkest between them.
-class Grid {
+class Mosaic {
  public:
-  Grid(std::int64_t count, std::int64_t height, std::int64_t width, std::int64_t channels)
+  Mosaic(std::int64_t count, std::int64_t height, std::int64_t width, std::int64_t channels)
       : height_(height), width_(width), channels_(channels) {
     columns_ = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
     rows_ = (count + columns_ - 1) / columns_;
@@ -84,11 +84,11 @@ bool log_pictures(EventLog& log, const std::string& tag, const Tensor& numbers, 
     greatest = std::max(greatest, value);
   });
   const double range = greatest > least ? greatest - least : 1;
-  Grid grid(tiles, height, width, colours ? 3 : 1);
+  Mosaic mosaic(tiles, height, width, colours ? 3 : 1);
   each([&](std::int64_t tile, std::int64_t y, std::int64_t x, std::int64_t c, double value) {
-    grid.put(tile, y, x, c, (value - least) / range);
+    mosaic.put(tile, y, x, c, (value - least) / range);
   });
-  grid.log(log, tag, step);
+  mosaic.log(log, tag, step);
   return true;
 }
 

@@ -17,7 +17,7 @@ struct Step {
     mean = beta1 * mean + weight1 * g;
     const T size = g < 0 ? -g : g;
     const T faded = beta2 * greatest;
-    greatest = size > faded || size != size ? size : faded;  // NaN stays NaN
+    greatest = !(size <= faded) ? size : faded;  // in this form NaN stays NaN
     value -= rate * mean / above_zero(greatest + epsilon);
   }
 };

@@ -73,7 +73,8 @@ class Convolution final : public Layer {
   }
   [[nodiscard]] int shift_parameter() const override { return o_.bias && o_.activation == "linear" ? 1 : -1; }
   [[nodiscard]] double products(const Shapes& in) const override {
-    return static_cast<double>(outputs(in)[0].count()) * static_cast<double>(h_.size * w_.size * in[0][3] / o_.groups);
+    return static_cast<double>(outputs(in)[0].count() * h_.size * w_.size) * static_cast<double>(in[0][3]) /
+           static_cast<double>(o_.groups);
   }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("{}x{}, {}", o_.kernel_h, o_.kernel_w, o_.activation);
