@@ -106,6 +106,9 @@ def test_a_state_is_saved_and_loaded_by_name():
         with cases.raises(pleiad.FileError, "nowhere"):
             trainer.load(FOLDER / "nowhere")
         store = stored(session)
+        with cases.raises(pleiad.InvalidArgument, "trained on 96 samples in memory", "received 96 of"):
+            trainer.fit(samples(store), epochs=1, progress=False)
+        trainer = nn.Trainer(cnn(), nn.SGD(0.1, momentum=0.9), batch=32)
         trainer.fit(samples(store), epochs=1, progress=False)
         trainer.save(place)
         fresh = nn.Trainer(cnn(), nn.SGD(0.1, momentum=0.9), batch=32)
