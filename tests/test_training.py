@@ -31,7 +31,7 @@ def test_event_files_are_read_by_tensorboard(build_dir, mpirun, tmp_path, ranks)
     ended = mpirun(ranks, program, "data", "auto", "adam", tmp_path / "events")
     assert ended.returncode == 0, ended.stderr
     assert len(list((tmp_path / "events").iterdir())) == 1  # rank 0's
-    events = event_accumulator.EventAccumulator(str(tmp_path / "events"), size_guidance={"scalars": 0, "images": 0})
+    events = event_accumulator.EventAccumulator(str(tmp_path / "events"), size_guidance={"scalars": 0, "histograms": 0})
     events.Reload()
     shown = [event.value for event in events.Scalars("train/loss")]
     assert shown == pytest.approx(losses(ended.stdout), rel=1e-6)

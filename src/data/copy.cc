@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "core/text.h"
 #include "pleiad/data.h"
@@ -19,14 +20,15 @@ bool convert(const std::byte* in, std::byte* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     From from;
     std::memcpy(&from, in + static_cast<std::size_t>(i) * sizeof from, sizeof from);
+    if constexpr (std::is_integral_v<To>) {
+      // The end of a wide type's range, as a double, is the first number that is not in it.
+      const auto wide = static_cast<double>(from);
+      constexpr double kEnd = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+      if (!(wide >= static_cast<double>(std::numeric_limits<To>::min()) && wide < kEnd)) return false;
+    }
     const auto to = static_cast<To>(from);
     // There and back: what does not come back the same is not kept.
     if constexpr (std::is_integral_v<To>) {
-      const auto wide = static_cast<double>(from);
-      if (!(wide >= static_cast<double>(std::numeric_limits<To>::min()) &&
-            wide <= static_cast<double>(std::numeric_limits<To>::max()))) {
-        return false;
-      }
       if (static_cast<From>(to) != from) return false;
     }
     std::memcpy(out + static_cast<std::size_t>(i) * sizeof to, &to, sizeof to);

@@ -1,5 +1,7 @@
 // The extension module pleiad._core.
 #include <exception>
+#include <iterator>
+#include <string_view>
 
 #include <nanobind/nanobind.h>
 
@@ -37,7 +39,10 @@ void translate(const std::exception_ptr& problem, void* /*unused*/) {
     std::rethrow_exception(problem);
   } catch (const Error& error) {
     const nb::object type = nb::module_::import_("pleiad.errors").attr(class_of(error.kind()));
-    PyErr_SetString(type.ptr(), error.what());
+    // A message may quote a file's bytes, which need be no UTF-8.
+    const nb::object words =
+        nb::steal(PyUnicode_DecodeUTF8(error.what(), std::ssize(std::string_view(error.what())), "replace"));
+    PyErr_SetObject(type.ptr(), words.ptr());
   }
 }
 
