@@ -25,6 +25,11 @@ options = parser.parse_args()
 BATCH, RATE = 100, nn.SGD(0.02, momentum=0.9)
 
 
+def since(start):
+    """Seconds, the same on all ranks, so that they stop together."""
+    return float(session.all_reduce(numpy.array([time.perf_counter() - start]), "mean")[0])
+
+
 def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
     """[(seconds, squared error of a test image)], one an epoch, for so many epochs or until the time is up."""
     trainer = nn.Trainer(net, RATE, batch=BATCH)
@@ -33,9 +38,7 @@ def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
     while epochs > 0 and (seconds is None or spent < seconds):
         start = time.perf_counter()
         trainer.fit(images, epochs=1, progress=False, seed=len(points))
-        mean = numpy.array([time.perf_counter() - start])
-        session.all_reduce(mean)
-        spent += mean[0] / session.size  # so that all ranks stop together
+        spent += since(start)
         points.append((spent, trainer.evaluate(test)["se"]))
         epochs -= 1
     return trainer, points
@@ -77,7 +80,7 @@ with pleiad.init() as session:
         if session.rank == 0:
             values = [record["se"] for record in machines[-1].of("train")]
             print(f"machine {index + 1}: squared error {values[0]:.2f} -> {values[-1]:.2f}", flush=True)
-    spent = time.perf_counter() - start
+    spent = since(start)
     trainer, pretrained = train(stack.unrolled(), images, test, epochs=options.epochs, before=spent)
     _, from_random = train(random, images, test, seconds=pretrained[-1][0])
     shown = trainer.predict(test[:16], "dec1")
