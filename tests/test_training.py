@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import pytest
+from tensorboard.backend.event_processing import event_accumulator
 
 
 def losses(text):
@@ -22,6 +23,21 @@ def test_processes_train_as_one_however_the_net_lies_on_them(build_dir, run, mpi
     together = mpirun(ranks, program, plan, exchange, rule)
     assert together.returncode == 0, together.stderr
     assert losses(together.stdout) == pytest.approx(alone, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_event_files_are_read_by_tensorboard(build_dir, mpirun, tmp_path, ranks):
+    program = build_dir / "bin" / "train_small"
+    ended = mpirun(ranks, program, "data", "auto", "adam", tmp_path / "events")
+    assert ended.returncode == 0, ended.stderr
+    assert len(list((tmp_path / "events").iterdir())) == 1  # rank 0's
+    events = event_accumulator.EventAccumulator(str(tmp_path / "events"), size_guidance={"scalars": 0, "images": 0})
+    events.Reload()
+    shown = [event.value for event in events.Scalars("train/loss")]
+    assert shown == pytest.approx(losses(ended.stdout), rel=1e-6)
+    assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 21))
+    assert [event.step for event in events.Histograms("parameters/conv/weight")] == [10, 20]
+    assert {"filters/conv/weight", "outputs/x"} <= set(events.Tags()["images"])
 
 
 def test_explain_says_who_does_what(run, pleiad):

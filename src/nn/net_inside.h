@@ -72,6 +72,8 @@ struct Net::Inside {
   [[nodiscard]] bool is_loss(const Value& value) const;
   /// The node and the input of it that write the value's gradient; further ones add to it. {-1, 0} where there is none.
   [[nodiscard]] std::pair<int, std::size_t> first_consumer_in_backward(const Value& value) const;
+  /// Whether all that becomes of the first output is the same where a number is added to a channel of it.
+  [[nodiscard]] bool shift_is_removed(const Node& node) const;
   [[nodiscard]] bool active(const Node& node) const { return (node.phases & static_cast<unsigned>(phase)) != 0; }
   [[nodiscard]] int find_value(const std::string& who, const std::string& name) const;
 };

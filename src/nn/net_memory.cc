@@ -182,6 +182,11 @@ std::pair<int, std::size_t> Net::Inside::first_consumer_in_backward(const Value&
   return {-1, 0};
 }
 
+bool Net::Inside::shift_is_removed(const Node& node) const {
+  const Value& out = values[static_cast<std::size_t>(node.outputs[0])];
+  return out.consumers.size() == 1 && nodes[static_cast<std::size_t>(out.consumers[0])].layer->removes_shift();
+}
+
 void Net::Inside::bind() {
   active_uses.assign(parameters.size(), 0);
   uses_left.assign(parameters.size(), 0);
@@ -222,6 +227,7 @@ void Net::Inside::bind() {
       pass.dy.push_back(values[static_cast<std::size_t>(id)].gradient);
     }
     const bool trains = (node.phases & static_cast<unsigned>(Phase::train)) != 0;
+    const int shift = shift_is_removed(node) ? node.layer->shift_parameter() : -1;
     for (const int id : node.parameters) {
       const auto p = static_cast<std::size_t>(id);
       if (trains && node.needs_gradient) ++active_uses[p];
@@ -229,7 +235,10 @@ void Net::Inside::bind() {
       pass.update.push_back(parameters[p].fixed ? nullptr : updates[p]);
       // Of a shared parameter, the first in backward writes and the others add.
       const bool again = written[p] && !parameters[p].apart;
-      pass.gradient.push_back(again ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);
+      // One that is 0 stays 0: what the layer computes goes nowhere.
+      const bool zero = shift == static_cast<int>(pass.gradient.size()) && parameters[p].uses == 1;
+      const bool elsewhere = again || zero;
+      pass.gradient.push_back(elsewhere ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);
       node.own_piece.push_back(again ? parameters[p].gradient : Tensor());
       if (trains && node.needs_gradient) written[p] = true;
     }

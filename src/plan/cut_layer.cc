@@ -60,6 +60,8 @@ class CutLayer final : public nn::Layer {
     whole_ = Tensor(dtype, {y.count() / y[y.rank() - 1] * cut_.begin.back()});
   }
 
+  [[nodiscard]] int shift_parameter() const override { return own_->shift_parameter(); }
+
   void forward(nn::Pass& pass) override {
     hand_down(pass);
     crew_->gather(pass.x[0].view(), pass_.x[0].view());

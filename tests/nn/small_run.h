@@ -32,15 +32,16 @@ inline std::vector<std::pair<std::string, Tensor>> images() {
 
 inline std::unique_ptr<Samples> samples(bool shuffle = true) { return array_samples(images(), {.shuffle = shuffle}); }
 
+/// `batch_norm`: after the convolution, whose activation then comes behind it.
 inline nn::Net cnn(std::uint64_t seed = 4, bool batch_norm = false) {
   const nn::Param wide{.init = {.type = "he"}};
   nn::Net net({.seed = seed});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
   nn::ConvolutionOptions conv = nn::square(6, 3, 1, 1);
-  conv.activation = "relu";
+  conv.activation = batch_norm ? "linear" : "relu";
   conv.weight_param = wide;
   net.add("conv", nn::convolution(conv));
-  if (batch_norm) net.add("bn", nn::batch_norm());
+  if (batch_norm) net.add("bn", nn::batch_norm()).add("relu", nn::activation({.function = "relu"}));
   net.add("pool", nn::pooling({.type = "max", .kernel = 2, .stride = 2}));
   net.add("norm", nn::lrn({.size = 3, .alpha = 0.1}));
   net.add("hidden", nn::dense({.out = 16, .activation = "tanh", .weight_param = wide}));

@@ -60,18 +60,35 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Ranks,
                          });
 
 TEST(BatchNorm, IsThatOfTheWholeBatchAtAnyNumberOfRanks) {
-  Net net = cnn(4, true);
-  Trainer alone(net, options("momentum", "none"));
-  const std::vector<double> expected = trace(alone, *samples());
-  for (const char* exchange : {"all_reduce", "tables"}) {
-    for (const int ranks : {2, 4}) {
-      const std::vector<double> got = trace_of_ranks(ranks, "momentum", exchange, true);
-      ASSERT_EQ(got.size(), expected.size());
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        EXPECT_NEAR(got[i], expected[i], 1e-5 * std::max(1.0, expected[i])) << ranks << " ranks, step " << i;
+  for (const char* rule : {"momentum", "adam"}) {
+    Net net = cnn(4, true);
+    Trainer alone(net, options(rule, "none"));
+    const std::vector<double> expected = trace(alone, *samples());
+    for (const char* exchange : {"all_reduce", "tables"}) {
+      for (const int ranks : {2, 4}) {
+        const std::vector<double> got = trace_of_ranks(ranks, rule, exchange, true);
+        ASSERT_EQ(got.size(), expected.size());
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          EXPECT_NEAR(got[i], expected[i], 1e-5 * std::max(1.0, expected[i]))
+              << rule << ", " << ranks << " ranks, " << i;
+        }
       }
     }
   }
+}
+
+TEST(BatchNorm, LeavesABiasBeforeItAsItIs) {
+  Net net = cnn(4, true);
+  const Tensor before = net.parameter("conv/bias").value.clone();
+  Trainer trainer(net, options("adam", "none"));
+  (void)trace(trainer, *samples());
+  for (std::int64_t i = 0; i < before.count(); ++i) EXPECT_EQ(net.parameter("conv/bias").value.at(i), before.at(i));
+  for (const double gradient : net.parameter("conv/bias").gradient.values<float>()) EXPECT_EQ(gradient, 0);
+  // With an activation between them it matters.
+  Net other = cnn(4, false);
+  Trainer second(other, options("adam", "none"));
+  (void)trace(second, *samples());
+  EXPECT_NE(other.parameter("conv/bias").value.at(0), before.at(0));
 }
 
 TEST(Tables, WithoutAClockLearnTooAndAreSavedWhole) {

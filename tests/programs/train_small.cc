@@ -1,4 +1,5 @@
-// Trains the tests' small net on the ranks that there are: train_small PLAN EXCHANGE RULE. Rank 0 prints the losses.
+// Trains the tests' small net on the ranks that there are: train_small PLAN EXCHANGE RULE [EVENTS]. Rank 0 prints the
+// losses.
 #include <cstdio>
 
 #include "pleiad/session.h"
@@ -6,14 +7,17 @@
 
 int main(int argc, char** argv) try {
   using namespace pleiad;  // NOLINT
-  if (argc != 4) return std::fprintf(stderr, "usage: train_small PLAN EXCHANGE RULE\n"), 2;
+  if (argc != 4 && argc != 5) return std::fprintf(stderr, "usage: train_small PLAN EXCHANGE RULE [EVENTS]\n"), 2;
   auto session = Session::start();
-  // Adam makes full steps of the rounding errors that are the gradient of a bias before a batch normalisation.
-  const bool batch_norm = std::string(argv[3]) != "adam";
-  nn::Net net = test::cnn(4, batch_norm);
+  nn::Net net = test::cnn(4, true);
   {
     TrainOptions options = test::options(argv[3], argv[2]);
     options.plan.kind = argv[1];
+    if (argc == 5) {
+      options.events = argv[4];
+      options.events_details = 10;
+      options.events_pictures = {"x"};
+    }
     Trainer trainer(net, options, session);
     const auto from = test::samples();
     for (const double loss : test::trace(trainer, *from)) {

@@ -24,6 +24,15 @@ def test_whole_nets_have_the_losses_of_pytorch(python_job):
 
 
 @pytest.mark.parametrize("world", ["alone", 2])
+def test_checkpoints_stores_plans_and_event_files(python_job, world, tmp_path):
+    check_cases(python_job, "nn_saving_cases.py", world, env={"FOLDER": str(tmp_path)})
+
+
+def test_numbers_go_to_pytorch_and_back(python_job, pleiad):
+    check_cases(python_job, "nn_portable_cases.py", "alone", env={"PLEIAD": str(pleiad)})
+
+
+@pytest.mark.parametrize("world", ["alone", 2])
 def test_the_page(python_job, world, tmp_path):
     """Each rank in a folder of its own: the page writes files."""
     script = tmp_path / "page.py"

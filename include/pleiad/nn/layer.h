@@ -113,6 +113,12 @@ class PLEIAD_API Layer {
   [[nodiscard]] virtual bool has_loss() const { return true; }
   /// True where backward gives a gradient by input `i`.
   [[nodiscard]] virtual bool differentiable(std::size_t i) const;
+  /// The parameter that is added to a channel (the last axis) of the first output as the last thing that happens to it:
+  /// a bias without an activation; or -1.
+  [[nodiscard]] virtual int shift_parameter() const { return -1; }
+  /// True where a number that is added to a channel of the first input changes nothing in training: then a shift before
+  /// it has the gradient 0, which rounding would make a little noise that rules such as Adam take full steps of.
+  [[nodiscard]] virtual bool removes_shift() const { return false; }
   /// Products of one forward pass; backward takes about twice as many.
   [[nodiscard]] virtual double products(const Shapes& in) const;
   /// One line for describe(): "128 filters 5x5".

@@ -17,6 +17,7 @@ class BatchNorm final : public Layer {
   }
   [[nodiscard]] std::string kind() const override { return "batch_norm"; }
   [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] bool removes_shift() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
     if (in[0].rank() < 2)

@@ -61,6 +61,7 @@ class Convolution final : public Layer {
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
   }
+  [[nodiscard]] int shift_parameter() const override { return o_.bias && o_.activation == "linear" ? 1 : -1; }
   [[nodiscard]] double products(const Shapes& in) const override {
     return static_cast<double>(outputs(in)[0].count()) * static_cast<double>(h_.size * w_.size * in[0][3] / o_.groups);
   }

@@ -43,6 +43,9 @@ class Dense final : public Layer {
     }
     return all;
   }
+  [[nodiscard]] int shift_parameter() const override {
+    return options_.bias && activation_.function == kernel::Function::linear ? 1 : -1;
+  }
   [[nodiscard]] double products(const Shapes& in) const override {
     return static_cast<double>(in[0].count()) * static_cast<double>(options_.out);
   }

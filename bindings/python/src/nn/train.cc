@@ -105,7 +105,7 @@ class TrainerHandle {
     return use([&](Trainer& trainer) {
       Sums sums;
       const std::int64_t end = first + count;
-      samples.expect(std::min(trainer.local_batch(), samples.count()), 0, 1);
+      samples.expect(trainer.local_batch(), 0, 1);  // places of this rank's own
       if (phase != nn::Phase::train) net_.forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
