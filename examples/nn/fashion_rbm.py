@@ -25,6 +25,11 @@ options = parser.parse_args()
 BATCH, RATE = 100, nn.SGD(0.02, momentum=0.9)
 
 
+def since(start):
+    """Seconds, the same on all ranks, so that they stop together."""
+    return float(session.all_reduce(numpy.array([time.perf_counter() - start]), "mean")[0])
+
+
 def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
     """[(seconds, squared error of a test image)], one an epoch, for so many epochs or until the time is up."""
     trainer = nn.Trainer(net, RATE, batch=BATCH)
@@ -33,7 +38,7 @@ def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
     while epochs > 0 and (seconds is None or spent < seconds):
         start = time.perf_counter()
         trainer.fit(images, epochs=1, progress=False, seed=len(points))
-        spent += trainer._sum([(time.perf_counter() - start) / trainer._core.ranks])[0]  # all ranks stop together
+        spent += since(start)
         points.append((spent, trainer.evaluate(test)["se"]))
         epochs -= 1
     return trainer, points
@@ -52,7 +57,7 @@ def draw(curves, machines, path):
     left.set(title="machines: squared error, the first epoch's = 1", xlabel="epoch")
     for (name, points), colour in zip(curves.items(), nn.plot.COLOURS):
         right.plot(*zip(*points), "o-", color=colour, label=name, markersize=4)
-    right.set(title="auto-encoder: squared error of a test image", xlabel="seconds, machines included")
+    right.set(title="auto-encoder: squared error of a test image", xlabel="seconds, machines included", yscale="log")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
@@ -75,7 +80,7 @@ with pleiad.init() as session:
         if session.rank == 0:
             values = [record["se"] for record in machines[-1].of("train")]
             print(f"machine {index + 1}: squared error {values[0]:.2f} -> {values[-1]:.2f}", flush=True)
-    spent = time.perf_counter() - start
+    spent = since(start)
     trainer, pretrained = train(stack.unrolled(), images, test, epochs=options.epochs, before=spent)
     _, from_random = train(random, images, test, seconds=pretrained[-1][0])
     shown = trainer.predict(test[:16], "dec1")

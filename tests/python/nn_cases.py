@@ -28,6 +28,62 @@ def quiet():
     return pleiad.init(timeout=60, log_level="off")
 
 
+def test_machines_learn_and_stacks_unroll_the_same_in_every_world():
+    x = (np.random.default_rng(1).random((120, 12)) < np.repeat(np.eye(3), 4, 1)[np.arange(120) % 3]).astype("float32")
+    with quiet():
+        errors = []
+        for tied in (False, True):
+            stack = nn.RBMStack(12, [8, 3], tied=tied, seed=2)
+            start = nn.Trainer(stack.unrolled(), batch=20).evaluate(x)["se"]
+            histories = stack.pretrain(x, epochs=8, optimizer=nn.SGD(0.1, momentum=0.5), batch=20, progress=False)
+            assert [history["se"][-1] < history["se"][0] for history in histories] == [True, True]
+            net = stack.unrolled()
+            trainer = nn.Trainer(net, nn.SGD(0.05, momentum=0.9), batch=20)
+            errors.append(trainer.evaluate(x)["se"])
+            assert errors[-1] < start
+            trainer.fit(x, epochs=10, progress=False)
+            assert trainer.evaluate(x)["se"] < errors[-1]
+            assert ("dec1/weight" in net.parameters) == (not tied)
+        np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4)  # tied or not, it begins as the same net
+
+
+def test_local_filters_recurrence_and_small_layers_build_and_learn():
+    rng = np.random.default_rng(2)
+    images = rng.normal(size=(40, 8, 8, 1)).astype("float32")
+    images[::2, :4] += 1
+    labels = (np.arange(40) % 2).astype("int32")
+    with quiet():
+        stack = nn.SparseStack((8, 8, 1), [nn.SparseStage(filter=3, maps=3, pool=2)], classes=2)
+        (history,) = stack.pretrain(images, epochs=5, optimizer=nn.SGD(0.002), batch=8, progress=False)
+        assert history["reconstruction/se"][-1] < history["reconstruction/se"][0]
+        net = stack.classifier()
+        net.fix(*stack.layers)
+        before = net.parameters["filter1/weight"].copy()
+        trainer = nn.Trainer(net, nn.SGD(0.2), batch=8)
+        trainer.fit(images, labels, epochs=5, progress=False)
+        assert np.array_equal(before, net.parameters["filter1/weight"])
+        np.testing.assert_allclose((before.reshape(-1, 9) ** 2).sum(1), 1, rtol=1e-5)
+        net.fix(*stack.layers, fixed=False)
+        trainer = nn.Trainer(net, nn.SGD(0.2), batch=8)
+        trainer.fit(images, labels, epochs=10, progress=False)
+        assert not np.array_equal(before, net.parameters["filter1/weight"])
+        assert trainer.evaluate(images, labels)["accuracy"] > 0.9
+
+        data = nn.Text("abcabd" * 100, steps=6)
+        net = nn.Net(seed=4)
+        piece = nn.CharRNN()(net.input((7,), "x", "int32"))
+        cells = nn.Concat(axis=2)(nn.GRU(8, carry=True)(nn.OneHot(4)(piece)), nn.LSTM(8)(nn.Embedding(4, 5)(piece)))
+        scores = nn.Dense(4, last_axis=True, name="scores")(nn.RNN(8, "tanh", carry=True)(cells))
+        nn.SoftmaxLoss(name="loss")(scores, piece[1])
+        net.add(nn.Accuracy(2), scores, piece[1], name="top2", phases=["test"])
+        net.add(nn.Argsort(2), scores, name="best")
+        trainer = nn.Trainer(net, nn.RMSProp(0.01), batch=4)
+        history = trainer.fit(data, epochs=20, progress=False)
+        assert history["loss/loss"][-1] < 0.2 < history["loss/loss"][0]
+        assert trainer.evaluate(data)["top2/accuracy"] > 0.95
+        assert net["best"].dtype == np.int32
+
+
 def test_a_net_is_a_graph_with_several_inputs_outputs_and_shared_parameters():
     net = nn.Net("graph", dtype="float64", seed=2)
     a, b = net.input((4,), name="a"), net.input((6,), name="b")
@@ -67,7 +123,23 @@ def test_a_net_is_a_graph_with_several_inputs_outputs_and_shared_parameters():
 
 def test_every_layer_of_the_engine_has_a_class():
     shown = [getattr(nn, name) for name in nn.__all__]
-    made = [nn.Dense(3), nn.Convolution(2, 3), nn.Pooling(2)]
+    made = [
+        nn.Dense(3),
+        nn.Convolution(2, 3),
+        nn.Pooling(2),
+        nn.LocalConvolution(2, 3),
+        nn.CrossMapPooling(2),
+        nn.RBM(2),
+    ]
+    made += [
+        nn.RNN(2),
+        nn.GRU(2),
+        nn.LSTM(2),
+        nn.Embedding(3, 2),
+        nn.OneHot(3),
+        nn.CsvOutput("x"),
+        nn.RecordOutput("x"),
+    ]
     made += [c() for c in shown if isinstance(c, type) and issubclass(c, nn.Layer) and c not in map(type, made) and c not in (nn.Layer, nn.Loss)]  # fmt: skip
     from pleiad import _nn
 

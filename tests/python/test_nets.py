@@ -82,3 +82,28 @@ def test_without_its_libraries_the_module_says_what_it_needs(run, python_env):
     code = "import sys; sys.modules['pleiad._nn'] = None; import pleiad.nn"
     done = run(sys.executable, "-c", code, env=python_env)
     assert done.returncode == 1 and "needs the libraries oneDNN, OpenBLAS" in done.stderr
+
+
+@pytest.mark.parametrize("world", [pytest.param("alone", marks=pytest.mark.full), 2])
+def test_the_example_of_machines_learns_layer_by_layer(python_job, world, tmp_path):
+    words = ["--samples", 1200, "--pretrain", 2, "--epochs", 2] if world == 2 else ["--samples", 20000]
+    script = ROOT / "examples" / "nn" / "fashion_rbm.py"
+    done = python_job(world, script, *words, "--out", tmp_path, timeout=900, env={"PLEIAD_LOG_LEVEL": "error"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    falls = re.findall(r"machine \d: squared error ([\d.]+) -> ([\d.]+)", done.stdout)
+    assert len(falls) == 4 and all(float(last) < float(first) for first, last in falls), done.stdout
+    pretrained, random = map(float, re.findall(r"(?:pre-trained|random weights) ([\d.]+) after", done.stdout))
+    assert pretrained < random, done.stdout
+    assert all((tmp_path / f"fashion_rbm_{name}.png").stat().st_size > 5000 for name in ("curves", "reconstructions"))
+
+
+@pytest.mark.parametrize(
+    ("world", "words", "most"),
+    [(2, ["--epochs", 4, "--characters", 40000], 2.0), pytest.param("alone", [], 1.1, marks=pytest.mark.full)],
+)
+def test_the_example_of_text_learns_its_grammar(python_job, world, words, most):
+    script = ROOT / "examples" / "nn" / "char_rnn.py"
+    done = python_job(world, script, *words, timeout=900, env={"PLEIAD_LOG_LEVEL": "error"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    shares = [float(share) for share in re.findall(r"([\d.]+) of the entropy", done.stdout)]
+    assert shares[-1] < most and shares[-1] < shares[0], done.stdout

@@ -20,15 +20,16 @@ void bind_stacks(nb::module_& m) {
           [](R* self, const std::string& name, std::int64_t visible, const std::vector<std::int64_t>& hidden,
              const std::string& visible_units, const std::string& code_units, std::int64_t k, std::int64_t chains,
              double std, bool tied, const std::string& loss, const std::string& dtype, std::uint64_t seed) {
-            StackOptions options{.name = name,
-                                 .visible = visible,
-                                 .hidden = hidden,
-                                 .visible_units = visible_units,
-                                 .code_units = code_units,
-                                 .tied = tied,
-                                 .loss = loss,
-                                 .dtype = dtype_named(dtype),
-                                 .seed = seed};
+            StackOptions options;
+            options.name = name;
+            options.visible = visible;
+            options.hidden = hidden;
+            options.visible_units = visible_units;
+            options.code_units = code_units;
+            options.tied = tied;
+            options.loss = loss;
+            options.dtype = dtype_named(dtype);
+            options.seed = seed;
             options.rbm.k = k;
             options.rbm.chains = chains;
             options.rbm.weight_param.init = {.type = "gaussian", .std = std};
@@ -53,13 +54,14 @@ void bind_stacks(nb::module_& m) {
               throw InvalidArgument(
                   fmt::format("image: expected (height, width, channels); received {} lengths", image.size()));
             }
-            SparseStackOptions options{.name = name,
-                                       .image = {image[0], image[1], image[2]},
-                                       .sparsity = sparsity,
-                                       .tied = tied,
-                                       .classes = classes,
-                                       .dtype = dtype_named(dtype),
-                                       .seed = seed};
+            SparseStackOptions options;
+            options.name = name;
+            options.image = Shape{image[0], image[1], image[2]};
+            options.sparsity = sparsity;
+            options.tied = tied;
+            options.classes = classes;
+            options.dtype = dtype_named(dtype);
+            options.seed = seed;
             for (const auto& [filter, maps, stride, pool, pool_stride, contrast] : stages) {
               options.stages.push_back({filter, maps, stride, pool, pool_stride, contrast});
             }
