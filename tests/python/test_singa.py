@@ -95,7 +95,7 @@ def shortened(path, steps, **fields):
 # The page.
 
 
-@pytest.mark.parametrize("world", ["alone", 2, 4])
+@pytest.mark.parametrize("world", ["alone", pytest.param(2, marks=pytest.mark.full), 4])
 def test_the_blocks_of_the_page_run(root, in_world, world):
     program = ROOT / "tests" / "python" / "run_page.py"
     done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=400)
