@@ -71,6 +71,21 @@ def test_cifar10_is_made_where_there_is_none(neon, tmp_path):
         assert found == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_sparse_auto_encoder_learns_the_same_on_a_grid(neon, tmp_path):
+    changes = {"sample_pct: 10": "sample_pct: 0.5", "num_epochs: 2": "num_epochs: 1"}
+    found = {}
+    for name, ranks in (("mnist_gb.yaml", 1), ("mnist_distarray_gb.yaml", 2)):
+        text = (EXAMPLES / name).read_text()
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text)
+        found[ranks] = costs(neon(path, ranks=ranks))
+        assert len(found[ranks]) == 5  # three stages, the last layer, all
+    assert found[2] == pytest.approx(found[1], rel=1e-3)
+
+
 def test_files_of_the_later_form(neon, tmp_path):
     done = neon(small(tmp_path, "mnist_mlp.yaml"))
     found = costs(done)

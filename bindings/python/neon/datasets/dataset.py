@@ -23,7 +23,7 @@ class Dataset(Component):
 
     A data set of your own has `shape` (height, width, channels) and `read_image_file`; or a `load` of its own."""
 
-    fields: Any = {
+    fields = {
         "backend": None,
         "dist_flag": False,
         "repo_path": "",

@@ -12,7 +12,7 @@ from pleiad.errors import InvalidArgument
 class FitExperiment(Component):
     """backend, model, and dataset (or datasets, a list of one)."""
 
-    fields: Any = {
+    fields = {
         "dist_flag": False,
         "backend": None,
         "model": None,

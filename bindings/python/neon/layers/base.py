@@ -26,7 +26,7 @@ def pair(given: Any, what: str) -> tuple[int, int]:
 
 def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
     """(batch, rows, columns, channels, height, width): a view of the windows over images."""
-    view = numpy.lib.stride_tricks.sliding_window_view(x, size, axis=(1, 2))  # type: ignore[call-overload]
+    view = numpy.lib.stride_tricks.sliding_window_view(x, size, axis=(1, 2))
     out: Array = view[:, :: stride[0], :: stride[1]]
     return out
 
@@ -44,7 +44,7 @@ class Layer(Component):
     """name, backend, batch_size and pos are set by the model where a file leaves them out. After fprop, `output` has the
     outputs; after bprop, `berror` the error by the inputs. `input` is None, or the GlobalArray of the layer's inputs."""
 
-    fields: Any = {
+    fields = {
         "name": "",
         "backend": None,
         "batch_size": 0,

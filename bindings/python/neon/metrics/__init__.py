@@ -21,7 +21,8 @@ class MisclassSum(Metric):
     fields = {"error_rank": 1}
 
     def __call__(self, outputs: Any, targets: Any) -> float:
-        order = numpy.argsort(-numpy.asarray(outputs), axis=1, kind="stable")[:, : self.error_rank]  # type: ignore[attr-defined]
+        rank: int = self.error_rank  # type: ignore[attr-defined]
+        order: Any = numpy.argsort(-numpy.asarray(outputs), axis=1, kind="stable")[:, :rank]
         return float((order != _labels(targets)[:, None]).all(axis=1).sum())
 
 

@@ -2,6 +2,8 @@
 
 from neon.models.convnet import MLP, Convnet
 from neon.models.convnet_dist import ConvnetDist
+from neon.models.gb import GB
+from neon.models.gb_dist import GBDist
 from neon.models.model import Model
 
-__all__ = ["MLP", "Convnet", "ConvnetDist", "Model"]
+__all__ = ["GB", "MLP", "Convnet", "ConvnetDist", "GBDist", "Model"]

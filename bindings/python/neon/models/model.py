@@ -14,7 +14,7 @@ class Model(Component):
     """layers, in order; cost: unless a CostLayer has it. Epochs, batch_size (of all ranks together), learning_rate and
     momentum, or a rule in lrule_init."""
 
-    fields: Any = {
+    fields = {
         "layers": [],
         "cost": None,
         "num_epochs": 1,

@@ -29,10 +29,10 @@ class Logistic(Activation):
     engine = "sigmoid"
 
     def apply_function(self, x: Array) -> Array:
-        return 1 / (1 + numpy.exp(-x))
+        return numpy.asarray(1 / (1 + numpy.exp(-x)))
 
     def apply_derivative(self, y: Array) -> Array:
-        return y * (1 - y)
+        return numpy.asarray(y * (1 - y))
 
 
 class RectLin(Activation):
@@ -73,7 +73,7 @@ class Softmax(Activation):
 
     def apply_function(self, x: Array) -> Array:
         e = numpy.exp(x - x.max(axis=-1, keepdims=True))
-        return e / e.sum(axis=-1, keepdims=True)
+        return numpy.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 class Cost(Component):

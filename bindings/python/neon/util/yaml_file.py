@@ -34,7 +34,7 @@ def loads(text: str, name: str = "text") -> Any:
     except yaml.YAMLError as problem:
         raise FileError(f"{name}: {problem}") from None
     finally:
-        loader.dispose()
+        loader.dispose()  # type: ignore[no-untyped-call]
 
 
 class _Loader(yaml.SafeLoader):
@@ -70,4 +70,4 @@ def _object(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
         raise FileError(f"{loader.where(node)}: {problem}") from None
 
 
-_Loader.add_multi_constructor(TAG, _object)
+_Loader.add_multi_constructor(TAG, _object)  # type: ignore[no-untyped-call]
