@@ -74,6 +74,9 @@ class Stripes(Dataset):
         assert self.inputs["train"].shape[1:3] == (rows.stop - rows.start, columns.stop - columns.start)
 
 
+assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
+
+
 def experiment(distributed):
     backend = CPU(rng_seed=3, default_dtype="float64")
     relu, weights = RectLin(), {"type": "node_normalized", "scale": 1.0}

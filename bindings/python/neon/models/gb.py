@@ -99,7 +99,9 @@ class GB(MLP):
                 seed=seed,
                 progress=False,
             ):
-                self.pretrain_costs.append([r.metrics["loss"] for r in history.records if r.phase == "train"])
+                # Its reconstruction and the price of what is pooled.
+                costs = [r.metrics for r in history.records if r.phase == "train"]
+                self.pretrain_costs.append([sum(v for n, v in c.items() if n.endswith("loss")) for c in costs])
                 if comm.rank == 0:
                     print(f"stage {len(self.pretrain_costs)}: cost {self.pretrain_costs[-1][-1]:.6g}", flush=True)
         net = stack.classifier()

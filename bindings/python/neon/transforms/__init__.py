@@ -32,7 +32,7 @@ class Logistic(Activation):
         return numpy.asarray(1 / (1 + numpy.exp(-x)))
 
     def apply_derivative(self, y: Array) -> Array:
-        return y * (1 - y)
+        return numpy.asarray(y * (1 - y))
 
 
 class RectLin(Activation):

@@ -41,14 +41,16 @@ class Component:
     """Something that a YAML file creates: `fields` has its settings with what they are unless given, or REQUIRED."""
 
     fields: ClassVar[Mapping[str, Any]] = {}
+    _own: ClassVar[Mapping[str, Any]] = {}
     #: Settings that old files have and that say nothing here.
     ignored: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        cls._own = dict(vars(cls).get("fields", {}))
         merged: dict[str, Any] = {}
-        for base in reversed(cls.__mro__):
-            merged.update(vars(base).get("fields", {}))
+        for base in reversed(cls.__mro__):  # what a class says itself, not what it has from others
+            merged.update(vars(base).get("_own", {}))
         cls.fields = merged
         cls.ignored = frozenset().union(*(vars(base).get("ignored", ()) for base in cls.__mro__))
         register(cls)
