@@ -125,7 +125,8 @@ def a_null_pointer_is_an_error_in_every_function():
         for name, arguments in good.items():
             for at, kind in enumerate(FUNCTIONS[name][1]):
                 if points(kind) and at not in MAY_BE_NULL.get(name, ()):
-                    wrong = [None if i == at else a for i, a in enumerate(arguments)]
+                    null = TakeRows() if kind is TakeRows else None
+                    wrong = [null if i == at else a for i, a in enumerate(arguments)]
                     fails(INVALID_ARGUMENT, getattr(c, name)(*wrong), "null")
                     tried += 1
         assert tried > 50
