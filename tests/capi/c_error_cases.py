@@ -24,6 +24,7 @@ from binding import (
     Session,
     TableInfo,
     TableStats,
+    TakeRows,
     World,
     array,
     c,
@@ -62,6 +63,11 @@ def calls(s, array_table, matrix, pending):
         "pleiad_receive": [s.handle, s.rank, 1, floats, 1, FLOAT32],
         "pleiad_array_create": [s.handle, 3, FLOAT32, None, None, byref(out)],
         "pleiad_matrix_create": [s.handle, 3, 3, FLOAT32, None, None, byref(out)],
+        "pleiad_sparse_create": [s.handle, 3, FLOAT32, None, byref(out)],
+        "pleiad_key_value_create": [s.handle, 1, FLOAT32, None, byref(out)],
+        "pleiad_table_rows": [m, byref(begin)],
+        "pleiad_table_evict": [m, byref(begin)],
+        "pleiad_table_get_changed": [m, TakeRows(lambda *_: None), None],
         "pleiad_table_describe": [t, byref(TableInfo())],
         "pleiad_table_name": [t, byref(name)],
         "pleiad_table_shard": [t, 0, byref(begin), byref(end)],
@@ -88,6 +94,10 @@ MAY_BE_NULL = {
     "pleiad_session_set_interrupt": {1, 2},
     "pleiad_array_create": {3, 4},
     "pleiad_matrix_create": {4, 5},
+    "pleiad_sparse_create": {3},
+    "pleiad_key_value_create": {3},
+    "pleiad_table_evict": {1},
+    "pleiad_table_get_changed": {2},
     "pleiad_table_add": {4},
     "pleiad_table_add_get": {5},
     "pleiad_table_exchange": {5},
@@ -98,7 +108,7 @@ MAY_BE_NULL = {
 
 
 def points(kind):
-    return kind in (c_void_p, c_char_p) or kind is Interrupt or hasattr(kind, "contents")
+    return kind in (c_void_p, c_char_p, Interrupt, TakeRows) or hasattr(kind, "contents")
 
 
 @case()
@@ -115,7 +125,8 @@ def a_null_pointer_is_an_error_in_every_function():
         for name, arguments in good.items():
             for at, kind in enumerate(FUNCTIONS[name][1]):
                 if points(kind) and at not in MAY_BE_NULL.get(name, ()):
-                    wrong = [None if i == at else a for i, a in enumerate(arguments)]
+                    null = TakeRows() if kind is TakeRows else None
+                    wrong = [null if i == at else a for i, a in enumerate(arguments)]
                     fails(INVALID_ARGUMENT, getattr(c, name)(*wrong), "null")
                     tried += 1
         assert tried > 50

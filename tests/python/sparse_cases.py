@@ -176,7 +176,7 @@ def test_snapshots_hold_ids_and_rows():
 def test_what_cannot_be_is_refused():
     with start() as s:
         bad = pleiad.InvalidArgument
-        with raises(bad, "cols", "0"):
+        with raises(bad, "column", "0"):
             s.sparse(0)
         with raises(bad, "gausian", "gaussian"):
             s.sparse(3, "gausian")
