@@ -3,7 +3,8 @@
 //
 //   pleiad launch -n 4 logistic_regression settings.config
 //
-// The model is one matrix: a row for each feature and one for the bias, a column for each output. A worker gets the
+// The model is one table: a row for each feature and one for the bias, a column for each output. Of sparse samples only
+// the rows that some sample has are there. A worker gets the
 // rows that its next minibatches touch (of dense samples all), and adds their gradients; the table's rule takes the
 // step. Testing ends in one line: accuracy or error, and the time.
 #include <algorithm>
@@ -37,10 +38,14 @@ struct Rows {
 class Model {
  public:
   Model(Session& session, const Config& config)
-      : config_(config),
-        outputs_(static_cast<std::size_t>(config.output_size)),
-        table_(session.create_matrix(config.input_size + 1, config.output_size,
-                                     {.name = "model", .updater = rule(config)})) {}
+      : config_(config), outputs_(static_cast<std::size_t>(config.output_size)) {
+    const TableOptions options{.name = "model", .updater = rule(config)};
+    if (config.sparse) {
+      sparse_ = session.create_sparse(config.output_size, options);
+    } else {
+      dense_ = session.create_matrix(config.input_size + 1, config.output_size, options);
+    }
+  }
 
   [[nodiscard]] std::unique_ptr<Rows> start_get(std::span<const Sample> samples, bool now) const {
     auto rows = std::make_unique<Rows>();
@@ -53,9 +58,9 @@ class Model {
     }
     rows->values.resize(rows->ids.size() * outputs_);
     if (now) {
-      config_.sparse ? table_.get_rows(rows->ids, rows->values) : table_.get(rows->values);
+      sparse_ ? sparse_->get(rows->ids, rows->values) : dense_->get(rows->values);
     } else {
-      rows->pending = config_.sparse ? table_.get_rows_async(rows->ids, rows->values) : table_.get_async(rows->values);
+      rows->pending = sparse_ ? sparse_->get_async(rows->ids, rows->values) : dense_->get_async(rows->values);
     }
     return rows;
   }
@@ -119,7 +124,7 @@ class Model {
       }
     }
     const AddOptions options = config_.ftrl() ? AddOptions{} : AddOptions{.learning_rate = rate};
-    config_.sparse ? table_.add_rows(touched.ids, touched.values, options) : table_.add(touched.values, options);
+    sparse_ ? sparse_->add(touched.ids, touched.values, options) : dense_->add(touched.values, options);
     return loss;
   }
 
@@ -158,7 +163,8 @@ class Model {
 
   const Config& config_;
   std::size_t outputs_;
-  MatrixTable table_;
+  std::optional<SparseTable> sparse_;
+  std::optional<MatrixTable> dense_;
 };
 
 void train(Session& session, const Config& config, const Model& model) {

@@ -16,6 +16,7 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kSpin = 60'000;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -232,7 +233,6 @@ void Messenger::give_back(std::unique_ptr<Channel> channel) {
 }
 
 void Messenger::spin(FunctionRef<Seen()> look) const {
-  static const std::int64_t kSpin = getenv("SPIN_US") ? atoll(getenv("SPIN_US")) * 1000 : 60'000;  // TRIAL
   std::int64_t limit = now_ns() + kSpin;
   for (int spins = 1;; ++spins) {
     const Seen seen = look();

@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -202,6 +202,10 @@ class KeyValueTable:
     @property
     def cols(self) -> int: ...
     def rows(self) -> int: ...
+
+def register_rule(
+    name: str, function: Callable, rates: object, arrays: int, worker_arrays: int, numbers: int, additive: bool
+) -> None: ...
 
 class Session:
     @staticmethod
