@@ -170,8 +170,9 @@ std::int64_t Trainer::local_batch() const { return inside_->local(); }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
   Inside& in = *inside_;
-  if (batch <= 0) batch = in.options.batch;
-  if (batch % in.ranks() != 0) {
+  if (batch <= 0) {
+    batch = in.options.batch;
+  } else if (batch % in.ranks() != 0) {
     throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.ranks()));
   }
   const std::int64_t local = batch / in.ranks();
