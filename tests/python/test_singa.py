@@ -203,6 +203,34 @@ assert 'ip1' in m.summary() and 'AllReduce, 2 ranks' in m.explain(2)
     assert done.returncode == 0, done.stderr
 
 
+def test_stores_are_built_from_local_files_on_first_use(in_world, tmp_path):
+    program = """
+import numpy, sys
+from pleiad import nn
+from singa.engine import session
+from singa.model import *
+
+draw = numpy.random.default_rng(1)
+if session().rank == 0:
+    for part in ('train', 't10k'):
+        images = draw.integers(0, 255, (300, 1, 28, 28), dtype='uint8')
+        labels = numpy.arange(300) % 10
+        nn.write_store('idx', f'{part}-images-idx3-ubyte', f'{part}-labels-idx1-ubyte', data=images, labels=labels)
+session().barrier()
+train, test, workspace = mnist.load_data(folder='.')
+conf = train.layer.store_conf
+assert workspace == 'examples/mnist' and list(conf.batchsize) == [64] and list(conf.shape) == [784]
+assert conf.random_skip == 5000 and conf.mean_value == conf.std_value == 127.5
+assert len(nn.open_store('kvfile', conf.path)) == 300
+machine = mnist.load_data(nb_rbm=1)[0].layer.store_conf
+assert list(machine.batchsize) == [100] and machine.std_value == 255 and not machine.HasField('mean_value')
+"""
+    for world in (2, "alone"):
+        done = in_world(world, tmp_path, sys.executable, "-c", program)
+        assert done.returncode == 0, done.stderr
+        assert "mnist: records of mnist: " in done.stdout, done.stdout
+
+
 def test_a_layer_and_an_updater_of_a_scripts_own(root, in_world):
     program = """
 import numpy
