@@ -173,16 +173,10 @@ int Trainer::shares() const { return inside_->shares; }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
   Inside& in = *inside_;
-<<<<<<< HEAD
-  if (batch <= 0) batch = in.options.batch;
-  if (batch % in.shares != 0) {
-    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.shares));
-=======
   if (batch <= 0) {
     batch = in.options.batch;
-  } else if (batch % in.ranks() != 0) {
-    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.ranks()));
->>>>>>> singa
+  } else if (batch % in.shares != 0) {
+    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.shares));
   }
   const std::int64_t local = batch / in.shares;
   const std::int64_t whole = samples.count() / batch;
