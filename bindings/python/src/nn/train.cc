@@ -188,14 +188,15 @@ void bind_training(nb::module_& m) {
           "__init__",
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange, bool fuse,
-             bool check_finite, const std::string& plan, const std::vector<std::string>& split,
-             const std::string& grid, const SessionHandle* session) {
+             bool check_finite, const std::string& plan, const std::vector<std::string>& split, const std::string& grid,
+             const SessionHandle* session) {
             const PlanOptions how{.kind = plan, .split = split, .grid = grid};
-            new (self) H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite, how), session);
+            new (self)
+                H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite, how), session);
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
-          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("session").none(),
+          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"), nb::arg("plan"),
+          nb::arg("split"), nb::arg("grid"), nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, fuse: bool, check_finite: bool, plan: str, split: "
@@ -209,9 +210,11 @@ void bind_training(nb::module_& m) {
       .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
       .def_prop_ro("shares", [](const H& h) { return h.trainer().shares(); })
       .def(
-          "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); }, nb::arg("folder"))
+          "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); },
+          nb::arg("folder"))
       .def(
-          "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); }, nb::arg("folder"))
+          "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); },
+          nb::arg("folder"))
       .def_prop_ro("rank", &H::rank)
       .def_prop_ro("ranks", &H::ranks)
       .def(
