@@ -42,8 +42,8 @@ class GlobalArrayHandle {
 
 void copy_out(const View& from, const Borrowed& to, const char* where) {
   if (from.count != to.view().count || from.dtype != to.view().dtype) {
-    throw InvalidArgument(fmt::format("[{}] expected {} numbers of {} to write to; received {} of {}", where, from.count,
-                                      name_of(from.dtype), to.view().count, name_of(to.view().dtype)));
+    throw InvalidArgument(fmt::format("[{}] expected {} numbers of {} to write to; received {} of {}", where,
+                                      from.count, name_of(from.dtype), to.view().count, name_of(to.view().dtype)));
   }
   std::memcpy(to.view().data, from.data, static_cast<std::size_t>(from.count) * size_of(from.dtype));
 }
@@ -81,8 +81,8 @@ void bind_spatial(nb::module_& m) {
             options.pad = pad;
             new (self) H(session, options);
           },
-          nb::arg("session"), nb::arg("name"), nb::arg("shape"), nb::arg("dtype"), nb::arg("grid"),
-          nb::arg("window_h"), nb::arg("window_w"), nb::arg("pad"))
+          nb::arg("session"), nb::arg("name"), nb::arg("shape"), nb::arg("dtype"), nb::arg("grid"), nb::arg("window_h"),
+          nb::arg("window_w"), nb::arg("pad"))
       .def(
           "fprop",
           [](const H& h, nb::handle local, nb::handle view) {

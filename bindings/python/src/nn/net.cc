@@ -96,8 +96,8 @@ void bind_arrays_of(nb::class_<Net>& c) {
        "input_array", [](const Net& net, const std::string& name) { return array_of(net.input_tensor(name)); },
        nb::arg("name"), nb::sig("def input_array(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
       .def(
-          "input_sample",
-          [](const Net& net, const std::string& name) { return lengths_of(net.input_sample(name)); }, nb::arg("name"))
+          "input_sample", [](const Net& net, const std::string& name) { return lengths_of(net.input_sample(name)); },
+          nb::arg("name"))
       .def(
           "input_tile",
           [](const Net& net, const std::string& name) -> nb::object {
