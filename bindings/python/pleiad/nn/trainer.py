@@ -233,14 +233,6 @@ class Trainer:
         """Takes back what `state_dict` of the same net and rule gave."""
         self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
 
-    def save(self, folder: "str | Path") -> None:
-        """Writes a checkpoint, on all ranks together: the whole model, whatever the plan; it loads at any number of ranks."""
-        self._core.save(str(folder))
-
-    def load(self, folder: "str | Path") -> None:
-        """From a folder that `save` wrote, for the same net and rule."""
-        self._core.load(str(folder))
-
     # Inside.
 
     def _listeners(self, callbacks: Iterable[Any], progress: "bool | str") -> list[Callback]:

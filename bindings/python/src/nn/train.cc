@@ -195,7 +195,6 @@ void bind_training(nb::module_& m) {
       .def(
           "__init__",
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
-<<<<<<< HEAD
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
              const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
              const std::vector<std::string>& split, const std::string& grid, const std::string& checkpoint, int keep,
@@ -210,18 +209,6 @@ void bind_training(nb::module_& m) {
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
           nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("checkpoint"), nb::arg("keep"),
           nb::arg("session").none(),
-=======
-             const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange, bool fuse,
-             bool check_finite, const std::string& plan, const std::vector<std::string>& split, const std::string& grid,
-             const SessionHandle* session) {
-            const PlanOptions how{.kind = plan, .split = split, .grid = grid};
-            new (self)
-                H(net, options_of(batch, updater, schedule, momentum, exchange, fuse, check_finite, how), session);
-          },
-          nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
-          nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("fuse"), nb::arg("check_finite"), nb::arg("plan"),
-          nb::arg("split"), nb::arg("grid"), nb::arg("session").none(),
->>>>>>> spatial
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
@@ -246,15 +233,6 @@ void bind_training(nb::module_& m) {
       .def_prop_ro("local_batch", [](const H& h) { return h.trainer().local_batch(); })
       .def_prop_ro("share", [](const H& h) { return h.trainer().share(); })
       .def_prop_ro("shares", [](const H& h) { return h.trainer().shares(); })
-<<<<<<< HEAD
-=======
-      .def(
-          "save", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.save(folder); }); },
-          nb::arg("folder"))
-      .def(
-          "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); },
-          nb::arg("folder"))
->>>>>>> spatial
       .def_prop_ro("rank", &H::rank)
       .def_prop_ro("ranks", &H::ranks)
       .def(
