@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include "kernel/ref/local.h"
 #include "pleiad/error.h"
 #include "pleiad/sparse_stack.h"
+#include "tests/file/folder.h"
 #include "tests/nn/layer_bench.h"
 #include "tests/nn/small_run.h"
 
@@ -246,7 +246,8 @@ TEST(SparseStack, LearnsStageByStageThenTheLastLayerThenAll) {
 }
 
 TEST(SmallLayers, OutputsAreWrittenAndMetricsAreNoLoss) {
-  const std::string folder = testing::TempDir();
+  const test::Folder place;
+  const std::string folder = place.path().string();
   const std::string csv = folder + "/out.csv", record = folder + "/out.kv";
   {
     Net net({.name = "out"});
@@ -279,8 +280,6 @@ TEST(SmallLayers, OutputsAreWrittenAndMetricsAreNoLoss) {
   float second = 0;
   std::memcpy(&second, all.data() + 34, 4);
   EXPECT_EQ(second, 3);
-  std::filesystem::remove(csv);
-  std::filesystem::remove(record);
   Net net;
   net.input("x", {3});
   net.add("csv", csv_output({.path = folder + "/no/such/folder/x"}));

@@ -1,13 +1,12 @@
 // Contrastive divergence: its gradients, its chains, and stacks that are trained machine by machine.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "core/threads.h"
 #include "kernel/rbm.h"
 #include "kernel/ref/rbm.h"
 #include "pleiad/error.h"
 #include "pleiad/stack.h"
+#include "tests/file/folder.h"
 #include "tests/nn/layer_bench.h"
 #include "tests/nn/small_run.h"
 
@@ -200,8 +199,8 @@ TEST(RbmTraining, RanksExchangesAndResumedRunsGiveTheSameLosses) {
   for (const std::int64_t chains : {0, 8}) {
     const RbmOptions options{.hidden = 7, .k = 2, .chains = chains};
     TrainOptions train = test::options("momentum", "auto");
-    train.checkpoint_folder = testing::TempDir() + "/rbm_resume";
-    std::filesystem::remove_all(train.checkpoint_folder);
+    const test::Folder folder;
+    train.checkpoint_folder = folder.path().string();
     const auto run = [&](const std::string& exchange, Session* session) {
       Net net = machine(options);
       TrainOptions own = train;
@@ -236,7 +235,6 @@ TEST(RbmTraining, RanksExchangesAndResumedRunsGiveTheSameLosses) {
       for (const double loss : test::trace(trainer, *array_samples(bars()))) joined.push_back(loss);
     }
     EXPECT_EQ(joined, alone) << "chains " << chains;
-    std::filesystem::remove_all(train.checkpoint_folder);
   }
 }
 
@@ -299,8 +297,8 @@ TEST(RbmStack, AStoppedPreTrainingGoesOnWhereItWas) {
   RbmStack whole(options);
   ASSERT_TRUE(whole.pretrain(*array_samples(bars()), train));
   train.checkpoint = 5;
-  train.checkpoint_folder = testing::TempDir() + "/rbm_stack";
-  std::filesystem::remove_all(train.checkpoint_folder);
+  const test::Folder folder;
+  train.checkpoint_folder = folder.path().string();
   RbmStack parts(options);
   const auto stop = [](std::size_t machine) {
     return TrainCalls{.stop = [machine](std::int64_t step) { return machine == 1 && step == 7; }};
@@ -314,7 +312,6 @@ TEST(RbmStack, AStoppedPreTrainingGoesOnWhereItWas) {
       ASSERT_EQ(a.parameters()[p].value.at(i), b.parameters()[p].value.at(i)) << a.parameters()[p].name;
     }
   }
-  std::filesystem::remove_all(train.checkpoint_folder);
 }
 
 TEST(RbmStack, MistakesNameTheField) {

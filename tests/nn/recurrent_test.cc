@@ -1,12 +1,10 @@
 // Recurrent layers: known values, the plain loops, back-propagation through time, state that is carried on.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "core/threads.h"
 #include "kernel/ref/recurrent.h"
 #include "pleiad/error.h"
+#include "tests/file/folder.h"
 #include "tests/nn/layer_bench.h"
 #include "tests/nn/small_run.h"
 
@@ -191,8 +189,8 @@ TEST(CharRnn, RanksAndResumedRunsGiveTheSameLosses) {
   });
   // Stopped on one rank, resumed on two: what layers carry goes to the ranks that have its samples.
   options.checkpoint = 9;
-  options.checkpoint_folder = testing::TempDir() + "/char_rnn";
-  std::filesystem::remove_all(options.checkpoint_folder);
+  const test::Folder folder;
+  options.checkpoint_folder = folder.path().string();
   TrainOptions first = options;
   first.steps = 9;
   Net part = text_net(true, DType::float32, "lstm", 6, 4, 4);
@@ -216,7 +214,6 @@ TEST(CharRnn, RanksAndResumedRunsGiveTheSameLosses) {
     const std::vector<double> losses = test::trace(resumed, *text_samples(text, {.steps = 4}));
     for (std::size_t i = 0; i < losses.size(); ++i) ASSERT_NEAR(losses[i], alone[9 + i], 1e-5) << i;
   });
-  std::filesystem::remove_all(options.checkpoint_folder);
 }
 
 TEST(CharRnn, MistakesAreTold) {
