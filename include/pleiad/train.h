@@ -79,17 +79,17 @@ struct TrainOptions {
   UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules
   nn::Schedule schedule = {.type = "", .base = 0.01};  ///< of the learning rate; type "": updater.learning_rate
   nn::Schedule momentum = {.type = "", .base = 0};     ///< of the momentum; type "": updater.momentum
-  /// auto | none | all_reduce | tables | replicas; auto: all_reduce where there are more ranks. replicas: every group of
-  /// ranks has parameters of its own, and the groups add up their changes every `sync_every` steps, none waiting.
+  /// auto | none | all_reduce | tables | replicas; auto: all_reduce where there are more ranks. replicas: every group
+  /// of ranks has parameters of its own, and the groups add up their changes every `sync_every` steps, none waiting.
   std::string exchange = "auto";
   std::string clock = "sync";  ///< of tables: sync, where ranks add to one round; async, where none waits
   /// Asynchronous tables, replicas: the ranks in so many groups. Those of a group make one step together, of the mean
   /// over their samples; groups do not wait for one another. 0: each rank by itself, with steps of 1/ranks.
   int groups = 0;
   std::int64_t sync_every = 1;
-  PlanOptions plan = {};          ///< which layers are cut over the ranks; the net has this rank's parts from then on
-  bool fuse = true;               ///< update while the gradient is in cache, where nothing is exchanged
-  bool check_finite = false;      ///< stop where the loss is no number, and name the layer where it arose
+  PlanOptions plan = {};      ///< which layers are cut over the ranks; the net has this rank's parts from then on
+  bool fuse = true;           ///< update while the gradient is in cache, where nothing is exchanged
+  bool check_finite = false;  ///< stop where the loss is no number, and name the layer where it arose
   std::int64_t steps = 1000;
   std::int64_t display = 0;        ///< every so many steps; 0: never
   std::int64_t display_after = 0;  ///< not before this step, from which the steps between are counted

@@ -236,8 +236,7 @@ class Builder {
       case kMnist: parse_source(i); return alias(i);
       case kRGBImage: parse_source(i); return add_own(i);
       case kRBMVis: return add_machine(i);
-      case kRBMHid:
-        mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
+      case kRBMHid: mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
       case kConcate: {
         expect_sources(i, 1, 1 << 20);
         const int dim = axis(i, "concate_conf.concate_dim", layer.concate_conf().concate_dim());
