@@ -20,12 +20,12 @@ namespace {
 
 using namespace pleiad;
 
-constexpr int kInputs = 32;
+constexpr int kInputs = 128;
 constexpr int kClasses = 10;
-constexpr int kBatch = 8;
+constexpr int kBatch = 1;
 constexpr int kTests = 4000;
 constexpr int kStaleness = 8;
-constexpr double kRate = 0.004;
+constexpr double kRate = 0.002;
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kStep = 4 * kMs;  // most of it asleep: so four ranks fit on two cores
 constexpr std::int64_t kTurn = 40 * kMs;
@@ -44,7 +44,7 @@ class Clusters {
     std::mt19937 fixed(7);
     std::normal_distribution<float> normal;
     for (auto& centre : centres_) {
-      for (float& x : centre) x = 0.42F * normal(fixed);
+      for (float& x : centre) x = 0.22F * normal(fixed);
     }
   }
   Sample draw() {

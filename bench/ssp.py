@@ -49,7 +49,7 @@ def measure(build, straggler, seconds, rounds):
     line = {
         "name": "ssp" if straggler == "moving" else f"ssp_{straggler}",
         "procs": RANKS,
-        "size": 330,
+        "size": 1290,
         "median_us": round(middle(waited["ssp"]) * 1e6, 1),
         "spread": round((max(waited["ssp"]) - min(waited["ssp"])) / 2 / middle(waited["ssp"]), 3),
         "peer_us": round(middle(waited["sync"]) * 1e6, 1),

@@ -135,15 +135,7 @@ void Messenger::Service::serve() {
   bool told = false;
   std::uint64_t word = 0;
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;
-  int taken = 0;
-  while (taken < kAtOnce && take_one()) ++taken;
-  if (taken > 0) {  // who has asked once often asks again at once
-    messenger_.spin([&] {
-      if (taken >= kAtOnce || stop_.load()) return Seen::all;
-      if (!take_one()) return Seen::nothing;
-      ++taken;
-      return Seen::something;
-    });
+  for (int i = 0; i < kAtOnce && take_one(); ++i) {
   }
   keep_watch(now_ns(), told);
   if (waits) {

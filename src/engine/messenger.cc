@@ -16,7 +16,6 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kSpin = 60'000;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -60,11 +59,8 @@ class Messenger::Talk {
     }
   }
 
-  /// Whether something came.
-  bool receive() {
-    bool came = false;
+  void receive() {
     while (auto incoming = channel_->receive()) {
-      came = true;
       heard_ = now_ns();
       const FrameHead& head = incoming->frame.head;
       const auto found = open_.find(head.sequence);
@@ -84,7 +80,6 @@ class Messenger::Talk {
         }
       }
     }
-    return came;
   }
 
   // Called after every short sleep.
@@ -232,18 +227,6 @@ void Messenger::give_back(std::unique_ptr<Channel> channel) {
   idle_[channel->to()].push_back(std::move(channel));
 }
 
-void Messenger::spin(FunctionRef<Seen()> look) const {
-  std::int64_t limit = now_ns() + kSpin;
-  for (int spins = 1;; ++spins) {
-    const Seen seen = look();
-    if (seen == Seen::all) return;
-    const std::int64_t now = now_ns();
-    if (seen == Seen::something) limit = now + kSpin;
-    if (now >= limit) return;
-    engine_.relax(spins);
-  }
-}
-
 void Messenger::exchange(const Exchange& exchange) {
   while (!talkers_.try_acquire_for(std::chrono::milliseconds(50))) {
     engine_.check_interrupt(name_of(exchange.call), [] { return "a connection that other threads use"; });
@@ -269,15 +252,6 @@ void Messenger::exchange(const Exchange& exchange) {
   exchange.meanwhile();
 
   const auto ready = [&] { return std::ranges::all_of(talks, [](const Talk* talk) { return talk->done(); }); };
-  spin([&] {
-    bool came = false;
-    for (Talk* talk : talks) {
-      if (!talk->receive()) continue;
-      came = true;
-      talk->send();
-    }
-    return ready() ? Seen::all : came ? Seen::something : Seen::nothing;
-  });
   const auto missing = [&] {
     std::vector<int> ranks;
     for (const Talk* talk : talks) {
@@ -298,7 +272,7 @@ void Messenger::exchange(const Exchange& exchange) {
       if (error.num() != EINTR) throw TransportError(fmt::format("zmq_poll: {}", error.what()));
     }
     for (Talk* talk : talks) {
-      (void)talk->receive();
+      talk->receive();
       talk->look();
       talk->send();
     }

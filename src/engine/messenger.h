@@ -120,11 +120,6 @@ class Messenger {
   class Talk;
   class Service;
 
-  enum class Seen : std::uint8_t { nothing, something, all };
-  /// Looks for what is about to come, until a moment has passed with nothing: to wake a thread that has gone to sleep
-  /// takes as long as a short message is on its way.
-  void spin(FunctionRef<Seen()> look) const;
-
   [[nodiscard]] std::unique_ptr<Channel> take_channel(int to);
   void give_back(std::unique_ptr<Channel> channel);
 
