@@ -141,8 +141,7 @@ class HaloExchange::Inside {
     for (const Peer& peer : in_) {
       const char* message = boxes_->receive(peer.box(piece, false));
       for_rows(block, peer.part, samples(piece), [&](char* row, std::size_t length) {
-        if (!intersect(peer.part.h, own.h).empty() || !intersect(peer.part.w, own.w).empty())
-          copy_bytes(row, message, length);
+        copy_bytes(row, message, length);
         message += length;
       });
       boxes_->release(peer.box(piece, false));
