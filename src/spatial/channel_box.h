@@ -36,6 +36,8 @@ class Boxes {
   /// Waits until the last message was taken; the sender then fills the bytes.
   [[nodiscard]] char* fill(std::size_t box);
   void send(std::size_t box);
+  /// Returns when what was sent is the engine's, so that this rank may leave.
+  void flush(std::size_t box);
   /// Before receive: a message is on its way.
   void expect(std::size_t box);
   /// Waits for a message; the bytes are the receiver's until it lets them go.

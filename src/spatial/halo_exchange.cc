@@ -146,6 +146,7 @@ class HaloExchange::Inside {
       });
       boxes_->release(peer.box(piece, false));
     }
+    for (const Peer& peer : out_) boxes_->flush(peer.box(piece, false));
   }
 
   void finish_backward(int piece, const void* from, void* to) {
@@ -162,6 +163,7 @@ class HaloExchange::Inside {
       });
       boxes_->release(peer.box(piece, true));
     }
+    for (const Peer& peer : in_) boxes_->flush(peer.box(piece, true));
   }
 
   HaloSpec spec;
