@@ -23,7 +23,7 @@ build: ## build into build/release (the default)
 setup: ## install what building, testing and the demo need
 	@tools/setup.sh lint frameworks theano
 
-demo: ## set up, build, and train on Fashion-MNIST in several processes: tables, a net, PyTorch, Lua
+demo: ## set up, build, and train on Fashion-MNIST in several processes: tables, a net, PyTorch, Lua, SINGA, neon
 	@tools/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	$(LAUNCH) -n 4 $(BUILD)/bin/fashion_softmax --out out
@@ -33,6 +33,8 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: tables,
 	$(LAUNCH) -n 2 $(BUILD)/bin/fashion_cnn 300
 	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/torch/cnn.py --samples 12000 --epochs 1
 	LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" $(LAUNCH) -n 2 luajit examples/lua/xor.lua
+	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/demo/singa_mlp.py
+	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 4 $(PYTHON) -m neon examples/demo/neon_cnn.yaml
 
 # Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's.
 define run_suites

@@ -48,7 +48,7 @@ def test_every_make_target_that_a_page_names_exists():
 
 def test_the_programs_in_the_readme_are_the_examples():
     readme = (ROOT / "README.md").read_text()
-    for name in ("first.cc", "first_multiverso.c", "first.py"):
+    for name in ("first.cc", "first_multiverso.c", "first.py", "demo/singa_mlp.py"):
         assert (ROOT / "examples" / name).read_text() in readme, name
 
 
