@@ -460,10 +460,10 @@ def test_info_tells_about_the_machine(run, pleiad):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "expected a subcommand: explain, generate, info, inspect, launch, options"),
+        ([], "expected a subcommand: convert, explain, export, generate, import, info, inspect, launch, options, run"),
         (
             ["lunch"],
-            'unknown subcommand "lunch"; known: explain, generate, info, inspect, launch, options (did you mean "launch"?)',
+            'unknown subcommand "lunch"; known: convert, explain, export, generate, import, info, inspect, launch, options, run (did you mean "launch"?)',
         ),
         (["--verion"], 'unknown option "--verion" (did you mean "--version"?)'),
         (["info", "more"], 'unexpected argument "more"'),

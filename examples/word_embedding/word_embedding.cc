@@ -44,8 +44,9 @@ class Part {
     const auto place = std::ranges::lower_bound(ids_, id) - ids_.begin();
     return values_.data() + place * table_.cols();
   }
-  void add_changes() {
-    for (std::size_t i = 0; i < values_.size(); ++i) before_[i] = values_[i] - before_[i];
+  /// All workers move the same rows at once: each adds its share, or their sum would overshoot.
+  void add_changes(float share) {
+    for (std::size_t i = 0; i < values_.size(); ++i) before_[i] = share * (values_[i] - before_[i]);
     table_.add_rows(ids_, before_);
   }
 
@@ -268,7 +269,7 @@ class Trainer {
       }
     }
     for (Part* part : {block.in.get(), block.out.get(), block.in_squares.get(), block.out_squares.get()}) {
-      if (part != nullptr) part->add_changes();
+      if (part != nullptr) part->add_changes(1 / static_cast<float>(session_.workers()));
     }
   }
 

@@ -204,7 +204,13 @@ class KeyValueTable:
     def rows(self) -> int: ...
 
 def register_rule(
-    name: str, function: Callable, rates: object, arrays: int, worker_arrays: int, numbers: int, additive: bool
+    name: str,
+    function: Callable[..., None],
+    rates: object,
+    arrays: int,
+    worker_arrays: int,
+    numbers: int,
+    additive: bool,
 ) -> None: ...
 
 class Session:

@@ -82,7 +82,9 @@ void bind_rules(nb::module_& m) {
         rates.inc_ref();
       },
       nb::arg("name"), nb::arg("function"), nb::arg("rates"), nb::arg("arrays"), nb::arg("worker_arrays"),
-      nb::arg("numbers"), nb::arg("additive"));
+      nb::arg("numbers"), nb::arg("additive"),
+      nb::sig("def register_rule(name: str, function: collections.abc.Callable[..., None], rates: object, arrays: int, "
+              "worker_arrays: int, numbers: int, additive: bool) -> None"));
 }
 
 }  // namespace pleiad::python
