@@ -56,9 +56,9 @@ inline DType dtype_named(std::string_view text) {
 }
 
 template <class Options, class T>
-OptionField<Options> field(std::string name, T Options::* member, std::string help) {
-  OptionField<Options> field{.name = name, .help = std::move(help), .set = {}, .get = {}};
-  field.set = [name = std::move(name), member](Options& options, std::string_view text) {
+OptionField<Options> field(const std::string& name, T Options::* member, const std::string& help) {
+  OptionField<Options> field{.name = name, .help = help, .set = {}, .get = {}};
+  field.set = [name, member](Options& options, std::string_view text) {
     if constexpr (std::is_same_v<T, std::string>) {
       options.*member = std::string(text);
     } else if constexpr (std::is_same_v<T, bool>) {

@@ -105,8 +105,8 @@ TEST(Pickle, IsReadAndNeverRun) {
   refuses("h\x05.", "recalls 5");
   refuses("\x82\x01.", "0x82");  // extension registry
   refuses("Ka}K\x01s.", "a dict to fill");
-  const std::string numbers =
-      std::string("\x80\x04(K\x07J\xFE\xFF\xFF\xFF\x8A\x02\x00\x01I-5\nG\x3F\xF8\0\0\0\0\0\0\x88t.", 36);
+  using namespace std::string_literals;
+  const std::string numbers = "\x80\x04(K\x07J\xFE\xFF\xFF\xFF\x8A\x02\x00\x01I-5\nG\x3F\xF8\0\0\0\0\0\0\x88t."s;
   const data::Pickle tuple(std::as_bytes(std::span(numbers)), "numbers");
   ASSERT_EQ(tuple.root().items.size(), 6U);
   EXPECT_EQ(tuple.root().items[0]->integer, 7);
