@@ -99,7 +99,12 @@ def wheel(tmp_path_factory):
 @pytest.mark.full
 def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {"pleiad", "multiverso"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {
+        "pleiad",
+        "multiverso",
+        "singa",
+        "neon",
+    }
     libraries = {name for name in names if name.startswith("pleiad/lib/")}
     assert libraries == {
         f"pleiad/lib/{name}"
@@ -109,6 +114,7 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
             "libpleiad_job.so.0",
             "libmultiverso.so.0",
             "libpleiad_mpi.so",
+            "pleiad-hdf5",
         )
     }
     assert {
