@@ -90,7 +90,10 @@ PIP = ["-m", "pip", "--disable-pip-version-check"]
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    done = run_with_deadline([sys.executable, *PIP, "wheel", "-q", "--no-deps", "-w", folder, ROOT], timeout=1200)
+    # A build folder of its own: tests run in several processes side by side.
+    build = f"build-dir={folder / 'build'}"
+    words = [sys.executable, *PIP, "wheel", "-q", "--no-deps", "-C", build, "-w", folder, ROOT]
+    done = run_with_deadline(words, timeout=1200)
     assert done.returncode == 0, done.stderr
     (made,) = folder.glob("pleiad-*.whl")
     return made
