@@ -86,7 +86,8 @@ class Network:
             command = ["tc", "-n", self.switch, "qdisc", "replace", "dev", f"port{port}", "root", *netem]
             done = subprocess.run(command, capture_output=True, text=True, timeout=20)
             if "kind is unknown" in done.stderr:
-                return self.replace_switch(delay, jitter, loss)
+                self.replace_switch(delay, jitter, loss)
+                return
             assert done.returncode == 0, done.stderr
 
     def replace_switch(self, delay, jitter, loss):
