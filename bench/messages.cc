@@ -14,19 +14,22 @@ namespace {
 
 using namespace pleiad;
 
-constexpr std::size_t kChunk = Messenger::kChunkBytes;
+constexpr std::size_t chunk_of(std::size_t bytes) {
+  return bytes <= Messenger::kWholeBytes ? bytes : Messenger::kChunkBytes;
+}
 
 // Takes all chunks of a ping, then sends as many bytes back.
 void pong(zmq::socket_t& socket, std::size_t bytes) {
   static std::vector<char> buffer;
   buffer.resize(bytes);
+  const std::size_t chunk = chunk_of(bytes);
   for (;;) {
-    for (std::size_t done = 0; done < bytes; done += kChunk) {
-      const auto got = socket.recv(zmq::mutable_buffer(buffer.data() + done, std::min(kChunk, bytes - done)));
+    for (std::size_t done = 0; done < bytes; done += chunk) {
+      const auto got = socket.recv(zmq::mutable_buffer(buffer.data() + done, std::min(chunk, bytes - done)));
       if (got && got->size == 0) return;
     }
-    for (std::size_t done = 0; done < bytes; done += kChunk) {
-      (void)socket.send(zmq::const_buffer(buffer.data() + done, std::min(kChunk, bytes - done)));
+    for (std::size_t done = 0; done < bytes; done += chunk) {
+      (void)socket.send(zmq::const_buffer(buffer.data() + done, std::min(chunk, bytes - done)));
     }
   }
 }
@@ -35,11 +38,12 @@ void ping(zmq::socket_t& socket, const std::vector<float>& out, std::vector<floa
   const std::size_t bytes = out.size() * sizeof(float);
   const auto* from = reinterpret_cast<const char*>(out.data());
   auto* to = reinterpret_cast<char*>(in.data());
-  for (std::size_t done = 0; done < bytes; done += kChunk) {
-    (void)socket.send(zmq::const_buffer(from + done, std::min(kChunk, bytes - done)));
+  const std::size_t chunk = chunk_of(bytes);
+  for (std::size_t done = 0; done < bytes; done += chunk) {
+    (void)socket.send(zmq::const_buffer(from + done, std::min(chunk, bytes - done)));
   }
-  for (std::size_t done = 0; done < bytes; done += kChunk) {
-    (void)socket.recv(zmq::mutable_buffer(to + done, std::min(kChunk, bytes - done)));
+  for (std::size_t done = 0; done < bytes; done += chunk) {
+    (void)socket.recv(zmq::mutable_buffer(to + done, std::min(chunk, bytes - done)));
   }
 }
 

@@ -1,8 +1,13 @@
 #include "engine/channel.h"
 
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "core/clones.h"
+#include "core/process.h"
 
 namespace pleiad {
 
@@ -15,6 +20,16 @@ void set_up_socket(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::reconnect_ivl, 100);
   socket.set(zmq::sockopt::reconnect_ivl_max, 1000);
   socket.set(zmq::sockopt::handshake_ivl, 3000);
+}
+
+int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns) {
+  constexpr std::int64_t kMoment = 100'000;
+  const std::int64_t asleep_from = now_ns() + std::min(kMoment, ns);
+  do {
+    if (const int ready = zmq::poll(items, std::chrono::milliseconds(0)); ready > 0) return ready;
+    sched_yield();
+  } while (now_ns() < asleep_from);
+  return zmq::poll(items, std::chrono::milliseconds(ns / 1'000'000));
 }
 
 namespace {

@@ -19,6 +19,10 @@ namespace pleiad {
 /// Sets what all our sockets have in common: heartbeats, quick reconnection, nothing kept after the end.
 void set_up_socket(zmq::socket_t& socket);
 
+/// Waits for one of `items`, at most `ns` nanoseconds; returns how many are ready. What comes within a moment is taken
+/// without sleeping, for waking a thread takes as long as a short message's way; who else wants the core gets it.
+int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns);
+
 /// Memory of long frames, used again: fresh pages for each would cost as much as a tenth of its way. Any thread may
 /// call. It outlives the messages made from it.
 class FramePool {
@@ -29,13 +33,13 @@ class FramePool {
   FramePool& operator=(const FramePool&) = delete;
 
   static constexpr std::size_t kLeast = 32 * 1024;
-  static constexpr std::size_t kMost = 320 * 1024;
+  static constexpr std::size_t kMost = 576 * 1024;
   /// A message of `bytes`, kLeast to kMost.
   [[nodiscard]] zmq::message_t take(std::size_t bytes);
 
  private:
   struct Block;
-  static constexpr std::size_t kKept = 48;
+  static constexpr std::size_t kKept = 32;
 
   std::mutex mutex_;
   std::vector<Block*> idle_;  // guarded by mutex_

@@ -131,7 +131,7 @@ void Messenger::Service::serve() {
     if (watch.channel == nullptr) continue;
     polled.push_back({.socket = watch.channel->socket().handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
   }
-  zmq::poll(polled, std::chrono::milliseconds((waits ? kTick : kBeat / 2) / 1'000'000));
+  (void)await(polled, waits ? kTick : kBeat / 2);
   bool told = false;
   std::uint64_t word = 0;
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;

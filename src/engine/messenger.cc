@@ -267,7 +267,7 @@ void Messenger::exchange(const Exchange& exchange) {
     for (Talk* talk : talks)
       polled.push_back({.socket = talk->socket().handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
     try {
-      zmq::poll(polled, std::chrono::milliseconds(ns / 1'000'000));
+      (void)await(polled, ns);
     } catch (const zmq::error_t& error) {
       if (error.num() != EINTR) throw TransportError(fmt::format("zmq_poll: {}", error.what()));
     }

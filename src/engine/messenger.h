@@ -114,6 +114,8 @@ class Messenger {
   /// A longer message ends its connection.
   static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
   static constexpr std::size_t kChunkBytes = 256 * 1024;
+  /// What is no longer is not cut: its chunks would overlap too little to pay for themselves.
+  static constexpr std::size_t kWholeBytes = 512 * 1024;
   static constexpr std::size_t kWindow = 16;
 
  private:

@@ -60,10 +60,10 @@ class Snapshots::Inside {
 
   bool step(std::int64_t step, const std::map<std::string, std::string>& text) {
     bool due = options_.every_steps > 0 && step - last_step_ >= options_.every_steps;
-    if (options_.every_seconds > 0) {
-      char late = static_cast<double>(now_ns() - last_ns_) * 1e-9 >= options_.every_seconds ? 1 : 0;
-      engine_.broadcast(&late, 1, 0);  // one rank's watch counts for all
-      due = due || late != 0;
+    if (options_.every_seconds > 0 && ++calls_ >= next_look_) {
+      next_look_ = look_at_watch();
+      engine_.broadcast(&next_look_, sizeof next_look_, 0);  // one rank's watch counts for all
+      due = due || next_look_ == calls_;
     }
     if (!due) return false;
     bool busy = false;
@@ -112,6 +112,19 @@ class Snapshots::Inside {
   }
 
  private:
+  // The call at which to look at the watch again; this one where it is time. Every look makes the ranks wait for the
+  // first one, so the next is half the way ahead that the pace leaves, and never more than twice the way behind.
+  [[nodiscard]] std::int64_t look_at_watch() {
+    const std::int64_t now = now_ns();
+    const double left = options_.every_seconds - static_cast<double>(now - last_ns_) * 1e-9;
+    const auto behind = static_cast<double>(calls_ - looked_);
+    const double pace = behind / std::max(static_cast<double>(now - looked_ns_) * 1e-9, 1e-9);
+    looked_ = calls_;
+    looked_ns_ = now;
+    if (left <= 0) return calls_;
+    return calls_ + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * left / 2)));
+  }
+
   void join() {
     if (thread_.joinable()) thread_.join();
   }
@@ -144,6 +157,10 @@ class Snapshots::Inside {
   SnapshotOptions options_;
   std::int64_t last_step_ = 0;
   std::int64_t last_ns_ = now_ns();
+  std::int64_t calls_ = 0;      ///< of step, as many on all ranks
+  std::int64_t next_look_ = 1;  ///< at the watch: a call
+  std::int64_t looked_ = 0;     ///< the first rank's last
+  std::int64_t looked_ns_ = now_ns();
   std::atomic<bool> writing_{false};
   Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< the thread's, until it is joined
   std::thread thread_;

@@ -419,6 +419,36 @@ TEST(Snapshots, ByTheWatchOfOneRank) {
   });
 }
 
+// However the steps are counted, and where counting begins anew: the watch is looked at in time.
+TEST(Snapshots, ByTheWatchWhateverTheStepsAreCalled) {
+  const Folder folder;
+  run_cluster(2, [&](Session& session) {
+    const ArrayTable table = session.create_array(4, Tables::options("w", "sum"));
+    Snapshots snapshots(session, folder / "run", {.every_seconds = 0.05});
+    int saves = 0;
+    int calls = 0;
+    for (std::int64_t step = 1'000'000; saves < 1 && calls < 10'000; step += 100, ++calls) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(session.rank() == 0 ? 1 : 0));
+      saves += snapshots.step(step) ? 1 : 0;
+    }
+    EXPECT_EQ(saves, 1);
+    snapshots.wait();
+    for (std::int64_t step = 5; saves < 2 && calls < 20'000; ++step, ++calls) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(session.rank() == 0 ? 1 : 0));
+      saves += snapshots.step(step) ? 1 : 0;
+    }
+    EXPECT_EQ(saves, 2);
+    // Idle steps teach nothing that a slow one would not correct.
+    for (std::int64_t step = 1'000'000; step < 1'000'100; ++step) (void)snapshots.step(step);
+    snapshots.wait();
+    for (std::int64_t step = 1'000'100; saves < 3 && calls < 30'000; ++step, ++calls) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(session.rank() == 0 ? 1 : 0));
+      saves += snapshots.step(step) ? 1 : 0;
+    }
+    EXPECT_EQ(saves, 3);
+  });
+}
+
 TEST(Snapshots, OptionsThatMakeNoSenseAreRefused) {
   const Folder folder;
   run_cluster(1, [&](Session& session) {
