@@ -4,11 +4,9 @@ CMAKE ?= cmake
 PYTHON := .venv/bin/python
 BUILD := build/release
 LAUNCH = $(BUILD)/bin/pleiad launch
-PARALLEL := $(shell nproc)
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
 CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
-TIDY_FILES = $(shell find src cli -name '*.cc')
 PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cache_dir=build/pytest_cache
 # Kernels that randomise addresses widely and gcc's thread sanitizer do not get on.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -139,9 +137,8 @@ install-lua: build ## install the libraries and the Lua module under PREFIX (/us
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX)
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX) --component lua
 
-lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
-	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
-	run-clang-tidy-19 -quiet -j $(PARALLEL) -p $(BUILD) $(TIDY_FILES)
+lint: build format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
+	@tools/tidy.py $(BUILD) src cli
 
 format: ## format the C++ and Python sources
 	@clang-format-19 -i $(CXX_FILES)

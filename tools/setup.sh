@@ -24,7 +24,7 @@ base_packages=(
   dataset-fashion-mnist graphviz
   luajit libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
-lint_packages=(clang-format-19 clang-tidy-19)
+lint_packages=(clang-format-19 clang-tidy-19 libomp-19-dev)
 theano_packages=(libopenblas-dev)
 slurm_packages=(slurmctld slurmd slurm-client munge)
 

@@ -90,7 +90,7 @@ class PLEIAD_API TableHandle {
   /// dropped, so a worker's own count is no measure.
   [[nodiscard]] std::uint64_t rounds() const;
   /// Collective over all ranks: every value of the table becomes that of `values` at rank `root`, past the rule, whose
-  /// state stays. At the other ranks `values` is not looked at.
+  /// state stays. At the other ranks `values` is not looked at. What is wrong at one rank all ranks throw.
   void set(ConstView values, int root = 0) const;
 
  protected:
@@ -206,7 +206,7 @@ class PLEIAD_API SparseTable : public TableHandle {
   /// All rows that are there.
   [[nodiscard]] ChangedRows get_all() const;
   /// Collective over all ranks: the table then has these rows of rank `root` and no others, past the rule, whose state
-  /// starts anew. At the other ranks `ids` and `values` are not looked at.
+  /// starts anew. At the other ranks `ids` and `values` are not looked at. What is wrong at one rank all ranks throw.
   void set(std::span<const RowId> ids, ConstView values, int root = 0) const;
   /// With evict or max_age: drops the rows whose last add is longer ago than max_age, and where max_rows are there some
   /// of the oldest. This also happens by itself, when there is no room for a new row. Returns how many went.

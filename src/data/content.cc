@@ -72,4 +72,16 @@ Content::Content(const std::filesystem::path& path) : file_(path), inflated_(is_
   }
 }
 
+void for_each_line(std::span<const std::byte> bytes,
+                   FunctionRef<void(std::string_view line, std::int64_t number)> each) {
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (std::int64_t number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    each(line, number);
+  }
+}
+
 }  // namespace pleiad::data

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "core/function_ref.h"
 #include "file/mapped.h"
 
 namespace pleiad::data {
@@ -44,5 +47,9 @@ class Content {
   bool inflated_;
   std::vector<std::byte> memory_;
 };
+
+/// Calls each(line, number) for every line, counted from 1 on, without its end ("\n" or "\r\n").
+void for_each_line(std::span<const std::byte> bytes,
+                   FunctionRef<void(std::string_view line, std::int64_t number)> each);
 
 }  // namespace pleiad::data

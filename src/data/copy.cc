@@ -23,7 +23,7 @@ bool convert(const std::byte* in, std::byte* out, std::int64_t count) {
     if constexpr (std::is_integral_v<To>) {
       // The end of a wide type's range, as a double, is the first number that is not in it.
       const auto wide = static_cast<double>(from);
-      constexpr double kEnd = static_cast<double>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+      constexpr double kEnd = 2.0 * static_cast<double>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1));
       if (!(wide >= static_cast<double>(std::numeric_limits<To>::min()) && wide < kEnd)) return false;
     }
     const auto to = static_cast<To>(from);

@@ -25,19 +25,13 @@ class Parser {
   void parse(const std::string& path) {
     const Content content(path);
     path_ = path;
-    line_ = 0;
     record_ = 0;
-    std::string_view rest(reinterpret_cast<const char*>(content.bytes().data()), content.bytes().size());
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view line = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      ++line_;
-      if (line.find_first_not_of(" \t") == std::string_view::npos || (options_.header && line_ == 1)) continue;
+    for_each_line(content.bytes(), [&](std::string_view line, std::int64_t number) {
+      line_ = number;
+      if (line.find_first_not_of(" \t") == std::string_view::npos || (options_.header && number == 1)) return;
       parse_line(line);
       ++record_;
-    }
+    });
     if (record_ == 0) throw FileError(fmt::format("{}: has no records", path));
   }
 

@@ -69,7 +69,7 @@ struct EventLog::Inside {
     if (buffer.size() >= kBuffer) write();
   }
 
-  void add(const std::string& tag, std::int64_t step, WireWriter value) {
+  void add(const std::string& tag, std::int64_t step, const WireWriter& value) {
     WireWriter tagged;
     tagged.bytes(kTag, tag);
     WireWriter summary;

@@ -180,12 +180,16 @@ class Hdf5Writer final : public StoreWriter {
     if (options().label) sets.push_back({{"name", "label"}, {"type", "int32"}, {"shape", {size()}}});
     Helper helper(kProgram, {"write", place_.temporary().string()}, path);
     helper.write(json{{"datasets", sets}}.dump() + "\n");
-    std::rewind(records_.get());
+    const auto check = [&](bool good) {
+      if (!good) fail(path, fmt::format("the temporary file of its records: {}", std::strerror(errno)));
+    };
+    check(std::fseek(records_.get(), 0, SEEK_SET) == 0);  // writes what is still in memory
     std::vector<std::byte> buffer(std::size_t{1} << 20);
     std::size_t got = 0;
     while ((got = std::fread(buffer.data(), 1, buffer.size(), records_.get())) > 0) {
       helper.write(std::span(buffer).first(got));
     }
+    check(std::ferror(records_.get()) == 0);
     if (options().label) helper.write(std::as_bytes(std::span(labels_)));
     helper.close_input();
     (void)answer(helper, path);

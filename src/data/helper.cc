@@ -17,8 +17,6 @@
 
 #include "pleiad/error.h"
 
-extern char** environ;
-
 namespace pleiad::data {
 
 namespace {

@@ -23,32 +23,18 @@ std::string file_of(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / kShard).string() : path;
 }
 
-class KvFile final : public Pairs {
+class KvFile final : public FoundPairs {
  public:
-  explicit KvFile(const std::string& path) : Pairs(path), content_(path) {
+  explicit KvFile(const std::string& path) : FoundPairs(path), content_(path) {
     std::span<const std::byte> left = content_.bytes();
     while (!left.empty()) {
       const std::span<const std::byte> key = take(left, "key");
       const std::span<const std::byte> value = take(left, "value");
-      entries_.push_back({.key = key, .value = value});
+      found({.key = key, .value = value});
     }
   }
 
-  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
-  [[nodiscard]] std::string key(std::int64_t index) const override {
-    const auto key = entries_.at(static_cast<std::size_t>(index)).key;
-    return {reinterpret_cast<const char*>(key.data()), key.size()};
-  }
-  [[nodiscard]] std::span<const std::byte> value(std::int64_t index) const override {
-    return entries_.at(static_cast<std::size_t>(index)).value;
-  }
-
  private:
-  struct Entry {
-    std::span<const std::byte> key;
-    std::span<const std::byte> value;
-  };
-
   std::span<const std::byte> take(std::span<const std::byte>& left, const char* what) const {
     std::uint64_t length = 0;
     const bool counted = left.size() >= sizeof length;
@@ -66,7 +52,6 @@ class KvFile final : public Pairs {
   }
 
   Content content_;
-  std::vector<Entry> entries_;
 };
 
 class KvWriter final : public PairWriter {

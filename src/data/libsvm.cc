@@ -32,20 +32,15 @@ class Parser {
   void parse(const std::string& path) {
     const Content content(path);
     path_ = path;
-    line_ = 0;
     record_ = 0;
-    std::string_view rest(reinterpret_cast<const char*>(content.bytes().data()), content.bytes().size());
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view line = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      ++line_;
+    for_each_line(content.bytes(), [&](std::string_view line, std::int64_t number) {
+      line_ = number;
       line = line.substr(0, line.find('#'));
-      if (next_word(line, word_)) {
-        parse_line(word_, line);
-        ++record_;
-      }
-    }
+      std::string_view label;
+      if (!next_word(line, label)) return;
+      parse_line(label, line);
+      ++record_;
+    });
     if (record_ == 0) throw FileError(fmt::format("{}: has no records", path));
   }
 
@@ -165,7 +160,6 @@ class Parser {
 
   const StoreOptions& options_;
   std::string path_;
-  std::string_view word_;
   std::int64_t line_ = 0;
   std::int64_t record_ = 0;
   std::int64_t greatest_ = 0;

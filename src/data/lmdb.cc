@@ -51,33 +51,19 @@ struct Meta {
   std::uint64_t transaction = 0;
 };
 
-class LmdbFile final : public Pairs {
+class LmdbFile final : public FoundPairs {
  public:
-  explicit LmdbFile(const std::string& path) : Pairs(path), file_(path) {
+  explicit LmdbFile(const std::string& path) : FoundPairs(path), file_(path) {
     const Meta meta = newest_meta();
     page_size_ = meta.page_size;
     pages_ = file_.bytes().size() / page_size_;
     if (meta.root != kNoPage) visit(meta.root, static_cast<int>(meta.depth));
-    if (entries_.size() != meta.entries) {
-      fail(fmt::format("says that it has {} records; {} are there", meta.entries, entries_.size()));
+    if (static_cast<std::uint64_t>(size()) != meta.entries) {
+      fail(fmt::format("says that it has {} records; {} are there", meta.entries, size()));
     }
   }
 
-  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(entries_.size()); }
-  [[nodiscard]] std::string key(std::int64_t index) const override {
-    const auto key = entries_.at(static_cast<std::size_t>(index)).key;
-    return {reinterpret_cast<const char*>(key.data()), key.size()};
-  }
-  [[nodiscard]] std::span<const std::byte> value(std::int64_t index) const override {
-    return entries_.at(static_cast<std::size_t>(index)).value;
-  }
-
  private:
-  struct Entry {
-    std::span<const std::byte> key;
-    std::span<const std::byte> value;
-  };
-
   [[noreturn]] void fail(const std::string& what) const {
     throw FileError(fmt::format("{}: record {}: {}", name(), grouped(size()), what));
   }
@@ -145,7 +131,7 @@ class LmdbFile final : public Pairs {
                                                                      << 16;
       const auto third = number_at<std::uint16_t>(node + 4);
       if (leaf) {
-        entries_.push_back({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
+        found({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
       } else {
         visit(low | std::uint64_t{third} << 32, levels - 1);
       }
@@ -171,7 +157,6 @@ class LmdbFile final : public Pairs {
   std::uint64_t page_size_ = 0;
   std::uint64_t pages_ = 0;
   std::uint64_t visited_ = 0;
-  std::vector<Entry> entries_;
 };
 
 class LmdbWriter final : public PairWriter {

@@ -8,6 +8,27 @@
 
 namespace pleiad::data {
 
+/// Pairs that lie in a file's memory, found once when it is opened.
+class FoundPairs : public Pairs {
+ public:
+  [[nodiscard]] std::int64_t size() const final { return static_cast<std::int64_t>(entries_.size()); }
+  [[nodiscard]] std::string key(std::int64_t index) const final;
+  [[nodiscard]] std::span<const std::byte> value(std::int64_t index) const final;
+
+ protected:
+  struct Entry {
+    std::span<const std::byte> key;
+    std::span<const std::byte> value;
+  };
+
+  using Pairs::Pairs;
+  /// The next one; its bytes live as long as this.
+  void found(const Entry& entry) { entries_.push_back(entry); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
 struct PairKind {
   std::string_view name;
   std::unique_ptr<Pairs> (*open)(const std::string& path);

@@ -52,7 +52,7 @@ class Pickle::Reader {
   template <class T>
   T number() {
     T value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    take(sizeof value).copy(reinterpret_cast<char*>(&value), sizeof value);
     return value;
   }
   std::string_view line() {

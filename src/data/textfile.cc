@@ -1,7 +1,6 @@
 // SINGA's textfile: a record is a line, its key the line's number.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "core/text.h"
@@ -17,25 +16,18 @@ namespace {
 class TextFile final : public Pairs {
  public:
   explicit TextFile(const std::string& path) : Pairs(path), content_(path) {
-    const std::span<const std::byte> bytes = content_.bytes();
-    for (std::size_t at = 0; at < bytes.size();) {
-      const auto end = static_cast<std::size_t>(
-          std::find(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(), std::byte{'\n'}) - bytes.begin());
-      const bool carriage = end > at && bytes[end - 1] == std::byte{'\r'};
-      lines_.push_back(bytes.subspan(at, end - at - (carriage ? 1 : 0)));
-      at = end + 1;
-    }
+    for_each_line(content_.bytes(), [&](std::string_view line, std::int64_t) { lines_.push_back(line); });
   }
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(lines_.size()); }
   [[nodiscard]] std::string key(std::int64_t index) const override { return fmt::format("{}", index); }
   [[nodiscard]] std::span<const std::byte> value(std::int64_t index) const override {
-    return lines_.at(static_cast<std::size_t>(index));
+    return std::as_bytes(std::span(lines_.at(static_cast<std::size_t>(index))));
   }
 
  private:
   Content content_;
-  std::vector<std::span<const std::byte>> lines_;
+  std::vector<std::string_view> lines_;
 };
 
 class TextWriter final : public PairWriter {

@@ -34,9 +34,9 @@ InprocHost::InprocHost(int ranks)
   Control(control_->data(), ranks).construct();
 }
 
-void InprocHost::put(std::uint64_t id, std::shared_ptr<Segment> segment) {
+void InprocHost::put(std::uint64_t id, const std::shared_ptr<Segment>& segment) {
   const std::lock_guard lock(mutex_);
-  segments_[id] = std::move(segment);
+  segments_[id] = segment;
 }
 
 std::shared_ptr<Segment> InprocHost::get(std::uint64_t id) const {

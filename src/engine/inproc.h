@@ -21,7 +21,7 @@ class InprocHost {
 
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] const std::shared_ptr<Segment>& control() const { return control_; }
-  void put(std::uint64_t id, std::shared_ptr<Segment> segment);
+  void put(std::uint64_t id, const std::shared_ptr<Segment>& segment);
   [[nodiscard]] std::shared_ptr<Segment> get(std::uint64_t id) const;
 
  private:

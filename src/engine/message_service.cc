@@ -113,7 +113,8 @@ void Messenger::Service::run() {
     keep_watch(now_ns(), true);
     // Words that are on their way need a moment; nobody waits for them longer.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    engine_.log().warn(fmt::format("the service for other hosts, at its end: {}", error.what()));
   }
   watches_.clear();
   router_.close();

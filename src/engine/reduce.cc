@@ -1,5 +1,6 @@
 #include "engine/reduce.h"
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -8,6 +9,12 @@
 namespace pleiad {
 
 namespace {
+
+template <class T>
+PLEIAD_INLINE bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+  return false;
+}
 
 template <class T>
 PLEIAD_INLINE void loop(Reduce op, T* to, const T* a, const T* b, std::size_t count) {
@@ -19,9 +26,9 @@ PLEIAD_INLINE void loop(Reduce op, T* to, const T* a, const T* b, std::size_t co
       for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
     }
   } else if (op == Reduce::min) {
-    for (std::size_t i = 0; i < count; ++i) to[i] = b[i] < a[i] || b[i] != b[i] ? b[i] : a[i];  // NaN stays NaN
+    for (std::size_t i = 0; i < count; ++i) to[i] = b[i] < a[i] || is_nan(b[i]) ? b[i] : a[i];  // NaN stays NaN
   } else {
-    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] < b[i] || b[i] != b[i] ? b[i] : a[i];
+    for (std::size_t i = 0; i < count; ++i) to[i] = a[i] < b[i] || is_nan(b[i]) ? b[i] : a[i];
   }
 }
 

@@ -225,7 +225,7 @@ class Builder {
     switch (layer.type()) {
       case kBridgeSrc:
       case kBridgeDst:
-      case kSplit: return alias(i);
+      case kSplit:
       case kDummy: return alias(i);
       case kLabel:
       case kRNNLabel:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "core/clones.h"
 #include "core/threads.h"
@@ -35,7 +36,9 @@ std::int64_t strip_image(const LocalConv& c) { return strip_rows(c) * strip_row(
 template <class T>
 T* room(std::vector<std::byte>& memory, std::int64_t count) {
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(count) * sizeof(T) + 64));
-  return reinterpret_cast<T*>((reinterpret_cast<std::uintptr_t>(memory.data()) + 63) / 64 * 64);
+  void* first = memory.data();
+  std::size_t space = memory.size();
+  return static_cast<T*>(std::align(64, static_cast<std::size_t>(count) * sizeof(T), first, space));
 }
 
 /// The part of a window's columns that lies in the image, in places of the window.

@@ -66,6 +66,7 @@ Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
   return *this;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers write the placement there and then
 Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   Inside& in = *inside_;
   if (layer == nullptr) throw InvalidArgument(fmt::format("layer \"{}\": received no layer", name));

@@ -58,7 +58,8 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
   const Cut cut = Cut::of(of.outputs, plan.ranks);
   of.begin = cut.begin;
   for (const std::int64_t n : numbers) of.parameter_bytes += n / of.outputs * cut.widest() * size;
-  const auto rows = static_cast<std::int64_t>(static_cast<double>(out.count() / of.outputs) * batches);
+  const std::int64_t of_batch = out.count() / of.outputs;
+  const auto rows = static_cast<std::int64_t>(static_cast<double>(of_batch) * batches);
   const auto inputs = static_cast<std::int64_t>(static_cast<double>(in[0].count()) * batches);
   of.forward_bytes = (inputs + rows * cut.widest() * plan.ranks) * size;
   of.backward_bytes = (rows * of.outputs + (net.needs_input_gradient(name) ? inputs : 0)) * size;

@@ -16,7 +16,7 @@
 #include "file/atomic.h"
 #include "file/series.h"
 #include "pleiad/error.h"
-#include "session/together.h"
+#include "engine/together.h"
 
 namespace pleiad {
 

@@ -10,7 +10,7 @@
 #include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
-#include "session/together.h"
+#include "engine/together.h"
 
 namespace pleiad {
 

@@ -111,14 +111,14 @@ class Boxes::Carrier {
   std::thread in_;
 };
 
-Boxes::Boxes(Engine& engine, std::string name, std::vector<BoxPlan> plans, bool by_messages, double delay)
+Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans, bool by_messages, double delay)
     : engine_(engine), name_(std::move(name)), delay_(static_cast<std::int64_t>(delay * 1e9)) {
   // Ranks of one host compute the same offsets: one event a rank, then the boxes of this host.
   const int host = engine.place(engine.rank()).host;
   std::size_t end = rounded(sizeof(Event)) * static_cast<std::size_t>(engine.size());
   std::vector<std::size_t> offsets;
   bool messages = false;
-  for (BoxPlan& plan : plans) {
+  for (const BoxPlan& plan : plans) {
     Box box{.plan = plan, .mine = plan.from == engine.rank() || plan.to == engine.rank()};
     const bool here = engine.place(plan.from).host == host && engine.place(plan.to).host == host && !by_messages;
     box.by_message = box.mine && !here;

@@ -28,7 +28,7 @@ struct BoxPlan {
 /// All boxes of an exchange as one rank sees them. Made by all ranks together, from the same plans.
 class Boxes {
  public:
-  Boxes(Engine& engine, std::string name, std::vector<BoxPlan> plans, bool by_messages, double delay);
+  Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans, bool by_messages, double delay);
   ~Boxes();
   Boxes(const Boxes&) = delete;
   Boxes& operator=(const Boxes&) = delete;

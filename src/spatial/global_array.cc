@@ -47,9 +47,9 @@ class GlobalArray::Inside {
     spec.batch = o.batch;
     spec.channels = o.channels;
     spec.dtype = o.dtype;
-    for (int tile = 0; tile < o.grid.tiles(); ++tile) {
-      spec.own.push_back(o.grid.tile(o.height, o.width, tile));
-      spec.need.push_back(view_of(o, tile));
+    for (int t = 0; t < o.grid.tiles(); ++t) {
+      spec.own.push_back(o.grid.tile(o.height, o.width, t));
+      spec.need.push_back(view_of(o, t));
     }
     halo.emplace(session, spec);
     spec.name += ", gathered";

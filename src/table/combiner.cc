@@ -89,7 +89,7 @@ Combiner::Call::~Call() {
     for (const Led& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
     for (const Followed& one : followed_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();
-  } catch (const std::exception&) {  // a lock that a stopped neighbour holds: it has said so
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a stopped neighbour's lock; it has said so
   }
 }
 

@@ -409,8 +409,8 @@ void Pieces::exchange_rows(TableOperation operation, const Asker& asker, const R
 }
 
 void Pieces::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
-  std::optional<SummedRows> summed;
-  if (sums_first_ && (summed = sum_duplicates(dtype_, cols_, ids, delta))) {
+  const std::optional<SummedRows> summed = sums_first_ ? sum_duplicates(dtype_, cols_, ids, delta) : std::nullopt;
+  if (summed) {
     ids = summed->ids;
     delta = summed->delta.data();
   }

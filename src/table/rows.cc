@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/problem.h"
+#include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/clocked_call.h"
 
@@ -73,16 +74,8 @@ std::int64_t Table::evict() {
 }
 
 void Table::set_rows(std::span<const RowId> ids, ConstView values, int root) {
-  if (root < 0 || root >= engine_.size()) {
-    throw InvalidArgument(
-        fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
-  }
-  engine_.check_usable(spec_.handle());
+  begin_set({.all = false, .ids = ids}, values, root);
   const bool gives = engine_.rank() == root;
-  if (gives) check_add("set", {.all = false, .ids = ids}, values);
-  context_->background.drain();
-  context_->clocked.drain();
-  engine_.barrier();
   auto count = static_cast<std::int64_t>(ids.size());
   engine_.broadcast(&count, sizeof count, root);
   const bool writes = engine_.place(engine_.rank()).local == 0;
@@ -114,14 +107,9 @@ void Table::set_rows(std::span<const RowId> ids, ConstView values, int root) {
       problem = Problem::current();  // the others are still at it
     }
   }
-  std::vector<std::int32_t> failed(static_cast<std::size_t>(engine_.size()));
-  const std::int32_t mine = problem ? 1 : 0;
-  engine_.all_gather(&mine, failed.data(), sizeof mine);
-  if (problem) problem->raise();
-  for (int r = 0; r < engine_.size(); ++r) {
-    if (failed[static_cast<std::size_t>(r)] == 0) continue;
-    throw MemoryError(fmt::format("{} {} has no room for all rows", where("set"), engine_.describe(r)));
-  }
+  together(engine_, "set", [&] {
+    if (problem) problem->raise();
+  });
 }
 
 }  // namespace pleiad

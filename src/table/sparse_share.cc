@@ -73,7 +73,7 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
                 });
     const auto rows = static_cast<std::int64_t>(ids.size() / sizeof(RowId));
     if (rows == 0) return;
-    const auto put = [&](std::string array, ElementType type, std::vector<std::int64_t> extent, int counted,
+    const auto put = [&](std::string array, ElementType type, const std::vector<std::int64_t>& extent, int counted,
                          RawBytes bytes) {
       out.push_back({.array = std::move(array),
                      .type = type,

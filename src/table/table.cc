@@ -7,6 +7,7 @@
 #include "core/kernels.h"
 #include "core/process.h"
 #include "core/text.h"
+#include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
 #include "table/clocked_call.h"
@@ -268,17 +269,34 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
       });
 }
 
-void Table::set(ConstView values, int root) {
-  if (root < 0 || root >= engine_.size()) {
-    throw InvalidArgument(
-        fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
-  }
+void Table::begin_set(Selection selection, ConstView values, int root) {
   engine_.check_usable(spec_.handle());
-  if (spec_.sparse) throw StateError(fmt::format("{} a sparse table has no whole; name the rows", where("set")));
-  if (engine_.rank() == root) check_add("set", {}, values);
-  context_->background.drain();
-  context_->clocked.drain();
-  engine_.barrier();
+  together(engine_, "set", [&] {
+    if (root < 0 || root >= engine_.size()) {
+      throw InvalidArgument(
+          fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
+    }
+    if (spec_.sparse && selection.all) {
+      throw StateError(fmt::format("{} a sparse table has no whole; name the rows", where("set")));
+    }
+    if (engine_.rank() == root) check_add("set", selection, values);
+    context_->background.drain();
+    context_->clocked.drain();
+  });
+  int other = engine_.rank();
+  int other_root = root;
+  engine_.barrier(static_cast<std::uint64_t>(root), [&](int rank, std::uint64_t theirs) {
+    if (static_cast<int>(theirs) == root || other_root != root) return;
+    other = rank;
+    other_root = static_cast<int>(theirs);
+  });
+  if (other_root == root) return;
+  throw InvalidArgument(fmt::format("{} root is {}; {} says {}: nothing was set", where("set"), root,
+                                    engine_.describe(other), other_root));
+}
+
+void Table::set(ConstView values, int root) {
+  begin_set({}, values, root);
   const auto* from = static_cast<const char*>(values.data);
   std::vector<char> copy;
   if (!engine_.one_host()) {  // every host writes what it holds

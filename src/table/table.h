@@ -77,6 +77,8 @@ class Table {
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
 
+  /// How a set begins: all ranks are there, with nothing under way; what is wrong on one of them all of them throw.
+  void begin_set(Selection selection, ConstView values, int root);
   [[nodiscard]] bool nothing_to_wait_for(Call call) const;
   /// Own adds come before own later calls: on other hosts what was started may still be under way.
   void finish_started();

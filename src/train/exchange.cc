@@ -245,6 +245,7 @@ bool exchanges(const TrainOptions& options, const Session* session) {
     throw InvalidArgument(
         fmt::format("exchange \"replicas\" is for plan \"data\"; received \"{}\"", options.plan.kind));
   }
+  check_descends(options.updater);
   if (options.sync_every < 1) {
     throw InvalidArgument(fmt::format("sync_every: expected 1 or more; received {}", options.sync_every));
   }

@@ -21,11 +21,20 @@ UpdaterOptions for_parameter(const nn::Parameter& parameter, const UpdaterOption
 }
 }  // namespace
 
+void check_descends(const UpdaterOptions& options) {
+  if (resolve_dialect(options).rule != "sum") return;
+  throw InvalidArgument(fmt::format(
+      "updater \"{}\" adds gradients to the parameters, whatever the learning rate: it would climb them; name "
+      "a rule for training, such as \"sgd\", \"momentum\" or \"adam\"",
+      options.rule));
+}
+
 ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOptions& options)
     : value_(parameter.value),
       rate_scale_(parameter.rate_scale),
       rule_(make_updater(for_parameter(parameter, options), parameter.value.dtype())),
       options_(for_parameter(parameter, options)) {
+  check_descends(options);
   if (find_user_rule(options.rule) != nullptr) {
     throw InvalidArgument(
         fmt::format("updater \"{}\" was registered by the user: it works in tables only", options.rule));

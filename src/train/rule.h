@@ -10,6 +10,9 @@
 
 namespace pleiad {
 
+/// Refuses rules that do not go down a gradient: "sum", which an UpdaterOptions has that names none.
+void check_descends(const UpdaterOptions& options);
+
 class ParameterRule final : public kernel::BlockUpdate {
  public:
   ParameterRule(const nn::Parameter& parameter, const UpdaterOptions& options);

@@ -276,7 +276,8 @@ class Run {
     const std::string phase = report.phase == nn::Phase::train      ? "train"
                               : report.phase == nn::Phase::validate ? "validate"
                                                                     : "test";
-    for (const auto& [name, value] : report.metrics) log_->scalar(phase + "/" + name, report.step, value);
+    for (const auto& [name, value] : report.metrics)
+      log_->scalar(fmt::format("{}/{}", phase, name), report.step, value);
     log_->scalar(phase + "/samples_per_second", report.step, report.samples_per_second);
     log_->flush();
   }

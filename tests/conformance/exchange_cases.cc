@@ -247,10 +247,30 @@ CASE(Exchange, SetPutsOneRanksValuesInPlaceOfAll) {
   std::vector<float> row(3);
   rows.get_row(6, row);
   EXPECT_EQ(row, std::vector<float>(3, static_cast<float>(root)));
-  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { rows.set(row, 99); }), {"set", "m", "99"}));
-  if (session.size() == 1) {
-    EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { rows.set(row); }), {"set", "m", "21", "3"}));
+  session.barrier();
+}
+
+CASE(Exchange, WhatIsWrongWithASetAtOneRankAllRanksThrow) {
+  const MatrixTable rows = session.create_matrix(7, 3, {.name = "m", .check_finite = true});
+  const ArrayTable clocked = session.create_array(3, {.name = "c", .clock = "sync"});
+  const int last = session.size() - 1;
+  const auto refused = [&](const auto& table, const std::vector<float>& values, int root,
+                           const std::vector<std::string>& words) {
+    EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.set(values, root); }), words));
+  };
+  const std::vector<float> short_one(3);
+  refused(rows, short_one, 99, {"set", "m", "99"});
+  refused(rows, short_one, last, {"set", "m", "21", "3"});
+  refused(clocked, std::vector<float>(session.rank() == last ? 4 : 3), last, {"set", "c", "3", "4"});
+  refused(rows, std::vector<float>(21, session.rank() == last ? NAN : 1), last, {"check_finite", "nan"});
+  if (session.size() > 1) {
+    const std::vector<float> fitting(21);
+    refused(rows, fitting, session.rank() == 0 ? 99 : 0, {"root 99", "rank"});
+    refused(rows, fitting, session.rank() == 0 ? 0 : 1, {"root", "rank", "0", "1", "nothing was set"});
   }
+  std::vector<float> row(3, 5);
+  rows.get_row(6, row);
+  EXPECT_EQ(row, std::vector<float>(3)) << "no value was changed, and the ranks are still in step";
   session.barrier();
 }
 

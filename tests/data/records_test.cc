@@ -19,8 +19,9 @@ TEST_P(PairKinds, GiveBackWhatWasPut) {
   const std::string path = folder / "pairs";
   std::vector<std::pair<std::string, std::string>> put;
   for (int i = 0; i < 300; ++i) {
-    put.emplace_back(std::to_string(1000 + i),
-                     i == 3 ? std::string() : std::string(static_cast<std::size_t>(i * 37 % 9000), 'a' + i % 26));
+    put.emplace_back(
+        std::to_string(1000 + i),
+        i == 3 ? std::string() : std::string(static_cast<std::size_t>(i * 37 % 9000), static_cast<char>('a' + i % 26)));
   }
   const auto out = create_pairs(GetParam(), path);
   for (const auto& [key, value] : put) out->put(key, value);

@@ -384,6 +384,16 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Trainer(net, {.exchange = "tables"}), InvalidArgument);
   EXPECT_THROW(Trainer(net, {.updater = {.rule = "adma"}}), InvalidArgument);
   EXPECT_THROW(Trainer(net, {.batch = 0}), InvalidArgument);
+  for (const UpdaterOptions& climbs : {UpdaterOptions{.learning_rate = 0.1}, {.rule = "multiverso/default"}}) {
+    try {
+      Trainer(net, {.updater = climbs});
+      ADD_FAILURE() << climbs.rule;
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string_view(error.what()).find(climbs.rule), std::string_view::npos) << error.what();
+      EXPECT_NE(std::string_view(error.what()).find("sgd"), std::string_view::npos) << error.what();
+    }
+    EXPECT_THROW(ParameterUpdate(net.parameters()[0], climbs), InvalidArgument);
+  }
   Trainer trainer(net, options("sgd", "none"));
   const auto wrong = array_samples({{"x", Tensor(DType::float32, {4, 7})}, {"label", Tensor(DType::int32, {4})}});
   EXPECT_THROW((void)trainer.run(*wrong), InvalidArgument);

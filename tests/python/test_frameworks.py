@@ -122,6 +122,18 @@ def test_the_examples_learn(job, stack, world, tmp_path):
 
 
 @pytest.mark.full
+def test_the_losses_of_one_two_and_four_workers_become_a_picture(job, tmp_path):
+    example = ROOT / "examples" / EXAMPLES["pytensor"]
+    words = [ROOT / "examples" / "plot_workers.py", example, tmp_path / "loss.png", "--samples", 2000, "--epochs", 2]
+    done = job(sys.executable, 1, *words, env={})
+    assert done.returncode == 0, done.stdout + done.stderr
+    picture = (tmp_path / "loss.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
+    broken = job(sys.executable, 1, *words[:3], "--epochs", "none", env={})
+    assert broken.returncode != 0 and "with 1 workers" in broken.stderr
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("stack, epochs", [("theano", 5), ("keras3-torch", 3)])
 def test_four_workers_learn_as_well_as_one(job, stack, epochs):
     python, env, _ = STACKS[stack]

@@ -1,5 +1,6 @@
 """The package as a whole: stubs, types, examples in docstrings, and what pip installs."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -87,14 +88,19 @@ mv.shutdown()
 PIP = ["-m", "pip", "--disable-pip-version-check"]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    # A build folder of its own: tests run in several processes side by side.
-    build = f"build-dir={folder / 'build'}"
-    words = [sys.executable, *PIP, "wheel", "-q", "--no-deps", "-C", build, "-w", folder, ROOT]
-    done = run_with_deadline(words, timeout=1200)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory, worker_id):
+    """Built once a run, by whichever of its processes needs it first."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("pleiad-*.whl")):
+            build = f"build-dir={folder / 'build'}"
+            words = [sys.executable, *PIP, "wheel", "-q", "--no-deps", "-C", build, "-w", folder, ROOT]
+            done = run_with_deadline(words, timeout=1200)
+            assert done.returncode == 0, done.stderr
     (made,) = folder.glob("pleiad-*.whl")
     return made
 
@@ -156,9 +162,13 @@ EXTRAS = {
     + "sharedvar; import numpy; sharedvar.mv_shared(numpy.ones(3, 'float32')).mv_sync(); import pytensor; print(pytensor.__version__)",
     "torch": "import pleiad.torch, torch; print(torch.__version__)",
     "jax": "import pleiad.jax, jax; print(jax.__version__)",
+    "singa": "import singa.model, google.protobuf; print(google.protobuf.__version__)",
+    "neon": "import neon.cli, yaml; print(yaml.__version__)",
+    "plot": "import pleiad.nn, matplotlib; print(matplotlib.__version__)",
 }
 VERSIONS = {"theano": "1.0.5", "lasagne": "0.1", "keras1": "1.2.2", "keras2": "2.3.1", "keras": "3.15.1"}
 VERSIONS |= {"pytensor": "3.0.7", "torch": "2.13.0", "jax": "0.10.2"}
+VERSIONS |= {"singa": "", "neon": "6.0.3", "plot": "3.11.2"}  # protobuf: any
 
 
 @pytest.mark.full

@@ -29,8 +29,18 @@ class _Sparse(_Table):
     def _shape(self, count: int) -> tuple[int, ...]:
         return (count, self._cols)
 
-    def _out(self, ids: NDArray[numpy.int64], out: Any) -> Any:
-        return arrays.empty(self._shape(len(ids)), self._dtype) if out is None else out
+    def _asked(self, ids: Iterable[int], out: Any, call: str) -> tuple[NDArray[numpy.int64], Any]:
+        """The ids and where their values go, for a get."""
+        ids = _ids(ids, f"{type(self).__name__}.{call}")
+        return ids, arrays.empty(self._shape(len(ids)), self._dtype) if out is None else out
+
+    def _started(self, ids: Iterable[int], out: Any) -> Future[Any]:
+        ids, out = self._asked(ids, out, "get_async")
+        return Future(self._table.get_async(ids, out), out, "get of", self)
+
+    def __len__(self) -> int:
+        """How many rows or keys there are, on all hosts."""
+        return self._table.rows()
 
     def changed(self) -> tuple[Array, Array]:
         """With `track_changes`: ids and values of what has changed since this rank last asked; at first all that is
@@ -68,15 +78,10 @@ class SparseTable(_Sparse):
     def cols(self) -> int:
         return self._cols
 
-    def __len__(self) -> int:
-        """How many rows there are, on all hosts."""
-        return self._table.rows()
-
     def get(self, rows: Iterable[int], out: Any = None) -> Any:
         """Copies the rows, in their order, into `out` or a new array, and returns that. A row asked for twice comes
         twice; no rows are allowed. Ids of uint64 are taken bit by bit."""
-        ids = _ids(rows, "SparseTable.get")
-        out = self._out(ids, out)
+        ids, out = self._asked(rows, out, "get")
         self._table.get(ids, out)
         return out
 
@@ -103,9 +108,7 @@ class SparseTable(_Sparse):
 
     def get_async(self, rows: Iterable[int], out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
-        ids = _ids(rows, "SparseTable.get_async")
-        out = self._out(ids, out)
-        return Future(self._table.get_async(ids, out), out, "get of", self)
+        return self._started(rows, out)
 
     def add_async(
         self,
@@ -146,10 +149,6 @@ class KeyValueTable(_Sparse):
     def _shape(self, count: int) -> tuple[int, ...]:
         return (count,) if self._cols == 1 else (count, self._cols)
 
-    def __len__(self) -> int:
-        """How many keys there are, on all hosts."""
-        return self._table.rows()
-
     def __getitem__(self, key: int) -> Any:
         return self.get([key])[0]
 
@@ -162,8 +161,7 @@ class KeyValueTable(_Sparse):
     def get(self, keys: Iterable[int], out: Any = None) -> Any:
         """The values of `keys`, in their order, in `out` or a new array. A key that was never added to has what its
         initialiser says: zeros, unless told otherwise."""
-        ids = _ids(keys, "KeyValueTable.get")
-        out = self._out(ids, out)
+        ids, out = self._asked(keys, out, "get")
         self._table.get(ids, out)
         return out
 
@@ -183,9 +181,7 @@ class KeyValueTable(_Sparse):
 
     def get_async(self, keys: Iterable[int], out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
-        ids = _ids(keys, "KeyValueTable.get_async")
-        out = self._out(ids, out)
-        return Future(self._table.get_async(ids, out), out, "get of", self)
+        return self._started(keys, out)
 
     def add_async(
         self,

@@ -115,7 +115,8 @@ class Convolution final : public Layer {
 };
 
 /// One word for several fields of the same number.
-OptionField<ConvolutionOptions> together(const char* name, std::vector<std::int64_t ConvolutionOptions::*> members) {
+OptionField<ConvolutionOptions> together(const char* name,
+                                         const std::vector<std::int64_t ConvolutionOptions::*>& members) {
   return {.name = name,
           .help = "in both directions",
           .set =

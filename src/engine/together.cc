@@ -1,4 +1,4 @@
-#include "session/together.h"
+#include "engine/together.h"
 
 #include <algorithm>
 #include <array>
