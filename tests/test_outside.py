@@ -49,7 +49,7 @@ def by_find_package(installed, cmake, tmp_path_factory):
     shutil.copytree(SOURCES, source, dirs_exist_ok=True)
     must_run([cmake, "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}", "-DCMAKE_BUILD_TYPE=Release"])
     must_run([cmake, "--build", build, "--parallel", 2])
-    return {name: build / name for name in PROGRAMS}
+    return {name: build / name for name in [*PROGRAMS, "singa_main"]}
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +103,47 @@ def test_a_program_in_many_processes(programs, mpirun, name, ranks):
 )
 def test_a_program_with_flags(by_find_package, mpirun, name, arguments, ranks):
     check(mpirun(ranks, by_find_package[name], *arguments), name, ranks)
+
+
+JOB = """
+name: "outside" train_steps: 60 disp_freq: 20 test_freq: 60 checkpoint_freq: 40
+train_one_batch { alg: kBP }
+updater { user_type: "kSigned" learning_rate { type: kFixed base_lr: 0.02 } }
+neuralnet {
+  layer { name: "data" type: kCSVInput store_conf { path: "points.csv" batchsize: 24 shape: 2 } }
+  layer { name: "scaled" user_type: "kScaled" srclayers: "data" param { name: "s" init { type: kConstant value: 0.5 } } }
+  layer { name: "ip" type: kInnerProduct srclayers: "scaled" innerproduct_conf { num_output: 2 }
+    param { name: "w" init { type: kGaussian std: 0.1 } } param { name: "b" init { type: kConstant value: 0 } } }
+  layer { name: "loss" type: kSoftmaxLoss srclayers: "ip" srclayers: "data" }
+}
+cluster { workspace: "work" }
+"""
+
+
+def test_a_main_with_a_layer_and_an_updater_of_its_own(by_find_package, run, mpirun, tmp_path):
+    """SINGA's Driver: alone and on ranks the same losses; stopped and resumed too; a test of what was learnt."""
+    points = [(i % 2, (i % 2 * 2 - 1) + 0.4 * ((i * 7 % 11) / 5 - 1), (i * 5 % 13) / 6 - 1) for i in range(48)]
+    (tmp_path / "points.csv").write_text("".join(f"{kind},{x:.4f},{y:.4f}\n" for kind, x, y in points))
+    (tmp_path / "job.conf").write_text(JOB)
+    program = by_find_package["singa_main"]
+
+    def numbers(job, phase):
+        assert job.returncode == 0, job.stdout + job.stderr
+        return [float(value) for value in re.findall(rf"^{phase} \d+ loss (.*)$", job.stdout, re.M)]
+
+    words = ["-conf", "job.conf", "-singa_conf", "x"]
+    alone = run(program, *words, cwd=tmp_path)
+    losses = numbers(alone, "train")
+    assert len(losses) == 3 and losses[2] < losses[0] / 1.5, alone.stdout
+    assert numbers(run(program, *words, "-resume", cwd=tmp_path), "train") == []
+    two = mpirun(2, "-wdir", tmp_path, program, *words)
+    assert all(abs(a - b) <= 1e-5 * b for a, b in zip(numbers(two, "train")[:3], losses)), two.stdout
+    checkpoint = tmp_path / "work" / "checkpoint" / "step60-worker0"
+    (tmp_path / "job.conf").write_text(f'checkpoint_path: "{checkpoint}"\n{JOB}')
+    tested = numbers(run(program, *words, "-test", cwd=tmp_path), "test")
+    assert abs(tested[0] - numbers(alone, "test")[-1]) <= 1e-5, (tested, alone.stdout)
+    wrong = run(program, "-conf", "nowhere.conf", cwd=tmp_path)
+    assert wrong.returncode == 1 and "nowhere.conf" in wrong.stderr
 
 
 def test_a_program_that_links_libmultiverso_alone(installed, run, tmp_path):

@@ -94,6 +94,7 @@ struct StoreOptions {
   char separator = ',';                  ///< csv, textfile
   bool sparse = false;                   ///< libsvm: fields "index" and "value" in place of "data"
   std::vector<std::string> datasets = {};  ///< hdf5: names of "data" and "label" in the file; empty: these
+  bool encoded = false;                    ///< kvfile, lmdb: a record's pixels are a PNG or JPEG, scaled to `shape`
   std::optional<Window> window = {};       ///< keep only this rectangle of every image; it is then the image
 };
 

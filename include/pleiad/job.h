@@ -31,6 +31,9 @@ class PLEIAD_API Job {
   /// The wire form, that of JobProto::SerializeToString.
   [[nodiscard]] static Job from_bytes(const std::string& bytes, const std::string& where = "job");
 
+  /// A copy with these fields, in the text form, in place of its own; what is repeated is added to.
+  [[nodiscard]] Job with(const std::string& fields) const;
+
   [[nodiscard]] std::string text() const;
   [[nodiscard]] std::string bytes() const;
   [[nodiscard]] const std::string& where() const;
@@ -90,6 +93,15 @@ PLEIAD_API std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const 
 /// Writes a net of this job as SINGA's checkpoint.
 PLEIAD_API void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step = 0);
 
+/// A checkpoint of this job (SINGA's file, or one of ours) as safetensors. layout "singa": the names, shapes and order
+/// of SINGA's checkpoints (w1, b1); "torch" and "pleiad" as export_parameters has them.
+PLEIAD_API void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
+                                      const std::string& layout = "singa");
+/// The other way, into SINGA's file: from safetensors of any of these layouts, or a state dict that torch.save wrote.
+/// What a parameter of the job is missing is a FileError.
+PLEIAD_API void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint,
+                                      std::int64_t step = 0);
+
 /// job.proto itself, as a serialized FileDescriptorProto: what a script's own protobuf makes its classes of.
 [[nodiscard]] PLEIAD_API std::string job_descriptor();
 
@@ -100,6 +112,8 @@ PLEIAD_API void save_job_checkpoint(const Job& job, const nn::Net& net, const st
 
 /// A user's own layer, for layers with this user_type. `conf` is the serialized LayerProto.
 using JobLayerMaker = std::function<nn::LayerPtr(const std::string& conf)>;
+/// How a serialized LayerProto wants its parameters, in order: what a layer of one's own asks for.
+[[nodiscard]] PLEIAD_API std::vector<nn::Param> params_of_job_layer(const std::string& conf);
 PLEIAD_API void register_job_layer(const std::string& user_type, JobLayerMaker maker);
 /// A user's own name for an update rule with its settings, for an updater with this user_type.
 PLEIAD_API void register_job_updater(const std::string& user_type, const UpdaterOptions& options);

@@ -11,6 +11,7 @@
 #include "data/image.h"
 #include "data/labels.h"
 #include "data/list.h"
+#include "data/picture.h"
 #include "data/record.h"
 #include "data/writer.h"
 #include "pleiad/error.h"
@@ -34,9 +35,38 @@ struct Part {
 struct Form {
   Field data{.name = "data", .type = FieldType::uint8, .shape = {}};
   bool label = false;
+  bool encoded = false;  ///< pixels are PNG or JPEG files
+  bool scaled = false;   ///< to data.shape; else they must have it
 };
 
+/// A record's picture, with so many channels; 0: as it has them.
+Picture picture_of(const Pairs& pairs, std::int64_t record, const RecordView& view, std::int64_t channels) {
+  if (view.pixel.empty()) fail(pairs, record, "expected an encoded image in its pixels; there are none");
+  return decode_picture(view.pixel, channels, fmt::format("{}: record {}", pairs.name(), grouped(record)));
+}
+
+Form form_of_pictures(const Pairs& pairs, const StoreOptions& options) {
+  RecordView first;
+  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail(pairs, 0, mistake);
+  Form form{.label = options.label && first.label.has_value(), .encoded = true, .scaled = !options.shape.empty()};
+  form.data.shape = options.shape;
+  if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
+  if (options.shape.empty()) {
+    const Picture picture = picture_of(pairs, 0, first, 0);
+    form.data.shape = {picture.channels, picture.height, picture.width};
+  }
+  const std::vector<std::int64_t>& shape = form.data.shape;
+  constexpr std::int64_t kMost = 1 << 16;
+  if (shape.size() != 3 || (shape[0] != 1 && shape[0] != 3) || shape[1] < 1 || shape[1] > kMost || shape[2] < 1 ||
+      shape[2] > kMost) {
+    throw InvalidArgument(fmt::format("{}: encoded images have 1 or 3 channels, a height and a width; received [{}]",
+                                      pairs.name(), fmt::join(options.shape, ", ")));
+  }
+  return form;
+}
+
 Form form_of(const Pairs& pairs, const StoreOptions& options) {
+  if (options.encoded) return form_of_pictures(pairs, options);
   RecordView first;
   if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail(pairs, 0, mistake);
   Form form;
@@ -96,6 +126,10 @@ class RecordStore final : public Store {
         out += sizeof *view.label;
         continue;
       }
+      if (form_.encoded) {
+        out = copy_record(form_.data, pixels_of(pairs, inside, view).data(), window, out);
+        continue;
+      }
       const auto numbers = form_.data.type == FieldType::uint8 ? view.pixel : view.floats;
       if (numbers.size() != form_.data.bytes()) {
         fail(pairs, inside,
@@ -104,6 +138,22 @@ class RecordStore final : public Store {
       }
       out = copy_record(form_.data, numbers.data(), window, out);
     }
+  }
+
+  [[nodiscard]] std::vector<std::byte> pixels_of(const Pairs& pairs, std::int64_t record,
+                                                 const RecordView& view) const {
+    const std::vector<std::int64_t>& shape = form_.data.shape;
+    Picture picture = picture_of(pairs, record, view, shape[0]);
+    if (picture.height != shape[1] || picture.width != shape[2]) {
+      if (!form_.scaled) {
+        fail(pairs, record,
+             fmt::format("expected an image of {} x {}, as the first one is; it has {} x {}", shape[1], shape[2],
+                         picture.height, picture.width));
+      }
+      picture = scaled(picture, shape[1], shape[2]);
+    }
+    const auto bytes = std::as_bytes(std::span(picture.pixels));
+    return {bytes.begin(), bytes.end()};
   }
 
   std::vector<Part> parts_;

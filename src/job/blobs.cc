@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 
 #include "core/text.h"
 #include "file/atomic.h"
+#include "file/safetensors.h"
 #include "file/series.h"
 #include "pleiad/train.h"
 
@@ -97,43 +99,50 @@ std::vector<float> joined(const Parts& parts) {
   return all;
 }
 
-}  // namespace
+/// Parameters and the numbers that files have for them: all are read before any is changed.
+class Found {
+ public:
+  explicit Found(const Built& built) : built_(built) {}
 
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths) {
-  std::vector<std::string> found;
-  std::vector<std::pair<const Named*, std::vector<float>>> values;  // all are read before any is changed
-  for (const std::string& path : paths) {
-    if (fs::is_directory(path)) {  // one of our own
-      load_parameters(net, path);
-      for (const Named& named : built.parameters) found.push_back(named.name);
-      continue;
-    }
-    const BlobProtos blobs = parse(path);
+  /// Takes from a file what no earlier one had.
+  void take(const BlobProtos& blobs, const std::string& path) {
     std::map<std::string, Parts> by_name;
     for (int i = 0; i < blobs.name_size(); ++i) {
       const auto [partition, name] = partition_and_name(blobs.name(i));
       by_name[name][partition] = &blobs.blob(i);
     }
-    for (const Named& named : built.parameters) {
+    for (const Named& named : built_.parameters) {
       const auto parts = by_name.find(named.name);
-      if (parts == by_name.end() || std::ranges::find(found, named.name) != found.end()) continue;
+      if (parts == by_name.end() || std::ranges::find(names_, named.name) != names_.end()) continue;
       std::vector<float> numbers = joined(parts->second);
       if (static_cast<std::int64_t>(numbers.size()) != named.count) {
         throw FileError(fmt::format("{}: \"{}\" has {} numbers; the net's {} has {}", path, named.name, numbers.size(),
                                     named.parameter, named.count));
       }
-      values.emplace_back(&named, std::move(numbers));
-      found.push_back(named.name);
+      values_.emplace_back(&named, std::move(numbers));
+      names_.push_back(named.name);
     }
   }
-  for (const auto& [named, numbers] : values) {
-    const Tensor& to = net.parameter(named->parameter).value;
-    reorder(*named, to.shape(), numbers.data(), to.values<float>().data() + named->begin, true);
+  /// All were loaded in another way.
+  void all() {
+    for (const Named& named : built_.parameters) names_.push_back(named.name);
   }
-  return found;
-}
 
-void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step) {
+  std::vector<std::string> put(nn::Net& net) {
+    for (const auto& [named, numbers] : values_) {
+      const Tensor& to = net.parameter(named->parameter).value;
+      reorder(*named, to.shape(), numbers.data(), to.values<float>().data() + named->begin, true);
+    }
+    return std::move(names_);
+  }
+
+ private:
+  const Built& built_;
+  std::vector<std::string> names_;
+  std::vector<std::pair<const Named*, std::vector<float>>> values_;
+};
+
+BlobProtos blobs_of(const Built& built, const nn::Net& net, std::int64_t step) {
   BlobProtos blobs;
   int id = 0;
   for (const Named& named : built.parameters) {
@@ -156,9 +165,76 @@ void save_blobs(const Built& built, const nn::Net& net, const std::string& path,
     reorder(named, value.shape(), value.values<float>().data() + named.begin, blob->mutable_data()->mutable_data(),
             false);
   }
-  const std::string bytes = blobs.SerializeAsString();
+  return blobs;
+}
+
+}  // namespace
+
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths) {
+  Found found(built);
+  for (const std::string& path : paths) {
+    if (fs::is_directory(path)) {  // one of our own
+      load_parameters(net, path);
+      found.all();
+    } else {
+      found.take(parse(path), path);
+    }
+  }
+  return found.put(net);
+}
+
+void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step) {
+  const std::string bytes = blobs_of(built, net, step).SerializeAsString();
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);
   write_whole_file(path, std::as_bytes(std::span(bytes)));
+}
+
+void export_blobs(const Built& built, const nn::Net& net, const std::string& path) {
+  const BlobProtos blobs = blobs_of(built, net, 0);
+  std::vector<ArrayToWrite> arrays;
+  for (int i = 0; i < blobs.name_size(); ++i) {
+    const BlobProto& blob = blobs.blob(i);
+    arrays.push_back(
+        {.name = partition_and_name(blobs.name(i)).second,
+         .type = element_type(DType::float32),
+         .shape = {blob.shape().begin(), blob.shape().end()},
+         .bytes = std::as_bytes(std::span(blob.data().data(), static_cast<std::size_t>(blob.data_size())))});
+  }
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);
+  write_safetensors(path, arrays, {{"format", "singa"}});
+}
+
+std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const std::string& path) {
+  const Safetensors file{fs::path(path)};
+  const auto known = [&](const ArrayEntry& array) {
+    return std::ranges::find(built.parameters, array.name, &Named::name) != built.parameters.end();
+  };
+  if (const auto format = file.metadata().find("format");
+      (format != file.metadata().end() && format->second != "singa") || std::ranges::none_of(file.arrays(), known)) {
+    return {};
+  }
+  BlobProtos blobs;
+  for (const ArrayEntry& array : file.arrays()) {
+    if (!known(array)) continue;
+    if (dtype_of_name(array.type.name) != DType::float32) {
+      throw FileError(fmt::format("{}: \"{}\" is {}; expected F32", path, array.name, array.type.name));
+    }
+    blobs.add_name(array.name);
+    auto* const data = blobs.add_blob()->mutable_data();
+    data->Resize(static_cast<int>(array.bytes.size() / sizeof(float)), 0);
+    std::memcpy(data->mutable_data(), array.bytes.data(), array.bytes.size());
+  }
+  Found found(built);
+  found.take(blobs, path);
+  return found.put(net);
+}
+
+void expect_all(const Built& built, const std::vector<std::string>& found, const std::string& path) {
+  for (const Named& named : built.parameters) {
+    if (std::ranges::find(found, named.name) == found.end()) {
+      throw FileError(fmt::format("{}: \"{}\" is missing", path, named.name));
+    }
+  }
 }
 
 void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found) {

@@ -7,6 +7,9 @@
 
 #include "core/text.h"
 #include "job/data.h"
+#include "job/dummy.h"
+#include "job/own_layers.h"
+#include "job/symbols.h"
 
 namespace pleiad::job {
 namespace {
@@ -42,6 +45,7 @@ class Builder {
       left.erase(next);
     }
     if (job_.proto.train_one_batch().alg() == kCD) fix_all_but_machines();
+    check_feeding();
     return std::move(built_);
   }
 
@@ -55,6 +59,22 @@ class Builder {
       mistake(
           job_, "train_one_batch.alg",
           machines ? "layers of type kRBMVis and kRBMHid need kCD" : "kCD needs layers of type kRBMVis and kRBMHid");
+    }
+  }
+
+  /// What a dummy is fed from is a layer of the net, with numbers for each of its own.
+  void check_feeding() const {
+    for (const Source& source : built_.sources) {
+      const std::string& from = fed_from(layers_[source.index]);
+      if (from.empty() || !is_dummy(layers_[source.index])) continue;
+      const std::vector<std::string> known = built_.net.layer_names();
+      if (std::ranges::find(known, from) == known.end()) {
+        mistake(job_, source.index, "rnn_dummy_conf.dynamic_srclayer", unknown_name("layer", from, known));
+      }
+      if (const std::int64_t count = built_.net.output(from).count(); count < source.sample.count()) {
+        mistake(job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+                fmt::format("\"{}\" gives {} numbers for the {} of a sample", from, count, source.sample.count()));
+      }
     }
   }
 
@@ -105,6 +125,13 @@ class Builder {
   void add_input(const LayerProto& layer, const Source& source) {
     Value& value = values_[layer.name()];
     value.source = static_cast<int>(built_.sources.size());
+    if (layer.type() == kRNNDummy) {
+      built_.sequence = true;
+      fed_ = fed_ || !fed_from(layer).empty();
+      value.features = layer.name();
+      built_.net.input(layer.name(), source.sample, is_symbols(layer) ? DType::int32 : DType::float32);
+      return;
+    }
     if (layer.type() != kCharRNN) {
       value.features = layer.name();
       built_.net.input(layer.name(), source.sample);
@@ -181,6 +208,9 @@ class Builder {
     const std::string label = input + ".label";
     for (Source& source : built_.sources) {
       if (source.input != input || !source.label.empty()) continue;
+      if (is_dummy(layers_[source.index])) {
+        mistake(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" brings no labels", input));
+      }
       if (!layers_[source.index].store_conf().has_label()) {
         mistake(job_, source.index, "store_conf.has_label",
                 fmt::format("layer \"{}\" needs the labels, and this says that there are none", layers_[i].name()));
@@ -226,14 +256,19 @@ class Builder {
       case kBridgeSrc:
       case kBridgeDst:
       case kSplit:
-      case kDummy: return alias(i);
+      case kDummy:
+      case kRNNDummy: return alias(i);
+      case kCharRNNOutput: {
+        expect_sources(i, 1, 1);
+        return place(i, text_output(job_vocabulary(job_, i)), all_features(i));
+      }
       case kLabel:
       case kRNNLabel:
         expect_sources(i, 1, 1);
         values_[layer.name()] = {
             .features = labels(i, 0), .source = values_.at(layer.srclayers(0)).source, .is_label = true};
         return;
-      case kMnist: parse_source(i); return alias(i);
+      case kMnist: return add_mnist(i);
       case kRGBImage: parse_source(i); return add_own(i);
       case kRBMVis: return add_machine(i);
       case kRBMHid: mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
@@ -252,6 +287,28 @@ class Builder {
       }
       default: add_own(i);
     }
+  }
+
+  void add_mnist(int i) {
+    parse_source(i);
+    const MnistProto& conf = layers_[i].mnist_conf();
+    if (!distorts(conf)) return alias(i);
+    expect_at_least(job_, i, "mnist_conf.kernel", conf.kernel(), 0);
+    expect_at_least(job_, i, "mnist_conf.resize", conf.resize(), 0);
+    expect_at_least(job_, i, "mnist_conf.elastic_freq", conf.elastic_freq(), 0);
+    constexpr int kMost = 1024;
+    for (const auto& [field, value] : {std::pair("kernel", conf.kernel()), std::pair("resize", conf.resize())}) {
+      if (value > kMost) {
+        mistake(job_, i, fmt::format("mnist_conf.{}", field),
+                fmt::format("expected at most {}; received {}", kMost, value));
+      }
+    }
+    if (!(conf.gamma() >= 0 && conf.gamma() < 100)) {
+      mistake(job_, i, "mnist_conf.gamma", fmt::format("expected 0 to below 100 percent; received {}", conf.gamma()));
+    }
+    const int source = values_.at(layers_[i].srclayers(0)).source;
+    place(i, elastic(conf), all_features(i));
+    values_.at(layers_[i].name()).source = source;
   }
 
   std::vector<std::string> all_features(int i) {
@@ -324,6 +381,7 @@ class Builder {
     check_unrolling(i);
     LayerOrder order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
     order.each_place = built_.sequence && layer.type() == kInnerProduct;
+    order.carry = fed_;
     nn::LayerPtr made = make_job_layer(order);
     if (made == nullptr) {
       mistake(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));
@@ -351,6 +409,15 @@ class Builder {
         if (layer.srclayers_size() == 2) from.push_back(labels(i, 1));
         break;
       case kUserLayer: from = all_features(i); break;
+      case kGRU:
+        expect_sources(i, 1, 2);
+        from = all_features(i);
+        if (from.size() == 2 &&
+            (layer.unroll_conn_type_size() < 2 || layer.unroll_conn_type(1) != kUnrollFirstToLast)) {
+          mistake(job_, i, "unroll_conn_type",
+                  "expected kUnrollFirstToLast for its second source, whose last step it begins at");
+        }
+        break;
       default: expect_sources(i, 1, 1); from = {features(i, 0)};
     }
     place(i, std::move(made), std::move(from));
@@ -363,9 +430,13 @@ class Builder {
     const LayerProto& layer = layers_[i];
     for (int k = 0; k < layer.unroll_conn_type_size(); ++k) {
       const UnrollConnType type = layer.unroll_conn_type(k);
+      if (type == kUnrollFirstToLast && layer.type() == kGRU && k == 1) continue;
       if (type != kUnrollOneToOne && type != kUnrollOneToAll) {
-        mistake(job_, i, fmt::format("unroll_conn_type[{}]", k),
-                fmt::format("expected kUnrollOneToOne or kUnrollOneToAll; received {}", UnrollConnType_Name(type)));
+        mistake(
+            job_, i, fmt::format("unroll_conn_type[{}]", k),
+            fmt::format("expected kUnrollOneToOne or kUnrollOneToAll, or kUnrollFirstToLast for the second source of "
+                        "a kGRU; received {}",
+                        UnrollConnType_Name(type)));
       }
     }
     for (int k = 0; k < layer.shift_size(); ++k) {
@@ -384,7 +455,7 @@ class Builder {
     try {
       built_.net.add(layers_[i].name(), std::move(layer), std::move(placement));
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(fmt::format("{}: {}", job_.at({"neuralnet", fmt::format("layer[{}]", i)}), error.what()));
+      throw InvalidArgument(fmt::format("{}: {}", job_.at(layer_path(job_, i)), error.what()));
     }
     values_[layers_[i].name()] = {.features = layers_[i].name()};
   }
@@ -480,6 +551,7 @@ class Builder {
   std::map<std::string, Value> values_;
   std::map<std::string, int> taken_;
   std::set<int> machines_;
+  bool fed_ = false;  // what the net says it hears next
   std::vector<std::string> fixed_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/random.h"
 #include "core/text.h"
+#include "job/dummy.h"
 #include "job/symbols.h"
 #include "pleiad/data.h"
 #include "pleiad/records.h"
@@ -71,10 +72,14 @@ std::shared_ptr<const Store> open(const Inside& job, int index) {
   const std::string path = field_of(layer_of(job, index), "path");
   if (conf.path().empty()) mistake(job, index, path, "expected a file; there is none");
   if (!std::filesystem::exists(conf.path())) mistake(job, index, path, fmt::format("{}: no such file", conf.path()));
-  if (conf.encoded()) mistake(job, index, "store_conf.encoded", "encoded images are not read; received true");
   StoreOptions options{.kind = kind_of(job, index), .paths = {conf.path()}};
   options.shape.assign(conf.shape().begin(), conf.shape().end());
   options.label = conf.has_label();
+  options.encoded = conf.encoded();
+  if (options.encoded && options.kind != "kvfile" && options.kind != "lmdb") {
+    mistake(job, index, "store_conf.encoded",
+            fmt::format("encoded images lie in kvfile or lmdb; received {}", options.kind));
+  }
   if (conf.separator().size() != 1) {
     mistake(job, index, "store_conf.separator",
             fmt::format("expected one character; received \"{}\"", conf.separator()));
@@ -111,10 +116,6 @@ void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
     return;
   }
   const MnistProto& conf = parser.mnist_conf();
-  if (conf.kernel() != 0 || conf.resize() != 0 || conf.elastic_freq() != 0) {
-    mistake(job, source.parser, "mnist_conf",
-            "elastic distortion is not made; leave kernel, resize and elastic_freq out");
-  }
   if (conf.norm_a() == 0) mistake(job, source.parser, "mnist_conf.norm_a", "expected another number than 0");
   to.mean = {conf.norm_a() * conf.norm_b()};
   to.deviation = {conf.norm_a()};
@@ -123,11 +124,13 @@ void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
 }  // namespace
 
 bool is_source(const LayerProto& layer) {
-  return layer.type() == kRecordInput || layer.type() == kCSVInput || layer.type() == kCharRNN || is_old(layer);
+  return layer.type() == kRecordInput || layer.type() == kCSVInput || layer.type() == kCharRNN || is_old(layer) ||
+         is_dummy(layer);
 }
 
 Shape sample_shape(const Inside& job, int index) {
   const LayerProto& layer = layer_of(job, index);
+  if (is_dummy(layer)) return dummy_sample(job, index);
   if (layer.type() == kCharRNN) {
     expect_at_least(job, index, "char_rnn_conf.unroll_len", layer.char_rnn_conf().unroll_len(), 1);
     return {layer.char_rnn_conf().unroll_len() + 1};
@@ -156,6 +159,7 @@ Shape sample_shape(const Inside& job, int index) {
 
 std::int64_t batch_size(const Inside& job, int index) {
   const LayerProto& layer = layer_of(job, index);
+  if (is_dummy(layer)) return dummy_batch(job, index);
   if (layer.type() == kCharRNN) {
     expect_at_least(job, index, "char_rnn_conf.batchsize", layer.char_rnn_conf().batchsize(), 1);
     return layer.char_rnn_conf().batchsize();
@@ -175,6 +179,7 @@ std::int64_t batch_size(const Inside& job, int index) {
 
 std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {
   if (layer_of(job, source.index).type() == kCharRNN) return symbol_samples(job, source);
+  if (is_dummy(layer_of(job, source.index))) return dummy_samples(job, source);
   const StoreProto conf = store_of(layer_of(job, source.index));
   const std::shared_ptr<const Store> store = open(job, source.index);
   StoreSamplesOptions options{.inputs = {{source.input, "data"}}, .shuffle = false, .seed = job.proto.seed()};

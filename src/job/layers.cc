@@ -175,6 +175,7 @@ nn::LayerPtr gru(const LayerOrder& o) {
   nn::RecurrentOptions to;
   to.hidden = c.dim_hidden();
   to.bias = c.bias_term();
+  to.carry = o.carry;
   to.weight_param = o.param(0, kWeight);
   to.recurrent_param = o.param(3, kWeight);
   to.bias_param = o.param(6, kBias);
@@ -290,6 +291,17 @@ nn::LayerPtr make_job_layer(const LayerOrder& order) {
 }  // namespace pleiad::job
 
 namespace pleiad {
+
+std::vector<nn::Param> params_of_job_layer(const std::string& conf) {
+  job::Inside in;
+  in.where = "layer";
+  job::LayerProto* const layer = in.proto.mutable_neuralnet()->add_layer();
+  if (!layer->ParseFromString(conf)) throw InvalidArgument("layer: these bytes are no LayerProto");
+  const job::LayerOrder order{.job = in, .index = 0, .conf = *layer};
+  std::vector<nn::Param> all;
+  for (int k = 0; k < layer->param_size(); ++k) all.push_back(order.param(k, job::kWeight));
+  return all;
+}
 
 void register_job_layer(const std::string& user_type, JobLayerMaker maker) {
   job::OwnLayers& own = job::own_layers();

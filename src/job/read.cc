@@ -4,12 +4,15 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "core/text.h"
+#include "kernel/device.h"
 
 namespace pleiad {
 namespace {
@@ -109,12 +112,17 @@ std::string Job::Inside::at(const std::vector<std::string>& path) const {
 
 namespace job {
 
+std::vector<std::string> layer_path(const Inside& job, int index) {
+  if (!job.layer_paths.empty()) return job.layer_paths.at(static_cast<std::size_t>(index));
+  return {"neuralnet", fmt::format("layer[{}]", index)};
+}
+
 void mistake(const Inside& job, const std::string& path, const std::string& text) {
   throw InvalidArgument(fmt::format("{}: {}: {}", job.at(split_path(path)), path, text));
 }
 
 void mistake(const Inside& job, int index, const std::string& field, const std::string& text) {
-  std::vector<std::string> path = {"neuralnet", fmt::format("layer[{}]", index)};
+  std::vector<std::string> path = layer_path(job, index);
   for (const std::string& step : split_path(field)) path.push_back(step);
   throw InvalidArgument(fmt::format("{}: layer \"{}\"{}{}: {}", job.at(path), job.proto.neuralnet().layer(index).name(),
                                     field.empty() ? "" : ", ", field, text));
@@ -125,6 +133,72 @@ void expect_at_least(const Inside& job, int index, const std::string& field, std
 }
 
 namespace {
+
+/// A layer inside a kPrefetch takes part when that does, unless it says otherwise.
+LayerProto taken_out(const LayerProto& prefetch, const LayerProto& inside) {
+  LayerProto own = inside;
+  if (own.include_size() == 0 && own.exclude_size() == 0) {
+    *own.mutable_include() = prefetch.include();
+    *own.mutable_exclude() = prefetch.exclude();
+  }
+  return own;
+}
+
+/// Puts the layers inside of kPrefetch layers in their place. Who names the kPrefetch takes the last of them.
+void unfold(Inside& job) {
+  const NetProto& net = job.proto.neuralnet();
+  if (std::ranges::none_of(net.layer(), [](const LayerProto& layer) { return layer.type() == kPrefetch; })) return;
+  NetProto flat = net;
+  flat.clear_layer();
+  std::map<std::string, std::string> last;
+  std::vector<std::vector<std::string>> paths;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const LayerProto& layer = net.layer(i);
+    if (layer.type() != kPrefetch) {
+      *flat.add_layer() = layer;
+      paths.push_back({"neuralnet", fmt::format("layer[{}]", i)});
+      continue;
+    }
+    const auto& inside = layer.prefetch_conf().sublayers();
+    if (inside.empty())
+      mistake(job, i, "prefetch_conf.sublayers", "expected the layers that bring records; there are none");
+    for (int k = 0; k < inside.size(); ++k) {
+      if (inside[k].type() == kPrefetch)
+        mistake(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch in another");
+      *flat.add_layer() = taken_out(layer, inside[k]);
+      paths.push_back({"neuralnet", fmt::format("layer[{}]", i), "prefetch_conf", fmt::format("sublayers[{}]", k)});
+    }
+    last[layer.name()] = inside[inside.size() - 1].name();
+  }
+  for (LayerProto& layer : *flat.mutable_layer()) {
+    for (std::string& from : *layer.mutable_srclayers()) {
+      if (const auto found = last.find(from); found != last.end() && found->second != layer.name())
+        from = found->second;
+    }
+  }
+  job.written = job.proto;
+  *job.proto.mutable_neuralnet() = std::move(flat);
+  job.layer_paths = std::move(paths);
+}
+
+/// As many devices as workers, each of which a back end knows.
+void check_devices(const Inside& job, std::int64_t workers) {
+  const auto& ids = job.proto.gpu();
+  std::vector<std::string> words;
+  for (const int id : ids) words.push_back(fmt::format("{}", id));
+  if (ids.size() != workers) {
+    mistake(job, "gpu",
+            fmt::format("expected a device for each of {} worker{}; received {}: {}", workers, workers == 1 ? "" : "s",
+                        ids.size(), join(words)));
+  }
+  for (const int id : ids) {
+    try {
+      kernel::expect_device(id);
+    } catch (const InvalidArgument& error) {
+      mistake(job, "gpu", error.what());
+    }
+  }
+}
 
 /// What every job needs, whatever is done with it.
 void check(const Inside& job) {
@@ -160,15 +234,7 @@ void check(const Inside& job) {
   if (workers > kMost) {
     mistake(job, "cluster.nworker_groups", fmt::format("expected at most {} workers; received {}", kMost, workers));
   }
-  if (p.gpu_size() > 0) {
-    std::vector<std::string> ids;
-    for (const int id : p.gpu()) ids.push_back(fmt::format("{}", id));
-    std::string more;
-    if (p.gpu_size() != workers) {
-      more = fmt::format("; and as many devices as workers are needed: {} for {}", p.gpu_size(), workers);
-    }
-    mistake(job, "gpu", fmt::format("this build computes on CPUs alone; received device {}{}", join(ids), more));
-  }
+  if (p.gpu_size() > 0) check_devices(job, workers);
   for (int i = 0; i < p.neuralnet().layer_size(); ++i) {
     const LayerProto& layer = p.neuralnet().layer(i);
     if (layer.name().empty()) mistake(job, i, "name", "expected a name; there is none");
@@ -198,6 +264,7 @@ Job Job::from_text(const std::string& text, const std::string& where) {
     throw InvalidArgument(fmt::format("{}{}: {}", where, line, in_our_words(error.message())));
   }
   inside->lines = true;
+  job::unfold(*inside);
   job::check(*inside);
   return Job(std::move(inside));
 }
@@ -216,17 +283,35 @@ Job Job::from_bytes(const std::string& bytes, const std::string& where) {
     throw InvalidArgument(fmt::format("{}: these {} bytes are no JobProto", where, bytes.size()));
   }
   if (inside->proto.has_name()) inside->where = fmt::format("job \"{}\"", inside->proto.name());
+  job::unfold(*inside);
+  job::check(*inside);
+  return Job(std::move(inside));
+}
+
+Job Job::with(const std::string& fields) const {
+  auto inside = std::make_shared<Inside>();
+  inside->where = inside_->where;
+  inside->proto = inside_->written.value_or(inside_->proto);
+  FirstError error;
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(50);
+  pb::io::ArrayInputStream stream(fields.data(), static_cast<int>(fields.size()));
+  if (!parser.Merge(&stream, &inside->proto)) {
+    throw InvalidArgument(fmt::format("{}: with: {}", inside->where, in_our_words(error.message())));
+  }
+  job::unfold(*inside);
   job::check(*inside);
   return Job(std::move(inside));
 }
 
 std::string Job::text() const {
   std::string text;
-  pb::TextFormat::PrintToString(inside_->proto, &text);
+  pb::TextFormat::PrintToString(inside_->written.value_or(inside_->proto), &text);
   return text;
 }
 
-std::string Job::bytes() const { return inside_->proto.SerializeAsString(); }
+std::string Job::bytes() const { return inside_->written.value_or(inside_->proto).SerializeAsString(); }
 const std::string& Job::where() const { return inside_->where; }
 const std::string& Job::name() const { return inside_->proto.name(); }
 const std::string& Job::workspace() const { return inside_->proto.cluster().workspace(); }

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ struct Job::Inside {
   std::string where;
   google::protobuf::TextFormat::ParseInfoTree places;
   bool lines = false;  ///< whether `places` knows any
+  /// Where each layer of `proto` stands. Those inside a kPrefetch are taken out of it, for all input is read ahead
+  /// here; then `written` is the job as it came.
+  std::vector<std::vector<std::string>> layer_paths = {};
+  std::optional<job::JobProto> written = {};
 
   /// "job.conf:57" for a path of fields from the job on, as far as it is there: {"neuralnet", "layer[3]", "name"}.
   [[nodiscard]] std::string at(const std::vector<std::string>& path) const;
@@ -32,6 +37,8 @@ using Inside = Job::Inside;
 /// In layer number `index`; `field` may be empty, or have dots: "store_conf.path".
 [[noreturn]] void mistake(const Inside& job, int index, const std::string& field, const std::string& text);
 
+/// The fields from the job on that layer number `index` stands in.
+[[nodiscard]] std::vector<std::string> layer_path(const Inside& job, int index);
 /// Values that a field may not have are told with the field.
 void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least);
 

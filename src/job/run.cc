@@ -12,6 +12,7 @@
 #include "job/build.h"
 #include "job/cluster.h"
 #include "job/data.h"
+#include "job/dummy.h"
 #include "job/results.h"
 #include "job/updater.h"
 #include "pleiad/train.h"
@@ -113,6 +114,10 @@ class Run {
     if (!options_.test) take(nn::Phase::train, train_, train_batch_);
     const bool tests = options_.test || in_.proto.test_freq() > 0;
     if (tests) take(nn::Phase::test, test_, test_batch_);
+    if (tests && (source.phases & static_cast<unsigned>(nn::Phase::test)) != 0 && in_.proto.test_steps() == 0 &&
+        is_dummy(in_.proto.neuralnet().layer(source.index))) {
+      mistake(in_, "test_steps", fmt::format("expected 1 or more: \"{}\" never ends", source.input));
+    }
     if (in_.proto.validate_freq() > 0 && !options_.test) take(nn::Phase::validate, validate_, validate_batch_);
   }
 
@@ -278,6 +283,27 @@ std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string
 void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step) {
   const job::Built built = job::build(job);
   job::save_blobs(built, net, path, step);
+}
+
+void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
+                           const std::string& layout) {
+  job::Built built = job::build(job);
+  const std::vector<std::string> found = job::load_blobs(built, built.net, {checkpoint});
+  job::expect_all(built, found, checkpoint);
+  if (layout == "singa") return job::export_blobs(built, built.net, path);
+  export_parameters(built.net, path, layout);
+}
+
+void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
+  job::Built built = job::build(job);
+  std::vector<std::string> found;
+  if (path.ends_with(".safetensors")) found = job::import_blobs(built, built.net, path);
+  if (found.empty()) {
+    import_parameters(built.net, path);
+  } else {
+    job::expect_all(built, found, path);
+  }
+  job::save_blobs(built, built.net, checkpoint, step);
 }
 
 nn::LayerPtr layer_of_job(const std::string& layer) {

@@ -17,13 +17,19 @@ std::string bytes_of(const Inside& job, int index, const std::string& field, con
 
 }  // namespace
 
-std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source) {
-  const int index = source.index;
+std::string job_vocabulary(const Inside& job, int index) {
   const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
   std::string vocabulary;
   for (const char c : bytes_of(job, index, "char_rnn_conf.vocab_path", conf.vocab_path())) {
     if (vocabulary.find(c) == std::string::npos) vocabulary.push_back(c);
   }
+  return vocabulary;
+}
+
+std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source) {
+  const int index = source.index;
+  const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
+  const std::string vocabulary = job_vocabulary(job, index);
   const int words = static_cast<int>(vocabulary.size());
   for (const LayerProto& layer : job.proto.neuralnet().layer()) {
     const int known = layer.type() == kOneHot      ? layer.onehot_conf().vocab_size()

@@ -255,7 +255,7 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
           }
         }
       });
-      if (t == 0) break;
+      if (t == 0 && !to.through_first) break;
       parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
         gemm_here(dtype_of<T>, {.m = r.batch, .n = last - first, .k = width, .beta = 1},
                   {.data = l.gates + t * width, .stride = r.steps * width},

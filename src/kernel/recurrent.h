@@ -46,6 +46,7 @@ struct RecurrentGradients {
   RecurrentNumbers by;
   BlockUpdate* weight_update = nullptr;
   BlockUpdate* recurrent_update = nullptr;
+  bool through_first = false;  ///< memory.back is to have the gradient by what it began at
 };
 /// Through all steps of this sequence, and not beyond its first.
 void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,

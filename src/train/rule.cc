@@ -35,11 +35,15 @@ ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOption
       rule_(make_updater(for_parameter(parameter, options), parameter.value.dtype())),
       options_(for_parameter(parameter, options)) {
   check_descends(options);
-  if (find_user_rule(options.rule) != nullptr) {
-    throw InvalidArgument(
-        fmt::format("updater \"{}\" was registered by the user: it works in tables only", options.rule));
-  }
   const StateLayout layout = rule_->state();
+  guard_ = find_user_rule(options.rule) != nullptr;
+  if (guard_ && layout.per_unit > 0) {  // parameters come in pieces of any size
+    throw InvalidArgument(
+        fmt::format("updater \"{}\" was registered by the user and keeps numbers of a unit: it works in tables only; "
+                    "set exchange to "
+                    "\"tables\"",
+                    options.rule));
+  }
   if (layout.per_worker > 0 && layout.per_worker_starts_as_value) {
     throw InvalidArgument(
         fmt::format("updater \"{}\" compensates for other workers' delay: it works in tables only; set "
@@ -71,7 +75,7 @@ void ParameterRule::apply(std::int64_t begin, std::int64_t count, const void* gr
                      .unit = unit.data(),
                      .rates = rates_};
     for (std::size_t k = 0; k < history_.size(); ++k) update.state[k] = kernel::data<T>(history_[k]) + begin;
-    rule_->apply(update);
+    guard_ ? guarded(update) : rule_->apply(update);
   });
   if (begin == 0) {
     for (std::int64_t i = 0; i < unit_.count(); ++i)
@@ -86,7 +90,20 @@ void ParameterRule::apply_all(const Tensor& gradient) {
   });
 }
 
-void ParameterRule::end_step() { unit_.copy_from(next_unit_); }
+template <class T>
+void ParameterRule::guarded(const Update<T>& update) {
+  try {
+    rule_->apply(update);
+  } catch (...) {
+    const std::scoped_lock lock(mutex_);
+    if (!problem_) problem_ = std::current_exception();
+  }
+}
+
+void ParameterRule::end_step() {
+  unit_.copy_from(next_unit_);
+  if (guard_ && problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
+}
 
 ParameterUpdate::ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
     : rule_(std::make_unique<ParameterRule>(parameter, options)) {}

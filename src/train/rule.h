@@ -1,7 +1,9 @@
 // One parameter's update rule with its state: the tables' own rules, on the net's memory.
 #pragma once
 
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "kernel/update.h"
@@ -31,6 +33,9 @@ class ParameterRule final : public kernel::BlockUpdate {
   [[nodiscard]] const Tensor& unit() const { return unit_; }
 
  private:
+  template <class T>
+  void guarded(const Update<T>& update);
+
   const Tensor value_;
   const double rate_scale_;
   std::unique_ptr<Updater> rule_;
@@ -40,6 +45,9 @@ class ParameterRule final : public kernel::BlockUpdate {
   std::vector<Tensor> history_;  // per element
   Tensor unit_;                  // per unit; a parameter is one unit
   Tensor next_unit_;             // what the pieces of this step leave, all the same
+  bool guard_ = false;           // a user's rule may throw, where compute threads must not
+  std::mutex mutex_;
+  std::exception_ptr problem_;  // guarded by mutex_; end_step throws it
 };
 
 }  // namespace pleiad

@@ -39,6 +39,10 @@ Shapes labelled(std::mt19937& r) {
 }
 
 Shapes sequence(std::mt19937& r) { return {{pick(r, 1, 4), pick(r, 1, 5), pick(r, 1, 4)}}; }
+Shapes begun(std::mt19937& r) {
+  const std::int64_t rows = pick(r, 1, 4);
+  return {{rows, pick(r, 1, 5), pick(r, 1, 4)}, {rows, pick(r, 1, 3), 3}};
+}
 Shapes indices(std::mt19937& r) { return {{pick(r, 1, 4), pick(r, 2, 5)}}; }
 
 Shapes labelled_places(std::mt19937& r) {
@@ -108,6 +112,8 @@ const Case kCases[] = {
     {"Rnn", "rnn", {{"hidden", "3"}}, sequence},
     {"RnnSigmoid", "rnn", {{"hidden", "4"}, {"activation", "sigmoid"}, {"bias", "false"}, {"carry", "true"}}, sequence},
     {"Gru", "gru", {{"hidden", "3"}}, sequence},
+    {"GruBegun", "gru", {{"hidden", "3"}}, begun},
+    {"RnnBegun", "rnn", {{"hidden", "3"}, {"bias", "false"}}, begun},
     {"GruNoBias", "gru", {{"hidden", "4"}, {"bias", "false"}, {"carry", "true"}}, sequence},
     {"Lstm", "lstm", {{"hidden", "3"}, {"carry", "true"}}, sequence},
     {"Embedding", "embedding", {{"words", "4"}, {"width", "3"}}, indices},

@@ -1,6 +1,9 @@
 #include "kernel/recurrent.h"
 
+#include <algorithm>
+
 #include "core/text.h"
+#include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -20,9 +23,13 @@ class RecurrentLayer final : public Layer {
   }
   [[nodiscard]] std::string kind() const override { return kind_of(cell_); }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
-    expect_inputs(in, 1);
+    if (in.size() != 2 || cell_ == Cell::lstm) expect_inputs(in, 1);
     if (in[0].rank() != 3)
       throw InvalidArgument(fmt::format("expected (batch, steps, features); received {}", in[0].text()));
+    if (in.size() == 2 && (in[1].rank() != 3 || in[1][0] != in[0][0] || in[1][2] != o_.hidden || o_.carry)) {
+      throw InvalidArgument(fmt::format("expected ({}, steps, {}) to begin at the last of, without carry; received {}",
+                                        in[0][0], o_.hidden, in[1].text()));
+    }
     return {{in[0][0], in[0][1], o_.hidden}};
   }
   [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
@@ -43,6 +50,7 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     const Shape one = {in[0][0], o_.hidden};
     const Shape all = {in[0][0], in[0][1], o_.hidden};
+    // With a second input `back` goes on to it, and where it ended is copied out of it.
     return {{in[0][0], in[0][1], geometry(in[0]).gates() * o_.hidden}, all, cell_ == Cell::rnn ? one : all, one, one};
   }
   [[nodiscard]] Shapes carried(const Shapes& in) const override {
@@ -57,8 +65,12 @@ class RecurrentLayer final : public Layer {
     return fmt::format("{} hidden{}", o_.hidden, o_.carry ? ", carried on" : "");
   }
   void forward(Pass& pass) override {
+    const bool given = pass.x.size() == 2;
+    if (given) copy_last(pass.x[1], pass.workspace[4]);
     kernel::recurrent_forward(geometry(pass.x[0].shape()), numbers(pass.parameter), pass.x[0], pass.y[0],
-                              o_.carry ? pass.carried[0] : none_,
+                              o_.carry ? pass.carried[0]
+                              : given  ? pass.workspace[4]
+                                       : none_,
                               o_.carry && cell_ == Cell::lstm ? pass.carried[1] : none_, memory(pass));
   }
   void backward(Pass& pass) override {
@@ -67,7 +79,12 @@ class RecurrentLayer final : public Layer {
                                {.dx = pass.dx[0],
                                 .by = numbers(pass.gradient),
                                 .weight_update = pass.update[0],
-                                .recurrent_update = pass.update[1]});
+                                .recurrent_update = pass.update[1],
+                                .through_first = pass.x.size() == 2});
+    if (pass.x.size() == 2 && !pass.dx[1].empty()) {
+      pass.dx[1].fill(0);
+      copy_last(pass.dx[1], pass.workspace[4], true);
+    }
   }
 
  private:
@@ -76,6 +93,17 @@ class RecurrentLayer final : public Layer {
   }
   [[nodiscard]] kernel::RecurrentNumbers numbers(const std::vector<Tensor>& from) const {
     return {.weight = from[0], .recurrent = from[1], .bias = o_.bias ? from[2] : none_};
+  }
+  /// The last step of (batch, steps, hidden) into (batch, hidden), or back.
+  static void copy_last(const Tensor& sequence, const Tensor& one, bool back = false) {
+    const std::int64_t steps = sequence.shape()[1], hidden = sequence.shape()[2];
+    kernel::by_type(one.dtype(), [&]<class T>(T) {
+      for (std::int64_t n = 0; n < one.shape()[0]; ++n) {
+        T* const last = kernel::data<T>(sequence) + ((n + 1) * steps - 1) * hidden;
+        T* const own = kernel::data<T>(one) + n * hidden;
+        back ? std::copy_n(own, hidden, last) : std::copy_n(last, hidden, own);
+      }
+    });
   }
   static kernel::RecurrentMemory memory(const Pass& pass) {
     const std::vector<Tensor>& w = pass.workspace;

@@ -1,0 +1,137 @@
+#include "job/dummy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/random.h"
+
+namespace pleiad::job {
+namespace {
+
+const LayerProto& layer_of(const Inside& job, int index) { return job.proto.neuralnet().layer(index); }
+
+const google::protobuf::RepeatedField<int>& shape_of(const LayerProto& layer) {
+  return layer.type() == kDummy ? layer.dummy_conf().shape() : layer.rnn_dummy_conf().shape();
+}
+
+const char* field_of(const LayerProto& layer) {
+  return layer.type() == kDummy ? "dummy_conf.shape" : "rnn_dummy_conf.shape";
+}
+
+class DummySamples final : public Samples {
+ public:
+  DummySamples(std::string input, const LayerProto& layer, std::uint64_t seed, std::int64_t batch)
+      : input_(std::move(input)),
+        from_(fed_from(layer)),
+        low_(layer.type() == kDummy ? 0 : layer.rnn_dummy_conf().low()),
+        high_(layer.type() == kDummy ? 1 : layer.rnn_dummy_conf().high()),
+        stream_(seed, "dummy " + input_),
+        batch_(batch) {}
+
+  [[nodiscard]] std::int64_t count() const override { return std::numeric_limits<std::int64_t>::max() / 2; }
+  [[nodiscard]] std::string identity() const override { return fmt::format("numbers of \"{}\"", input_); }
+
+  void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
+    const Tensor to = net.input_tensor(input_);
+    const std::int64_t row = to.count() / to.shape()[0];
+    if (!from_.empty() && first >= batch_) return feed(net.output(from_), to, count, row);
+    for (std::int64_t i = 0; i < count * row; ++i) {
+      const double drawn = low_ + stream_.uniform(static_cast<std::uint64_t>(first * row + i)) * (high_ - low_);
+      put(to, i, drawn);
+    }
+  }
+
+ private:
+  static void put(const Tensor& to, std::int64_t i, double number) {
+    if (to.dtype() == DType::int32) {
+      to.values<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(std::floor(number));
+    } else {
+      to.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(number);
+    }
+  }
+
+  /// The first numbers of each row: of an answer the best.
+  static void feed(const Tensor& from, const Tensor& to, std::int64_t count, std::int64_t row) {
+    const std::int64_t wide = from.count() / from.shape()[0];
+    for (std::int64_t n = 0; n < count; ++n) {
+      for (std::int64_t i = 0; i < row; ++i) put(to, n * row + i, from.at(n * wide + i));
+    }
+  }
+
+  const std::string input_;
+  const std::string from_;
+  const double low_;
+  const double high_;
+  const RandomStream stream_;
+  const std::int64_t batch_;
+};
+
+}  // namespace
+
+bool is_dummy(const LayerProto& layer) {
+  return (layer.type() == kRNNDummy && layer.srclayers_size() == 0) ||
+         (layer.type() == kDummy && layer.dummy_conf().input() && layer.srclayers_size() == 0);
+}
+
+bool is_symbols(const LayerProto& layer) { return layer.type() == kRNNDummy && layer.rnn_dummy_conf().integer(); }
+
+const std::string& fed_from(const LayerProto& layer) { return layer.rnn_dummy_conf().dynamic_srclayer(); }
+
+std::int64_t dummy_batch(const Inside& job, int index) {
+  const LayerProto& layer = layer_of(job, index);
+  if (shape_of(layer).empty())
+    mistake(job, index, field_of(layer), "expected the batch and what follows; there is none");
+  for (int k = 0; k < shape_of(layer).size(); ++k) {
+    expect_at_least(job, index, fmt::format("{}[{}]", field_of(layer), k), shape_of(layer)[k], 1);
+  }
+  return shape_of(layer)[0];
+}
+
+Shape dummy_sample(const Inside& job, int index) {
+  const LayerProto& layer = layer_of(job, index);
+  (void)dummy_batch(job, index);
+  std::vector<std::int64_t> lengths(shape_of(layer).begin() + 1, shape_of(layer).end());
+  constexpr double kMost = 1e9;
+  double count = 1;
+  for (const std::int64_t length : lengths) count *= static_cast<double>(length);
+  if (lengths.size() > 3 || count > kMost) {
+    mistake(job, index, field_of(layer),
+            fmt::format("expected the batch and at most three lengths, of less than {} "
+                        "numbers; received {} lengths",
+                        kMost, lengths.size() + 1));
+  }
+  if (layer.type() == kDummy) {
+    if (lengths.size() == 3) return {lengths[1], lengths[2], lengths[0]};
+    return Shape(lengths);
+  }
+  const int steps = job.proto.neuralnet().unroll_len();
+  expect_at_least(job, index, "unroll_len", steps, 1);
+  const RNNDummyProto& conf = layer.rnn_dummy_conf();
+  if (conf.low() == conf.high()) {
+    mistake(job, index, "rnn_dummy_conf.high",
+            fmt::format("expected another number than low; both are {}", conf.low()));
+  }
+  if (!fed_from(layer).empty() && steps != 1) {
+    mistake(job, index, "rnn_dummy_conf.dynamic_srclayer",
+            fmt::format("what a net says is what it hears next, so the net's unroll_len is 1; received {}", steps));
+  }
+  if (conf.integer()) {  // a symbol a step
+    if (std::ranges::any_of(lengths, [](std::int64_t length) { return length != 1; })) {
+      mistake(job, index, field_of(layer), "expected the batch alone: a step has one whole number");
+    }
+    return {steps};
+  }
+  if (lengths.empty()) lengths.push_back(1);
+  lengths.insert(lengths.begin(), steps);
+  return Shape(lengths);
+}
+
+std::unique_ptr<Samples> dummy_samples(const Inside& job, const Source& source) {
+  return std::make_unique<DummySamples>(source.input, layer_of(job, source.index), job.proto.seed(),
+                                        dummy_batch(job, source.index));
+}
+
+}  // namespace pleiad::job
