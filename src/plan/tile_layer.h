@@ -5,14 +5,28 @@
 #include <optional>
 #include <vector>
 
+#include "plan/bands.h"
 #include "plan/crew.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 
+// What a layer on tiles ("tile", "spread") has in common with the whole one.
+
+/// Shapes of whole images, from those of tiles.
+[[nodiscard]] nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in);
+[[nodiscard]] nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+                                         const nn::Shapes& in);
+/// Those of places are the tile's.
+[[nodiscard]] std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan,
+                                                            std::size_t tile, const nn::Shapes& in);
+/// Samples first to last - 1 of a tensor; an empty one of an empty one.
+[[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
+
 /// In place of `whole`: takes this rank's tile of each input, gets what its outputs need beyond it, and computes its
-/// tile of the outputs. The batch goes in halves: while one is computed, the other is under way. A layer that follows
+/// tile of the outputs. The batch goes in halves: while one is computed, the other is under way; a single image goes in
+/// parts, of which the inner one needs no halo. A layer that follows
 /// begins the exchange of a half as soon as this one has computed it, and in backward this one ends the exchange that
 /// the follower has begun.
 class TileLayer final : public nn::Layer {
@@ -45,7 +59,6 @@ class TileLayer final : public nn::Layer {
     nn::LayerPtr layer;  // null where this rank has no outputs
     nn::Pass pass;
   };
-  [[nodiscard]] nn::Shapes whole_shapes(const nn::Shapes& in) const;
   void bind(nn::Pass& pass);
   /// Begins the exchange of pieces whose samples all come before `end`.
   void begin_until(std::int64_t end);
@@ -69,6 +82,7 @@ class TileLayer final : public nn::Layer {
   std::vector<Tensor> tile_x_;   // the net's own, once bound
   std::vector<Tensor> tile_dx_;  // the net's own, once bound; empty where nobody needs one
   std::vector<Piece> pieces_;
+  std::unique_ptr<Bands> bands_;  // of a single image; null: it is computed at once
   bool bound_ = false;
   std::size_t begun_ = 0;
   std::size_t finished_ = 0;
