@@ -134,17 +134,18 @@ int run_program(const std::string& name, const Words& words) {
   throw std::runtime_error(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
-/// An experiment of neon's: by the command neon beside this one, else by Python's package.
+/// An experiment of neon's: by the command neon, beside this one or on the PATH, else by Python's package.
 int run_experiment(const Words& words) {
-  const auto neon = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "neon";
-  Words command = {"python3", "-m", "neon"};
-  if (access(neon.c_str(), X_OK) == 0) command = {neon.string()};
-  command.insert(command.end(), words.begin(), words.end());
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  throw std::runtime_error(fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "neon";
+  for (const Words& first : {Words{beside.string()}, Words{"neon"}, Words{"python3", "-m", "neon"}}) {
+    std::vector<char*> arguments;
+    for (const Words* part : {&first, &words}) {
+      for (const std::string& word : *part) arguments.push_back(const_cast<char*>(word.c_str()));
+    }
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+  }
+  throw std::runtime_error("an experiment in YAML is run by Python's package neon: neither neon nor python3 is there");
 }
 
 bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }

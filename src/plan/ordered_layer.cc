@@ -82,6 +82,8 @@ class OrderedLayer final : public nn::Layer {
 
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }

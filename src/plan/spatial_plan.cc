@@ -73,7 +73,8 @@ class Planner {
       for (const std::string& name : net_.layer_names()) {
         const std::vector<std::string> from = net_.placement(name).inputs;
         const nn::Layer& layer = net_.layer(name);
-        used |= std::ranges::find(from, input) != from.end() && (layer.spatial() || layer.kind() == "dense");
+        used |= std::ranges::find(from, input) != from.end() &&
+                (layer.spatial() || layer.sums_places() || layer.kind() == "dense");
       }
       if (sample.rank() != 3 || !used) continue;
       lies_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};

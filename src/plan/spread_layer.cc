@@ -24,6 +24,8 @@ class SpreadLayer final : public nn::Layer {
 
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     return on_tile_outputs(*whole_, plan_, tile_, in);

@@ -41,6 +41,8 @@ class Whole : public nn::Layer {
   }
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
   [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
   [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }

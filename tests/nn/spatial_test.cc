@@ -103,9 +103,11 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
                                                     : cut(whole.input_tensor("x"), tile, mine));
     const Tensor t = whole.input_tensor("t");
     const std::int64_t row = t.count() / batch;
-    Tensor(DType::float64, net.input_tensor("t").shape(), net.input_tensor("t").raw())
-        .copy_from(Tensor(DType::float64, net.input_tensor("t").shape(),
-                          t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
+    if (const std::optional<Rect> part = net.input_tile("t")) net.input_tensor("t").copy_from(cut(t, *part, mine));
+    if (!net.input_tile("t"))
+      Tensor(DType::float64, net.input_tensor("t").shape(), net.input_tensor("t").raw())
+          .copy_from(Tensor(DType::float64, net.input_tensor("t").shape(),
+                            t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
     net.forward(nn::Phase::train, 0, mine.begin);
     double loss = net.loss() / session.size();
     crew->sum({&loss, 1});
@@ -113,7 +115,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
     net.backward();
   }
   for (const LayerPlan& layer : plan.layers) {
-    if (layer.mode != "tile" || layer.kind == "flatten" || plan.ranks == 1) continue;
+    if ((layer.mode != "tile" && layer.mode != "spread") || layer.kind == "flatten" || plan.ranks == 1) continue;
     const auto at = static_cast<std::size_t>(plan.grid.tile_of(session.rank()));
     ASSERT_LT(distance(net.output(layer.name), cut(whole.output(layer.name), layer.out[at], mine)), 1e-10)
         << "output of " << layer.name;
@@ -253,6 +255,30 @@ TEST(Spatial, TakesEveryKindOfLayer) {
                     {"activation", "tanh"}}},
                   {"dense", dense}}},
       {.h = 3, .w = 2, .layers = {{"convolution", conv}, {"batch_norm", {}}, {"dense", dense}}},
+      // One image, in bands: what needs no halo goes first.
+      {.h = 13,
+       .w = 12,
+       .batch = 1,
+       .layers = {{"convolution", conv},
+                  {"pooling", {{"type", "average"}, {"kernel", "3"}, {"stride", "2"}, {"pad", "1"}}},
+                  {"convolution", conv},
+                  {"local_contrast", {{"size", "3"}}},
+                  {"dense", dense}}},
+      // A dense layer that pays to be shared out, of widths that no number of ranks divides.
+      {.layers = {{"convolution", conv},
+                  {"dense", {{"out", "257"}, {"activation", "tanh"}, {"weight.init", "he"}}},
+                  {"dense", {{"out", "251"}, {"activation", "sigmoid"}, {"weight.init", "he"}, {"transposed", "true"}}},
+                  {"dense", dense}}},
+      // Transposed filters give to places around them, also past other tiles.
+      {.h = 9,
+       .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "3"}, {"weight.init", "he"}}},
+                  {"local_convolution",
+                   {{"filters", "3"}, {"kernel", "3"}, {"transposed", "true"}, {"weight.init", "he"}}},
+                  {"convolution", conv}}},
+      {.h = 9,
+       .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "4"}, {"pad", "2"}, {"stride", "3"}}},
+                  {"local_convolution",
+                   {{"filters", "2"}, {"kernel", "4"}, {"pad", "2"}, {"stride", "3"}, {"transposed", "true"}}}}},
       {.h = 5, .w = 1, .batch = 1, .layers = {{"pooling", {{"kernel", "1"}, {"stride", "2"}}}, {"dense", dense}}},
   };
   for (const auto& [ranks, grids] : std::vector<std::pair<int, std::vector<std::string>>>{

@@ -97,6 +97,25 @@ class Layer(Component):
         """Of images: the window that an output place needs, and its stride; None where it has none."""
         return None
 
+    def padding(self) -> tuple[int, int]:
+        """Rows and columns that windows reach past the image's border."""
+        return 0, 0
+
+    def expect_images(self, in_shape: tuple[int, ...]) -> None:
+        if len(in_shape) != 3:
+            raise InvalidArgument(
+                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
+            )
+
+    # For layers on tiles: `input` is there.
+
+    def with_halo(self, inputs: Array) -> Array:
+        return inputs if self.input is None else self.input.get_fprop_view(inputs)
+
+    def give_halo_back(self) -> None:
+        if self.input is not None:
+            self.berror = self.input.get_bprop_view(self.berror)
+
     def adjust_for_dist(self) -> None:
         """After `input` is set: from now on the layer works on a tile. Layers with shapes of their own adjust them here."""
 

@@ -30,10 +30,7 @@ class ConvLayer(WeightLayer):
         ]
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        if len(in_shape) != 3:
-            raise InvalidArgument(
-                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
-            )
+        self.expect_images(in_shape)
         if self.pad:
             raise InvalidArgument(f'layer "{self.name}": pad is for the engine; in NumPy images are not padded')
         self.in_shape = in_shape
@@ -73,10 +70,8 @@ class ConvLayerDist(ConvLayer):
         self.sum_gradients = True
 
     def fprop(self, inputs_: Array) -> None:
-        super().fprop(inputs_ if self.input is None else self.input.get_fprop_view(inputs_))
+        super().fprop(self.with_halo(inputs_))
 
     def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        inputs = inputs_ if self.input is None else self.input.get_fprop_view(inputs_)
-        super().bprop(error, inputs, epoch, momentum)
-        if self.input is not None:
-            self.berror = self.input.get_bprop_view(self.berror)
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()

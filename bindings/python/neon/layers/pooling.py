@@ -35,10 +35,7 @@ class PoolingLayer(Layer):
         return size, pair(self.stride, "stride") if self.stride else size
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        if len(in_shape) != 3:
-            raise InvalidArgument(
-                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
-            )
+        self.expect_images(in_shape)
         self.in_shape = in_shape
         self.ifmshape = list(in_shape[:2])
         (kh, kw), (sh, sw) = self.window()
@@ -89,13 +86,11 @@ class _OnTiles(PoolingLayer):
         self.ifmshape = list(self.input.view_shape[1:3])
 
     def fprop(self, inputs_: Array) -> None:
-        super().fprop(inputs_ if self.input is None else self.input.get_fprop_view(inputs_))
+        super().fprop(self.with_halo(inputs_))
 
     def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        inputs = inputs_ if self.input is None else self.input.get_fprop_view(inputs_)
-        super().bprop(error, inputs, epoch, momentum)
-        if self.input is not None:
-            self.berror = self.input.get_bprop_view(self.berror)
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
 
 
 class MaxPoolingLayerDist(_OnTiles, MaxPoolingLayer):

@@ -68,8 +68,11 @@ class GB(MLP):
         return stages
 
     def fit(self, dataset: Any) -> None:
-        if self.users_own:
-            raise InvalidArgument("GB: its layers are computed by the engine; layers of your own are not")
+        if self.users_own:  # with labels alone, layer by layer
+            if self.pretraining and self.num_pretrain_epochs:
+                raise InvalidArgument("GB: layers of your own are not pre-trained; set pretraining: False")
+            super().fit(dataset)
+            return
         dataset.load_together()
         self.dataset = dataset
         seed = self.backend.seed if self.backend is not None else 0
@@ -87,7 +90,7 @@ class GB(MLP):
         )
         #: The mean cost of each epoch, by stage.
         self.pretrain_costs: list[list[float]] = []
-        if self.pretraining and self.num_pretrain_epochs:
+        if self.pretraining and self.num_pretrain_epochs and not self.deserialized_path:
             stack.pretrain(
                 dataset.inputs["train"],
                 epochs=self.num_pretrain_epochs,
@@ -103,8 +106,11 @@ class GB(MLP):
         rule, _, _ = rule_of(self.rule_words(), self.rate_words(), self.momentum)
         self.trainer = self.trainer_of(net, rule, dataset)
         samples = nn.Dataset(net, {"x": dataset.inputs["train"], "label": dataset.targets["train"]}, seed=seed)
-        for epoch in range(self.num_initial_epochs + self.num_epochs):
-            if epoch == self.num_initial_epochs:
+        if self.deserialized_path:
+            self.trainer.load(self.deserialized_path)
+        behind = self.trainer.step_number // max(1, len(dataset.targets["train"]) // self.batch_size)
+        for epoch in range(behind, self.num_initial_epochs + self.num_epochs):
+            if epoch >= self.num_initial_epochs:
                 net.fix(*stack.layers, fixed=False)
             self._epoch(samples, epoch + 1)
         if self.serialized_path:
