@@ -11,6 +11,7 @@ on a core each; ratio = its time / ours.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -84,7 +85,8 @@ def main():
     first = runs["one"][0]["losses"]
     for kind in ("two", "four"):
         for run in runs.get(kind, []):
-            assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(first, run["losses"], strict=True)), (first, run)
+            near = [math.isclose(a, b, rel_tol=1e-4) for a, b in zip(first, run["losses"], strict=True)]
+            assert all(near), (first, run)
 
     def ratio(a, b):
         return round(statistics.median(x["step_us"] / y["step_us"] for x, y in zip(runs[a], runs[b], strict=True)), 3)

@@ -20,6 +20,22 @@ user: dict = {"__name__": "users_module"}
 for block in re.findall(r"```python\n(.*?)```", page[page.index("## Your own classes") :], re.S):
     exec(block, user)
 
+
+class Counting(user["MyConvnetDist"]):
+    """A model's own fprop and bprop."""
+
+    passes = 0
+
+    def fprop(self, inputs):
+        self.passes += 1
+        super().fprop(inputs)
+
+    def bprop(self, targets, inputs, epoch, momentum):
+        self.passes += 100
+        super().bprop(targets, inputs, epoch, momentum)
+        assert self.layers[0].berror.shape == inputs.shape
+
+
 assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
 
 
@@ -37,7 +53,7 @@ def experiment(distributed, of_places):
         FCLayerDist(name="hidden", nout=7, weight_init=weights, activation=relu),
         FCLayer(name="out", nout=2, weight_init=weights, activation=Softmax()),
     ]
-    model = user["MyConvnetDist"](
+    model = Counting(
         layers=layers,
         cost=CrossEntropy(),
         num_epochs=3,
@@ -57,6 +73,7 @@ for of_places in (False, True):
     alone, data = experiment(False, of_places)
     alone.fit(data)
     assert alone.costs[-1] < alone.costs[0], alone.costs
+    assert alone.passes == 12 * 101  # three epochs of four batches
     expected.append((alone.costs, alone.predict(data, "test")))
 
 with pleiad.init(timeout=60):

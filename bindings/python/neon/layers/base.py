@@ -25,7 +25,9 @@ def pair(given: Any, what: str) -> tuple[int, int]:
 
 
 def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
-    """(batch, rows, columns, channels, height, width): a view of the windows over images."""
+    """(batch, rows, columns, channels, height, width): a view of the windows over images; none where a tile has none."""
+    if x.shape[1] < size[0] or x.shape[2] < size[1]:
+        return numpy.empty((len(x), 0, 0, x.shape[3], *size), x.dtype)
     view = numpy.lib.stride_tricks.sliding_window_view(x, size, axis=(1, 2))
     out: Array = view[:, :: stride[0], :: stride[1]]
     return out
@@ -34,6 +36,8 @@ def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
 def add_windows(to: Array, parts: Array, stride: tuple[int, int]) -> None:
     """to += the windows' parts, each at its places: the transposed of `windows`."""
     rows, columns, height, width = parts.shape[1], parts.shape[2], parts.shape[4], parts.shape[5]
+    if rows == 0 or columns == 0:
+        return
     for i in range(height):
         for j in range(width):
             down, right = stride[0] * (rows - 1) + 1, stride[1] * (columns - 1) + 1
@@ -105,6 +109,12 @@ class Layer(Component):
         if len(in_shape) != 3:
             raise InvalidArgument(
                 f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
+            )
+
+    def expect_outputs(self) -> None:
+        if min(self.out_shape) < 1:
+            raise InvalidArgument(
+                f'layer "{self.name}": no output is left of images {self.in_shape[0]}x{self.in_shape[1]} by windows {self.window()}'
             )
 
     # For layers on tiles: `input` is there.

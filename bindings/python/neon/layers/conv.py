@@ -41,6 +41,7 @@ class ConvLayer(WeightLayer):
         self.bias = net.parameters[f"{self.name}/bias"].copy()
         (kh, kw), (sh, sw) = self.window()
         self.out_shape = ((in_shape[0] - kh) // sh + 1, (in_shape[1] - kw) // sw + 1, self.nofm)
+        self.expect_outputs()
         return self.out_shape
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
@@ -53,7 +54,7 @@ class ConvLayer(WeightLayer):
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
-        error = error * self.activation.apply_derivative(self.output)
+        error = error.reshape(self.output.shape) * self.activation.apply_derivative(self.output)
         view = windows(inputs, size, stride)
         self.berror = numpy.zeros_like(inputs)
         add_windows(self.berror, numpy.einsum("nhwo,oijc->nhwcij", error, self.weights, optimize=True), stride)

@@ -56,11 +56,16 @@ class LocalFilteringLayer(WeightLayer):
 
     def fprop(self, inputs: Array) -> None:
         view = windows(inputs, *self.window())
+        if self.weights.size == 0:  # a tile without outputs
+            self.output = numpy.empty((len(inputs), 0, 0, self.nofm), inputs.dtype)
+            return
         self.output = numpy.einsum("nhwcij,hwoijc->nhwo", view, self.weights, optimize=True)
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
         self.berror = numpy.zeros_like(inputs)
+        if self.weights.size == 0:
+            return
         add_windows(self.berror, numpy.einsum("nhwo,hwoijc->nhwcij", error, self.weights, optimize=True), stride)
         gradient = numpy.einsum("nhwcij,nhwo->hwoijc", windows(inputs, size, stride), error, optimize=True)
         self.update([gradient, self.bias], momentum)
@@ -125,7 +130,8 @@ class _Contrast(Layer):
     def spread(self, error: Array, like: Array) -> Array:
         """Errors at this rank's places, with zeros in the halo."""
         wide = numpy.zeros_like(like)
-        self.inner(wide)[...] = error
+        if error.size:
+            self.inner(wide)[...] = error
         return wide
 
 

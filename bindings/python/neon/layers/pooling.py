@@ -40,6 +40,7 @@ class PoolingLayer(Layer):
         self.ifmshape = list(in_shape[:2])
         (kh, kw), (sh, sw) = self.window()
         self.out_shape = ((in_shape[0] - kh) // sh + 1, (in_shape[1] - kw) // sw + 1, in_shape[2])
+        self.expect_outputs()
         return self.out_shape
 
     def fprop(self, inputs: Array) -> None:
@@ -53,7 +54,7 @@ class PoolingLayer(Layer):
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
-        view = windows(inputs, size, stride)
+        view, error = windows(inputs, size, stride), error.reshape(self.output.shape)
         self.berror = numpy.zeros_like(inputs)
         if self.kinds[self.op] == "average":
             parts = numpy.broadcast_to((error / (size[0] * size[1]))[..., None, None], view.shape)
