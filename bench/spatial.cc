@@ -46,7 +46,7 @@ int main(int argc, char** argv) try {
   const std::int64_t batch = std::stoll(word(3, "4"));
   const int steps = std::stoi(word(4, "5"));
   const double delay_ms = std::stod(word(5, "0"));
-  const bool overlap = word(6, "1") == "1";
+  const std::string overlap = word(6, "auto");
   auto session = Session::start();
   nn::Net net = wide(side);
   {

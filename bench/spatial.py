@@ -26,12 +26,12 @@ BUILD = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))
 ENV = os.environ | {"OMP_NUM_THREADS": "1", "PLEIAD_LOG_LEVEL": "error"}
 
 
-def ours(options, ranks, *, grid="auto", delay=0.0, overlap=True, bind=True, batch=None):
+def ours(options, ranks, *, grid="auto", delay=0.0, overlap="auto", bind=True, batch=None):
     core = min(os.sched_getaffinity(0))
     launch = ["taskset", "-c", core]
     if ranks > 1:
         launch = [BUILD / "bin" / "pleiad", "launch", "-n", ranks] + (["--bind", "core"] if bind else [])
-    words = [BUILD / "bin" / "bench_spatial", grid, options.side, batch or options.batch, options.steps, delay, int(overlap)]
+    words = [BUILD / "bin" / "bench_spatial", grid, options.side, batch or options.batch, options.steps, delay, overlap]
     done = subprocess.run([str(w) for w in launch + words], capture_output=True, text=True, timeout=600, env=ENV)
     if done.returncode != 0:
         raise SystemExit(f"bench_spatial on {ranks} ranks failed: {done.stderr.strip()}")
@@ -104,7 +104,7 @@ def main():
         # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
         for batch in (options.batch, 1):
             delay = round(peer["two"] / 1e3 / 64 * batch / options.batch, 3)
-            for overlap in (True, False):
+            for overlap in ("auto", "never"):
                 plain, late = [], []
                 for _ in range(options.rounds):
                     plain.append(ours(options, 2, overlap=overlap, batch=batch))

@@ -25,7 +25,9 @@ struct PlanOptions {
   /// spatial: "2x3" (rows, columns), "2x3x2" (and groups, which share the batch out); "auto": the one without groups
   /// that is likely to be fastest.
   std::string grid = "auto";
-  bool overlap = true;    ///< spatial: one half of the batch is exchanged while the other is computed
+  /// spatial: what needs no halo is computed while halos are under way. always, never, or auto: where ranks of the grid
+  /// lie on several hosts (or messages are held back); on one host halos are there at once.
+  std::string overlap = "auto";
   double halo_delay = 0;  ///< seconds by which each message of a halo is held back: to measure what overlap hides
   /// The same bits at every number of ranks, of a spatial plan without groups or of one rank. Nothing is hidden under
   /// the computation, and kernels are plain loops.
@@ -69,7 +71,7 @@ struct Plan {
   Grid grid = {};                              ///< spatial
   std::vector<std::string> tiled_inputs = {};  ///< spatial: of the net, those that lie in tiles
   double seconds = 0;                          ///< spatial: of a step, by the cost model that chooses grids
-  bool overlap = true;
+  std::string overlap = "auto";
   double halo_delay = 0;
   bool deterministic = false;
   /// How many ways the batch is shared out.

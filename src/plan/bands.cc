@@ -39,14 +39,27 @@ void add_part(const Tensor& to, const Rect& to_rect, const Tensor& from, const R
   }
 }
 
+Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) {
+  return {inner(whole, 1, plan.out[tile].h, plan.own[tile].h, plan.in_h),
+          inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
+}
+
 }  // namespace
+
+bool Bands::pay(const nn::Layer& whole, const LayerPlan& plan) {
+  if (whole.of_places(0)) return false;
+  for (std::size_t m = 0; m < plan.out.size(); ++m) {
+    if (2 * middle_of(whole, plan, m).places() < plan.out[m].places()) return false;
+  }
+  return true;
+}
 
 std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
                                    const nn::Shapes& in, DType dtype) {
   const Rect& own = plan.own[tile];
   const Rect& out = plan.out[tile];
   if (own.empty() || out.empty()) return nullptr;
-  const Rect middle{inner(whole, 1, out.h, own.h, plan.in_h), inner(whole, 2, out.w, own.w, plan.in_w)};
+  const Rect middle = middle_of(whole, plan, tile);
   nn::Shapes images = in;
   for (Shape& shape : images) {
     shape.set(1, plan.in_h);

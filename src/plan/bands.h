@@ -1,4 +1,4 @@
-// A tile of one image in parts: what needs no halo, and the bands around it.
+// A tile in parts: what needs no halo, and the bands around it.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,8 @@ namespace pleiad {
 /// to others is: the border first then. Parts are packed into dense buffers of their own.
 class Bands {
  public:
+  /// True where on every tile at least half of the outputs need no halo, so that these are enough to hide it under.
+  [[nodiscard]] static bool pay(const nn::Layer& whole, const LayerPlan& plan);
   /// Null where no output does without the halo, or parameters are those of places.
   static std::unique_ptr<Bands> make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
                                      const nn::Shapes& in, DType dtype);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "core/text.h"
 #include "pleiad/error.h"
 #include "pleiad/spatial.h"
 
@@ -53,7 +54,7 @@ class Planner {
   Planner(const nn::Net& net, const PlanOptions& options, const Grid& grid, int ranks, std::int64_t batch)
       : net_(net), size_(static_cast<std::int64_t>(size_of(net.options().dtype))) {
     plan_ = {.net = net.options().name, .kind = "spatial", .ranks = ranks, .batch = batch, .layers = {}, .grid = grid};
-    plan_.overlap = options.overlap && !options.deterministic;
+    plan_.overlap = options.overlap;
     plan_.deterministic = options.deterministic;
     plan_.halo_delay = options.halo_delay;
   }
@@ -273,7 +274,7 @@ class Planner {
         double peers = 0;
         const std::vector<Rect>& own = of.mode == "tile" ? of.own : of.out;
         for (std::size_t r = 0; r < own.size(); ++r) peers += r != m && !intersect(own[m], of.need[r]).empty();
-        messages = std::max(messages, peers * 2 * (plan_.overlap ? 2 : 1));
+        messages = std::max(messages, peers * 2);
       }
     } else if (of.mode == "tower" || of.mode == "gather") {
       messages = 2.0 * (plan_.grid.tiles() - 1);
@@ -296,6 +297,10 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
   if (ranks < 1 || batch < 1) {
     throw InvalidArgument(fmt::format("ranks and batch are at least 1; received {} and {}", ranks, batch));
   }
+  static const std::vector<std::string> ways = {"always", "auto", "never"};
+  if (std::ranges::find(ways, options.overlap) == ways.end()) {
+    throw InvalidArgument(unknown_name("overlap", options.overlap, ways));
+  }
   if (options.deterministic && options.grid != "auto" && grid_named(options.grid, ranks).groups > 1) {
     throw InvalidArgument(
         fmt::format("deterministic mode has no groups, which share the batch out; received \"{}\"", options.grid));
@@ -310,7 +315,9 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
     return plan_on(grid);
   }
   std::optional<Plan> best;
-  for (int rows = 1; rows <= ranks; ++rows) {  // in one group: who wants more of them says so
+  // In one group: who wants more of them says so. Of grids that cost the same, that with more rows: its halos lie in
+  // fewer pieces.
+  for (int rows = ranks; rows > 0; --rows) {
     if (ranks % rows != 0) continue;
     Plan plan = plan_on({.rows = rows, .cols = ranks / rows});
     if (!best || plan.seconds < best->seconds) best = std::move(plan);

@@ -15,9 +15,9 @@ class SpreadLayer final : public nn::Layer {
       : whole_(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
-        pieces_wanted_(of.overlap ? 2 : 1),
         delay_(of.halo_delay),
         crew_(std::move(crew)),
+        pieces_wanted_(overlaps(of, *crew_) ? 2 : 1),
         tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
     set_options(whole_->options());
   }
@@ -122,9 +122,9 @@ class SpreadLayer final : public nn::Layer {
   const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
-  const std::int64_t pieces_wanted_;
   const double delay_;
   const std::shared_ptr<Crew> crew_;
+  const std::int64_t pieces_wanted_;
   const std::size_t tile_;
   std::unique_ptr<HaloExchange> halo_;  // forward of the layer is its backward
   Tensor shares_;                       // of all outputs that this rank's places reach, or the gradients by them

@@ -24,6 +24,17 @@ Tensor rows_of(const Tensor& tensor, Interval samples) {
           static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
 }
 
+bool overlaps(const Plan& plan, const Crew& crew) {
+  if (plan.overlap != "auto") return plan.overlap == "always";
+  if (plan.halo_delay > 0) return true;
+  const Session& session = crew.session();
+  for (int rank = 0; rank < plan.ranks; ++rank) {  // of all groups: all ranks make their exchanges alike
+    const int first = plan.grid.group_of(rank) * plan.grid.tiles();
+    if (session.host_of(rank) != session.host_of(first)) return true;
+  }
+  return false;
+}
+
 nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in) {
   nn::Shapes all = in;
   for (Shape& shape : all) {
@@ -56,9 +67,9 @@ TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::sh
     : whole_(std::move(whole)),
       plan_(std::move(plan)),
       grid_(of.grid),
-      overlap_(of.overlap),
       delay_(of.halo_delay),
       crew_(std::move(crew)),
+      overlap_(overlaps(of, *crew_)),
       tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
   set_options(whole_->options());
   exchanged_ = plan_.own != plan_.need;
@@ -94,7 +105,13 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   const std::int64_t batch = in[0][0];
   const Rect& need = plan_.need[tile_];
   const Rect& out = plan_.out[tile_];
-  const int count = whole_->couples_samples() || !overlap_ ? 1 : static_cast<int>(std::min<std::int64_t>(2, batch));
+  // All ranks cut the batch alike; whether its tile goes in bands is each one's own affair.
+  const bool halves = overlap_ && !whole_->couples_samples() && !(exchanged_ && Bands::pay(*whole_, plan_));
+  const int count = halves ? static_cast<int>(std::min<std::int64_t>(2, batch)) : 1;
+  bands_.reset();
+  if (exchanged_ && overlap_ && count == 1 && !whole_->couples_samples()) {
+    bands_ = Bands::make(*whole_, plan_, tile_, in, dtype);
+  }
   halos_.clear();
   x_.clear();
   dx_.clear();
@@ -108,10 +125,6 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
     halos_.push_back(std::make_unique<HaloExchange>(crew_->session(), spec));
     x_.emplace_back(dtype, image(batch, need, in[i][3]));
     dx_.emplace_back();
-  }
-  bands_.reset();
-  if (exchanged_ && overlap_ && count == 1 && !whole_->couples_samples()) {
-    bands_ = Bands::make(*whole_, plan_, tile_, in, dtype);
   }
   pieces_.clear();
   for (int p = 0; p < count; ++p) {

@@ -24,11 +24,14 @@ namespace pleiad {
 /// Samples first to last - 1 of a tensor; an empty one of an empty one.
 [[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
 
+/// Whether exchanges go under the computation: as the plan says.
+[[nodiscard]] bool overlaps(const Plan& plan, const Crew& crew);
+
 /// In place of `whole`: takes this rank's tile of each input, gets what its outputs need beyond it, and computes its
-/// tile of the outputs. The batch goes in halves: while one is computed, the other is under way; a single image goes in
-/// parts, of which the inner one needs no halo. A layer that follows
-/// begins the exchange of a half as soon as this one has computed it, and in backward this one ends the exchange that
-/// the follower has begun.
+/// tile of the outputs. Where exchanges go under the computation, what needs no halo is computed first (bands); where
+/// that is little, the batch goes in halves, of which one is under way while the other is computed. A layer that
+/// follows begins its exchange as soon as this one has computed what it takes, and in backward this one ends the
+/// exchange that the follower has begun.
 class TileLayer final : public nn::Layer {
  public:
   TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew);
@@ -70,9 +73,9 @@ class TileLayer final : public nn::Layer {
   const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
-  const bool overlap_;
   const double delay_;
   const std::shared_ptr<Crew> crew_;
+  const bool overlap_;
   const std::size_t tile_;
   std::vector<TileLayer*> next_;
   std::vector<TileLayer*> ended_here_;  // of next_, those whose backward exchange this layer ends
@@ -84,7 +87,7 @@ class TileLayer final : public nn::Layer {
   std::vector<Tensor> tile_x_;   // the net's own, once bound
   std::vector<Tensor> tile_dx_;  // the net's own, once bound; empty where nobody needs one
   std::vector<Piece> pieces_;
-  std::unique_ptr<Bands> bands_;  // of a single image; null: it is computed at once
+  std::unique_ptr<Bands> bands_;  // null: pieces are computed at once
   bool bound_ = false;
   std::size_t begun_ = 0;
   std::size_t finished_ = 0;

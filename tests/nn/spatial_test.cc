@@ -89,7 +89,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
 
   Net net = made.net();
   const auto crew = std::make_shared<Crew>(&session);
-  const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap};
+  const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap ? "always" : "never"};
   const Plan plan = make_plan(net, options, session.size(), batch);
   Layout layout(net, plan, crew);
   net.set_gradient_scale(1.0 / session.size());
