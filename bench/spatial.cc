@@ -46,16 +46,19 @@ int main(int argc, char** argv) try {
   const std::int64_t batch = std::stoll(word(3, "4"));
   const int steps = std::stoi(word(4, "5"));
   const double delay_ms = std::stod(word(5, "0"));
-  const bool overlap = word(6, "1") == "1";
+  const std::string overlap = word(6, "auto");
   auto session = Session::start();
   nn::Net net = wide(side);
   {
-    TrainOptions o{.batch = batch, .updater = {.rule = "sgd", .learning_rate = 1e-4}};
+    TrainOptions o{.batch = batch, .updater = {.rule = "sgd", .learning_rate = 1e-6}};
     o.plan = {.kind = "spatial", .grid = grid, .overlap = overlap, .halo_delay = delay_ms / 1e3};
     Trainer trainer(net, o, session);
     set_compute_threads(1);
     const Tensor x(DType::float32, {batch, side, side, 3});
     const Tensor label(DType::int32, {batch});
+    for (std::int64_t i = 0; i < batch; ++i) {
+      label.values<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i % 10);
+    }
     const RandomStream noise(3, "bench");
     for (std::int64_t i = 0; i < x.count(); ++i) {
       x.values<float>()[static_cast<std::size_t>(i)] =

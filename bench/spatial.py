@@ -4,13 +4,14 @@ make bench-spatial
 
 spatial_2: two ranks on a core each against one rank on one core, the same batch; ratio = one's time / two's.
 spatial_4_on_2: four ranks on two cores over two ranks; overhead = four's time / two's - 1.
-spatial_delay: every message of a halo is held back; growth of a step with overlap and without, and the delays that a step
-has one after the other without overlap. spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks
+spatial_delay: every message of a halo is held back; growth of a step with overlap and without, and `delays`, how many of
+them a step has become longer by; of a batch, and of one image (batch 1, in bands). spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks
 on a core each; ratio = its time / ours.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -25,12 +26,12 @@ BUILD = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))
 ENV = os.environ | {"OMP_NUM_THREADS": "1", "PLEIAD_LOG_LEVEL": "error"}
 
 
-def ours(options, ranks, *, grid="auto", delay=0.0, overlap=True, bind=True):
+def ours(options, ranks, *, grid="auto", delay=0.0, overlap="auto", bind=True, batch=None):
     core = min(os.sched_getaffinity(0))
     launch = ["taskset", "-c", core]
     if ranks > 1:
         launch = [BUILD / "bin" / "pleiad", "launch", "-n", ranks] + (["--bind", "core"] if bind else [])
-    words = [BUILD / "bin" / "bench_spatial", grid, options.side, options.batch, options.steps, delay, int(overlap)]
+    words = [BUILD / "bin" / "bench_spatial", grid, options.side, batch or options.batch, options.steps, delay, overlap]
     done = subprocess.run([str(w) for w in launch + words], capture_output=True, text=True, timeout=600, env=ENV)
     if done.returncode != 0:
         raise SystemExit(f"bench_spatial on {ranks} ranks failed: {done.stderr.strip()}")
@@ -84,7 +85,8 @@ def main():
     first = runs["one"][0]["losses"]
     for kind in ("two", "four"):
         for run in runs.get(kind, []):
-            assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(first, run["losses"], strict=True)), (first, run)
+            near = [math.isclose(a, b, rel_tol=1e-4) for a, b in zip(first, run["losses"], strict=True)]
+            assert all(near), (first, run)
 
     def ratio(a, b):
         return round(statistics.median(x["step_us"] / y["step_us"] for x, y in zip(runs[a], runs[b], strict=True)), 3)
@@ -100,14 +102,18 @@ def main():
         show("spatial_torch", 2, options, line, runs["two"])
     if "delay" in wanted:
         # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
-        delay = round(peer["two"] / 1e3 / 64, 3)
-        for overlap in (True, False):
-            plain = [ours(options, 2, overlap=overlap) for _ in range(options.rounds)]
-            late = [ours(options, 2, overlap=overlap, delay=delay) for _ in range(options.rounds)]
-            base = statistics.median(run["step_us"] for run in plain)
-            growth = statistics.median(run["step_us"] for run in late) / base - 1
-            line = {"peer_us": base, "delay_us": delay * 1e3, "overlap": overlap, "growth": round(growth, 3)}
-            show("spatial_delay", 2, options, line, late)
+        for batch in (options.batch, 1):
+            delay = round(peer["two"] / 1e3 / 64 * batch / options.batch, 3)
+            for overlap in ("auto", "never"):
+                plain, late = [], []
+                for _ in range(options.rounds):
+                    plain.append(ours(options, 2, overlap=overlap, batch=batch))
+                    late.append(ours(options, 2, overlap=overlap, batch=batch, delay=delay))
+                base = statistics.median(run["step_us"] for run in plain)
+                more = statistics.median(b["step_us"] - a["step_us"] for a, b in zip(plain, late, strict=True))
+                line = {"peer_us": base, "delay_us": delay * 1e3, "overlap": overlap, "batch": batch}
+                line |= {"growth": round(more / base, 3), "delays": round(more / (delay * 1e3), 2)}
+                show("spatial_delay", 2, options, line, late)
 
 
 main()

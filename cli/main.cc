@@ -134,6 +134,22 @@ int run_program(const std::string& name, const Words& words) {
   throw std::runtime_error(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
+/// An experiment of neon's: by the command neon, beside this one or on the PATH, else by Python's package.
+int run_experiment(const Words& words) {
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "neon";
+  for (const Words& first : {Words{beside.string()}, Words{"neon"}, Words{"python3", "-m", "neon"}}) {
+    std::vector<char*> arguments;
+    for (const Words* part : {&first, &words}) {
+      for (const std::string& word : *part) arguments.push_back(const_cast<char*>(word.c_str()));
+    }
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+  }
+  throw std::runtime_error("an experiment in YAML is run by Python's package neon: neither neon nor python3 is there");
+}
+
+bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
+
 int run(const Words& words) {
   // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
@@ -144,6 +160,9 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
   if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
 
+  if (!words.empty() && words[0] == "run" && std::ranges::any_of(words, is_yaml)) {
+    return run_experiment(Words(words.begin() + 1, words.end()));
+  }
   if (!words.empty() && std::ranges::find(kPrograms, words[0]) != kPrograms.end()) {
     return run_program(words[0], Words(words.begin() + 1, words.end()));
   }
@@ -160,7 +179,7 @@ int run(const Words& words) {
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
   app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
-  app.add_subcommand("run", "Run a training job: SINGA's job.conf");
+  app.add_subcommand("run", "Run a training job: SINGA's job.conf, or neon's experiment in YAML");
   const Words known = {"convert", "explain", "export", "generate", "import",
                        "info",    "inspect", "launch", "options",  "run"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {

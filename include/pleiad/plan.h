@@ -25,8 +25,13 @@ struct PlanOptions {
   /// spatial: "2x3" (rows, columns), "2x3x2" (and groups, which share the batch out); "auto": the one without groups
   /// that is likely to be fastest.
   std::string grid = "auto";
-  bool overlap = true;    ///< spatial: one half of the batch is exchanged while the other is computed
+  /// spatial: what needs no halo is computed while halos are under way. always, never, or auto: where ranks of the grid
+  /// lie on several hosts (or messages are held back); on one host halos are there at once.
+  std::string overlap = "auto";
   double halo_delay = 0;  ///< seconds by which each message of a halo is held back: to measure what overlap hides
+  /// The same bits at every number of ranks, of a spatial plan without groups or of one rank. Nothing is hidden under
+  /// the computation, and kernels are plain loops.
+  bool deterministic = false;
 };
 
 /// What a rank does for one layer, and what it has to do with the others in a step. Bytes are those that the collective
@@ -45,13 +50,14 @@ struct LayerPlan {
   std::int64_t gradient_bytes = 0;       ///< gradients by parameters
   /// spatial: what the layer's part does. "tile": its places, from its tile and halo. "tower": a dense layer whose
   /// weights are cut by input place; partial sums are summed. "gather": all of it, from tiles that are gathered.
-  /// "whole": all of it, as each rank of a group.
+  /// "whole": all of it, as each rank of a group. "spread": what its places give to the outputs, summed at the outputs'
+  /// places. "loss": the share of its places in a loss.
   std::string mode = {};
   std::int64_t in_h = 0, in_w = 0, in_c = 0;  ///< tile, tower, gather: of the first tiled input
-  std::int64_t out_h = 0, out_w = 0;          ///< tile
+  std::int64_t out_h = 0, out_w = 0;          ///< tile, spread
   std::vector<Rect> own = {};                 ///< by tile: the places of the input that a rank has
-  std::vector<Rect> need = {};                ///< tile: those that its outputs need
-  std::vector<Rect> out = {};                 ///< tile: those of its outputs
+  std::vector<Rect> need = {};                ///< tile: those that its outputs need; spread: outputs that it reaches
+  std::vector<Rect> out = {};                 ///< tile, spread: those of its outputs
   std::vector<bool> tiled = {};               ///< by input: lies in tiles
   [[nodiscard]] std::int64_t bytes() const { return forward_bytes + backward_bytes + gradient_bytes; }
 };
@@ -65,8 +71,9 @@ struct Plan {
   Grid grid = {};                              ///< spatial
   std::vector<std::string> tiled_inputs = {};  ///< spatial: of the net, those that lie in tiles
   double seconds = 0;                          ///< spatial: of a step, by the cost model that chooses grids
-  bool overlap = true;
+  std::string overlap = "auto";
   double halo_delay = 0;
+  bool deterministic = false;
   /// How many ways the batch is shared out.
   [[nodiscard]] int shares() const { return kind == "spatial" ? grid.groups : ranks; }
 };

@@ -172,6 +172,9 @@ class PLEIAD_API Trainer {
   /// From a state() of the same net and rule; a missing or misshapen tensor is an InvalidArgument that names it.
   void load_state(const std::vector<std::pair<std::string, Tensor>>& state);
 
+  /// Collective: a net of its own with the numbers of this one, of which no layer or image is cut.
+  [[nodiscard]] nn::Net whole_net();
+
   /// Collective: writes the state into a folder (docs/data.md, "Saved arrays"), whole or not at all: a FileError on all
   /// ranks where one of them fails, and what was there stays. It loads at any number of ranks, with any plan and
   /// exchange.

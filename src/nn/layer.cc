@@ -14,6 +14,7 @@ DType Layer::input_type(std::size_t, DType net) const { return net; }
 DType Layer::output_type(std::size_t, DType net) const { return net; }
 bool Layer::takes(std::size_t i, DType given, DType net) const { return given == input_type(i, net); }
 Interval Layer::input_interval(Interval out, int) const { return out; }
+Interval Layer::output_interval(Interval in, int) const { return in; }
 bool Layer::differentiable(std::size_t) const { return true; }
 LayerPtr Layer::on_tile(const TilePlace&) const {
   const std::vector<std::string> kinds = layer_kinds();

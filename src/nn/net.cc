@@ -165,6 +165,7 @@ void Net::prepare(std::int64_t batch) {
         Value& value = in.values[static_cast<std::size_t>(node.outputs[k])];
         value.data = Tensor(value.dtype, to[k], nullptr);
       }
+      node.layer->set_deterministic(in.deterministic);
       node.layer->prepare(from, in.options.dtype);
     });
   }
@@ -251,6 +252,10 @@ void Net::set_seed(std::uint64_t seed) {
   for (Node& node : inside_->nodes) node.pass.seed = seed;
 }
 
+void Net::set_deterministic(bool on) {
+  if (inside_->deterministic != on) inside_->batch = 0;
+  inside_->deterministic = on;
+}
 void Net::set_parts(BatchParts* parts) { inside_->parts = parts; }
 void Net::set_trace(Trace* trace) { inside_->trace = trace; }
 void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }

@@ -60,6 +60,7 @@ struct Net::Inside {
   std::size_t gradient_bytes = 0;
   Phase phase = Phase::train;
   bool forward_done = false;
+  bool deterministic = false;
   double gradient_scale = 1;
   BatchParts* parts = nullptr;
   Trace* trace = nullptr;

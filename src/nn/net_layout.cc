@@ -15,6 +15,7 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     if (const auto found = tiles.find(value.name); found != tiles.end()) value.tile = found->second;
     value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
   }
+  std::map<int, Shape> shapes;  // of parameters
   for (Node& node : in.nodes) {
     node.layer = with(node.name, std::move(node.layer));
     const Shapes from = in.input_shapes(node);
@@ -30,10 +31,13 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
       parameter.pieces = parameter.pieces && specs[i].pieces;
-      if (parameter.value.shape() == specs[i].shape) continue;
-      if (parameter.uses > 1) {
-        throw InvalidArgument(
-            fmt::format("layer \"{}\": its {} is shared, so no part of it can be held", node.name, specs[i].name));
+      // Layers that share it hold the same part of it.
+      const auto [seen, first] = shapes.try_emplace(node.parameters[i], specs[i].shape);
+      if (first && parameter.value.shape() == specs[i].shape) continue;
+      if (!first && seen->second == specs[i].shape) continue;
+      if (!first) {
+        throw InvalidArgument(fmt::format("layer \"{}\": its {} is shared with a layer that holds another part of it",
+                                          node.name, specs[i].name));
       }
       parameter.value = Tensor(in.options.dtype, specs[i].shape);
       parameter.gradient = {};

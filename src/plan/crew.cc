@@ -36,6 +36,10 @@ void Crew::sum(std::span<double> numbers) {
   if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
 }
 
+void Crew::sum(std::span<std::int64_t> numbers) {
+  if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
+}
+
 void Crew::broadcast(View numbers, int root) {
   if (session_ != nullptr) run([&] { session_->broadcast(numbers, root); });
 }

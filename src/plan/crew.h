@@ -38,6 +38,7 @@ class Crew final : public nn::BatchParts {
   [[nodiscard]] int count() const override { return size_; }
   [[nodiscard]] int index() const override { return rank_; }
   void sum(std::span<double> numbers) override;
+  void sum(std::span<std::int64_t> numbers) override;
   void broadcast(View numbers, int root);
   void gather(ConstView mine, View all);
   void scatter_sum(ConstView all, View mine);

@@ -6,6 +6,9 @@
 
 #include "core/kernels.h"
 #include "plan/cut_layer.h"
+#include "plan/loss_layer.h"
+#include "plan/ordered_layer.h"
+#include "plan/spread_layer.h"
 #include "plan/tile_layer.h"
 #include "plan/tower_layer.h"
 #include "pleiad/nn/layers.h"
@@ -20,6 +23,8 @@ nn::LayerPtr with_outputs(const nn::Layer& layer, std::int64_t outputs) {
   }
   return nn::make_layer(layer.kind(), fields);
 }
+
+bool on_tiles(const LayerPlan& layer) { return layer.mode == "tile" || layer.mode == "spread"; }
 
 /// Tells layers on tiles which ones follow, so that exchanges overlap with what comes before.
 void link(const nn::Net& net, const std::map<std::string, TileLayer*>& layers) {
@@ -95,10 +100,11 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   for (const LayerPlan& layer : plan.layers) {
     const nn::Layer& whole = net.layer(layer.name);
     const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(layer.name));
-    for (std::size_t i = 0; layer.mode == "tile" && i < specs.size(); ++i) {
-      if (!whole.of_places(i)) continue;
-      HeldPart part = HeldPart::along(specs[i].shape, 0, {layer.out[static_cast<std::size_t>(tile)].h});
-      part.runs[1] = {layer.out[static_cast<std::size_t>(tile)].w};
+    for (std::size_t i = 0; on_tiles(layer) && i < specs.size(); ++i) {
+      if (!whole.of_places(i) || !specs[i].wanted.share.empty()) continue;
+      const Rect& places = (layer.mode == "spread" ? layer.own : layer.out)[static_cast<std::size_t>(tile)];
+      HeldPart part = HeldPart::along(specs[i].shape, 0, {places.h});
+      part.runs[1] = {places.w};
       hold(layer.name + "/" + specs[i].name, std::move(part));
     }
     if (layer.mode != "tower") continue;
@@ -115,10 +121,13 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   net.lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
     const LayerPlan& of = *plans.at(name);
     if (of.mode == "tower") return tower_layer(std::move(layer), of, plan, crew);
-    if (of.mode == "gather" || (of.mode == "whole" && layer->couples_samples())) {
+    if (of.mode == "gather" || (of.mode == "whole" && (layer->couples_samples() || plan.deterministic))) {
       return gather_layer(std::move(layer), of, plan, crew);
     }
     if (of.mode == "whole" || layer->kind() == "flatten") return layer;
+    if (of.mode == "loss") return loss_layer(std::move(layer), plan);
+    if (plan.deterministic) return ordered_layer(std::move(layer), of, plan, crew);
+    if (of.mode == "spread") return spread_layer(std::move(layer), of, plan, crew);
     auto part = std::make_unique<TileLayer>(std::move(layer), of, plan, crew);
     tile_layers[name] = part.get();
     return part;
@@ -131,8 +140,9 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
     const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
     const bool tower = of.mode == "tower";
     std::int64_t places = 0;
-    for (const Rect& rect : tower ? of.own : of.out) places = std::max(places, rect.places());
-    const std::int64_t most = part.whole.count() / (tower ? of.in_h * of.in_w : of.out_h * of.out_w) * places;
+    const bool of_input = tower || of.mode == "spread";
+    for (const Rect& rect : of_input ? of.own : of.out) places = std::max(places, rect.places());
+    const std::int64_t most = part.whole.count() / (of_input ? of.in_h * of.in_w : of.out_h * of.out_w) * places;
     HaloSpec spec{.name = name, .teams = plan.grid.twins(), .own = {}, .need = {}};
     spec.dtype = net.options().dtype;
     for (int g = 0; g < plan.grid.groups; ++g) {

@@ -74,6 +74,10 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     throw InvalidArgument(unknown_name("plan", options.kind, kinds));
   }
   if (options.kind == "spatial") return spatial_plan(net, options, ranks, batch);
+  if (options.deterministic && ranks > 1) {
+    throw InvalidArgument(
+        fmt::format("deterministic mode on several ranks is for plan \"spatial\"; received \"{}\"", options.kind));
+  }
   if (ranks < 1 || batch < 1 || batch % ranks != 0) {
     throw InvalidArgument(
         fmt::format("the batch of all ranks together is a multiple of their number, {}; received {}", ranks, batch));
@@ -85,6 +89,7 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     throw InvalidArgument(fmt::format("plan \"{}\" has no grid; that is for \"spatial\"", options.kind));
   }
   Plan plan{.net = net.options().name, .kind = options.kind, .ranks = ranks, .batch = batch, .layers = {}};
+  plan.deterministic = options.deterministic;
   const std::vector<std::string> names = net.layer_names();
   for (const std::string& name : options.split) {
     if (std::ranges::find(names, name) == names.end()) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "core/text.h"
 #include "pleiad/error.h"
 #include "pleiad/spatial.h"
 
@@ -54,6 +55,7 @@ class Planner {
       : net_(net), size_(static_cast<std::int64_t>(size_of(net.options().dtype))) {
     plan_ = {.net = net.options().name, .kind = "spatial", .ranks = ranks, .batch = batch, .layers = {}, .grid = grid};
     plan_.overlap = options.overlap;
+    plan_.deterministic = options.deterministic;
     plan_.halo_delay = options.halo_delay;
   }
 
@@ -72,7 +74,8 @@ class Planner {
       for (const std::string& name : net_.layer_names()) {
         const std::vector<std::string> from = net_.placement(name).inputs;
         const nn::Layer& layer = net_.layer(name);
-        used |= std::ranges::find(from, input) != from.end() && (layer.spatial() || layer.kind() == "dense");
+        used |= std::ranges::find(from, input) != from.end() &&
+                (layer.spatial() || layer.sums_places() || layer.kind() == "dense");
       }
       if (sample.rank() != 3 || !used) continue;
       lies_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
@@ -101,11 +104,19 @@ class Planner {
       if (lies.tiled && !first) first = lies;
       alike &= lies.tiled && !lies.flat && lies.h == first->h && lies.w == first->w;
     }
-    of.mode = !first                                      ? "whole"
-              : layer.kind() == "flatten" && !first->flat ? "tile"
-              : can_tower(layer, name)                    ? "tower"
-              : alike && on_places(layer, in, out)        ? "tile"
-                                                          : "gather";
+    of.mode = !first                                                 ? "whole"
+              : layer.kind() == "flatten" && !first->flat            ? "tile"
+              : can_tower(layer, name)                               ? "tower"
+              : alike && layer.spreads()                             ? "spread"
+              : alike && layer.sums_places() && !plan_.deterministic ? "loss"
+              : alike && on_places(layer, in, out)                   ? "tile"
+                                                                     : "gather";
+    if (of.mode == "whole" && can_tower(layer, name) && tower_pays(name, in, out)) {
+      of.mode = "tower";
+      of.in_h = of.in_c = 1;
+      of.in_w = in[0].count(1, in[0].rank());
+      for (int m = 0; m < plan_.grid.tiles(); ++m) of.own.push_back({{0, 1}, part_of(of.in_w, plan_.grid.tiles(), m)});
+    }
     for (const std::string& value : from) {
       const Lies& lies = lies_[value];
       if (of.mode == "gather" && lies.tiled && (lies.h != first->h || lies.w != first->w)) {
@@ -122,9 +133,11 @@ class Planner {
       of.own = tiles_of(plan_.grid, of.in_h, of.in_w);
     }
     if (of.mode == "tile") place_tile(of, layer, out);
+    if (of.mode == "spread") place_spread(of, layer, out);
     count_bytes(of, layer, in, out);
     for (std::size_t k = 0; k < out.size(); ++k) {
       Lies lies;
+      if (of.mode == "spread") lies = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
       if (of.mode == "tile") {
         const bool flat = layer.kind() == "flatten";
         lies = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
@@ -168,6 +181,32 @@ class Planner {
     }
   }
 
+  /// `need` has the outputs that a tile's places reach.
+  void place_spread(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& out) const {
+    of.out_h = out[0][1];
+    of.out_w = out[0][2];
+    of.out = tiles_of(plan_.grid, of.out_h, of.out_w);
+    for (const Rect& rect : of.own) {
+      of.need.push_back(rect.empty() ? Rect{}
+                                     : Rect{inside(layer.output_interval(rect.h, 1), of.out_h),
+                                            inside(layer.output_interval(rect.w, 2), of.out_w)});
+    }
+  }
+
+  /// Whether to share out a dense layer over inputs that every rank has: products and gradients that are saved against
+  /// what its ranks then exchange.
+  [[nodiscard]] bool tower_pays(const std::string& name, const nn::Shapes& in, const nn::Shapes& out) const {
+    const double tiles = plan_.grid.tiles();
+    const auto batch = static_cast<double>(local_batch());
+    const auto size = static_cast<double>(size_);
+    const double inputs = static_cast<double>(in[0].count()) / static_cast<double>(in[0][0]);
+    const double outputs = static_cast<double>(out[0].count()) / static_cast<double>(out[0][0]);
+    const double saved =
+        3 * batch * inputs * outputs * (1 - 1 / tiles) / kProducts + inputs * outputs * size / kBandwidth;
+    const double bytes = batch * (2 * outputs + (net_.needs_input_gradient(name) ? inputs : 0)) * size;
+    return saved > bytes / kBandwidth + 3 * (tiles - 1) * kLatency;
+  }
+
   void count_bytes(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
     const std::int64_t batch = local_batch();
     std::int64_t widest = 0;
@@ -179,9 +218,10 @@ class Planner {
       if (!specs[i].wanted.share.empty()) continue;
       std::int64_t bytes = specs[i].shape.count() * size_;
       const bool tower = of.mode == "tower" && i == 0;
-      const bool places = of.mode == "tile" && layer.of_places(i);
-      if (tower) bytes = bytes / (of.in_h * of.in_w) * widest;
-      if (places) bytes = bytes / (of.out_h * of.out_w) * widest_out;
+      const bool spread = of.mode == "spread" && layer.of_places(i);
+      const bool places = spread || (of.mode == "tile" && layer.of_places(i));
+      if (tower || spread) bytes = bytes / (of.in_h * of.in_w) * widest;
+      if (places && !spread) bytes = bytes / (of.out_h * of.out_w) * widest_out;
       of.parameter_bytes += bytes;
       if (plan_.ranks > 1 && ((!tower && !places) || plan_.grid.groups > 1)) of.gradient_bytes += bytes;
     }
@@ -201,7 +241,17 @@ class Planner {
       const auto all = static_cast<double>(of.out_h * of.out_w);
       for (const Rect& rect : of.out) share = std::max(share, static_cast<double>(rect.places()) / all);
       of.products *= share;
+    } else if (of.mode == "spread") {
+      HaloSpec spec = halo_of(of, batch, net_.options().dtype);
+      spec.own = of.out;
+      spec.channels = out[0][3];
+      for (int m = 0; m < plan_.grid.tiles(); ++m) {
+        of.forward_bytes = std::max({of.forward_bytes, halo_bytes(spec, m), received(spec, m)});
+      }
+      of.backward_bytes = of.forward_bytes;
+      of.products *= static_cast<double>(widest) / static_cast<double>(of.in_h * of.in_w);
     } else if (of.mode == "tower") {
+      if (!of.tiled[0] && net_.needs_input_gradient(of.name)) of.backward_bytes = batch * of.in_w * size_;
       of.forward_bytes = 2 * batch * (out[0].count() / out[0][0]) * size_;
       of.products *= static_cast<double>(widest) / static_cast<double>(of.in_h * of.in_w);
     } else if (of.mode == "gather") {
@@ -219,13 +269,14 @@ class Planner {
   [[nodiscard]] double seconds_of(const LayerPlan& of) const {
     const double compute = 3 * of.products / kProducts;
     double messages = 0;
-    if (of.mode == "tile") {
+    if (of.mode == "tile" || of.mode == "spread") {
       for (std::size_t m = 0; m < of.own.size(); ++m) {
         double peers = 0;
-        for (std::size_t r = 0; r < of.own.size(); ++r) peers += r != m && !intersect(of.own[m], of.need[r]).empty();
-        messages = std::max(messages, peers * 2 * (plan_.overlap ? 2 : 1));
+        const std::vector<Rect>& own = of.mode == "tile" ? of.own : of.out;
+        for (std::size_t r = 0; r < own.size(); ++r) peers += r != m && !intersect(own[m], of.need[r]).empty();
+        messages = std::max(messages, peers * 2);
       }
-    } else if (of.mode != "whole") {
+    } else if (of.mode == "tower" || of.mode == "gather") {
       messages = 2.0 * (plan_.grid.tiles() - 1);
     }
     return compute + static_cast<double>(of.bytes() + of.gradient_bytes) / kBandwidth + messages * kLatency;
@@ -246,6 +297,14 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
   if (ranks < 1 || batch < 1) {
     throw InvalidArgument(fmt::format("ranks and batch are at least 1; received {} and {}", ranks, batch));
   }
+  static const std::vector<std::string> ways = {"always", "auto", "never"};
+  if (std::ranges::find(ways, options.overlap) == ways.end()) {
+    throw InvalidArgument(unknown_name("overlap", options.overlap, ways));
+  }
+  if (options.deterministic && options.grid != "auto" && grid_named(options.grid, ranks).groups > 1) {
+    throw InvalidArgument(
+        fmt::format("deterministic mode has no groups, which share the batch out; received \"{}\"", options.grid));
+  }
   const auto plan_on = [&](const Grid& grid) { return Planner(net, options, grid, ranks, batch).make(); };
   if (options.grid != "auto") {
     const Grid grid = grid_named(options.grid, ranks);
@@ -256,7 +315,9 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
     return plan_on(grid);
   }
   std::optional<Plan> best;
-  for (int rows = 1; rows <= ranks; ++rows) {  // in one group: who wants more of them says so
+  // In one group: who wants more of them says so. Of grids that cost the same, that with more rows: its halos lie in
+  // fewer pieces.
+  for (int rows = ranks; rows > 0; --rows) {
     if (ranks % rows != 0) continue;
     Plan plan = plan_on({.rows = rows, .cols = ranks / rows});
     if (!best || plan.seconds < best->seconds) best = std::move(plan);

@@ -9,7 +9,12 @@
 namespace pleiad {
 namespace {
 
-/// Samples first to last - 1 of a tensor; an empty one of an empty one.
+Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
+  return {batch, rect.h.size(), rect.w.size(), channels};
+}
+
+}  // namespace
+
 Tensor rows_of(const Tensor& tensor, Interval samples) {
   if (tensor.empty()) return {};
   Shape shape = tensor.shape();
@@ -19,19 +24,52 @@ Tensor rows_of(const Tensor& tensor, Interval samples) {
           static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
 }
 
-Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
-  return {batch, rect.h.size(), rect.w.size(), channels};
+bool overlaps(const Plan& plan, const Crew& crew) {
+  if (plan.overlap != "auto") return plan.overlap == "always";
+  if (plan.halo_delay > 0) return true;
+  const Session& session = crew.session();
+  for (int rank = 0; rank < plan.ranks; ++rank) {  // of all groups: all ranks make their exchanges alike
+    const int first = plan.grid.group_of(rank) * plan.grid.tiles();
+    if (session.host_of(rank) != session.host_of(first)) return true;
+  }
+  return false;
 }
 
-}  // namespace
+nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in) {
+  nn::Shapes all = in;
+  for (Shape& shape : all) {
+    shape.set(1, plan.in_h);
+    shape.set(2, plan.in_w);
+  }
+  return all;
+}
+
+nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile, const nn::Shapes& in) {
+  nn::Shapes all = whole.outputs(whole_shapes(plan, in));
+  for (Shape& shape : all) shape = image(shape[0], plan.out[tile], shape[3]);
+  return all;
+}
+
+std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+                                              const nn::Shapes& in) {
+  std::vector<nn::ParamSpec> all = whole.parameters(whole_shapes(plan, in));
+  const Rect& places = whole.spreads() ? plan.own[tile] : plan.out[tile];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].pieces = false;
+    if (!whole.of_places(i)) continue;
+    all[i].shape.set(0, places.h.size());
+    all[i].shape.set(1, places.w.size());
+  }
+  return all;
+}
 
 TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew)
     : whole_(std::move(whole)),
       plan_(std::move(plan)),
       grid_(of.grid),
-      overlap_(of.overlap),
       delay_(of.halo_delay),
       crew_(std::move(crew)),
+      overlap_(overlaps(of, *crew_)),
       tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
   set_options(whole_->options());
   exchanged_ = plan_.own != plan_.need;
@@ -46,37 +84,19 @@ void TileLayer::followed_by(TileLayer& next, bool alone) {
   next.left_to_last_ = true;
 }
 
-nn::Shapes TileLayer::whole_shapes(const nn::Shapes& in) const {
-  nn::Shapes all = in;
-  for (Shape& shape : all) {
-    shape.set(1, plan_.in_h);
-    shape.set(2, plan_.in_w);
-  }
-  return all;
-}
-
-nn::Shapes TileLayer::outputs(const nn::Shapes& in) const {
-  nn::Shapes all = whole_->outputs(whole_shapes(in));
-  for (Shape& shape : all) shape = image(shape[0], plan_.out[tile_], shape[3]);
-  return all;
-}
+nn::Shapes TileLayer::outputs(const nn::Shapes& in) const { return on_tile_outputs(*whole_, plan_, tile_, in); }
 
 std::vector<nn::ParamSpec> TileLayer::parameters(const nn::Shapes& in) const {
-  std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].pieces = false;
-    if (!whole_->of_places(i)) continue;
-    all[i].shape.set(0, plan_.out[tile_].h.size());
-    all[i].shape.set(1, plan_.out[tile_].w.size());
-  }
-  return all;
+  return on_tile_parameters(*whole_, plan_, tile_, in);
 }
 
-std::vector<nn::ParamSpec> TileLayer::states(const nn::Shapes& in) const { return whole_->states(whole_shapes(in)); }
+std::vector<nn::ParamSpec> TileLayer::states(const nn::Shapes& in) const {
+  return whole_->states(whole_shapes(plan_, in));
+}
 
 double TileLayer::products(const nn::Shapes& in) const {
   const double share = static_cast<double>(plan_.out[tile_].places()) / static_cast<double>(plan_.out_h * plan_.out_w);
-  return whole_->products(whole_shapes(in)) * share;
+  return whole_->products(whole_shapes(plan_, in)) * share;
 }
 
 void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
@@ -85,7 +105,13 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   const std::int64_t batch = in[0][0];
   const Rect& need = plan_.need[tile_];
   const Rect& out = plan_.out[tile_];
-  const int count = whole_->couples_samples() || !overlap_ ? 1 : static_cast<int>(std::min<std::int64_t>(2, batch));
+  // All ranks cut the batch alike; whether its tile goes in bands is each one's own affair.
+  const bool halves = overlap_ && !whole_->couples_samples() && !(exchanged_ && Bands::pay(*whole_, plan_));
+  const int count = halves ? static_cast<int>(std::min<std::int64_t>(2, batch)) : 1;
+  bands_.reset();
+  if (exchanged_ && overlap_ && count == 1 && !whole_->couples_samples()) {
+    bands_ = Bands::make(*whole_, plan_, tile_, in, dtype);
+  }
   halos_.clear();
   x_.clear();
   dx_.clear();
@@ -104,6 +130,7 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   for (int p = 0; p < count; ++p) {
     Piece& piece = pieces_.emplace_back();
     piece.samples = part_of(batch, count, p);
+    if (bands_ != nullptr) continue;
     if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
     piece.layer = whole_->on_tile(
         {.in = need, .out = out, .in_h = plan_.in_h, .in_w = plan_.in_w, .out_h = plan_.out_h, .out_w = plan_.out_w});
@@ -129,6 +156,7 @@ void TileLayer::bind(nn::Pass& pass) {
   for (std::size_t i = 0; i < dx_.size(); ++i) {
     if (!pass.dx[i].empty()) dx_[i] = Tensor(x_[i].dtype(), x_[i].shape());
   }
+  if (bands_ != nullptr) bands_->bind(pass);
   const auto cut = [](const std::vector<Tensor>& all, Interval samples) {
     std::vector<Tensor> parts;
     for (const Tensor& tensor : all) parts.push_back(rows_of(tensor, samples));
@@ -165,9 +193,11 @@ void TileLayer::forward(nn::Pass& pass) {
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     Piece& piece = pieces_[p];
     begin_until(piece.samples.end);
+    if (bands_ != nullptr) bands_->forward(false, pass, tile_x_, plan_.own[tile_]);
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
     }
+    if (bands_ != nullptr) bands_->forward(true, pass, x_, plan_.need[tile_]);
     if (piece.layer != nullptr) piece.layer->forward(piece.pass);
     for (TileLayer* next : next_) next->begin_until(piece.samples.end);
   }
@@ -188,7 +218,9 @@ void TileLayer::backward(nn::Pass& pass) {
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     Piece& piece = pieces_[p];
     for (TileLayer* next : ended_here_) next->finish_until(piece.samples.end);
-    if (piece.layer != nullptr) {
+    if (bands_ != nullptr) {
+      bands_->backward(true, pass, dx_);
+    } else if (piece.layer != nullptr) {
       piece.layer->backward(piece.pass);
     } else if (p == 0) {
       for (const Tensor& gradient : pass.gradient) gradient.fill(0);
@@ -199,6 +231,7 @@ void TileLayer::backward(nn::Pass& pass) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       if (!tile_dx_[i].empty()) halos_[i]->begin_backward(static_cast<int>(p), dx_[i].raw());
     }
+    if (bands_ != nullptr) bands_->backward(false, pass, dx_);
   }
   if (!left_to_last_) finish_until(pieces_.back().samples.end);
 }

@@ -5,16 +5,33 @@
 #include <optional>
 #include <vector>
 
+#include "plan/bands.h"
 #include "plan/crew.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 
+// What a layer on tiles ("tile", "spread") has in common with the whole one.
+
+/// Shapes of whole images, from those of tiles.
+[[nodiscard]] nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in);
+[[nodiscard]] nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+                                         const nn::Shapes& in);
+/// Those of places are the tile's.
+[[nodiscard]] std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan,
+                                                            std::size_t tile, const nn::Shapes& in);
+/// Samples first to last - 1 of a tensor; an empty one of an empty one.
+[[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
+
+/// Whether exchanges go under the computation: as the plan says.
+[[nodiscard]] bool overlaps(const Plan& plan, const Crew& crew);
+
 /// In place of `whole`: takes this rank's tile of each input, gets what its outputs need beyond it, and computes its
-/// tile of the outputs. The batch goes in halves: while one is computed, the other is under way. A layer that follows
-/// begins the exchange of a half as soon as this one has computed it, and in backward this one ends the exchange that
-/// the follower has begun.
+/// tile of the outputs. Where exchanges go under the computation, what needs no halo is computed first (bands); where
+/// that is little, the batch goes in halves, of which one is under way while the other is computed. A layer that
+/// follows begins its exchange as soon as this one has computed what it takes, and in backward this one ends the
+/// exchange that the follower has begun.
 class TileLayer final : public nn::Layer {
  public:
   TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew);
@@ -26,6 +43,8 @@ class TileLayer final : public nn::Layer {
 
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
@@ -45,7 +64,6 @@ class TileLayer final : public nn::Layer {
     nn::LayerPtr layer;  // null where this rank has no outputs
     nn::Pass pass;
   };
-  [[nodiscard]] nn::Shapes whole_shapes(const nn::Shapes& in) const;
   void bind(nn::Pass& pass);
   /// Begins the exchange of pieces whose samples all come before `end`.
   void begin_until(std::int64_t end);
@@ -55,9 +73,9 @@ class TileLayer final : public nn::Layer {
   const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
-  const bool overlap_;
   const double delay_;
   const std::shared_ptr<Crew> crew_;
+  const bool overlap_;
   const std::size_t tile_;
   std::vector<TileLayer*> next_;
   std::vector<TileLayer*> ended_here_;  // of next_, those whose backward exchange this layer ends
@@ -69,6 +87,7 @@ class TileLayer final : public nn::Layer {
   std::vector<Tensor> tile_x_;   // the net's own, once bound
   std::vector<Tensor> tile_dx_;  // the net's own, once bound; empty where nobody needs one
   std::vector<Piece> pieces_;
+  std::unique_ptr<Bands> bands_;  // null: pieces are computed at once
   bool bound_ = false;
   std::size_t begun_ = 0;
   std::size_t finished_ = 0;

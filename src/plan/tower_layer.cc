@@ -5,6 +5,7 @@
 #include "core/kernels.h"
 #include "kernel/dense.h"
 #include "kernel/elementwise.h"
+#include "kernel/exact.h"
 #include "kernel/types.h"
 #include "pleiad/spatial.h"
 
@@ -34,11 +35,14 @@ class Whole : public nn::Layer {
         plan_(plan),
         grid_(of.grid),
         crew_(std::move(crew)),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))),
+        share_(of.deterministic ? 1 : of.grid.tiles()) {
     set_options(whole_->options());
   }
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
   [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
   [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
@@ -70,6 +74,7 @@ class Whole : public nn::Layer {
   const Grid grid_;
   const std::shared_ptr<Crew> crew_;
   const std::size_t tile_;
+  const double share_;  // gradients of what all ranks of a group do, times this, are those of tiles
 };
 
 class Tower final : public Whole {
@@ -82,7 +87,7 @@ class Tower final : public Whole {
 
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
     std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
-    const std::int64_t places = in[0].count(1, in[0].rank());
+    const std::int64_t places = inputs(in[0]);
     all[0].shape = transposed_ ? Shape{places, all[0].shape[1]} : Shape{all[0].shape[0], places};
     all[0].pieces = false;
     return all;
@@ -94,8 +99,7 @@ class Tower final : public Whole {
 
   void prepare(const nn::Shapes& in, DType dtype) override {
     const Shape y = outputs(in)[0];
-    dense_ = {
-        .batch = y[0], .in = in[0].count(1, in[0].rank()), .out = y[1], .transposed = transposed_, .activation = {}};
+    dense_ = {.batch = y[0], .in = inputs(in[0]), .out = y[1], .transposed = transposed_, .activation = {}};
     partial_ = Tensor(dtype, y);
     scaled_ = Tensor(dtype, y);
     HaloSpec spec{.name = plan_.name + ", partial sums", .teams = grid_.teams(), .own = {}, .need = {}};
@@ -106,15 +110,36 @@ class Tower final : public Whole {
     }
     sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
     part_ = Tensor(dtype, {sum_->own().places()});
+    if (!plan_.tiled[0]) {
+      HaloSpec inputs{.name = plan_.name + ", inputs", .teams = grid_.teams(), .own = plan_.own, .need = {}};
+      inputs.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
+      inputs.batch = y[0];
+      inputs.dtype = dtype;
+      gather_ = std::make_unique<HaloExchange>(crew_->session(), inputs);
+      x_ = Tensor(dtype, {y[0], dense_.in});
+      dx_ = Tensor(dtype, {y[0], dense_.in});
+    }
+    if (!deterministic()) return;
+    spec.dtype = DType::int64;
+    spec.channels = kernel::ExactSums::kWords;
+    exact_sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    sums_ = kernel::ExactSums(y.count());
+    own_sums_ = kernel::ExactSums(part_.count());
   }
 
   void forward(nn::Pass& pass) override {
-    if (dense_.in == 0) {
+    const Tensor x = mine(pass.x[0]);
+    if (deterministic()) {
+      sums_.clear();
+      kernel::exact_dense(dense_, x, pass.parameter[0], sums_);
+      exact_sum_->backward(sums_.words().data(), own_sums_.words().data());
+      own_sums_.put(part_);
+    } else if (dense_.in == 0) {
       partial_.fill(0);
     } else {
-      kernel::dense_forward(dense_, pass.x[0], pass.parameter[0], none_, partial_);
+      kernel::dense_forward(dense_, x, pass.parameter[0], none_, partial_);
     }
-    sum_->backward(partial_.raw(), part_.raw());
+    if (!deterministic()) sum_->backward(partial_.raw(), part_.raw());
     sum_->forward(part_.raw(), pass.y[0].raw());
     kernel::activate_columns(pass.y[0].dtype(), activation_, pass.y[0].raw(), bias_ ? pass.parameter[1].raw() : nullptr,
                              dense_.batch, dense_.out, 0, dense_.out);
@@ -123,13 +148,35 @@ class Tower final : public Whole {
   void backward(nn::Pass& pass) override {
     kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], bias_ ? pass.gradient[1].raw() : nullptr,
                                 dense_.out);
-    if (dense_.in == 0) return;
-    scale(scaled_, pass.dy[0], grid_.tiles());
-    kernel::dense_backward(dense_, pass.x[0], pass.parameter[0], partial_, scaled_,
-                           {.dx = pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_});
+    const bool slice = gather_ != nullptr && !pass.dx[0].empty();
+    if (dense_.in > 0) {
+      scale(scaled_, pass.dy[0], share_);
+      const auto run = deterministic() ? kernel::ordered_dense_backward : kernel::dense_backward;
+      run(dense_, gather_ == nullptr ? pass.x[0] : x_, pass.parameter[0], partial_, scaled_,
+          {.dx = slice ? dx_ : pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_});
+    }
+    if (!slice) return;
+    scale(dx_, dx_, 1 / share_);  // every rank of the group has all of it
+    gather_->forward(dx_.raw(), pass.dx[0].raw());
   }
 
  private:
+  /// How many inputs this rank multiplies: those of its tile, or its part of inputs that every rank has.
+  [[nodiscard]] std::int64_t inputs(const Shape& in) const {
+    return plan_.tiled[0] ? in.count(1, in.rank()) : own().places();
+  }
+  [[nodiscard]] Tensor mine(const Tensor& x) const {
+    if (gather_ == nullptr) return x;
+    const std::size_t size = size_of(x.dtype());
+    for (std::int64_t n = 0; n < dense_.batch; ++n) {
+      copy_bytes(
+          static_cast<std::byte*>(x_.raw()) + static_cast<std::size_t>(n * dense_.in) * size,
+          static_cast<const std::byte*>(x.raw()) + static_cast<std::size_t>(n * plan_.in_w + own().w.begin) * size,
+          static_cast<std::size_t>(dense_.in) * size);
+    }
+    return x_;
+  }
+
   const kernel::Activation activation_;
   const bool transposed_;
   const bool bias_;
@@ -139,6 +186,14 @@ class Tower final : public Whole {
   Tensor part_;     // the sums that this rank makes
   Tensor scaled_;
   std::unique_ptr<HaloExchange> sum_;
+  // Where every rank has all inputs: its part of them, and how parts of their gradient meet.
+  Tensor x_;
+  Tensor dx_;
+  std::unique_ptr<HaloExchange> gather_;
+  // Deterministic mode: the sums as exact numbers, of all outputs and of those that this rank makes.
+  kernel::ExactSums sums_;
+  kernel::ExactSums own_sums_;
+  std::unique_ptr<HaloExchange> exact_sum_;
 };
 
 /// Where every rank of a group has the same samples, sums count each of them once.
@@ -154,6 +209,10 @@ class OncePerGroup final : public nn::BatchParts {
   void sum(std::span<double> numbers) override {
     all_->sum(numbers);
     for (double& number : numbers) number /= tiles_;
+  }
+  void sum(std::span<std::int64_t> numbers) override {
+    all_->sum(numbers);
+    for (std::int64_t& number : numbers) number /= tiles_;
   }
 
  private:
@@ -178,6 +237,7 @@ class Gather final : public Whole {
 
   void prepare(const nn::Shapes& in, DType dtype) override {
     const nn::Shapes all = whole_shapes(in);
+    whole_->set_deterministic(deterministic());
     whole_->prepare(all, dtype);
     gathers_.clear();
     x_.assign(in.size(), {});
@@ -203,7 +263,7 @@ class Gather final : public Whole {
       gathers_[i]->forward(tiles[i].raw(), x_[i].raw());
       pass.x[i] = x_[i];
     }
-    pass.parts = parts_.of(parts);
+    pass.parts = parts_of(parts);
     whole_->forward(pass);
     pass.x = tiles;
     pass.parts = parts;
@@ -220,7 +280,7 @@ class Gather final : public Whole {
       if (dx_[i].empty()) dx_[i] = Tensor(x_[i].dtype(), x_[i].shape());
       pass.dx[i] = dx_[i];
     }
-    pass.parts = parts_.of(parts);
+    pass.parts = parts_of(parts);
     whole_->backward(pass);
     for (std::size_t i = 0; i < x_.size(); ++i) {
       if (gathers_[i] != nullptr && !gradients[i].empty()) take_tile(gradients[i], dx_[i]);
@@ -231,6 +291,9 @@ class Gather final : public Whole {
   }
 
  private:
+  /// In deterministic mode there is one group, and all of the batch is here.
+  [[nodiscard]] nn::BatchParts* parts_of(nn::BatchParts* all) { return deterministic() ? nullptr : parts_.of(all); }
+
   /// All ranks of the group have the whole gradient, and each has 1 / tiles of it.
   void take_tile(const Tensor& to, const Tensor& from) const {
     const std::int64_t batch = from.shape()[0];
@@ -246,7 +309,7 @@ class Gather final : public Whole {
         out += static_cast<std::size_t>(length) * size;
       }
     }
-    scale(to, to, grid_.tiles());
+    scale(to, to, share_);
   }
 
   OncePerGroup parts_;

@@ -27,7 +27,7 @@ class NoExchange final : public Exchange {
     for (const nn::Parameter& p : net.parameters()) {
       rules_.push_back(std::make_unique<ParameterRule>(p, options.updater));
     }
-    for (std::size_t i = 0; options.fuse && i < rules_.size(); ++i) {
+    for (std::size_t i = 0; options.fuse && !options.plan.deterministic && i < rules_.size(); ++i) {
       if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.set_update(i, rules_[i].get());
     }
   }
@@ -254,7 +254,8 @@ bool exchanges(const TrainOptions& options, const Session* session) {
 }
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew) {
-  if (!crew.shared()) return std::make_unique<NoExchange>(net, options);
+  // In deterministic mode every rank has the whole gradient of what it holds.
+  if (!crew.shared() || options.plan.deterministic) return std::make_unique<NoExchange>(net, options);
   if (options.exchange == "replicas") return replicas(net, options, crew);
   if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);
   return std::make_unique<AllReduce>(net, options, layout, crew);

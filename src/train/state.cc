@@ -75,6 +75,29 @@ std::vector<std::pair<std::string, Tensor>> Trainer::state() {
   return all;
 }
 
+nn::Net Trainer::whole_net() {
+  Inside& in = *inside_;
+  (void)in.exchange->memory();  // from tables, where they hold the numbers
+  nn::Net whole = nn::net_from_text(in.net.text(), in.net.options().name);
+  for (const nn::Parameter& p : in.net.parameters()) {
+    const Tensor& to = whole.parameter(p.name).value;
+    whole.fix(p.name, p.fixed);
+    const HeldPart* const part = in.layout.part_of(p.name);
+    if (part == nullptr) {
+      to.copy_from(p.value);
+      continue;
+    }
+    to.fill(0);
+    for (const HeldPart::Box& box : part->writes ? part->boxes() : std::vector<HeldPart::Box>{}) {
+      copy_box(to.dtype(), to.raw(), part->whole, box.begin, p.value.raw(), p.value.shape(), box.held, box.length);
+    }
+    in.crew->run([&] { in.crew->session().all_reduce(to.view()); });
+  }
+  const auto states = in.net.states();
+  for (std::size_t i = 0; i < states.size(); ++i) whole.states()[i].second.copy_from(states[i].second);
+  return whole;
+}
+
 void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from) {
   const std::vector<RuleMemory> memory = inside_->exchange->memory();
   std::vector<Tensor> copies;  // all are found before any is changed

@@ -32,11 +32,11 @@ class Mean {
     for (std::size_t i = 0; i < metrics.size(); ++i) sums_[i] += metrics[i].second;
     sums_.back() += 1;
   }
-  /// Over all ranks; empties it.
-  Metrics take(Crew& crew) {
+  /// Over all ranks, which need nobody's where all have the `same`; empties it.
+  Metrics take(Crew& crew, bool same) {
     Metrics means;
     if (names_.empty()) return means;
-    crew.sum(sums_);
+    if (!same) crew.sum(sums_);
     for (std::size_t i = 0; i < names_.size(); ++i) means.emplace_back(names_[i], sums_[i] / sums_.back());
     names_.clear();
     return means;
@@ -85,7 +85,8 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   shares = plan.shares();
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
-  net.set_gradient_scale(static_cast<double>(std::max(options.groups, 1)) / ranks());
+  net.set_gradient_scale(plan.deterministic ? 1 : static_cast<double>(std::max(options.groups, 1)) / ranks());
+  net.set_deterministic(plan.deterministic);
   if (ranks() > 1 && synchronous()) net.set_parts(crew.get());
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
@@ -97,6 +98,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
 
 Trainer::Inside::~Inside() {
   net.set_gradient_scale(1);
+  net.set_deterministic(false);
   net.set_parts(nullptr);
   net.set_trace(nullptr);
 }
@@ -195,7 +197,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
     in.net.forward(phase, in.now(), first);
     mean.add(in.net.metrics());
   }
-  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew)};
+  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew, in.options.plan.deterministic)};
   report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
   in.net.prepare(in.local());
   return report;
@@ -257,7 +259,7 @@ class Run {
     shown_ns_ = ns;
     return tell({.step = in_.now() - (in_.options.from_zero ? 1 : 0),
                  .phase = nn::Phase::train,
-                 .metrics = mean_.take(*in_.crew),
+                 .metrics = mean_.take(*in_.crew, in_.options.plan.deterministic),
                  .samples_per_second = samples / seconds});
   }
 

@@ -8,6 +8,7 @@
 #include "pleiad/error.h"
 #include "tests/file/folder.h"
 #include "tests/nn/small_run.h"
+#include "tests/nn/spatial_nets.h"
 
 namespace pleiad {
 namespace {
@@ -88,7 +89,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
 
   Net net = made.net();
   const auto crew = std::make_shared<Crew>(&session);
-  const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap};
+  const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap ? "always" : "never"};
   const Plan plan = make_plan(net, options, session.size(), batch);
   Layout layout(net, plan, crew);
   net.set_gradient_scale(1.0 / session.size());
@@ -102,9 +103,11 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
                                                     : cut(whole.input_tensor("x"), tile, mine));
     const Tensor t = whole.input_tensor("t");
     const std::int64_t row = t.count() / batch;
-    Tensor(DType::float64, net.input_tensor("t").shape(), net.input_tensor("t").raw())
-        .copy_from(Tensor(DType::float64, net.input_tensor("t").shape(),
-                          t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
+    if (const std::optional<Rect> part = net.input_tile("t")) net.input_tensor("t").copy_from(cut(t, *part, mine));
+    if (!net.input_tile("t"))
+      Tensor(DType::float64, net.input_tensor("t").shape(), net.input_tensor("t").raw())
+          .copy_from(Tensor(DType::float64, net.input_tensor("t").shape(),
+                            t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
     net.forward(nn::Phase::train, 0, mine.begin);
     double loss = net.loss() / session.size();
     crew->sum({&loss, 1});
@@ -112,7 +115,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
     net.backward();
   }
   for (const LayerPlan& layer : plan.layers) {
-    if (layer.mode != "tile" || layer.kind == "flatten" || plan.ranks == 1) continue;
+    if ((layer.mode != "tile" && layer.mode != "spread") || layer.kind == "flatten" || plan.ranks == 1) continue;
     const auto at = static_cast<std::size_t>(plan.grid.tile_of(session.rank()));
     ASSERT_LT(distance(net.output(layer.name), cut(whole.output(layer.name), layer.out[at], mine)), 1e-10)
         << "output of " << layer.name;
@@ -252,6 +255,30 @@ TEST(Spatial, TakesEveryKindOfLayer) {
                     {"activation", "tanh"}}},
                   {"dense", dense}}},
       {.h = 3, .w = 2, .layers = {{"convolution", conv}, {"batch_norm", {}}, {"dense", dense}}},
+      // One image, in bands: what needs no halo goes first.
+      {.h = 13,
+       .w = 12,
+       .batch = 1,
+       .layers = {{"convolution", conv},
+                  {"pooling", {{"type", "average"}, {"kernel", "3"}, {"stride", "2"}, {"pad", "1"}}},
+                  {"convolution", conv},
+                  {"local_contrast", {{"size", "3"}}},
+                  {"dense", dense}}},
+      // A dense layer that pays to be shared out, of widths that no number of ranks divides.
+      {.layers = {{"convolution", conv},
+                  {"dense", {{"out", "257"}, {"activation", "tanh"}, {"weight.init", "he"}}},
+                  {"dense", {{"out", "251"}, {"activation", "sigmoid"}, {"weight.init", "he"}, {"transposed", "true"}}},
+                  {"dense", dense}}},
+      // Transposed filters give to places around them, also past other tiles.
+      {.h = 9,
+       .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "3"}, {"weight.init", "he"}}},
+                  {"local_convolution",
+                   {{"filters", "3"}, {"kernel", "3"}, {"transposed", "true"}, {"weight.init", "he"}}},
+                  {"convolution", conv}}},
+      {.h = 9,
+       .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "4"}, {"pad", "2"}, {"stride", "3"}}},
+                  {"local_convolution",
+                   {{"filters", "2"}, {"kernel", "4"}, {"pad", "2"}, {"stride", "3"}, {"transposed", "true"}}}}},
       {.h = 5, .w = 1, .batch = 1, .layers = {{"pooling", {{"kernel", "1"}, {"stride", "2"}}}, {"dense", dense}}},
   };
   for (const auto& [ranks, grids] : std::vector<std::pair<int, std::vector<std::string>>>{
@@ -324,49 +351,6 @@ TEST(Spatial, TakesBranches) {
     }
     session.shutdown();
   });
-}
-
-/// conv 20 5x5, max 2, conv 50 5x5, max 2, dense 500, dense 10.
-Net mnist(DType dtype) {
-  Net net({.name = "20-50-500-10", .dtype = dtype, .seed = 4});
-  const nn::Param wide{.init = {.type = "he"}};
-  net.input("label", {}, DType::int32).input("x", {28, 28, 1}, dtype);
-  const auto conv = [&](std::int64_t filters) {
-    nn::ConvolutionOptions o = nn::square(filters, 5);
-    o.activation = "relu";
-    o.weight_param = wide;
-    return nn::convolution(o);
-  };
-  net.add("conv1", conv(20));
-  net.add("pool1", nn::pooling({.kernel = 2, .stride = 2}));
-  net.add("conv2", conv(50));
-  net.add("pool2", nn::pooling({.kernel = 2, .stride = 2}));
-  net.add("hidden", nn::dense({.out = 500, .activation = "relu", .weight_param = wide}));
-  net.add("out", nn::dense({.out = 10, .weight_param = wide}));
-  net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
-  return net;
-}
-
-std::unique_ptr<Samples> digits(DType dtype, std::int64_t count) {
-  const Tensor x(dtype, {count, 28, 28, 1});
-  const Tensor label(DType::int32, {count});
-  const RandomStream noise(8, "digits");
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    const std::int64_t n = i / 784;
-    const double value = noise.uniform(static_cast<std::uint64_t>(i)) + ((i % 784) / 79 == n % 10 ? 1 : 0);
-    if (dtype == DType::float32) x.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(value);
-    if (dtype == DType::float64) x.values<double>()[static_cast<std::size_t>(i)] = value;
-  }
-  for (std::int64_t n = 0; n < count; ++n) label.values<std::int32_t>()[static_cast<std::size_t>(n)] = n % 10;
-  return array_samples({{"x", x}, {"label", label}});
-}
-
-TrainOptions mnist_options(const std::string& grid, std::int64_t batch, std::int64_t steps) {
-  TrainOptions o{.batch = batch, .updater = {.rule = "momentum", .learning_rate = 0.01, .momentum = 0.9}};
-  o.plan = {.kind = "spatial", .grid = grid};
-  o.steps = steps;
-  o.display = 1;
-  return o;
 }
 
 class SpatialTraces : public testing::TestWithParam<DType> {};

@@ -1,92 +1,59 @@
-"""The recipes of docs/neon.md: a layer, a model and a data set of one's own, on a grid of ranks, against one process."""
+"""The recipes of docs/neon.md, run as the page has them: a layer, a model and a data set of one's own, on a grid of ranks, against
+one process. Arguments: the page.
+"""
+
+import re
+import sys
+from pathlib import Path
 
 import numpy
 
-import neon.everything  # noqa: F401
+import neon.everything
 import pleiad
 from neon.backends import CPU
-from neon.datasets import Dataset
-from neon.layers import ConvLayerDist, FCLayer, FCLayerDist, L2PoolingLayer
-from neon.models import ConvnetDist
+from neon.layers import ConvLayerDist, FCLayer, FCLayerDist, LCNLayerDist, LocalFilteringLayerDist
 from neon.transforms import CrossEntropy, RectLin, Softmax
-from neon.util.distarray import GlobalArray, comm
+from neon.util.distarray import comm
+
+page = Path(sys.argv[1]).read_text()
+user: dict = {"__name__": "users_module"}
+for block in re.findall(r"```python\n(.*?)```", page[page.index("## Your own classes") :], re.S):
+    exec(block, user)
 
 
-class MyL2PoolingLayerDist(L2PoolingLayer):
-    """As the document has it: the halo comes in fprop, and goes back in bprop."""
+class Counting(user["MyConvnetDist"]):
+    """A model's own fprop and bprop."""
 
-    def adjust_for_dist(self):
-        self.ifmshape = list(self.input.view_shape[1:3])
+    passes = 0
 
-    def fprop(self, inputs_):
-        inputs = self.input.get_fprop_view(inputs_) if self.input else inputs_
+    def fprop(self, inputs):
+        self.passes += 1
         super().fprop(inputs)
 
-    def bprop(self, error, inputs_, epoch, momentum):
-        inputs = self.input.get_fprop_view(inputs_) if self.input else inputs_
-        super().bprop(error, inputs, epoch, momentum)
-        if self.input:
-            self.berror = self.input.get_bprop_view(self.berror)
-
-
-class MyConvnetDist(ConvnetDist):
-    """A model that gives its layers their `input` by itself."""
-
-    def adjust_for_dist(self):
-        rows, columns = self.dataset.grid_shape()
-        self.made = []
-        for layer in self.computing:
-            if len(layer.in_shape) != 3:
-                continue
-            window, stride = layer.window() or (1, 1)
-            shape = (self.batch_size, *layer.in_shape)
-            layer.input = GlobalArray(
-                shape, grid=f"{rows}x{columns}", window=window, stride=stride, dtype=self.dtype, name=layer.name
-            )
-            layer.adjust_for_dist()
-            self.made.append(layer.name)
-
-
-class Stripes(Dataset):
-    """Pictures of 13x11 whose class is the direction of their stripes; each rank makes its quad alone."""
-
-    shape = (13, 11, 1)
-    classes = 2
-
-    def __init__(self, **given):
-        super().__init__(**given)
-        if self.dist_flag and comm.size > 12:
-            raise ValueError("at most twelve ranks")
-
-    def read_image_file(self, name):
-        rows, columns = self.quad()
-        h, w = numpy.mgrid[rows, columns]
-        count = {"train": 40, "test": 10}[name]
-        images = [numpy.sin((h if n % 2 else w) * 1.5 + n) for n in range(count)]
-        return numpy.stack(images)[..., None].astype(numpy.float32)
-
-    def read_label_file(self, name):
-        return numpy.arange({"train": 40, "test": 10}[name], dtype=numpy.int32) % 2
-
-    def load(self):
-        super().load()
-        rows, columns = self.quad()
-        assert self.inputs["train"].shape[1:3] == (rows.stop - rows.start, columns.stop - columns.start)
+    def bprop(self, targets, inputs, epoch, momentum):
+        self.passes += 100
+        super().bprop(targets, inputs, epoch, momentum)
+        assert self.layers[0].berror.shape == inputs.shape
 
 
 assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
 
 
-def experiment(distributed):
+def experiment(distributed, of_places):
     backend = CPU(rng_seed=3, default_dtype="float64")
     relu, weights = RectLin(), {"type": "node_normalized", "scale": 1.0}
+    deep = [
+        LocalFilteringLayerDist(name="filters", nofm=3, fshape=[2, 2], weight_init=weights),
+        LCNLayerDist(name="contrast", fshape=[3, 3]),
+    ]
     layers = [
         ConvLayerDist(name="conv", nofm=4, fshape=[3, 4], weight_init=weights, activation=relu),
-        MyL2PoolingLayerDist(name="pool", fshape=[3, 3], stride=2),
+        user["MyL2PoolingLayerDist"](name="pool", fshape=[3, 3], stride=2),
+        *(deep if of_places else []),
         FCLayerDist(name="hidden", nout=7, weight_init=weights, activation=relu),
         FCLayer(name="out", nout=2, weight_init=weights, activation=Softmax()),
     ]
-    model = MyConvnetDist(
+    model = Counting(
         layers=layers,
         cost=CrossEntropy(),
         num_epochs=3,
@@ -96,22 +63,30 @@ def experiment(distributed):
         backend=backend,
     )
     model.tell = lambda epoch, cost: None
-    data = Stripes(dist_flag=distributed, backend=backend)
+    data = user["Stripes"](dist_flag=distributed, backend=backend)
     return model, data
 
 
 # One process's numbers, by every rank for itself: no session is open yet.
-alone, data = experiment(False)
-alone.fit(data)
-expected = alone.predict(data, "test")
-assert alone.costs[-1] < alone.costs[0], alone.costs
+expected = []
+for of_places in (False, True):
+    alone, data = experiment(False, of_places)
+    alone.fit(data)
+    assert alone.costs[-1] < alone.costs[0], alone.costs
+    assert alone.passes == 12 * 101  # three epochs of four batches
+    expected.append((alone.costs, alone.predict(data, "test")))
 
 with pleiad.init(timeout=60):
-    model, data = experiment(True)
-    model.fit(data)
-    assert numpy.allclose(model.costs, alone.costs, rtol=1e-10), (model.costs, alone.costs)
-    assert numpy.allclose(model.predict(data, "test"), expected, rtol=1e-8)
-    if comm.size > 1:
-        assert model.made == ["conv", "pool", "hidden"]
-        assert model.layers[1].input.sent_bytes > 0 or comm.size > 4
+    for of_places, (costs, outputs) in zip((False, True), expected, strict=True):
+        model, data = experiment(True, of_places)
+        model.fit(data)
+        assert numpy.allclose(model.costs, costs, rtol=1e-10), (model.costs, costs)
+        assert numpy.allclose(model.predict(data, "test"), outputs, rtol=1e-8)
+        if comm.size > 1:
+            rows, columns = data.quad()
+            assert data.inputs["train"].shape[1:3] == (rows.stop - rows.start, columns.stop - columns.start)
+            assert model.layers[1].input is not None and model.layers[1].ifmshape == list(
+                model.layers[1].input.view_shape[1:3]
+            )
+            assert model.layers[1].input.sent_bytes > 0 or comm.size > 4
     print("the recipe works", flush=True)

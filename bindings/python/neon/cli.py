@@ -6,7 +6,10 @@ import os
 import sys
 
 import neon
+import pleiad
 from neon.experiments.fit import FitExperiment
+from neon.util.distarray.global_array import comm
+from neon.util.together import SharedError, together
 from pleiad.errors import Error
 
 
@@ -28,25 +31,50 @@ def main(words: "list[str] | None" = None) -> int:
     parser.add_argument("-e", "--epochs", type=int, help="in place of the model's num_epochs")
     parser.add_argument("-p", "--predictions", help="a file for the test set's predicted classes")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the net first")
+    parser.add_argument(
+        "-d", "--deterministic", action="store_true", help="the same bits at every number of ranks; slow"
+    )
     given = parser.parse_args(words)
+    session = None
     try:
-        sys.path.insert(0, os.getcwd())
-        for module in given.modules:
-            importlib.import_module(module)
-        experiment = neon.load(given.file)
-        if not isinstance(experiment, FitExperiment):
-            raise Error(f"{given.file}: expected an experiment; it describes {type(experiment).__name__}")
-        if given.rng_seed is not None and experiment.backend is not None:
-            experiment.backend.rng_seed = given.rng_seed
-        if given.epochs is not None:
-            experiment.model.num_epochs = given.epochs
-        if given.predictions is not None:
-            experiment.predictions = given.predictions  # type: ignore[attr-defined]
-        experiment.run()
-    except ImportError as problem:
-        print(f"neon: {problem}", file=sys.stderr)
+        session = pleiad.init()
+        together(lambda: _experiment(given)).run()
+    except SharedError as problem:  # all ranks have it, and are here
+        if comm.rank == 0:
+            print(f"neon: {problem}", file=sys.stderr)
+        assert session is not None
+        session.shutdown()
         return 1
-    except Error as problem:
+    except (Error, ImportError) as problem:
         print(f"neon: {problem}", file=sys.stderr)
+        if session is not None:
+            session.leave()
         return 1
+    except BaseException:
+        if session is not None:
+            session.leave()
+        raise
+    session.shutdown()
     return 0
+
+
+def _experiment(given: argparse.Namespace) -> FitExperiment:
+    sys.path.insert(0, os.getcwd())
+    for module in given.modules:
+        importlib.import_module(module)
+    experiment = neon.load(given.file)
+    if not isinstance(experiment, FitExperiment):
+        raise Error(f"{given.file}: expected an experiment; it describes {type(experiment).__name__}")
+    if experiment.backend is None and (given.rng_seed is not None or given.deterministic):
+        raise Error(f"{given.file}: it has no backend, whose seed and mode could be set")
+    if given.rng_seed is not None:
+        experiment.backend.rng_seed = given.rng_seed
+    if given.deterministic:
+        experiment.backend.deterministic = True
+    if given.epochs is not None:
+        experiment.model.num_epochs = given.epochs
+    if given.predictions is not None:
+        experiment.predictions = given.predictions  # type: ignore[attr-defined]
+    if given.verbose:
+        experiment.verbose = True
+    return experiment

@@ -54,6 +54,8 @@ class PLEIAD_API BatchParts {
   [[nodiscard]] virtual int index() const { return 0; }
   /// Replaces the numbers by their sums over all parts, which call it in the same order. A part may be empty.
   virtual void sum(std::span<double> numbers) = 0;
+  /// Of whole numbers, whose sums do not depend on the parts.
+  virtual void sum(std::span<std::int64_t> numbers) = 0;
 };
 
 /// What a layer works on in one step. The net fills it once, when it is prepared.
@@ -125,6 +127,13 @@ class PLEIAD_API Layer {
   [[nodiscard]] virtual LayerPtr on_tile(const TilePlace& place) const;
   /// True for a parameter whose first two axes are the places of the output: on a tile, the layer has those of its own.
   [[nodiscard]] virtual bool of_places(std::size_t /*parameter*/) const { return false; }
+  /// True where an output place is a sum over input places that reach it, each with a share of its own (transposed
+  /// filters): then output_interval says which places of the outputs these places of the inputs reach, on_tile takes
+  /// places of inputs and gives all that they reach, and of_places is about the places of the input.
+  [[nodiscard]] virtual bool spreads() const { return false; }
+  [[nodiscard]] virtual Interval output_interval(Interval in, int axis) const;
+  /// True for a loss whose numbers are sums over the places of images that it takes, so that tiles have their shares.
+  [[nodiscard]] virtual bool sums_places() const { return false; }
   /// True where the outputs of a sample depend on the other samples of the batch.
   [[nodiscard]] virtual bool couples_samples() const { return false; }
   /// The names of single numbers that a layer gives in place of outputs with a batch, of which the first is the loss.
@@ -148,6 +157,11 @@ class PLEIAD_API Layer {
   [[nodiscard]] const LayerFields& options() const { return options_; }
   void set_options(LayerFields options) { options_ = std::move(options); }
 
+  /// Before prepare: the same bits however images lie on ranks. Sums over places are made exactly and over all parts
+  /// (Pass::parts), others in one order.
+  void set_deterministic(bool on) { deterministic_ = on; }
+  [[nodiscard]] bool deterministic() const { return deterministic_; }
+
   /// Called when shapes or the element type change, never in a step: builds what forward and backward need.
   virtual void prepare(const Shapes& in, DType dtype);
   virtual void forward(Pass& pass) = 0;
@@ -155,6 +169,7 @@ class PLEIAD_API Layer {
 
  private:
   LayerFields options_;
+  bool deterministic_ = false;
 };
 
 }  // namespace pleiad::nn

@@ -101,6 +101,8 @@ class PLEIAD_API Net {
   void set_seed(std::uint64_t seed);
   /// What gradients are multiplied by: 1 / ranks, where ranks sum their gradients.
   void set_gradient_scale(double scale);
+  /// Layer::set_deterministic for all layers; before prepare.
+  void set_deterministic(bool on);
   /// The parts that this net's batch is one of; null: it is the whole batch. Outlives the net's passes.
   void set_parts(BatchParts* parts);
   /// Who writes down when each layer's passes began and ended; null: nobody.

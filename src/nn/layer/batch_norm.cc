@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernel/exact.h"
 #include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
@@ -43,7 +44,10 @@ class BatchNorm final : public Layer {
   void forward(Pass& pass) override {
     const bool training = pass.phase == Phase::train;
     rows_ = pass.x[0].count() / pass.state[0].count();
-    if (training) {
+    if (training && deterministic()) {
+      exact_moments(pass);
+      remember(pass);
+    } else if (training) {
       if (rows_ > 0) kernel::column_moments(pass.x[0], pass.workspace[0], pass.workspace[1]);
       if (pass.parts != nullptr) join_moments(pass);
       remember(pass);
@@ -52,6 +56,7 @@ class BatchNorm final : public Layer {
     kernel::normalise(pass.x[0], from[0], from[1], options_.epsilon, pass.parameter[0], pass.parameter[1], pass.y[0]);
   }
   void backward(Pass& pass) override {
+    if (deterministic()) return exact_backward(pass);
     kernel::normalise_gradients(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.dy[0],
                                 pass.gradient[0], pass.gradient[1]);
     if (pass.dx[0].empty()) return;
@@ -65,6 +70,39 @@ class BatchNorm final : public Layer {
 
  private:
   static std::int64_t channels(const Shapes& in) { return in[0][in[0].rank() - 1]; }
+
+  // Deterministic mode: sums of all parts, so the gradients by scale and shift are the whole batch's.
+  void exact_moments(const Pass& pass) {
+    const std::int64_t count = pass.state[0].count();
+    kernel::ExactSums sums(count + 1);
+    kernel::exact_columns(pass.x[0], sums);
+    sums.add(count, static_cast<double>(rows_));
+    if (pass.parts != nullptr) pass.parts->sum(sums.words());
+    const double rows = sums.value(count);
+    rows_ = std::llround(rows);
+    put_means(sums, rows, pass.workspace[0]);
+    sums.clear();
+    kernel::exact_squares(pass.x[0], pass.workspace[0], sums);
+    if (pass.parts != nullptr) pass.parts->sum(sums.words());
+    put_means(sums, rows, pass.workspace[1]);
+  }
+  static void put_means(const kernel::ExactSums& sums, double rows, const Tensor& to) {
+    kernel::by_type(to.dtype(), [&]<class T>(T) {
+      for (std::int64_t c = 0; c < to.count(); ++c) kernel::data<T>(to)[c] = static_cast<T>(sums.value(c) / rows);
+    });
+  }
+  void exact_backward(Pass& pass) const {
+    const std::int64_t count = pass.state[0].count();
+    kernel::ExactSums sums(2 * count);
+    kernel::exact_norm_gradients(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon, pass.dy[0], sums);
+    if (pass.parts != nullptr) pass.parts->sum(sums.words());
+    sums.put(pass.gradient[0]);
+    sums.put(pass.gradient[1], count);
+    if (pass.dx[0].empty()) return;
+    kernel::normalise_input_gradient(pass.x[0], pass.workspace[0], pass.workspace[1], options_.epsilon,
+                                     pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0], pass.gradient[1],
+                                     rows_);
+  }
   /// The mean of the parts' means; the mean of their variances and the variance of their means, each as heavy as it has
   /// rows. In double precision, so that the square of the mean may be taken away.
   void join_moments(const Pass& pass) {

@@ -1,5 +1,7 @@
 #include "kernel/conv.h"
 
+#include "kernel/exact.h"
+
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -82,35 +84,49 @@ class Convolution final : public Layer {
 
   void prepare(const Shapes& in, DType dtype) override {
     const Shape y = outputs(in)[0];
-    plan_ = kernel::plan_conv({.batch = y[0],
-                               .in_h = in[0][1],
-                               .in_w = in[0][2],
-                               .in_c = in[0][3],
-                               .out_h = y[1],
-                               .out_w = y[2],
-                               .out_c = y[3],
-                               .groups = o_.groups,
-                               .h = h_,
-                               .w = w_,
-                               .bias = o_.bias,
-                               .activation = activation_},
-                              dtype);
+    conv_ = {.batch = y[0],
+             .in_h = in[0][1],
+             .in_w = in[0][2],
+             .in_c = in[0][3],
+             .out_h = y[1],
+             .out_w = y[2],
+             .out_c = y[3],
+             .groups = o_.groups,
+             .h = h_,
+             .w = w_,
+             .bias = o_.bias,
+             .activation = activation_};
+    plan_ = deterministic() ? kernel::plan_conv_by_loops(conv_, dtype) : kernel::plan_conv(conv_, dtype);
   }
   void forward(Pass& pass) override {
     plan_->forward(pass.x[0], pass.parameter[0], o_.bias ? pass.parameter[1] : none_, pass.y[0]);
   }
   void backward(Pass& pass) override {
     kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], nullptr, o_.filters);
+    if (deterministic()) return exact_backward(pass);
     plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0],
                     o_.bias ? pass.gradient[1] : none_);
   }
 
  private:
+  /// The weight's gradient is that of all parts.
+  void exact_backward(Pass& pass) {
+    if (!pass.dx[0].empty()) plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], none_, none_);
+    if (pass.gradient[0].empty()) return;
+    const std::int64_t weights = pass.gradient[0].count();
+    kernel::ExactSums sums(weights + (o_.bias ? o_.filters : 0));
+    kernel::exact_conv_gradient(conv_, pass.x[0], pass.dy[0], sums);
+    if (pass.parts != nullptr) pass.parts->sum(sums.words());
+    sums.put(pass.gradient[0]);
+    if (o_.bias) sums.put(pass.gradient[1], weights);
+  }
+
   const ConvolutionOptions o_;
   const kernel::Activation activation_;
   const SlidingWindow h_;
   const SlidingWindow w_;
   const Tensor none_;
+  kernel::Conv conv_;
   std::unique_ptr<kernel::ConvPlan> plan_;
 };
 

@@ -19,7 +19,10 @@ class Cropped final : public Layer {
     all.push_back(in[0]);
     return all;
   }
-  void prepare(const Shapes& in, DType dtype) override { same_->prepare(in, dtype); }
+  void prepare(const Shapes& in, DType dtype) override {
+    same_->set_deterministic(deterministic());
+    same_->prepare(in, dtype);
+  }
 
   void forward(Pass& pass) override {
     const Tensor wide = pass.workspace.back();

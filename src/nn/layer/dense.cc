@@ -1,5 +1,7 @@
 #include "kernel/dense.h"
 
+#include "kernel/exact.h"
+
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -54,15 +56,20 @@ class Dense final : public Layer {
   }
 
   void forward(Pass& pass) override {
+    if (deterministic()) {
+      return kernel::ordered_dense(geometry(pass), pass.x[0], pass.parameter[0],
+                                   options_.bias ? pass.parameter[1] : none_, sums_, pass.y[0]);
+    }
     kernel::dense_forward(geometry(pass), pass.x[0], pass.parameter[0], options_.bias ? pass.parameter[1] : none_,
                           pass.y[0]);
   }
   void backward(Pass& pass) override {
-    kernel::dense_backward(geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
-                           {.dx = pass.dx[0],
-                            .weight_gradient = pass.gradient[0],
-                            .bias_gradient = options_.bias ? pass.gradient[1] : none_,
-                            .update = pass.update[0]});
+    const auto run = deterministic() ? kernel::ordered_dense_backward : kernel::dense_backward;
+    run(geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
+        {.dx = pass.dx[0],
+         .weight_gradient = pass.gradient[0],
+         .bias_gradient = options_.bias ? pass.gradient[1] : none_,
+         .update = pass.update[0]});
   }
 
  private:
@@ -81,6 +88,7 @@ class Dense final : public Layer {
   const DenseOptions options_;
   const kernel::Activation activation_;
   const Tensor none_;
+  kernel::ExactSums sums_;  // deterministic mode's
 };
 
 const Fields<DenseOptions>& fields() {

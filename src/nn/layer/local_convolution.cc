@@ -45,9 +45,14 @@ class LocalConvolution final : public Layer {
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
   }
-  [[nodiscard]] bool of_places(std::size_t) const override { return !o_.transposed; }
+  /// A transposed layer reaches what its filters look at.
+  [[nodiscard]] bool spreads() const override {
+    return o_.transposed && !o_.bias && activation_.function == kernel::Function::linear;
+  }
+  [[nodiscard]] Interval output_interval(Interval in, int axis) const override { return input_interval(in, axis); }
+  [[nodiscard]] bool of_places(std::size_t) const override { return !o_.transposed || spreads(); }
   [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
-    if (o_.transposed) return nullptr;
+    if (o_.transposed) return spreads() ? transposed_on(place) : nullptr;
     auto part = std::make_unique<LocalConvolution>(o_);
     const Padding h = padding_of(h_, place.out.h, place.in.h);
     const Padding w = padding_of(w_, place.out.w, place.in.w);
@@ -66,6 +71,7 @@ class LocalConvolution final : public Layer {
   }
 
   void forward(Pass& pass) override {
+    const OneThread only(deterministic());
     const kernel::LocalConv c = geometry(pass.x[0].shape());
     if (o_.transposed) {
       kernel::local_transposed(c, pass.x[0], pass.parameter[0], pass.y[0], none_, {}, memory_);
@@ -80,6 +86,7 @@ class LocalConvolution final : public Layer {
     });
   }
   void backward(Pass& pass) override {
+    const OneThread only(deterministic());
     const kernel::LocalConv c = geometry(pass.x[0].shape());
     kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], o_.bias ? pass.gradient[1].raw() : nullptr,
                                 pass.y[0].count() / c.batch);
@@ -93,6 +100,36 @@ class LocalConvolution final : public Layer {
   }
 
  private:
+  /// From maps at the places `in` to the places `out` of images, which are all that they reach.
+  [[nodiscard]] LayerPtr transposed_on(const TilePlace& place) const {
+    LocalConvolutionOptions o = o_;
+    o.height = place.out.h.size();
+    o.width = place.out.w.size();
+    auto part = std::make_unique<LocalConvolution>(o);
+    const Padding h = padding_of(h_, place.in.h, place.out.h);
+    const Padding w = padding_of(w_, place.in.w, place.out.w);
+    part->h_.pad_begin = h.begin;
+    part->h_.pad_end = h.end;
+    part->w_.pad_begin = w.begin;
+    part->w_.pad_end = w.end;
+    return part;
+  }
+  /// Deterministic mode: bands of columns would be summed one after the other.
+  class OneThread {
+   public:
+    explicit OneThread(bool only) : before_(only ? compute_threads() : 0) {
+      if (only) set_compute_threads(1);
+    }
+    ~OneThread() {
+      if (before_ > 0) set_compute_threads(before_);
+    }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+
+   private:
+    const int before_;
+  };
+
   /// `in` is the image, or for a transposed layer what its filters made of one.
   [[nodiscard]] kernel::LocalConv geometry(const Shape& in) const {
     if (!o_.transposed) {
@@ -105,7 +142,7 @@ class LocalConvolution final : public Layer {
       return {in[0], in[1], in[2], in[3], out_h, out_w, o_.filters, h_, w_};
     }
     const auto length = [](const char* name, std::int64_t given, std::int64_t out, const SlidingWindow& window) {
-      const std::int64_t least = (out - 1) * window.stride + window.size - 2 * window.pad_begin;
+      const std::int64_t least = (out - 1) * window.stride + window.size - window.pad_begin - window.pad_end;
       const std::int64_t chosen = given == 0 ? least : given;
       if (chosen < 1 || window.output(chosen) != out) {
         throw InvalidArgument(fmt::format("{}: {} places come from {} to {}; received {}", name, out, least,

@@ -70,6 +70,7 @@ class SoftmaxLoss final : public Loss {
 class SigmoidLoss final : public Loss {
  public:
   [[nodiscard]] std::string kind() const override { return "sigmoid_loss"; }
+  [[nodiscard]] bool sums_places() const override { return true; }
   [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss"}; }
   void forward(Pass& pass) override { pass.y[0].fill(kernel::sigmoid_loss(pass.x[0], pass.x[1]) / batch(pass)); }
   void backward(Pass& pass) override {
@@ -81,6 +82,7 @@ class SigmoidLoss final : public Loss {
 class EuclideanLoss final : public Loss {
  public:
   [[nodiscard]] std::string kind() const override { return "euclidean_loss"; }
+  [[nodiscard]] bool sums_places() const override { return true; }
   [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss", "se"}; }
   void forward(Pass& pass) override {
     const double se = kernel::squared_distance(pass.x[0], pass.x[1]) / batch(pass);
@@ -97,6 +99,7 @@ class SumLoss final : public Loss {
  public:
   explicit SumLoss(const SumLossOptions& options) : scale_(options.scale) {}
   [[nodiscard]] std::string kind() const override { return "sum_loss"; }
+  [[nodiscard]] bool sums_places() const override { return true; }
   [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss"}; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);

@@ -8,9 +8,12 @@ from neon.util.registry import Component
 
 
 class Backend(Component):
-    """rng_seed: of weights, dropout and shuffles. default_dtype: float32 or float64."""
+    """rng_seed: of weights, dropout and shuffles. default_dtype: float32 or float64. deterministic: the same bits at every
+    number of ranks; slow."""
 
-    fields = {"rng_seed": 0, "default_dtype": "float32", "dtype": ""}
+    fields = {"rng_seed": 0, "default_dtype": "float32", "dtype": "", "deterministic": False}
+
+    deterministic: bool
     ignored = frozenset({"actual_batch_size", "stochastic_round", "device_id"})
 
     @property

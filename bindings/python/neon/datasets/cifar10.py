@@ -9,6 +9,7 @@ import numpy
 
 from neon.datasets.dataset import Array, Dataset
 from neon.util.distarray.global_array import comm
+from neon.util.together import together
 from pleiad.errors import FileError
 
 RECORD = 3073
@@ -24,14 +25,19 @@ class CIFAR10(Dataset):
     def _files(self, name: str) -> "list[Path]":
         folder = Path(self.repo_path or "~/data/cifar10").expanduser()
         files = sorted(folder.glob("data_batch_*.bin" if name == "train" else "test_batch.bin"))
-        if not files and comm.rank == 0:
-            self._generate(folder)
-        if not files:
-            comm.barrier()
-            files = sorted(folder.glob("data_batch_*.bin" if name == "train" else "test_batch.bin"))
         if not files:
             raise FileError(f"{folder}: has no CIFAR-10 files")
         return files
+
+    def load(self) -> None:
+        folder = Path(self.repo_path or "~/data/cifar10").expanduser()
+
+        def make() -> None:
+            if comm.rank == 0 and not sorted(folder.glob("*_batch*.bin")):
+                self._generate(folder)
+
+        together(make)
+        super().load()
 
     def _generate(self, folder: Path) -> None:
         program = shutil.which("pleiad") or str(Path(sys.prefix) / "bin" / "pleiad")
@@ -44,19 +50,19 @@ class CIFAR10(Dataset):
         if done.returncode:
             raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {done.stderr.strip()}")
 
-    def _records(self, name: str) -> Array:
-        parts = []
+    def _records(self, name: str) -> "list[Array]":
+        parts: list[Array] = []
         for path in self._files(name):
-            data = numpy.fromfile(path, numpy.uint8)
-            if len(data) == 0 or len(data) % RECORD:
-                raise FileError(f"{path}: expected records of {RECORD} bytes; it has {len(data)} bytes")
-            parts.append(data.reshape(-1, RECORD))
-        return numpy.concatenate(parts)
+            size = path.stat().st_size
+            if size == 0 or size % RECORD:
+                raise FileError(f"{path}: expected records of {RECORD} bytes; it has {size} bytes")
+            parts.append(numpy.memmap(path, numpy.uint8, "r").reshape(-1, RECORD))
+        return parts
 
     def read_image_file(self, name: str) -> Array:
-        rows, columns = self.quad()
-        images = self._records(name)[:, 1:].reshape(-1, 3, 32, 32)[:, :, rows, columns]
-        return numpy.moveaxis(images, 1, -1).astype(numpy.float32) / numpy.float32(255)
+        rows, columns = self.quad()  # the files are mapped: of an image, these places alone are read
+        quads = [part[:, 1:].reshape(-1, 3, 32, 32)[:, :, rows, columns] for part in self._records(name)]
+        return numpy.moveaxis(numpy.concatenate(quads), 1, -1).astype(numpy.float32) / numpy.float32(255)
 
     def read_label_file(self, name: str) -> Array:
-        return self._records(name)[:, 0].astype(numpy.int32)
+        return numpy.concatenate([part[:, 0] for part in self._records(name)]).astype(numpy.int32)

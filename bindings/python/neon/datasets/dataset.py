@@ -2,12 +2,14 @@
 
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy
 from numpy.typing import NDArray
 
 from neon.util.distarray.global_array import comm, part_of
 from neon.util.registry import Component
+from neon.util.together import expect_same, together
 from pleiad import _core
 from pleiad.errors import FileError, InvalidArgument
 
@@ -87,6 +89,14 @@ class Dataset(Component):
             self.targets[name] = numpy.ascontiguousarray(labels[:count], numpy.int32)
         if path is not None:
             self._write(path)
+
+    def load_together(self) -> None:
+        """load() on all ranks. One that cannot, or that has other samples than the rest, is everybody's error."""
+        together(self.load)
+        marks = [
+            f"{len(labels)} {name} samples ({crc32(labels.tobytes()):08x})" for name, labels in self.targets.items()
+        ]
+        expect_same(f"data set {type(self).__name__}: ranks have different files", ", ".join(marks))
 
     def _serialized(self) -> "Path | None":
         if not self.serialized_path:

@@ -1,8 +1,11 @@
 """MNIST and all that has its files: Fashion-MNIST."""
 
+import contextlib
 import gzip
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy
 
@@ -17,6 +20,9 @@ FILES = {
 }
 
 
+CHUNK = 1000  # images that are read at a time
+
+
 class MNIST(Dataset):
     """28x28 images of one channel in 0 to 1. Without repo_path, Fashion-MNIST as Debian's package dataset-fashion-mnist
     has it."""
@@ -24,25 +30,42 @@ class MNIST(Dataset):
     shape = (28, 28, 1)
 
     def read_image_file(self, name: str) -> Array:
-        header, data = self._open(name, "images", 16)
-        count, height, width = (int(number) for number in header[1:])
+        """Read some images at a time: of each, this rank's quad is kept."""
         rows, columns = self.quad()
-        images = data.reshape(count, height, width)[:, rows, columns]
-        return images[..., None].astype(numpy.float32) / numpy.float32(255)
+        quads = []
+        with self._open(name, "images") as (header, file, path):
+            count, height, width = header
+            if (height, width) != self.shape[:2]:
+                raise FileError(f"{path}: expected images of {self.shape[:2]}; it has {height}x{width}")
+            for first in range(0, count, CHUNK):
+                chunk = self._bytes(file, min(CHUNK, count - first) * height * width, path)
+                quads.append(chunk.reshape(-1, height, width)[:, rows, columns].copy())
+        return numpy.concatenate(quads)[..., None].astype(numpy.float32) / numpy.float32(255)
 
     def read_label_file(self, name: str) -> Array:
-        return self._open(name, "labels", 8)[1].astype(numpy.int32)
+        with self._open(name, "labels") as (header, file, path):
+            return self._bytes(file, header[0], path).astype(numpy.int32)
 
-    def _open(self, name: str, what: str, head: int) -> "tuple[Any, Array]":
+    @contextlib.contextmanager
+    def _open(self, name: str, what: str) -> "Iterator[tuple[list[int], IO[bytes], Path]]":
         folder = Path(self.repo_path).expanduser() if self.repo_path else USUAL
         path = folder / FILES[name, what]
         zipped = path.with_name(path.name + ".gz")
         try:
-            content = gzip.decompress(zipped.read_bytes()) if zipped.exists() else path.read_bytes()
-        except (OSError, EOFError) as problem:
+            with gzip.open(zipped) if zipped.exists() else path.open("rb") as file:
+                lengths = 3 if what == "images" else 1
+                header = [int(n) for n in numpy.frombuffer(file.read(4 + 4 * lengths), ">i4")]
+                if len(header) != 1 + lengths or header[0] != 2048 + lengths or min(header) < 1:
+                    raise FileError(f"{path}: expected the header of an IDX file of {what}; received {header}")
+                yield header[1:], file, path  # type: ignore[misc]
+        except (OSError, EOFError, zlib.error) as problem:
+            if isinstance(problem, FileError):
+                raise
             raise FileError(f"{path}: cannot be read (nor {zipped.name}): {problem}") from None
-        header = numpy.frombuffer(content[:head], ">i4")
-        expected = int(numpy.prod(header[1:], dtype=numpy.int64)) if len(header) == head // 4 else -1
-        if expected != len(content) - head:
-            raise FileError(f"{path}: expected a header and {expected} bytes; there are {len(content) - head}")
-        return header, numpy.frombuffer(content, numpy.uint8, offset=head)
+
+    @staticmethod
+    def _bytes(file: "IO[bytes]", count: int, path: Path) -> Array:
+        data = file.read(count)
+        if len(data) != count:
+            raise FileError(f"{path}: expected {count} bytes more; there are {len(data)}")
+        return numpy.frombuffer(data, numpy.uint8)

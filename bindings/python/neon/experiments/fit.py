@@ -28,6 +28,8 @@ class FitExperiment(Component):
     datasets: Any
     backend: Any
 
+    verbose = False  #: print the net before training
+
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         found = [each for each in [self.dataset, *self.datasets] if each is not None]
@@ -42,6 +44,7 @@ class FitExperiment(Component):
         """Hands the back end down where a file has it once."""
         for each in (self.model, self.dataset, *self.model.layers):
             each.backend = each.backend or self.backend
+        self.model.verbose = self.verbose
 
     def run(self) -> "dict[str, float]":
         """Under a launcher the ranks run it together. Returns results by name."""

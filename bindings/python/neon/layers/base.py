@@ -25,7 +25,9 @@ def pair(given: Any, what: str) -> tuple[int, int]:
 
 
 def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
-    """(batch, rows, columns, channels, height, width): a view of the windows over images."""
+    """(batch, rows, columns, channels, height, width): a view of the windows over images; none where a tile has none."""
+    if x.shape[1] < size[0] or x.shape[2] < size[1]:
+        return numpy.empty((len(x), 0, 0, x.shape[3], *size), x.dtype)
     view = numpy.lib.stride_tricks.sliding_window_view(x, size, axis=(1, 2))
     out: Array = view[:, :: stride[0], :: stride[1]]
     return out
@@ -34,6 +36,8 @@ def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
 def add_windows(to: Array, parts: Array, stride: tuple[int, int]) -> None:
     """to += the windows' parts, each at its places: the transposed of `windows`."""
     rows, columns, height, width = parts.shape[1], parts.shape[2], parts.shape[4], parts.shape[5]
+    if rows == 0 or columns == 0:
+        return
     for i in range(height):
         for j in range(width):
             down, right = stride[0] * (rows - 1) + 1, stride[1] * (columns - 1) + 1
@@ -96,6 +100,31 @@ class Layer(Component):
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]] | None":
         """Of images: the window that an output place needs, and its stride; None where it has none."""
         return None
+
+    def padding(self) -> tuple[int, int]:
+        """Rows and columns that windows reach past the image's border."""
+        return 0, 0
+
+    def expect_images(self, in_shape: tuple[int, ...]) -> None:
+        if len(in_shape) != 3:
+            raise InvalidArgument(
+                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
+            )
+
+    def expect_outputs(self) -> None:
+        if min(self.out_shape) < 1:
+            raise InvalidArgument(
+                f'layer "{self.name}": no output is left of images {self.in_shape[0]}x{self.in_shape[1]} by windows {self.window()}'
+            )
+
+    # For layers on tiles: `input` is there.
+
+    def with_halo(self, inputs: Array) -> Array:
+        return inputs if self.input is None else self.input.get_fprop_view(inputs)
+
+    def give_halo_back(self) -> None:
+        if self.input is not None:
+            self.berror = self.input.get_bprop_view(self.berror)
 
     def adjust_for_dist(self) -> None:
         """After `input` is set: from now on the layer works on a tile. Layers with shapes of their own adjust them here."""

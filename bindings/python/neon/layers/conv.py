@@ -30,10 +30,7 @@ class ConvLayer(WeightLayer):
         ]
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        if len(in_shape) != 3:
-            raise InvalidArgument(
-                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
-            )
+        self.expect_images(in_shape)
         if self.pad:
             raise InvalidArgument(f'layer "{self.name}": pad is for the engine; in NumPy images are not padded')
         self.in_shape = in_shape
@@ -44,6 +41,7 @@ class ConvLayer(WeightLayer):
         self.bias = net.parameters[f"{self.name}/bias"].copy()
         (kh, kw), (sh, sw) = self.window()
         self.out_shape = ((in_shape[0] - kh) // sh + 1, (in_shape[1] - kw) // sw + 1, self.nofm)
+        self.expect_outputs()
         return self.out_shape
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
@@ -56,7 +54,7 @@ class ConvLayer(WeightLayer):
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
-        error = error * self.activation.apply_derivative(self.output)
+        error = error.reshape(self.output.shape) * self.activation.apply_derivative(self.output)
         view = windows(inputs, size, stride)
         self.berror = numpy.zeros_like(inputs)
         add_windows(self.berror, numpy.einsum("nhwo,oijc->nhwcij", error, self.weights, optimize=True), stride)
@@ -73,10 +71,8 @@ class ConvLayerDist(ConvLayer):
         self.sum_gradients = True
 
     def fprop(self, inputs_: Array) -> None:
-        super().fprop(inputs_ if self.input is None else self.input.get_fprop_view(inputs_))
+        super().fprop(self.with_halo(inputs_))
 
     def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        inputs = inputs_ if self.input is None else self.input.get_fprop_view(inputs_)
-        super().bprop(error, inputs, epoch, momentum)
-        if self.input is not None:
-            self.berror = self.input.get_bprop_view(self.berror)
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()

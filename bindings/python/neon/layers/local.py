@@ -1,8 +1,11 @@
-"""Layers that the engine alone computes: local filters, local contrast, response across maps."""
+"""Local filters, and normalisation by neighbours: in space, or across maps."""
 
 from typing import Any
 
-from neon.layers.base import Layer, WeightLayer, pair
+import numpy
+
+from neon.layers.base import Array, Layer, WeightLayer, add_windows, pair, windows
+from neon.util.distarray.global_array import comm, part_of
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 
@@ -18,7 +21,7 @@ class LocalFilteringLayer(WeightLayer):
     stride: Any
 
     def engine_layers(self) -> "list[nn.Layer]":
-        (height, width), (down, right) = pair(self.fshape, "fshape"), pair(self.stride, "stride")
+        (height, width), (down, right) = self.window()
         if height != width or down != right:
             raise InvalidArgument(
                 f'layer "{self.name}": filters and strides are square; received {self.fshape}, {self.stride}'
@@ -37,33 +40,178 @@ class LocalFilteringLayer(WeightLayer):
             )
         ]
 
+    def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
+        return pair(self.fshape, "fshape"), pair(self.stride, "stride")
 
-class LCNLayer(Layer):
+    def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
+        self.expect_images(in_shape)
+        self.in_shape = in_shape
+        self.ifmshape = list(in_shape[:2])
+        net = nn.Net(dtype=dtype, seed=seed)
+        self.engine_layers()[0](net.input(in_shape, name="x"), name=self.name)
+        self.weights = net.parameters[f"{self.name}/weight"].copy()
+        self.bias = numpy.zeros(0, dtype)
+        self.out_shape = (*self.weights.shape[:2], self.nofm)
+        return self.out_shape
+
+    def fprop(self, inputs: Array) -> None:
+        view = windows(inputs, *self.window())
+        if self.weights.size == 0:  # a tile without outputs
+            self.output = numpy.empty((len(inputs), 0, 0, self.nofm), inputs.dtype)
+            return
+        self.output = numpy.einsum("nhwcij,hwoijc->nhwo", view, self.weights, optimize=True)
+
+    def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
+        size, stride = self.window()
+        self.berror = numpy.zeros_like(inputs)
+        if self.weights.size == 0:
+            return
+        add_windows(self.berror, numpy.einsum("nhwo,hwoijc->nhwcij", error, self.weights, optimize=True), stride)
+        gradient = numpy.einsum("nhwcij,nhwo->hwoijc", windows(inputs, size, stride), error, optimize=True)
+        self.update([gradient, self.bias], momentum)
+        length = numpy.sqrt((self.weights**2).sum(axis=(3, 4, 5), keepdims=True))
+        self.weights /= numpy.where(length == 0, 1, length)
+
+
+class LocalFilteringLayerDist(LocalFilteringLayer):
+    """Each rank has the filters of its output places: nothing is exchanged for them."""
+
+    def adjust_for_dist(self) -> None:
+        assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
+        rows, columns, _ = self.input.grid
+        places = self.weights.shape
+        mine = part_of(places[0], rows, comm.rank // columns), part_of(places[1], columns, comm.rank % columns)
+        self.weights = numpy.ascontiguousarray(self.weights[mine])
+        self._velocity = []
+
+    def fprop(self, inputs_: Array) -> None:
+        super().fprop(self.with_halo(inputs_))
+
+    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
+
+
+class _Contrast(Layer):
+    """Layers whose outputs look at places around them, twice: a halo of twice the window's radius."""
+
+    fshape: Any
+
+    def radius(self) -> int:
+        height, width = pair(self.fshape, "fshape")
+        if height != width or height % 2 == 0:
+            raise InvalidArgument(f'layer "{self.name}": the window is odd and square; received {self.fshape}')
+        return height // 2
+
+    def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
+        side = 4 * self.radius() + 1
+        return (side, side), (1, 1)
+
+    def padding(self) -> tuple[int, int]:
+        return 2 * self.radius(), 2 * self.radius()
+
+    def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
+        self.expect_images(in_shape)
+        self.ifmshape = list(in_shape[:2])
+        return super().initialize(in_shape, seed, dtype)
+
+    def inner(self, wide: Array) -> Array:
+        """Of places with their halo, this rank's own: a view."""
+        if self.input is None:
+            return wide
+        (top, left), (rows, columns) = self._corner(), self.input.tile
+        return wide[:, top : top + rows.stop - rows.start, left : left + columns.stop - columns.start]
+
+    def _corner(self) -> tuple[int, int]:
+        assert self.input is not None
+        return self.input.tile[0].start - self.input.view[0].start, self.input.tile[1].start - self.input.view[1].start
+
+    def spread(self, error: Array, like: Array) -> Array:
+        """Errors at this rank's places, with zeros in the halo."""
+        wide = numpy.zeros_like(like)
+        if error.size:
+            self.inner(wide)[...] = error
+        return wide
+
+
+def _sums(maps: Array, side: Array) -> Array:
+    """(n, h, w, ...) filtered by `side` along height and width, with zeros around."""
+    radius = len(side) // 2
+    for axis in (1, 2):
+        around = [(0, 0)] * maps.ndim
+        around[axis] = (radius, radius)
+        wide = numpy.pad(maps, around)
+        maps = sum(w * wide.take(range(i, i + maps.shape[axis]), axis) for i, w in enumerate(side))  # type: ignore[assignment]
+    return maps
+
+
+class LCNLayer(_Contrast):
     """Local contrast normalisation by a Gaussian window over all maps; the image keeps its size."""
 
     fields = {"nifm": 0, "ifmshape": None, "fshape": [3, 3], "stride": 1}
 
-    fshape: Any
-
     def engine_layers(self) -> "list[nn.Layer]":
-        height, width = pair(self.fshape, "fshape")
-        if height != width or height % 2 == 0:
-            raise InvalidArgument(f'layer "{self.name}": the window is odd and square; received {self.fshape}')
-        return [nn.Layer("local_contrast", self.name, size=height)]
+        return [nn.Layer("local_contrast", self.name, size=2 * self.radius() + 1)]
+
+    def _side(self, channels: int) -> Array:
+        radius = self.radius()
+        places = numpy.arange(-radius, radius + 1)
+        side = numpy.exp(-(places**2) / (2 * (2 * radius**2) / 9)) if radius else numpy.ones(1)
+        return side / side.sum() / channels**0.5
+
+    def fprop(self, inputs: Array) -> None:
+        side = self._side(inputs.shape[3])
+        self._v = inputs - _sums(inputs.sum(axis=3, keepdims=True), side)
+        norm = numpy.sqrt(_sums((self._v**2).sum(axis=3, keepdims=True), side))
+        self._norm = numpy.where(norm == 0, 1, norm).astype(inputs.dtype)
+        self.output = numpy.ascontiguousarray(self.inner(self._v / self._norm))
+
+    def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
+        side, error = self._side(inputs.shape[3]), self.spread(error, inputs)
+        by_square = -(error * self._v).sum(axis=3, keepdims=True) / self._norm**3
+        dv = error / self._norm + self._v * _sums(by_square, side)
+        self.berror = (dv - _sums(dv.sum(axis=3, keepdims=True), side)).astype(inputs.dtype)
 
 
-class LocalContrastNormLayer(Layer):
+class LocalContrastNormLayer(_Contrast):
     """neon 0.8's: over each map, by a box."""
 
     fields = {"fshape": [3, 3], "alpha": 1.0, "beta": 0.5}
 
-    fshape: Any
     alpha: float
     beta: float
 
     def engine_layers(self) -> "list[nn.Layer]":
-        size = pair(self.fshape, "fshape")[0]
+        size = 2 * self.radius() + 1
         return [nn.Layer("local_contrast", self.name, type="box", size=size, alpha=self.alpha, beta=self.beta)]
+
+    def fprop(self, inputs: Array) -> None:
+        box = numpy.ones(2 * self.radius() + 1)
+        self._places = _sums(numpy.ones((1, *inputs.shape[1:3], 1)), box)
+        self._d = inputs - _sums(inputs, box) / self._places
+        self._s = 1 + self.alpha / len(box) ** 2 * _sums(self._d**2, box)
+        self.output = numpy.ascontiguousarray(self.inner(inputs * self._s**-self.beta).astype(inputs.dtype))
+
+    def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
+        box, error = numpy.ones(2 * self.radius() + 1), self.spread(error, inputs)
+        direct = error * self._s**-self.beta
+        by_s = -self.beta * direct * inputs / self._s
+        by_d = 2 * self.alpha / len(box) ** 2 * self._d * _sums(by_s, box)
+        self.berror = (direct + by_d - _sums(by_d / self._places, box)).astype(inputs.dtype)
+
+
+class LCNLayerDist(LCNLayer):
+    def adjust_for_dist(self) -> None:
+        assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
+
+    def fprop(self, inputs_: Array) -> None:
+        super().fprop(self.with_halo(inputs_))
+
+    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
 
 
 class CrossMapResponseNormLayer(Layer):
@@ -78,10 +226,14 @@ class CrossMapResponseNormLayer(Layer):
     def engine_layers(self) -> "list[nn.Layer]":
         return [nn.LRN(self.ksize, self.alpha, self.beta, name=self.name)]
 
+    def _over_maps(self, x: Array, before: int) -> Array:
+        wide = numpy.pad(x, [(0, 0)] * (x.ndim - 1) + [(before, self.ksize - 1 - before)])
+        return sum(wide[..., i : i + x.shape[-1]] for i in range(self.ksize))  # type: ignore[return-value]
 
-class LocalFilteringLayerDist(LocalFilteringLayer):
-    pass
+    def fprop(self, inputs: Array) -> None:
+        self._s = 1 + self.alpha / self.ksize * self._over_maps(inputs**2, (self.ksize - 1) // 2)
+        self.output = inputs * self._s**-self.beta
 
-
-class LCNLayerDist(LCNLayer):
-    pass
+    def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
+        around = self._over_maps(error * self.output / self._s, self.ksize // 2)
+        self.berror = error * self._s**-self.beta - 2 * self.alpha / self.ksize * self.beta * inputs * around

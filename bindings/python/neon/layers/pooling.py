@@ -35,14 +35,12 @@ class PoolingLayer(Layer):
         return size, pair(self.stride, "stride") if self.stride else size
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        if len(in_shape) != 3:
-            raise InvalidArgument(
-                f'layer "{self.name}": expected images (height, width, channels); received {in_shape}'
-            )
+        self.expect_images(in_shape)
         self.in_shape = in_shape
         self.ifmshape = list(in_shape[:2])
         (kh, kw), (sh, sw) = self.window()
         self.out_shape = ((in_shape[0] - kh) // sh + 1, (in_shape[1] - kw) // sw + 1, in_shape[2])
+        self.expect_outputs()
         return self.out_shape
 
     def fprop(self, inputs: Array) -> None:
@@ -56,7 +54,7 @@ class PoolingLayer(Layer):
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
-        view = windows(inputs, size, stride)
+        view, error = windows(inputs, size, stride), error.reshape(self.output.shape)
         self.berror = numpy.zeros_like(inputs)
         if self.kinds[self.op] == "average":
             parts = numpy.broadcast_to((error / (size[0] * size[1]))[..., None, None], view.shape)
@@ -89,13 +87,11 @@ class _OnTiles(PoolingLayer):
         self.ifmshape = list(self.input.view_shape[1:3])
 
     def fprop(self, inputs_: Array) -> None:
-        super().fprop(inputs_ if self.input is None else self.input.get_fprop_view(inputs_))
+        super().fprop(self.with_halo(inputs_))
 
     def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        inputs = inputs_ if self.input is None else self.input.get_fprop_view(inputs_)
-        super().bprop(error, inputs, epoch, momentum)
-        if self.input is not None:
-            self.berror = self.input.get_bprop_view(self.berror)
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
 
 
 class MaxPoolingLayerDist(_OnTiles, MaxPoolingLayer):

@@ -12,6 +12,7 @@ from neon.models.model import Model
 from neon.params import momentum_of, rule_of
 from neon.transforms import CrossEntropy, Softmax
 from neon.util.distarray.global_array import comm
+from neon.util.together import together
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 
@@ -37,7 +38,7 @@ class MLP(Model):
         return own or any(layer.users_own for layer in self.layers)
 
     def fit(self, dataset: Any) -> None:
-        dataset.load()
+        dataset.load_together()
         self.dataset = dataset
         self._fit_in_numpy(dataset) if self.users_own else self._fit_by_engine(dataset)
 
@@ -73,7 +74,8 @@ class MLP(Model):
     def _fit_by_engine(self, dataset: Any) -> None:
         backend = self.backend
         dtype = backend.element if backend is not None else "float32"
-        net = self.build(dataset.shape, dataset.classes, dtype, backend.seed if backend is not None else 0)
+        seed = backend.seed if backend is not None else 0
+        net = together(lambda: self.build(dataset.shape, dataset.classes, dtype, seed))
         rule, rises, _ = rule_of(self.rule_words(), self.rate_words(), self.momentum)
         labels = dataset.targets["train"]
         steps = max(1, len(labels) // self.batch_size)
@@ -82,22 +84,38 @@ class MLP(Model):
             momentum = nn.schedules.momentum(
                 rises["base"], rises["final"], rises["start"] * steps, rises["freq"] * steps
             )
-        images = dataset.shape[0] > 1 and dataset.shape[1] > 1
-        spatial = comm.size > 1 and images
-        grid = self.grid or "x".join(map(str, dataset.grid_shape())) if spatial else "auto"
-        self.trainer = nn.Trainer(
-            net, rule, batch=self.batch_size, momentum=momentum, plan="spatial" if spatial else "data", grid=grid
-        )
+        self.trainer = self.trainer_of(net, rule, dataset, momentum=momentum)
         samples = nn.Dataset(
-            net,
-            {"x": dataset.inputs["train"], net.targets[0]: self._targets(labels, dataset.classes)},
-            seed=backend.seed if backend is not None else 0,
+            net, {"x": dataset.inputs["train"], net.targets[0]: self._targets(labels, dataset.classes)}, seed=seed
         )
-        for _ in range(self.num_epochs):
-            before = len(self.trainer.history.records)
-            self.trainer.fit(samples, epochs=1, progress=False)
-            self.costs += [r.metrics["loss"] for r in self.trainer.history.records[before:] if r.phase == "train"]
-            self.tell(len(self.costs), self.costs[-1])
+        if self.deserialized_path:
+            self.trainer.load(self.deserialized_path)
+        behind = self.trainer.step_number // steps
+        for epoch in range(behind, self.num_epochs):
+            self._epoch(samples, epoch + 1)
+        if self.serialized_path:
+            self.trainer.save(self.serialized_path)
+
+    def trainer_of(self, net: nn.Net, rule: Any, dataset: Any, **more: Any) -> nn.Trainer:
+        """On several ranks images are cut by the data set's grid."""
+        if self.verbose and comm.rank == 0:
+            print(net.describe(), flush=True)
+        words = self.plan_of(dataset)
+        return together(lambda: nn.Trainer(net, rule, batch=self.batch_size, **words, **more))
+
+    def plan_of(self, dataset: Any) -> "dict[str, Any]":
+        images = dataset.shape[0] > 1 and dataset.shape[1] > 1
+        words: dict[str, Any] = {"deterministic": self.backend is not None and self.backend.deterministic}
+        if comm.size > 1 and images:
+            words |= {"plan": "spatial", "grid": self.grid or "x".join(map(str, together(dataset.grid_shape)))}
+        return words
+
+    def _epoch(self, samples: Any, number: int) -> None:
+        assert self.trainer is not None
+        before = len(self.trainer.history.records)
+        self.trainer.fit(samples, epochs=1, progress=False)
+        self.costs += [r.metrics["loss"] for r in self.trainer.history.records[before:] if r.phase == "train"]
+        self.tell(number, self.costs[-1])
 
     def tell(self, epoch: int, cost: float) -> None:
         """After each epoch."""

@@ -27,6 +27,7 @@ class ConvnetDist(Convnet):
                     grid=f"{rows}x{columns}",
                     window=size,
                     stride=stride,
+                    pad=layer.padding(),
                     dtype=self.dtype,
                     name=layer.name,
                 )

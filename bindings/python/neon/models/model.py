@@ -12,7 +12,8 @@ from pleiad.errors import InvalidArgument
 
 class Model(Component):
     """layers, in order; cost: unless a CostLayer has it. Epochs, batch_size (of all ranks together), learning_rate and
-    momentum, or a rule in lrule_init."""
+    momentum, or a rule in lrule_init. serialized_path: a folder where the model is saved when it has learnt;
+    deserialized_path: one from which training goes on, whatever number of ranks wrote it."""
 
     fields = {
         "layers": [],
@@ -25,10 +26,10 @@ class Model(Component):
         "dist_flag": False,
         "grid": "",
         "backend": None,
+        "serialized_path": "",
+        "deserialized_path": "",
     }
-    ignored = frozenset(
-        {"dist_mode", "serialized_path", "deserialized_path", "name", "loss", "accumulate", "reuse_deltas"}
-    )
+    ignored = frozenset({"dist_mode", "name", "loss", "accumulate", "reuse_deltas"})
 
     layers: "list[Layer]"
     num_epochs: int
@@ -39,6 +40,9 @@ class Model(Component):
     grid: str
     backend: Any
     cost: Any
+    serialized_path: str
+    deserialized_path: str
+    verbose = False
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)

@@ -79,9 +79,11 @@ from pleiad.nn.trainer import Trainer
 Schedule = _nn.Schedule
 
 
-def explain(net: Net, *, ranks: int = 2, batch: int = 64, plan: str = "data", split: Sequence[str] = ()) -> str:
-    """Which rank would do what for a net, and the bytes of a step, as a table of text."""
-    return _nn.explain(net._core, plan, list(split), ranks, batch)
+def explain(
+    net: Net, *, ranks: int = 2, batch: int = 64, plan: str = "data", split: Sequence[str] = (), grid: str = "auto"
+) -> str:
+    """Which rank would do what for a net, and the bytes of a step, as a table of text; of a spatial plan the grid too."""
+    return _nn.explain(net._core, plan, list(split), grid, ranks, batch)
 
 
 def threads() -> int:

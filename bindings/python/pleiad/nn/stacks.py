@@ -1,6 +1,6 @@
 """Restricted Boltzmann machines, and nets that learn layer by layer: stacks of them, and neon's sparse auto-encoder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -82,16 +82,31 @@ class _Stack:
         batch: int = 100,
         session: "sessions.Session | None" = None,
         exchange: str = "auto",
+        plan: str = "data",
+        grid: str = "auto",
+        deterministic: bool = False,
+        each: "Callable[[int, Trainer], Any] | None" = None,
         **fit: Any,
     ) -> list[History]:
-        """Trains the stages from the lowest on, each for so many epochs; returns their histories. Further words are those
-        of `Trainer.fit`."""
+        """Trains the stages from the lowest on, each for so many epochs; returns their histories. each: called with the
+        stage's index and trainer when it has learnt. Further words are those of `Trainer` and `Trainer.fit`."""
         histories = []
         for index in range(len(self)):
             net = self.stage(index)
-            trainer = Trainer(net, optimizer, batch=batch, session=session, exchange=exchange)
+            trainer = Trainer(
+                net,
+                optimizer,
+                batch=batch,
+                session=session,
+                exchange=exchange,
+                plan=plan,
+                grid=grid,
+                deterministic=deterministic,
+            )
             histories.append(trainer.fit(x, epochs=epochs, **fit))
-            self.take(index, net)
+            self.take(index, trainer.whole_net() if plan == "spatial" else net)
+            if each is not None:
+                each(index, trainer)
         return histories
 
 

@@ -36,7 +36,8 @@ class Trainer:
 
     plan: data, feature, hybrid (with the layers to `split`) or spatial, where ranks form a `grid` over the images ("2x3",
     "2x3x2" with groups, or auto; docs/nn.md). The net has this rank's parts from then on, and all ranks make the same calls
-    of `evaluate` and `predict`. checkpoint: a folder in which `fit` saves the last `keep` states, every `checkpoint_every`
+    of `evaluate` and `predict`. deterministic: the same bits at every number of ranks of a spatial plan without groups, and
+    of one process; slow. checkpoint: a folder in which `fit` saves the last `keep` states, every `checkpoint_every`
     steps or after each epoch, and at its end, however that comes; `resume` goes on from the last one.
 
     >>> import numpy
@@ -66,6 +67,7 @@ class Trainer:
         plan: str = "data",
         split: Sequence[str] = (),
         grid: str = "auto",
+        deterministic: bool = False,
         checkpoint: "str | os.PathLike[str] | None" = None,
         checkpoint_every: "int | None" = None,
         keep: int = 3,
@@ -94,12 +96,14 @@ class Trainer:
             plan,
             list(split),
             grid,
+            deterministic,
             folder,
             keep,
             core,
         )
         self._saves = checkpoint is not None
         self._every = checkpoint_every
+        self._alike = deterministic  # all ranks have the same metrics, to the bit
         self._together = plan != "data" and self._core.ranks > 1
         self._resumed = 0  # steps of a run that the next fit goes on with
         self.history = History()
@@ -222,6 +226,10 @@ class Trainer:
         found = self._core.resume()
         self._resumed = self.step_number if found else 0
         return found
+
+    def whole_net(self) -> Net:
+        """Collective: a net of its own with the numbers of this one, of which no layer or image is cut."""
+        return Net._of(self._core.whole_net())
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """A copy of everything that a run needs to go on with the same bits: parameters, states, the rule's history, the
@@ -369,8 +377,8 @@ class _Run:
         chunk = max(1, min(int(TICK / max(each, 1e-7)), 100_000)) if t.rank == 0 else 0
         whole = t._sum([chunk, float(self.wish or t._interrupted), done, *sums.values()])
         t._chunk = int(whole[0])
-        self.count += whole[2]
-        for name, value in zip(sums, whole[3:], strict=True):
+        self.count += whole[2] / (t._core.ranks if t._alike else 1)
+        for name, value in zip(sums, sums.values() if t._alike else whole[3:], strict=True):
             self.sums[name] = self.sums.get(name, 0.0) + value
         return done, whole[1] > 0
 
@@ -381,7 +389,7 @@ class _Run:
         t = self.trainer
         now = time.perf_counter()
         if phase == "train":
-            samples = round(self.count / t._core.ranks) * t.batch
+            samples = round(self.count / (1 if t._alike else t._core.ranks)) * t.batch
             self.sums, self.count = {}, 0
         rate = samples / max(now - self.logged, 1e-9)
         record = Record(epoch, t.step_number, phase, metrics, now - self.started, rate)

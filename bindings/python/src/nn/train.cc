@@ -186,9 +186,11 @@ void bind_training(nb::module_& m) {
       nb::rv_policy::take_ownership, nb::arg("text"), nb::arg("input"), nb::arg("steps"), nb::arg("vocabulary"));
   m.def(
       "explain",
-      [](const nn::Net& net, const std::string& plan, const std::vector<std::string>& split, int ranks,
-         std::int64_t batch) { return explain(make_plan(net, {.kind = plan, .split = split}, ranks, batch)); },
-      nb::arg("net"), nb::arg("plan"), nb::arg("split"), nb::arg("ranks"), nb::arg("batch"));
+      [](const nn::Net& net, const std::string& plan, const std::vector<std::string>& split, const std::string& grid,
+         int ranks, std::int64_t batch) {
+        return explain(make_plan(net, {.kind = plan, .split = split, .grid = grid}, ranks, batch));
+      },
+      nb::arg("net"), nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("ranks"), nb::arg("batch"));
 
   using H = TrainerHandle;
   nb::class_<H>(m, "Trainer")
@@ -197,9 +199,10 @@ void bind_training(nb::module_& m) {
           [](H* self, nn::Net& net, std::int64_t batch, const std::map<std::string, std::string>& updater,
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
              const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
-             const std::vector<std::string>& split, const std::string& grid, const std::string& checkpoint, int keep,
+             const std::vector<std::string>& split, const std::string& grid, bool deterministic,
+             const std::string& checkpoint, int keep,
              const SessionHandle* session) {
-            const PlanOptions how{.kind = plan, .split = split, .grid = grid};
+            const PlanOptions how{.kind = plan, .split = split, .grid = grid, .deterministic = deterministic};
             new (self) H(net,
                          options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, how,
                                     checkpoint, keep),
@@ -207,12 +210,12 @@ void bind_training(nb::module_& m) {
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("checkpoint"), nb::arg("keep"),
+          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("deterministic"), nb::arg("checkpoint"), nb::arg("keep"),
           nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
-                  "split: collections.abc.Sequence[str], grid: str, checkpoint: str, keep: int, session: "
+                  "split: collections.abc.Sequence[str], grid: str, deterministic: bool, checkpoint: str, keep: int, session: "
                   "pleiad._core.Session | None) -> None"))
       .def(
           "train_on", [](H& h, Samples& samples) { h.use([&](Trainer& t) { t.train_on(samples); }); },
@@ -224,6 +227,7 @@ void bind_training(nb::module_& m) {
       .def(
           "load", [](H& h, const std::string& folder) { h.use([&](Trainer& t) { t.load(folder); }); },
           nb::arg("folder"))
+      .def("whole_net", [](H& h) { return h.use([](Trainer& t) { return t.whole_net(); }); })
       .def("checkpoint", [](H& h) { h.use([](Trainer& t) { t.checkpoint(); }); })
       .def("resume", [](H& h) { return h.use([](Trainer& t) { return t.resume(); }); })
       .def("train", &H::train, nb::arg("samples"), nb::arg("steps"))

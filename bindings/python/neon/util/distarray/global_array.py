@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy
+
 import pleiad
 from pleiad.spatial import GlobalArray, part_of
 
@@ -28,6 +30,19 @@ class Comm:
     def barrier(self) -> None:
         if self.size > 1:
             pleiad.session().barrier()
+
+    def gather_texts(self, mine: str) -> "list[str]":
+        """Every rank's text, by rank."""
+        if self.size == 1:
+            return [mine]
+        data = mine.encode()
+        lengths = numpy.zeros(self.size, numpy.int64)
+        lengths[self.rank] = len(data)
+        self.all_reduce(lengths)
+        words = numpy.zeros((self.size, int(lengths.max()) // 8 + 1), numpy.int64)
+        words[self.rank] = numpy.frombuffer(data.ljust(words.shape[1] * 8, b"\0"), numpy.int64)
+        self.all_reduce(words)
+        return [row.tobytes()[:length].decode() for row, length in zip(words, lengths.tolist(), strict=True)]
 
     def __repr__(self) -> str:
         return f"<rank {self.rank} of {self.size}>"

@@ -1,0 +1,159 @@
+#include "plan/bands.h"
+
+#include "core/kernels.h"
+#include "kernel/elementwise.h"
+#include "spatial/block.h"
+
+namespace pleiad {
+namespace {
+
+/// Of the places `out` those whose inputs all lie in `own`.
+Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std::int64_t length) {
+  const auto inside = [&](std::int64_t at) {
+    const Interval needs = intersect(layer.input_interval({at, at + 1}, axis), {0, length});
+    return needs.empty() || intersect(needs, own) == needs;
+  };
+  while (!out.empty() && !inside(out.begin)) ++out.begin;
+  while (!out.empty() && !inside(out.end - 1)) --out.end;
+  return out;
+}
+
+Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
+  return {batch, rect.h.size(), rect.w.size(), channels};
+}
+
+ImageBlock block(const Tensor& tensor, const Rect& rect) {
+  return {static_cast<char*>(tensor.raw()), rect,
+          static_cast<std::size_t>(tensor.shape()[3]) * size_of(tensor.dtype())};
+}
+
+/// to += from, in the places of `from`.
+void add_part(const Tensor& to, const Rect& to_rect, const Tensor& from, const Rect& rect) {
+  const ImageBlock target = block(to, to_rect);
+  const ImageBlock source = block(from, rect);
+  const auto count = static_cast<std::size_t>(rect.w.size() * to.shape()[3]);
+  for (std::int64_t n = 0; n < to.shape()[0]; ++n) {
+    for (std::int64_t h = rect.h.begin; h < rect.h.end; ++h) {
+      add_to(to.dtype(), target.at(n, h, rect.w.begin), source.at(n, h, rect.w.begin), count);
+    }
+  }
+}
+
+Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) {
+  return {inner(whole, 1, plan.out[tile].h, plan.own[tile].h, plan.in_h),
+          inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
+}
+
+}  // namespace
+
+bool Bands::pay(const nn::Layer& whole, const LayerPlan& plan) {
+  if (whole.of_places(0)) return false;
+  for (std::size_t m = 0; m < plan.out.size(); ++m) {
+    if (2 * middle_of(whole, plan, m).places() < plan.out[m].places()) return false;
+  }
+  return true;
+}
+
+std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+                                   const nn::Shapes& in, DType dtype) {
+  const Rect& own = plan.own[tile];
+  const Rect& out = plan.out[tile];
+  if (own.empty() || out.empty()) return nullptr;
+  const Rect middle = middle_of(whole, plan, tile);
+  nn::Shapes images = in;
+  for (Shape& shape : images) {
+    shape.set(1, plan.in_h);
+    shape.set(2, plan.in_w);
+  }
+  const std::size_t parameters = whole.parameters(images).size();
+  for (std::size_t i = 0; i < parameters; ++i) {
+    if (whole.of_places(i)) return nullptr;
+  }
+  if (middle.empty() || middle == out) return nullptr;
+  auto all = std::make_unique<Bands>();
+  all->need_ = plan.need[tile];
+  all->out_ = out;
+  const nn::Shapes outputs = whole.outputs(images);
+  for (const Rect& part :
+       {Rect{{out.h.begin, middle.h.begin}, out.w}, Rect{{middle.h.end, out.h.end}, out.w},
+        Rect{middle.h, {out.w.begin, middle.w.begin}}, Rect{middle.h, {middle.w.end, out.w.end}}, middle}) {
+    if (part.empty()) continue;
+    Band& band = all->bands_.emplace_back();
+    band.border = part != middle;
+    band.out = part;
+    band.in = {intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
+               intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
+    if (band.in.empty()) return nullptr;  // it sees padding alone
+    band.layer = whole.on_tile(
+        {.in = band.in, .out = part, .in_h = plan.in_h, .in_w = plan.in_w, .out_h = plan.out_h, .out_w = plan.out_w});
+    nn::Shapes shapes;
+    for (const Shape& shape : in) {
+      shapes.push_back(image(shape[0], band.in, shape[3]));
+      band.pass.x.emplace_back(dtype, shapes.back());
+    }
+    for (const Shape& shape : outputs) band.pass.y.emplace_back(dtype, image(shape[0], part, shape[3]));
+    band.layer->prepare(shapes, dtype);
+    for (const Shape& shape : band.layer->workspace(shapes)) band.pass.workspace.emplace_back(dtype, shape);
+  }
+  return all;
+}
+
+void Bands::bind(const nn::Pass& pass) {
+  for (std::size_t b = 0; b < bands_.size(); ++b) {
+    nn::Pass& own = bands_[b].pass;
+    own.name = pass.name;
+    own.parameter = pass.parameter;
+    own.state = pass.state;
+    own.update.assign(pass.update.size(), nullptr);
+    own.gradient = pass.gradient;
+    for (Tensor& gradient : own.gradient) {
+      if (b > 0 && !gradient.empty()) gradient = Tensor(gradient.dtype(), gradient.shape());
+    }
+    own.dx.assign(pass.dx.size(), {});
+    own.dy.clear();
+    for (std::size_t i = 0; i < pass.dx.size(); ++i) {
+      if (!pass.dx[i].empty()) own.dx[i] = Tensor(own.x[i].dtype(), own.x[i].shape());
+    }
+    for (const Tensor& y : own.y) own.dy.emplace_back(y.dtype(), y.shape());
+  }
+}
+
+void Bands::forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, const Rect& rect) {
+  for (Band& band : bands_) {
+    if (band.border != border) continue;
+    const Interval samples{0, pass.y[0].shape()[0]};
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      copy_part(block(band.pass.x[i], band.in), block(x[i], rect), band.in, samples);
+    }
+    band.pass.phase = pass.phase;
+    band.pass.seed = pass.seed;
+    band.pass.step = pass.step;
+    band.pass.first_sample = pass.first_sample;
+    band.layer->forward(band.pass);
+    for (std::size_t k = 0; k < pass.y.size(); ++k) {
+      copy_part(block(pass.y[k], out_), block(band.pass.y[k], band.out), band.out, samples);
+    }
+  }
+}
+
+void Bands::backward(bool border, nn::Pass& pass, const std::vector<Tensor>& dx) {
+  for (std::size_t i = 0; border && i < dx.size(); ++i) {
+    if (!dx[i].empty()) dx[i].fill(0);
+  }
+  for (std::size_t b = 0; b < bands_.size(); ++b) {
+    Band& band = bands_[b];
+    if (band.border != border) continue;
+    for (std::size_t k = 0; k < pass.dy.size(); ++k) {
+      copy_part(block(band.pass.dy[k], band.out), block(pass.dy[k], out_), band.out, {0, pass.dy[k].shape()[0]});
+    }
+    band.layer->backward(band.pass);
+    for (std::size_t i = 0; i < dx.size(); ++i) {
+      if (!band.pass.dx[i].empty()) add_part(dx[i], need_, band.pass.dx[i], band.in);
+    }
+    for (std::size_t i = 0; b > 0 && i < pass.gradient.size(); ++i) {
+      if (!pass.gradient[i].empty()) kernel::add(pass.gradient[i], band.pass.gradient[i]);
+    }
+  }
+}
+
+}  // namespace pleiad

@@ -1,0 +1,49 @@
+#include "plan/loss_layer.h"
+
+namespace pleiad {
+namespace {
+
+class LossOnTiles final : public nn::Layer {
+ public:
+  LossOnTiles(nn::LayerPtr whole, int tiles) : whole_(std::move(whole)), tiles_(tiles) {
+    set_options(whole_->options());
+  }
+  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
+  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
+  [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
+  [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
+  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
+    return in[0].count() == 0 ? nn::Shapes(metrics().size(), Shape{1}) : whole_->outputs(in);
+  }
+  [[nodiscard]] nn::Shapes workspace(const nn::Shapes& in) const override {
+    return in[0].count() == 0 ? nn::Shapes{} : whole_->workspace(in);
+  }
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    if (in[0].count() > 0) whole_->prepare(in, dtype);
+  }
+  void forward(nn::Pass& pass) override {
+    const bool empty = pass.x[0].count() == 0;
+    if (!empty) whole_->forward(pass);
+    for (const Tensor& y : pass.y) y.fill(empty ? 0 : y.at(0) * tiles_);
+  }
+  void backward(nn::Pass& pass) override {
+    if (pass.x[0].count() == 0) return;
+    pass.dy[0].fill(pass.dy[0].at(0) * tiles_);
+    whole_->backward(pass);
+  }
+
+ private:
+  const nn::LayerPtr whole_;
+  const double tiles_;
+};
+
+}  // namespace
+
+nn::LayerPtr loss_layer(nn::LayerPtr whole, const Plan& of) {
+  return std::make_unique<LossOnTiles>(std::move(whole), of.grid.tiles());
+}
+
+}  // namespace pleiad

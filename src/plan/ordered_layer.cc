@@ -1,0 +1,278 @@
+#include "plan/ordered_layer.h"
+
+#include <algorithm>
+
+#include "plan/tile_layer.h"
+#include "pleiad/spatial.h"
+#include "spatial/block.h"
+
+namespace pleiad {
+namespace {
+
+Interval hull(Interval a, Interval b) {
+  if (a.empty() || b.empty()) return a.empty() ? b : a;
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+/// Of the places 0 to length - 1 those whose reach has something in common with `with`.
+template <class Reach>
+Interval touching(std::int64_t length, Interval with, Reach&& reach) {
+  Interval all{};
+  for (std::int64_t i = 0; i < length && !with.empty(); ++i) {
+    if (!intersect(reach(Interval{i, i + 1}), with).empty()) all = hull(all, {i, i + 1});
+  }
+  return all;
+}
+
+/// What a rank works on: its own places, and all that these have to do with.
+struct Reach {
+  std::vector<Rect> in;
+  std::vector<Rect> out;
+};
+
+Interval axis_of(const Rect& rect, int axis) { return axis == 1 ? rect.h : rect.w; }
+
+Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
+  Reach all;
+  for (std::size_t m = 0; m < plan.own.size(); ++m) {
+    Interval in[2];
+    Interval out[2];
+    for (const int axis : {1, 2}) {
+      const std::int64_t in_length = axis == 1 ? plan.in_h : plan.in_w;
+      const std::int64_t out_length = axis == 1 ? plan.out_h : plan.out_w;
+      // An empty tile works on one place, and so takes part in what all ranks do together; what it makes is not used.
+      const Interval own = plan.own[m].empty() ? Interval{} : axis_of(plan.own[m], axis);
+      const Interval made = plan.out[m].empty() ? Interval{} : axis_of(plan.out[m], axis);
+      Interval& wide_in = in[axis - 1];
+      Interval& wide_out = out[axis - 1];
+      if (layer.spreads()) {
+        const auto reached = [&](Interval from) { return layer.output_interval(from, axis); };
+        wide_in = hull(own, touching(in_length, made, reached));
+        if (wide_in.empty()) wide_in = {0, 1};
+        wide_out = intersect(reached(wide_in), {0, out_length});
+      } else {
+        const auto needed = [&](Interval to) { return layer.input_interval(to, axis); };
+        wide_out = hull(made, touching(out_length, own, needed));
+        if (wide_out.empty()) wide_out = {0, 1};
+        wide_in = intersect(needed(wide_out), {0, in_length});
+      }
+    }
+    all.in.push_back({in[0], in[1]});
+    all.out.push_back({out[0], out[1]});
+  }
+  return all;
+}
+
+class OrderedLayer final : public nn::Layer {
+ public:
+  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
+      : whole_(std::move(whole)),
+        plan_(plan),
+        grid_(of.grid),
+        crew_(std::move(crew)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+    set_options(whole_->options());
+    if (whole_->couples_samples()) {  // place by place, and with sums over all parts: empty ones too
+      reach_ = {plan_.own, plan_.out};
+    } else {
+      reach_ = reach_of(*whole_, plan_);
+    }
+    alone_ = reach_.in == plan_.own && reach_.out == plan_.out;
+  }
+
+  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
+  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
+  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
+  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
+    return on_tile_outputs(*whole_, plan_, tile_, in);
+  }
+  [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
+    return on_tile_parameters(*whole_, plan_, tile_, in);
+  }
+  [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override {
+    return whole_->states(whole_shapes(plan_, in));
+  }
+
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    const nn::Shapes whole_in = whole_shapes(plan_, in);
+    const nn::Shapes whole_out = whole_->outputs(whole_in);
+    const std::int64_t batch = in[0][0];
+    const auto image = [&](const Rect& rect, std::int64_t channels) {
+      return Shape{batch, rect.h.size(), rect.w.size(), channels};
+    };
+    part_ = whole_->on_tile({.in = reach_.in[tile_],
+                             .out = reach_.out[tile_],
+                             .in_h = plan_.in_h,
+                             .in_w = plan_.in_w,
+                             .out_h = plan_.out_h,
+                             .out_w = plan_.out_w});
+    part_->set_deterministic(true);
+    nn::Shapes shapes;
+    for (const Shape& shape : in) shapes.push_back(image(reach_.in[tile_], shape[3]));
+    part_->prepare(shapes, dtype);
+    pass_ = {};
+    for (const Shape& shape : part_->workspace(shapes)) pass_.workspace.emplace_back(dtype, shape);
+    inputs_.clear();
+    outputs_.clear();
+    filters_.clear();
+    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, reach_.in, batch, shape[3], dtype));
+    for (const Shape& shape : whole_out) {
+      outputs_.push_back(exchange("gradients", plan_.out, reach_.out, batch, shape[3], dtype));
+    }
+    const std::vector<nn::ParamSpec> specs = whole_->parameters(whole_in);
+    shared_ = false;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      filters_.emplace_back();
+      if (!whole_->of_places(i)) {
+        shared_ = true;
+        continue;
+      }
+      const std::vector<Rect>& have = whole_->spreads() ? plan_.own : plan_.out;
+      const std::vector<Rect>& want = whole_->spreads() ? reach_.in : reach_.out;
+      const std::int64_t channels = specs[i].shape.count(2, specs[i].shape.rank());
+      filters_.back() = exchange("filters", have, want, 1, channels, dtype);
+    }
+    memory_ready_ = false;
+  }
+
+  void forward(nn::Pass& pass) override {
+    bind(pass);
+    if (alone_) return part_->forward(pass_);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->forward(pass.x[i].raw(), pass_.x[i].raw());
+    for (std::size_t i = 0; i < filters_.size(); ++i) {
+      if (filters_[i] != nullptr) filters_[i]->forward(pass.parameter[i].raw(), pass_.parameter[i].raw());
+    }
+    part_->forward(pass_);
+    for (std::size_t k = 0; k < outputs_.size(); ++k) take(*outputs_[k], pass_.y[k], pass.y[k]);
+  }
+
+  void backward(nn::Pass& pass) override {
+    bind(pass);
+    if (alone_) return part_->backward(pass_);
+    const bool inputs = std::ranges::any_of(pass.dx, [](const Tensor& dx) { return !dx.empty(); });
+    const bool of_places = std::ranges::any_of(filters_, [](const auto& filter) { return filter != nullptr; });
+    if (inputs || of_places) {
+      for (std::size_t k = 0; k < outputs_.size(); ++k) outputs_[k]->forward(pass.dy[k].raw(), pass_.dy[k].raw());
+      pass_.gradient = wide_gradient_;
+      pass_.dx = wide_dx_;
+      part_->backward(pass_);
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        if (!pass.dx[i].empty()) take(*inputs_[i], pass_.dx[i], pass.dx[i]);
+      }
+      for (std::size_t i = 0; i < filters_.size(); ++i) {
+        if (filters_[i] != nullptr) take(*filters_[i], pass_.gradient[i], pass.gradient[i]);
+      }
+    }
+    if (!shared_) return;
+    // What all ranks have in common gets the sums over each rank's own outputs.
+    for (std::size_t k = 0; k < outputs_.size(); ++k) {
+      pass_.dy[k].fill(0);
+      put(*outputs_[k], pass.dy[k], pass_.dy[k]);
+    }
+    pass_.gradient = pass.gradient;
+    for (std::size_t i = 0; i < filters_.size(); ++i) {
+      if (filters_[i] != nullptr) pass_.gradient[i] = wide_gradient_[i];
+    }
+    pass_.dx.assign(pass.dx.size(), {});
+    part_->backward(pass_);
+  }
+
+ private:
+  using Exchange = std::unique_ptr<HaloExchange>;
+
+  [[nodiscard]] Exchange exchange(const char* what, const std::vector<Rect>& own, const std::vector<Rect>& need,
+                                  std::int64_t batch, std::int64_t channels, DType dtype) const {
+    HaloSpec spec{.name = plan_.name + ", " + what, .teams = grid_.teams(), .own = own, .need = need};
+    spec.batch = batch;
+    spec.channels = channels;
+    spec.dtype = dtype;
+    return std::make_unique<HaloExchange>(crew_->session(), spec);
+  }
+
+  void bind(nn::Pass& pass) {
+    pass_.phase = pass.phase;
+    pass_.seed = pass.seed;
+    pass_.step = pass.step;
+    pass_.first_sample = pass.first_sample;
+    pass_.parts = pass.parts;
+    if (memory_ready_) return;
+    memory_ready_ = true;
+    pass_.name = pass.name;
+    pass_.state = pass.state;
+    pass_.update.assign(pass.update.size(), nullptr);
+    pass_.x = pass.x;
+    pass_.y = pass.y;
+    pass_.dx = pass.dx;
+    pass_.dy = pass.dy;
+    pass_.parameter = pass.parameter;
+    pass_.gradient = pass.gradient;
+    if (alone_) return;
+    const auto wide = [](const HaloExchange& of, const Tensor& like) {
+      return Tensor(like.dtype(), {of.spec().batch, of.need().h.size(), of.need().w.size(), of.spec().channels});
+    };
+    for (std::size_t i = 0; i < pass.x.size(); ++i) {
+      pass_.x[i] = wide(*inputs_[i], pass.x[i]);
+      if (!pass.dx[i].empty()) pass_.dx[i] = wide(*inputs_[i], pass.x[i]);
+    }
+    for (std::size_t k = 0; k < pass.y.size(); ++k) {
+      pass_.y[k] = wide(*outputs_[k], pass.y[k]);
+      pass_.dy[k] = wide(*outputs_[k], pass.y[k]);
+    }
+    for (std::size_t i = 0; i < filters_.size(); ++i) {
+      pass_.gradient[i] = {};
+      if (filters_[i] == nullptr) continue;
+      Shape shape = pass.parameter[i].shape();
+      shape.set(0, filters_[i]->need().h.size());
+      shape.set(1, filters_[i]->need().w.size());
+      pass_.parameter[i] = Tensor(pass.parameter[i].dtype(), shape);
+      pass_.gradient[i] = Tensor(pass.parameter[i].dtype(), shape);
+    }
+    wide_gradient_ = pass_.gradient;
+    wide_dx_ = pass_.dx;
+  }
+
+  /// own = what `need` has of it, 0 where it has nothing.
+  static void take(const HaloExchange& of, const Tensor& need, const Tensor& own) {
+    const Rect both = intersect(of.own(), of.need());
+    if (both != of.own()) own.fill(0);
+    copy_part(block(of, own, of.own()), block(of, need, of.need()), both, {0, of.spec().batch});
+  }
+  static void put(const HaloExchange& of, const Tensor& own, const Tensor& need) {
+    copy_part(block(of, need, of.need()), block(of, own, of.own()), intersect(of.own(), of.need()),
+              {0, of.spec().batch});
+  }
+  static ImageBlock block(const HaloExchange& of, const Tensor& tensor, const Rect& rect) {
+    return {static_cast<char*>(tensor.raw()), rect,
+            static_cast<std::size_t>(of.spec().channels) * size_of(tensor.dtype())};
+  }
+
+  const nn::LayerPtr whole_;
+  const LayerPlan plan_;
+  const Grid grid_;
+  const std::shared_ptr<Crew> crew_;
+  const std::size_t tile_;
+  Reach reach_;
+  bool alone_ = false;   // of all ranks: own places have to do with themselves alone
+  bool shared_ = false;  // there are parameters that all ranks have in common
+  nn::LayerPtr part_;
+  nn::Pass pass_;
+  std::vector<Tensor> wide_gradient_;
+  std::vector<Tensor> wide_dx_;
+  std::vector<Exchange> inputs_;
+  std::vector<Exchange> outputs_;
+  std::vector<Exchange> filters_;  // null for what all ranks have in common
+  bool memory_ready_ = false;
+};
+
+}  // namespace
+
+nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
+  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(crew));
+}
+
+}  // namespace pleiad

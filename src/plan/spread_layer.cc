@@ -1,0 +1,141 @@
+#include "plan/spread_layer.h"
+
+#include <algorithm>
+
+#include "kernel/elementwise.h"
+#include "plan/tile_layer.h"
+#include "pleiad/spatial.h"
+
+namespace pleiad {
+namespace {
+
+class SpreadLayer final : public nn::Layer {
+ public:
+  SpreadLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
+      : whole_(std::move(whole)),
+        plan_(plan),
+        grid_(of.grid),
+        delay_(of.halo_delay),
+        crew_(std::move(crew)),
+        pieces_wanted_(overlaps(of, *crew_) ? 2 : 1),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+    set_options(whole_->options());
+  }
+
+  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
+  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
+  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
+  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
+  [[nodiscard]] bool spatial() const override { return true; }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
+    return on_tile_outputs(*whole_, plan_, tile_, in);
+  }
+  [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
+    return on_tile_parameters(*whole_, plan_, tile_, in);
+  }
+  [[nodiscard]] double products(const nn::Shapes& in) const override {
+    return whole_->products(whole_shapes(plan_, in)) * static_cast<double>(plan_.own[tile_].places()) /
+           static_cast<double>(plan_.in_h * plan_.in_w);
+  }
+
+  void prepare(const nn::Shapes& in, DType dtype) override {
+    const std::int64_t batch = in[0][0];
+    const std::int64_t channels = outputs(in)[0][3];
+    HaloSpec spec{.name = plan_.name, .teams = grid_.teams(), .own = plan_.out, .need = plan_.need};
+    spec.batch = batch;
+    spec.channels = channels;
+    spec.dtype = dtype;
+    spec.pieces = static_cast<int>(std::min<std::int64_t>(pieces_wanted_, batch));
+    spec.delay = delay_;
+    halo_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    const Rect& reached = plan_.need[tile_];
+    shares_ = Tensor(dtype, {batch, reached.h.size(), reached.w.size(), channels});
+    pieces_.clear();
+    for (int p = 0; p < spec.pieces; ++p) {
+      Piece& piece = pieces_.emplace_back();
+      if (plan_.own[tile_].empty()) continue;
+      piece.layer = whole_->on_tile({.in = plan_.own[tile_],
+                                     .out = reached,
+                                     .in_h = plan_.in_h,
+                                     .in_w = plan_.in_w,
+                                     .out_h = plan_.out_h,
+                                     .out_w = plan_.out_w});
+      Shape shape = in[0];
+      shape.set(0, halo_->samples(p).size());
+      piece.layer->prepare({shape}, dtype);
+    }
+    bound_ = false;
+  }
+
+  void forward(nn::Pass& pass) override {
+    bind(pass);
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      if (pieces_[p].layer != nullptr) pieces_[p].layer->forward(pieces_[p].pass);
+      halo_->begin_backward(static_cast<int>(p), shares_.raw());
+    }
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      halo_->finish_backward(static_cast<int>(p), shares_.raw(), pass.y[0].raw());
+    }
+  }
+
+  void backward(nn::Pass& pass) override {
+    for (std::size_t p = 0; p < pieces_.size(); ++p) halo_->begin_forward(static_cast<int>(p), pass.dy[0].raw());
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      halo_->finish_forward(static_cast<int>(p), pass.dy[0].raw(), shares_.raw());
+      if (pieces_[p].layer == nullptr) continue;
+      pieces_[p].layer->backward(pieces_[p].pass);
+      for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
+        kernel::add(pass.gradient[i], pieces_[p].pass.gradient[i]);
+      }
+    }
+  }
+
+ private:
+  struct Piece {
+    nn::LayerPtr layer;  // null where this rank has no places
+    nn::Pass pass;
+  };
+
+  void bind(nn::Pass& pass) {
+    for (Piece& piece : pieces_) {
+      piece.pass.phase = pass.phase;
+      piece.pass.step = pass.step;
+    }
+    if (bound_) return;
+    bound_ = true;
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      nn::Pass& part = pieces_[p].pass;
+      const Interval samples = halo_->samples(static_cast<int>(p));
+      part.name = pass.name;
+      part.x = {rows_of(pass.x[0], samples)};
+      part.dx = {rows_of(pass.dx[0], samples)};
+      part.y = part.dy = {rows_of(shares_, samples)};  // outputs are not needed again
+      part.parameter = pass.parameter;
+      part.gradient = pass.gradient;
+      part.update.assign(pass.update.size(), nullptr);
+      for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
+        part.gradient[i] = Tensor(pass.gradient[i].dtype(), pass.gradient[i].shape());
+      }
+    }
+  }
+
+  const nn::LayerPtr whole_;
+  const LayerPlan plan_;
+  const Grid grid_;
+  const double delay_;
+  const std::shared_ptr<Crew> crew_;
+  const std::int64_t pieces_wanted_;
+  const std::size_t tile_;
+  std::unique_ptr<HaloExchange> halo_;  // forward of the layer is its backward
+  Tensor shares_;                       // of all outputs that this rank's places reach, or the gradients by them
+  std::vector<Piece> pieces_;
+  bool bound_ = false;
+};
+
+}  // namespace
+
+nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
+  return std::make_unique<SpreadLayer>(std::move(whole), plan, of, std::move(crew));
+}
+
+}  // namespace pleiad

@@ -1,0 +1,46 @@
+"""neon's layers in NumPy: the outputs of the engine's layers, and the gradients of finite differences."""
+
+import numpy
+
+from neon import layers, transforms
+from pleiad import nn
+
+SHAPE = (7, 6, 3)
+WEIGHTS = {"type": "node_normalized", "scale": 1.0}
+TESTED = [
+    layers.ConvLayer(name="conv", nofm=4, fshape=[3, 2], stride=2, weight_init=WEIGHTS, activation=transforms.Tanh()),
+    layers.LocalFilteringLayer(name="local", nofm=2, fshape=[3, 3], stride=2, weight_init=WEIGHTS),
+    layers.LCNLayer(name="lcn", fshape=[3, 3]),
+    layers.LCNLayer(name="wide", fshape=[5, 5]),
+    layers.LocalContrastNormLayer(name="box", fshape=[3, 3], alpha=0.7, beta=0.6),
+    layers.CrossMapResponseNormLayer(name="across", ksize=2, alpha=0.5),
+    layers.PoolingLayer(name="max", op="max", fshape=[2, 2], stride=2),
+    layers.PoolingLayer(name="average", op="avg", fshape=[3, 3], stride=1),
+    layers.L2PoolingLayer(name="l2", fshape=[3, 3], stride=2),
+    layers.FCLayer(name="dense", nout=5, weight_init=WEIGHTS, activation=transforms.Logistic()),
+    layers.ActivationLayer(name="relu", activation=transforms.RectLin()),
+]
+
+random = numpy.random.default_rng(4)
+x = random.normal(size=(2, *SHAPE))
+for layer in TESTED:
+    layer.initialize(SHAPE, seed=3, dtype=numpy.dtype("float64"))
+    net = nn.Net(dtype="float64", seed=3)
+    value = net.input(SHAPE, name="x")
+    for part in layer.engine_layers():
+        value = net.add(part, value)
+    net.forward({"x": x}, phase="test")
+    layer.fprop(x)
+    assert numpy.allclose(layer.output, net.output(layer.name), rtol=1e-9, atol=1e-12), layer.name
+    error = random.normal(size=layer.output.shape)
+    layer.bprop(error.copy(), x, 0, (0.0, 0.0))  # at a rate of 0 the weights stay
+    for _ in range(12):
+        place = tuple(random.integers(0, n) for n in x.shape)
+        ends = []
+        for step in (1e-6, -1e-6):
+            moved = x.copy()
+            moved[place] += step
+            layer.fprop(moved)
+            ends.append((layer.output * error).sum())
+        expected = (ends[0] - ends[1]) / 2e-6
+        assert abs(layer.berror[place] - expected) < 1e-6 * max(1, abs(expected)), (layer.name, place)
