@@ -87,8 +87,8 @@ void Pieces::cut(const TableSpec& spec) {
     const Geometry& g = piece.geometry;
     const std::int64_t stripe_bytes = g.unit_length * g.stripe_units * width_;
     check_row_length(stripe_bytes);
-    const bool whole = g.elements * width_ <= kWhole;
-    piece.chunk_stripes = whole ? g.stripes() : std::max<std::int64_t>(1, kChunk / stripe_bytes);
+    const bool uncut = g.elements * width_ <= kWhole;
+    piece.chunk_stripes = uncut ? g.stripes() : std::max<std::int64_t>(1, kChunk / stripe_bytes);
     piece.chunks_before = chunks_;
     chunks_ += static_cast<std::size_t>((g.stripes() + piece.chunk_stripes - 1) / piece.chunk_stripes);
   }

@@ -69,6 +69,21 @@ std::vector<T> rows_of(const MatrixTable& table, const std::vector<RowId>& ids) 
   return values;
 }
 
+/// Rows of a sparse or key-value table.
+template <class T, class Table>
+std::vector<T> rows_at(const Table& table, const std::vector<RowId>& ids, std::int64_t cols) {
+  std::vector<T> out(ids.size() * static_cast<std::size_t>(cols));
+  table.get(ids, out);
+  return out;
+}
+
+inline TableOptions with(const char* clock, const char* apply = "each") {
+  TableOptions options;
+  options.clock = clock;
+  options.apply = apply;
+  return options;
+}
+
 /// True where every word is in the text.
 inline testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
