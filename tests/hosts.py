@@ -3,6 +3,7 @@ after it; it needs root."""
 
 import os
 import pathlib
+import select
 import shutil
 import signal
 import stat
@@ -101,7 +102,8 @@ class Network:
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self.slow.stdout.readline() == "ready\n"
+        ready, _, _ = select.select([self.slow.stdout], [], [], 20)
+        assert ready and self.slow.stdout.readline() == "ready\n", "the switch in user space has not started"
         for i, name in enumerate(self.names):
             self.give_address(i, name)
 
@@ -145,7 +147,9 @@ class Network:
         return run_with_deadline(self.command(ranks, *words), timeout=timeout)
 
     def remove(self):
-        self.lost_frames()
+        if self.slow is not None:
+            self.slow.kill()
+            self.slow.communicate()
         for name in [*self.names, self.switch]:
             pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
             for pid in pids.stdout.split():

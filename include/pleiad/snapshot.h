@@ -38,7 +38,7 @@ PLEIAD_API SnapshotNote load_tables(Session& session, const std::filesystem::pat
 
 struct SnapshotOptions {
   std::int64_t every_steps = 0;  ///< save when this many steps have passed since the last; 0: not by steps
-  double every_seconds = 0;      ///< save when this many seconds have passed since the last; 0: not by time
+  double every_seconds = 0;      ///< save when about so many seconds have passed since the last; 0: not by time
   int keep = 2;                  ///< how many snapshots stay
   bool background = true;        ///< write while the workers go on: they wait for a copy in memory only
 };

@@ -7,10 +7,10 @@
 
 #include "core/problem.h"
 #include "core/process.h"
+#include "engine/together.h"
 #include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
-#include "engine/together.h"
 
 namespace pleiad {
 
@@ -113,7 +113,8 @@ class Snapshots::Inside {
 
  private:
   // The call at which to look at the watch again; this one where it is time. Every look makes the ranks wait for the
-  // first one, so the next is half the way ahead that the pace leaves, and never more than twice the way behind.
+  // first one, so the next is half the way ahead that the pace leaves; but never more than twice the way behind or a
+  // second, for the pace may change.
   [[nodiscard]] std::int64_t look_at_watch() {
     const std::int64_t now = now_ns();
     const double left = options_.every_seconds - static_cast<double>(now - last_ns_) * 1e-9;
@@ -122,7 +123,8 @@ class Snapshots::Inside {
     looked_ = calls_;
     looked_ns_ = now;
     if (left <= 0) return calls_;
-    return calls_ + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * left / 2)));
+    return calls_ +
+           std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * std::min(left / 2, 1.0))));
   }
 
   void join() {

@@ -438,7 +438,7 @@ TEST(Snapshots, ByTheWatchWhateverTheStepsAreCalled) {
       saves += snapshots.step(step) ? 1 : 0;
     }
     EXPECT_EQ(saves, 2);
-    // Idle steps teach nothing that a slow one would not correct.
+    // A hundred idle steps do not make it look away for long.
     for (std::int64_t step = 1'000'000; step < 1'000'100; ++step) (void)snapshots.step(step);
     snapshots.wait();
     for (std::int64_t step = 1'000'100; saves < 3 && calls < 30'000; ++step, ++calls) {
