@@ -31,7 +31,7 @@ def included(build):
             if path.is_relative_to(ROOT):
                 files[of].append(path)
         elif ": #deps" in line:
-            of = line.split(":")[0]
+            of = os.path.normpath(build / line.split(":")[0])
             files[of] = []
     return files
 
@@ -59,7 +59,7 @@ def main():
         file = entry["file"]
         if file in jobs or not any(file == place or file.startswith(place + os.sep) for place in wanted):
             continue
-        parts = sorted(set(made_of.get(entry["output"], [])))
+        parts = sorted(set(made_of.get(os.path.normpath(build / entry["output"]), [])))
         for part in parts:
             if part not in contents:
                 contents[part] = digest(part.read_bytes()).encode()
