@@ -12,7 +12,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cac
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -121,6 +121,9 @@ bench-python: ## measure add and get from Python against C++: one JSON line each
 	@$(MAKE) --no-print-directory build
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
+
+show-singa: build ## train the scripts of SINGA's document, and draw what they learn (out/singa_show)
+	PYTHONPATH=$(BUILD)/python $(PYTHON) examples/singa/show.py out/singa_show
 
 bench-singa: ## measure SINGA's clusters, a step and the start of a job: one JSON line each
 	@tools/setup.sh base

@@ -41,7 +41,7 @@ int run(const Words& words) {
   bool done = false;
   if (const int code = cli::parse(app, with_two_dashes(words), done); done) return code;
   const Job job = Job::from_file(file);
-  Session session = Session::start();
+  Session session = Session::start(session_of_job(job));
   const JobResult result = run_job(job, options, session.size() > 1 ? &session : nullptr);
   session.shutdown();
   return result.ended ? 0 : kStopped;

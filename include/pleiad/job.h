@@ -73,7 +73,11 @@ struct JobResult {
   std::string checkpoint;          ///< the last one that was written, or empty
 };
 
-/// Runs a job to its end. With a session all ranks call it, and the ranks are its workers; without one the workers are
+/// How a launched rank of this job starts its session: where the job wants servers in processes of their own
+/// (server_worker_separate), and as many ranks are there as it has workers and servers, the last ones only serve.
+[[nodiscard]] PLEIAD_API SessionOptions session_of_job(const Job& job);
+
+/// Runs a job to its end. With a session all ranks call it, and its workers are the job's; without one the workers are
 /// threads of this process. The workspace gets results.csv, results.json, job.log, and checkpoint/ where the job asks
 /// for checkpoints.
 [[nodiscard]] PLEIAD_API JobResult run_job(const Job& job, const JobOptions& options = {}, Session* session = nullptr);

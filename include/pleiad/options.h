@@ -11,11 +11,11 @@
 namespace pleiad {
 
 struct SessionOptions {
-  std::string engine = "auto";     ///< auto | solo | mpi. auto: mpi under a launcher, else a world of one
-  std::string role = "both";       ///< both | worker | server | none
-  double timeout = 1800;           ///< seconds a wait may last before it fails
-  double warn_after = 60;          ///< seconds after which a wait reports what every rank is doing
-  double host_timeout = 20;        ///< seconds another host may be silent before calls that need it fail
+  std::string engine = "auto";  ///< auto | solo | mpi. auto: mpi under a launcher, else a world of one
+  std::string role = "both";  ///< both | worker | server | none | 3+2: of five ranks the first three work and two serve
+  double timeout = 1800;      ///< seconds a wait may last before it fails
+  double warn_after = 60;     ///< seconds after which a wait reports what every rank is doing
+  double host_timeout = 20;   ///< seconds another host may be silent before calls that need it fail
   std::string interface = {};      ///< where other hosts reach this one: an interface's name or an IPv4 address
   std::string log_level = "info";  ///< debug | info | warn | error | off
   bool stats = false;              ///< print counters and timings at shutdown

@@ -63,7 +63,7 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
   using S = SessionOptions;
   static const std::vector<OptionField<S>> fields = {
       field("engine", &S::engine, "auto, solo or mpi; auto takes mpi under a launcher and a world of one otherwise"),
-      field("role", &S::role, "both, worker, server or none"),
+      field("role", &S::role, "both, worker, server or none; or 3+2: of five ranks the first three work and two serve"),
       field("timeout", &S::timeout, "seconds a wait may last before it fails"),
       field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
       field("host_timeout", &S::host_timeout, "seconds another host may be silent before calls that need it fail"),

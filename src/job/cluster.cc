@@ -8,6 +8,14 @@
 #include "pleiad/plan.h"
 
 namespace pleiad::job {
+namespace {
+
+constexpr const char* kNoServers =
+    "servers are no processes of their own: each worker's host holds its part of the parameters (start as many ranks "
+    "as "
+    "the job has workers and servers for that)";
+
+}  // namespace
 
 Topology topology_of(const Inside& job, int ranks) {
   const ClusterProto& c = job.proto.cluster();
@@ -42,10 +50,23 @@ Topology topology_of(const Inside& job, int ranks) {
     t.exchange = "replicas";
     t.sync_every = c.sync_freq();
   }
-  if (c.server_worker_separate() && ranks > 1) {
-    t.notes.push_back("servers are no processes of their own: each worker's host holds its part of the parameters");
-  }
+  if (c.server_worker_separate() && ranks > 1) t.notes.emplace_back(kNoServers);
   return t;
+}
+
+void note_servers(const Inside& job, int servers, Topology& topology) {
+  if (servers == 0) return;
+  if (topology.exchange == "replicas") {
+    mistake(job, "cluster.server_worker_separate",
+            "in distributed Hogwild each group of workers has its parameters by itself: there is nothing to serve; "
+            "received true");
+  }
+  topology.servers = servers;
+  std::erase(topology.notes, kNoServers);
+  if (topology.ranks == 1) {
+    topology.mode = "Sandblaster";
+    topology.exchange = "tables";
+  }
 }
 
 void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
@@ -84,6 +105,7 @@ std::string describe(const Topology& t, std::int64_t batch) {
   std::string text = fmt::format("cluster: {}, {} rank{}", t.mode, t.ranks, t.ranks == 1 ? "" : "s");
   const int per_group = t.ranks / t.groups;
   if (t.groups > 1) text += fmt::format(" in {} groups of {}", t.groups, per_group);
+  if (t.servers > 0) text += fmt::format(", and {} that only serve{}", t.servers, t.servers == 1 ? "s" : "");
   text += "\n";
   if (t.ranks > 1) {
     text += fmt::format("  a worker takes {} of the {} samples of a {}batch\n", batch / per_group, batch,

@@ -13,7 +13,8 @@ namespace pleiad::job {
 /// job's.
 struct Topology {
   std::string mode;  ///< "one worker", AllReduce, Sandblaster, Downpour or distributed Hogwild
-  int ranks = 1;
+  int ranks = 1;     ///< that work
+  int servers = 0;   ///< that only hold parameters
   int groups = 1;
   std::string exchange = "none";
   std::string clock = "sync";
@@ -23,6 +24,9 @@ struct Topology {
 
 /// An InvalidArgument that names the field where the ranks cannot be such a cluster.
 [[nodiscard]] Topology topology_of(const Inside& job, int ranks);
+
+/// Ranks that only serve; a mistake where this kind of cluster has nothing for them to hold.
+void note_servers(const Inside& job, int servers, Topology& topology);
 
 /// `options` for this topology; `batch` is that of one group.
 void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,

@@ -13,7 +13,7 @@ JobResult run(const Job& job, bool resume, bool test) {
   options.resume = resume;
   options.test = test;
   options.display = isatty(STDERR_FILENO) != 0 ? "live" : "lines";
-  Session session = Session::start();
+  Session session = Session::start(session_of_job(job));
   JobResult result = run_job(job, options, session.size() > 1 ? &session : nullptr);
   session.shutdown();
   return result;

@@ -123,10 +123,11 @@ class Run {
 
   TrainOptions train_options() {
     const JobProto& p = in_.proto;
-    topology_ = topology_of(in_, session_ == nullptr ? 1 : session_->size());
+    topology_ = topology_of(in_, session_ == nullptr ? 1 : session_->workers());
+    if (session_ != nullptr) note_servers(in_, session_->size() - session_->workers(), topology_);
     if (options_.test) {  // groups have nothing to do apart from one another
       topology_.groups = 1;
-      topology_.exchange = session_ == nullptr ? "none" : "all_reduce";
+      topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
       topology_.clock = "sync";
       if (test_ == nullptr)
         mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
@@ -138,6 +139,10 @@ class Run {
     if (!options_.test) {
       to.updater = updater_of(in_);
       to.schedule = schedule_of(in_);
+    }
+    for (const Source& source : built_.sources) {
+      check_share(source, nn::Phase::test, test_ != nullptr);
+      check_share(source, nn::Phase::validate, validate_ != nullptr);
     }
     to.steps = p.train_steps();
     to.display = p.disp_freq();
@@ -156,6 +161,15 @@ class Run {
     to.checkpoint_folder = state_folder();
     to.checkpoint_keep = 2;
     return to;
+  }
+
+  /// Tests are shared out over all workers.
+  void check_share(const Source& source, nn::Phase phase, bool used) const {
+    if (!used || (source.phases & static_cast<unsigned>(phase)) == 0) return;
+    const std::int64_t batch = batch_size(in_, source.index);
+    if (batch % topology_.ranks == 0) return;
+    mistake(in_, source.index, "store_conf.batchsize",
+            fmt::format("expected a multiple of {}, the workers; received {}", topology_.ranks, batch));
   }
 
   [[nodiscard]] bool resuming() const { return options_.resume || in_.proto.resume(); }
@@ -233,6 +247,15 @@ class Run {
 
 namespace pleiad {
 
+SessionOptions session_of_job(const Job& job) {
+  SessionOptions options;
+  const job::ClusterProto& c = job.inside().proto.cluster();
+  if (c.server_worker_separate()) {
+    options.role = fmt::format("{}+{}", job.workers(), std::int64_t{c.nserver_groups()} * c.nservers_per_group());
+  }
+  return options;
+}
+
 JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
   if (session == nullptr && job.workers() > 1) {
     JobResult result;
@@ -248,7 +271,11 @@ JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
 std::string explain_job(const Job& job, int ranks) {
   const job::Inside& in = job.inside();
   const job::Built built = job::build(job);
-  const job::Topology topology = job::topology_of(in, ranks > 0 ? ranks : static_cast<int>(job.workers()));
+  const job::ClusterProto& c = in.proto.cluster();
+  const std::int64_t servers = std::int64_t{c.nserver_groups()} * c.nservers_per_group();
+  const bool apart = c.server_worker_separate() && ranks == job.workers() + servers;
+  job::Topology topology = job::topology_of(in, ranks > 0 && !apart ? ranks : static_cast<int>(job.workers()));
+  if (apart) job::note_servers(in, static_cast<int>(servers), topology);
   std::int64_t batch = 1;
   for (const job::Source& source : built.sources) {
     if ((source.phases & static_cast<unsigned>(nn::Phase::train)) != 0) batch = job::batch_size(in, source.index);

@@ -1,9 +1,12 @@
 #include "plan/crew.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/kernels.h"
+#include "pleiad/error.h"
 
 namespace pleiad {
 
@@ -11,6 +14,13 @@ Crew::Crew(Session* session) : session_(session) {
   if (session == nullptr) return;
   rank_ = session->rank();
   size_ = session->size();
+  workers_ = session->workers();
+  for (int worker = 0; worker < workers_; ++worker) {
+    if (session->worker_rank(worker) != worker) {
+      throw InvalidArgument(fmt::format("the ranks that only serve come after the workers; worker {} is rank {}",
+                                        worker, session->worker_rank(worker)));
+    }
+  }
   worker_ = std::make_unique<Worker>();
 }
 

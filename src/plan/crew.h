@@ -23,6 +23,8 @@ class Crew final : public nn::BatchParts {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  /// How many compute: the first ones. The others hold tables, and take part in what all do together.
+  [[nodiscard]] int workers() const { return workers_; }
   /// Whether there is a session, maybe of one rank.
   [[nodiscard]] bool shared() const { return session_ != nullptr; }
   /// Where there is one.
@@ -50,6 +52,7 @@ class Crew final : public nn::BatchParts {
   Session* session_;
   int rank_ = 0;
   int size_ = 1;
+  int workers_ = 1;
   std::unique_ptr<Worker> worker_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -17,10 +18,21 @@ namespace pleiad {
 
 namespace {
 
+/// "3+2" in a world of five: the first three are workers, the others servers. In other worlds: each is both.
+std::string role_of(const std::string& wanted, int rank, int size) {
+  int workers = 0, servers = 0, read = 0;
+  if (std::sscanf(wanted.c_str(), "%6d+%6d%n", &workers, &servers, &read) != 2 ||
+      static_cast<std::size_t>(read) != wanted.size() || workers < 1 || servers < 1) {
+    return wanted;
+  }
+  if (workers + servers != size) return "both";
+  return rank < workers ? "worker" : "server";
+}
+
 Roster meet(Engine& engine) {
   static const std::vector<std::string> kRoles = {"both", "worker", "server", "none"};
   // Told before it is checked: all ranks must hear of a mistake, or they would wait for the one that made it.
-  const auto found = std::ranges::find(kRoles, engine.options().role);
+  const auto found = std::ranges::find(kRoles, role_of(engine.options().role, engine.rank(), engine.size()));
   const std::int32_t mine = found == kRoles.end() ? -1 : static_cast<std::int32_t>(found - kRoles.begin());
   std::vector<std::int32_t> roles(static_cast<std::size_t>(engine.size()));
   engine.all_gather(&mine, roles.data(), sizeof mine);

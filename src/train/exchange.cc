@@ -139,7 +139,7 @@ class Tables final : public Exchange {
                          .updater = options.updater};
       table.updater.weight_decay *= p.decay_scale;
       place.table.emplace(crew.session().create_array(p.value.count(), table, p.value.view()));
-      place.table->get(p.value.view());
+      if (crew.rank() < crew.workers()) place.table->get(p.value.view());
       const ArrayTable::RuleState state = place.table->rule_state();
       for (int k = 0; k < state.arrays; ++k) place.copy.arrays.emplace_back(p.value.dtype(), p.value.shape());
       place.copy.numbers = Tensor(DType::float64, {state.numbers});
@@ -238,8 +238,8 @@ bool exchanges(const TrainOptions& options, const Session* session) {
   if (options.groups > 0 && name != "replicas" && options.clock != "async") {
     throw InvalidArgument("groups are for exchange \"replicas\", and for \"tables\" with clock \"async\"");
   }
-  if (session != nullptr && options.groups > 0 && session->size() % options.groups != 0) {
-    throw InvalidArgument(fmt::format("{} ranks do not make {} equal groups", session->size(), options.groups));
+  if (session != nullptr && options.groups > 0 && session->workers() % options.groups != 0) {
+    throw InvalidArgument(fmt::format("{} ranks do not make {} equal groups", session->workers(), options.groups));
   }
   if (name == "replicas" && options.plan.kind != "data") {
     throw InvalidArgument(

@@ -88,7 +88,9 @@ class Replicas final : public Exchange {
 }  // namespace
 
 RankGroup::RankGroup(Crew& crew, int groups)
-    : crew_(crew), first_(crew.rank() / (crew.size() / groups) * (crew.size() / groups)), size_(crew.size() / groups) {}
+    : crew_(crew),
+      first_(crew.rank() / (crew.workers() / groups) * (crew.workers() / groups)),
+      size_(crew.workers() / groups) {}
 
 void RankGroup::sum_at_first(const Tensor& numbers) {
   if (size_ == 1) return;

@@ -40,7 +40,8 @@ std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMem
     Shape whole = tensor.shape();
     whole.set(0, options.batch);
     carried_parts.push_back(std::make_unique<HeldPart>(HeldPart::along(whole, 0, {{first(), first() + local()}})));
-    carried_parts.back()->writes = rank() % (ranks() / shares) == 0;  // ranks that share samples carry the same
+    carried_parts.back()->writes =
+        !serves() && rank() % (ranks() / shares) == 0;  // ranks that share samples carry the same
     all.push_back({name, tensor, carried_parts.back().get()});
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {

@@ -32,6 +32,12 @@ class Mean {
     for (std::size_t i = 0; i < metrics.size(); ++i) sums_[i] += metrics[i].second;
     sums_.back() += 1;
   }
+  /// Of one that computes nothing.
+  void add_nothing(const Metrics& like) {
+    if (!names_.empty()) return;
+    add(like);
+    sums_.assign(sums_.size(), 0);
+  }
   /// Over all ranks, which need nobody's where all have the `same`; empties it.
   Metrics take(Crew& crew, bool same) {
     Metrics means;
@@ -80,6 +86,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   crew = std::make_shared<Crew>(exchanges(options, session) ? session : nullptr);
   if (!options.schedule.type.empty()) check(options.schedule);
   if (!options.momentum.type.empty()) check(options.momentum);
+  if (crew->size() > ranks()) check_servers();
   const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
   agree(net, *crew);
   shares = plan.shares();
@@ -103,6 +110,21 @@ Trainer::Inside::~Inside() {
   net.set_trace(nullptr);
 }
 
+void Trainer::Inside::check_servers() const {
+  if (options.exchange != "tables" || options.plan.kind != "data") {
+    throw InvalidArgument(
+        fmt::format("{} of {} ranks only serve: that is for exchange \"tables\" and plan \"data\"; "
+                    "received \"{}\" and \"{}\"",
+                    crew->size() - ranks(), crew->size(), options.exchange, options.plan.kind));
+  }
+  for (const std::string& name : net.layer_names()) {
+    if (net.layer(name).couples_samples()) {
+      throw InvalidArgument(fmt::format("layer \"{}\" sums over the batch of all ranks, of which {} only serve", name,
+                                        crew->size() - ranks()));
+    }
+  }
+}
+
 StepRates Trainer::Inside::rates() const {
   return {
       .learning_rate = options.schedule.type.empty() ? options.updater.learning_rate : rate_at(options.schedule, now()),
@@ -115,7 +137,7 @@ void Trainer::Inside::check_loss(double loss) {
   std::string where = bad ? fmt::format("the loss is {}; the first layer whose output is no finite number is \"{}\"",
                                         loss, net.first_not_finite())
                           : "";
-  if (synchronous() && ranks() > 1) {  // all ranks end with the same words
+  if (synchronous() && crew->size() > 1) {  // all ranks end with the same words
     const std::vector<std::string> all = crew->gather_texts(where);
     const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
     where = fmt::format("on rank {} {}", first - all.begin(), *first);
@@ -124,6 +146,12 @@ void Trainer::Inside::check_loss(double loss) {
 }
 
 double Trainer::Inside::train() {
+  if (serves()) {
+    if (options.check_finite) check_loss(0);
+    ++step.values<std::int64_t>()[0];
+    place.values<std::int64_t>()[0] += options.batch;
+    return 0;
+  }
   Trace* const tracer = tracing();
   net.set_trace(tracer);
   net.forward(nn::Phase::train, now(), first());
@@ -139,7 +167,7 @@ double Trainer::Inside::train() {
 }
 
 bool Trainer::Inside::any(bool mine) {
-  if (ranks() == 1) return mine;
+  if (crew->size() == 1) return mine;
   double vote = mine ? 1 : 0;
   crew->sum({&vote, 1});
   return vote > 0;
@@ -189,7 +217,12 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
-  samples.expect(batch, in.share(), in.shares);
+  if (in.serves()) {
+    mean.add_nothing(in.net.metrics());
+    batches = 0;
+  } else {
+    samples.expect(batch, in.share(), in.shares);
+  }
   in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   for (std::int64_t b = 0; b < batches; ++b) {
     const std::int64_t first = in.share() * local;
@@ -249,7 +282,8 @@ class Run {
   [[nodiscard]] bool saved() const { return saved_at_ == in_.now(); }
 
   void count() {
-    if (in_.options.display > 0) mean_.add(in_.net.metrics());
+    if (in_.options.display == 0) return;
+    in_.serves() ? mean_.add_nothing(in_.net.metrics()) : mean_.add(in_.net.metrics());
   }
   bool display() {
     const std::int64_t ns = now_ns();
@@ -303,7 +337,7 @@ void Trainer::train_on(Samples& samples) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
   in.loaded_on.clear();
-  samples.expect(in.options.batch, in.share(), in.shares);
+  if (!in.serves()) samples.expect(in.options.batch, in.share(), in.shares);
 }
 
 bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
@@ -323,7 +357,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
     if (at > 0 && due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
     if (go_on || !sync) {  // without a clock a rank goes on until all have voted
-      {
+      if (!in.serves()) {
         static const std::string no_name;
         const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
         train.fill(in.net, in.place.values<std::int64_t>()[0] + in.first(), in.local());

@@ -37,10 +37,12 @@ struct Trainer::Inside {
   ~Inside();
 
   [[nodiscard]] int rank() const { return crew->rank(); }
-  [[nodiscard]] int ranks() const { return crew->size(); }
+  [[nodiscard]] int ranks() const { return crew->workers(); }
+  /// A rank that only holds tables: it makes all the calls and computes nothing.
+  [[nodiscard]] bool serves() const { return rank() >= ranks(); }
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
   /// This rank's share of a batch: that of its rank, or of its group where ranks of a group cut images.
-  [[nodiscard]] int share() const { return rank() / (ranks() / shares); }
+  [[nodiscard]] int share() const { return serves() ? 0 : rank() / (ranks() / shares); }
   [[nodiscard]] std::int64_t local() const { return options.batch / shares; }
   [[nodiscard]] std::int64_t first() const { return share() * local(); }
   [[nodiscard]] StepRates rates() const;
@@ -50,6 +52,8 @@ struct Trainer::Inside {
   /// A step on what stands in the net's inputs; returns this rank's loss.
   double train();
   void check_loss(double loss);
+  /// An InvalidArgument where ranks that only serve cannot take part.
+  void check_servers() const;
   /// True where any rank wants it. Collective.
   bool any(bool mine);
   /// The trace while this step is to be traced, else null.

@@ -1,6 +1,7 @@
 // Jobs from their start to their end: results, checkpoints, clusters.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include "job/job.pb.h"
 #include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
+#include "pleiad/rule.h"
 #include "pleiad/train.h"
 #include "tests/job/small_job.h"
 
@@ -194,6 +196,66 @@ TEST(JobClusters, SynchronousOnesGiveTheLossesOfOneWorker) {
   }
 }
 
+TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
+  const std::string more = "disp_freq: 1 test_freq: 10 checkpoint_freq: 10";
+  const Folder folder;
+  const JobResult one = run_job(small_job(folder, {.more = more}), silent());
+  const auto run = [](const Job& job, int ranks, const JobOptions& options = silent()) {
+    JobResult result;
+    run_cluster(
+        ranks,
+        [&](Session& session) {
+          JobResult mine = run_job(job, options, &session);
+          if (session.rank() == 0) result = std::move(mine);
+          EXPECT_NE(session.worker_id() < 0, session.server_id() < 0) << "each does one of the two";
+          EXPECT_EQ(session.workers() + session.servers(), session.size());
+        },
+        session_of_job(job));
+    return result;
+  };
+  const std::string apart = " server_worker_separate: true";
+  {  // Sandblaster: four work, two serve.
+    const Folder own;
+    const Job job = small_job(own, {.more = more, .cluster = "nworkers_per_group: 4 nservers_per_group: 2" + apart});
+    EXPECT_EQ(session_of_job(job).role, "4+2");
+    EXPECT_NE(explain_job(job, 6).find("Sandblaster, 4 ranks, and 2 that only serve"), std::string::npos);
+    const JobResult result = run(job, 6);
+    expect_near(losses(result), losses(one), 1e-5);
+    EXPECT_NEAR(metric(result.reports.back(), "loss"), metric(one.reports.back(), "loss"), 1e-5);
+    JobOptions test = silent();  // and a test alone, of what they saved
+    test.test = true;
+    const Job again = job.with(fmt::format("checkpoint_path: \"{}\"", result.checkpoint));
+    EXPECT_NEAR(metric(run(again, 6, test).reports[0], "loss"), metric(one.reports.back(), "loss"), 1e-5);
+  }
+  {  // Stopped and resumed.
+    const Folder own;
+    const Job job = small_job(own, {.more = more, .cluster = "nworkers_per_group: 1 nservers_per_group: 1" + apart});
+    JobOptions options = silent();
+    std::atomic<int> steps = 0;
+    options.stop = [&] { return ++steps >= 14; };  // of two ranks, seven steps each
+    const JobResult first = run(job, 2, options);
+    EXPECT_FALSE(first.ended);
+    JobOptions resume = silent();
+    resume.resume = true;
+    std::vector<double> both = losses(first);
+    for (const double loss : losses(run(job, 2, resume))) both.push_back(loss);
+    expect_near(both, losses(one), 1e-5);
+  }
+  {  // Downpour.
+    const Folder own;
+    SmallJob asked{.steps = 80, .more = "test_freq: 80", .cluster = "nworker_groups: 2" + apart};
+    asked.updater = "type: kSGD learning_rate { type: kFixed base_lr: 0.1 }";
+    EXPECT_LT(metric(run(small_job(own, asked), 3).reports.back(), "loss"), 0.5);
+  }
+  const Folder own;
+  try {
+    (void)run(small_job(own, {.cluster = "nworker_groups: 2 nserver_groups: 2" + apart}), 4);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("there is nothing to serve"), std::string::npos) << error.what();
+  }
+}
+
 TEST(JobClusters, EveryModeLearnsTheSameTask) {
   const std::vector<std::string> clusters = {
       "nworkers_per_group: 2",
@@ -235,6 +297,9 @@ TEST(JobClusters, ThatCannotBeAreRefused) {
       said({.batch = 25, .cluster = "nworkers_per_group: 2"})
           .find("layer \"data\", store_conf.batchsize: expected a multiple of 2, the workers of a group; received 25"),
       std::string::npos);
+  EXPECT_NE(said({.more = "test_freq: 5", .cluster = "nworkers_per_group: 3"})
+                .find("layer \"data\", store_conf.batchsize: expected a multiple of 3, the workers; received 40"),
+            std::string::npos);
   EXPECT_NE(
       said({.cluster = "nworker_groups: 4 nserver_groups: 2"}).find("cluster.nserver_groups: expected 1, or as many"),
       std::string::npos);
@@ -254,6 +319,54 @@ TEST(JobClusters, AreExplained) {
       explain_job(small_job(folder, {.cluster = "nworker_groups: 2 nserver_groups: 2 sync_freq: 5"}));
   EXPECT_NE(hogwild.find("distributed Hogwild, 2 ranks in 2 groups of 1"), std::string::npos) << hogwild;
   EXPECT_NE(hogwild.find("every 5 steps"), std::string::npos) << hogwild;
+}
+
+TEST(Job, TravelsAsSafetensors) {
+  const Folder folder;
+  const Job job = small_job(folder, {.more = "checkpoint_freq: 20"});
+  const std::string checkpoint = run_job(job, silent()).checkpoint;
+  for (const std::string layout : {"singa", "torch", "pleiad"}) {
+    const std::string file = (folder / (layout + ".safetensors")).string(), back = (folder / layout).string();
+    export_job_checkpoint(job, checkpoint, file, layout);
+    import_job_checkpoint(job, file, back, 20);
+    EXPECT_EQ(content(back), content(checkpoint)) << layout;
+  }
+  export_job_checkpoint(job, (folder / "work" / "checkpoint" / "state" / "step-00000020").string(),
+                        (folder / "own").string());
+  EXPECT_EQ(content((folder / "own").string()), content((folder / "singa.safetensors").string()));
+  // Another net's file has not what this one needs.
+  std::string text = small_text(folder, {});
+  text.replace(text.find("name: \"w2\""), 10, "name: \"w9\"");
+  try {
+    import_job_checkpoint(Job::from_text(text), (folder / "singa.safetensors").string(), (folder / "no").string());
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_NE(std::string(error.what()).find("singa.safetensors: \"w9\" is missing"), std::string::npos)
+        << error.what();
+  }
+  int refused = 0;
+  const std::string bytes = content((folder / "singa.safetensors").string());
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    const std::string damaged = (folder / "damaged.safetensors").string();
+    std::ofstream(damaged, std::ios::binary) << damage(bytes, seed);
+    try {
+      import_job_checkpoint(job, damaged, (folder / "no").string());
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10);
+}
+
+TEST(JobOwn, ARuleOfTheUsersThatThrowsEndsTheRunWithItsWords) {
+  register_rule("kThrowing", {}, [](const auto&) { throw std::runtime_error("no more"); });
+  register_job_updater("kThrowing", {.rule = "kThrowing"});
+  for (const std::string cluster : {"", "nworkers_per_group: 2", "nworker_groups: 2 nserver_groups: 2"}) {
+    const Folder folder;
+    const Job job =
+        small_job(folder, {.cluster = cluster, .updater = "user_type: \"kThrowing\" learning_rate { type: kFixed }"});
+    EXPECT_THROW((void)run_job(job, silent()), Error) << cluster;
+  }
 }
 
 TEST(JobOwn, LayersAndUpdatersAreFoundByTheirNames) {

@@ -258,6 +258,19 @@ TEST_F(JobTypes, EncodedImagesAreThoseTheyWere) {
   EXPECT_EQ(with("encoded.bin", "encoded: true"), plain);
   EXPECT_EQ(with("encoded.bin", "encoded: true shape: 1 shape: 6 shape: 6"), plain);
   EXPECT_EQ(with("encoded.bin", "encoded: true shape: 1 shape: 12 shape: 12").size(), 4U) << "scaled";
+  // Damaged, it is an error or another picture, and never the end of the process.
+  std::ifstream whole(path("encoded.bin"), std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(whole)), {});
+  int refused = 0;
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    std::ofstream(path("damaged.bin"), std::ios::binary) << damage(bytes, seed);
+    try {
+      (void)with("damaged.bin", "encoded: true shape: 1 shape: 6 shape: 6");
+    } catch (const Error&) {  // a file's, or that of a label which the loss does not know
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 30);
   try {
     (void)with("digits.bin", "encoded: true");
     FAIL();

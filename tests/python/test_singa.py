@@ -1,8 +1,12 @@
 """SINGA's front door: the blocks of docs/singa.md, the examples of compat/singa, jobs as files, in every world."""
 
+import contextlib
 import json
+import os
+import pty
 import re
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -197,6 +201,14 @@ right = (m.predict(images).argmax(axis=1) == store.read('label')).mean()
 assert abs(right - tested[100][0]['acc']) < 1e-6
 assert numpy.allclose(m.predict(images[:5]).sum(axis=1), 1)
 assert m.get_weights()['w1'].shape == (32, 784)
+m.save_weights('weights/kept.safetensors')
+third = model()
+third.add(x)
+third.load_weights('weights/kept.safetensors')
+assert numpy.array_equal(third.predict(images), m.predict(images))
+from safetensors.numpy import load_file
+kept = load_file('weights/kept.safetensors')
+assert all(numpy.array_equal(kept[name], value) for name, value in m.get_weights().items()) and len(kept) == 4
 assert 'ip1' in m.summary() and 'AllReduce, 2 ranks' in m.explain(2)
 """
     done = in_world("alone", root, sys.executable, "-c", program)
@@ -261,6 +273,24 @@ result = m.fit(x, nb_epoch=40, disp_freq=39)
 assert result[39][0]['loss'] < result[0][0]['loss'] - 0.3, result
 assert numpy.abs(m.get_weights()['s']).max() > 0.001
 
+def halved(value, delta, state, numbers, rates):
+    state[0][:] = state[0] / 2 + delta
+    value -= rates.learning_rate * state[0]
+
+Driver.RegisterUpdater('kHalved', halved, arrays=1)
+updater.proto.user_type = 'kHalved'
+updater.proto.momentum = 0
+m = Sequential('ruled', [])
+m.add(Dense(10, activation='softmax'))
+m.compile(optimizer=updater, cluster=Cluster(w))
+result = m.fit(x, nb_epoch=40, disp_freq=39)
+assert result[39][0]['loss'] < result[0][0]['loss'] - 0.3, result
+
+m = Sequential('own', [])
+m.add(UserLayer('kScaled', params=[Parameter(name='s')]))
+m.add(Dense(10, activation='softmax'))
+m.compile(optimizer=SGD(lr=0.1), cluster=Cluster(w))
+
 class Wrong(Scaled):
     def forward(self, inputs, parameters):
         return inputs[0][:, :1]
@@ -309,6 +339,8 @@ def test_configure_looks_for_python(root, run, tmp_path):
     (tmp_path / "Python.h").write_text("")
     done = run("./configure", "--enable-python", f"--with-python={tmp_path}", cwd=root)
     assert done.returncode == 0 and (root / "config.mk").exists(), done.stderr
+    done = run("make", "-n", cwd=root)
+    assert done.returncode == 0 and "cmake --build ../../build/release" in done.stdout, done.stdout + done.stderr
     done = run("./configure", "--enable-python", "--with-python=nowhere", cwd=root)
     assert done.returncode == 1 and "nowhere: there is no Python.h in it" in done.stderr
 
@@ -322,7 +354,8 @@ def test_only_our_packages_stand_at_the_top_level(build_dir):
 
 
 def files(pattern):
-    return sorted(str(path.relative_to(COMPAT)) for path in (COMPAT / "examples").glob(pattern))
+    found = (COMPAT / "examples").glob(pattern)
+    return sorted(str(path.relative_to(COMPAT)) for path in found if path.name != "sample.conf")
 
 
 @pytest.mark.parametrize("conf", files("**/*.conf"))
@@ -342,6 +375,26 @@ def test_a_job_file_explains_itself_and_trains(root, in_world, conf):
     losses = results(workspace)
     assert len(losses) == 2 and all(0 < loss < 1e4 for loss in losses), losses
     assert (workspace / "checkpoint" / "step2-worker0").exists()
+
+
+def test_a_recurrent_net_writes_what_it_has_read(root, in_world):
+    folder = root / "examples" / "char-rnn"
+    folder.joinpath("input.txt").write_text("hello world, " * 400)
+    letters = "".join(sorted(set("hello world, ")))
+    folder.joinpath("vocab.txt").write_text(letters)
+    for name, fields in (("job", {}), ("sample", {"test_steps": 39, "checkpoint_freq": None, "test_freq": None})):
+        path = folder / f"{name}.conf"
+        text = path.read_text().replace("512", "24").replace("101", str(len(letters))).replace("0.002", "0.02")
+        path.write_text(text.replace("high: 40", f"high: {len(letters)}").replace("batchsize: 50", "batchsize: 10"))
+        shortened(path, 200, **{"disp_freq": 50, "test_freq": 0, **fields})
+    done = in_world("alone", root, "bin/singa-run.sh", "-conf", "examples/char-rnn/job.conf")
+    assert done.returncode == 0, done.stderr
+    shortened(
+        folder / "sample.conf", 0, checkpoint_path='"examples/char-rnn/checkpoint/step200-worker0"', test_steps=39
+    )
+    done = in_world("alone", root, "bin/singa-run.sh", "-conf", "examples/char-rnn/sample.conf", "-test")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) == 39 and "hello world, hello" in done.stdout, done.stdout
 
 
 def test_jobs_are_explained(root, run, pleiad):
@@ -368,19 +421,65 @@ def test_ranks_do_not_change_the_losses(root, in_world, pleiad, conf):
 
 
 @pytest.mark.parametrize(
-    ("mode", "point"),
-    [("allreduce", "1:all_reduce:60"), ("sandblaster", "1:add:40"), ("downpour", "1:add:40"), ("hogwild", "1:add:40")],
+    ("mode", "point", "ranks"),
+    [
+        ("allreduce", "1:all_reduce:60", 2),
+        ("sandblaster", "1:add:40", 2),
+        ("sandblaster", "3:all_reduce:60", 4),  # two work, two serve: a server
+        ("downpour", "1:add:40", 2),
+        ("hogwild", "1:add:40", 2),
+    ],
 )
-def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad, mode, point):
+def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad, mode, point, ranks):
     path = shortened(root / "examples" / "mnist" / f"{mode}.conf", 60, checkpoint_freq=2, test_freq=0)
-    done = in_world(2, root, pleiad, "run", path, env={"PLEIAD_FAULT": point}, recovery=True, timeout=60)
-    assert re.search(r"pleiad run: .*rank 1 .*died", done.stderr), done.stderr
+    done = in_world(ranks, root, pleiad, "run", path, env={"PLEIAD_FAULT": point}, recovery=True, timeout=60)
+    assert re.search(rf"pleiad run: .*rank {point[0]} .*died", done.stderr), done.stderr
     assert not (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
     done = in_world(2, root, pleiad, "run", path, "-resume")
     assert done.returncode == 0, done.stderr
     step = int(re.search(r"resumed at step (\d+)", done.stderr).group(1))
     assert step >= 2, done.stderr
     assert (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
+
+
+def test_a_terminal_shows_where_a_run_is(root, pleiad):
+    """On a terminal the last line moves, and the reports stay above it."""
+    job = shortened(root / "examples" / "mnist" / "conv.conf", 4)
+    ours, theirs = pty.openpty()
+    command = [str(pleiad), "run", str(job)]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # a terminal whose other end is gone
+            while piece := os.read(ours, 4096):
+                seen += piece
+    os.close(ours)
+    assert process.returncode == 0, seen
+    assert re.search(rb"\r\x1b\[Kmnist-conv: step 1 of 4, \d+ s left", seen), seen
+    assert re.search(rb"\r\x1b\[KTest step 2: loss", seen) or b"Test step 2: loss" in seen, seen
+
+
+def test_a_checkpoint_travels_as_safetensors(root, run, pleiad):
+    job = shortened(root / "examples" / "mnist" / "conv.conf", 2)
+    assert run(pleiad, "run", job, cwd=root).returncode == 0
+    checkpoint = root / "examples" / "mnist" / "conv" / "checkpoint" / "step2-worker0"
+    for layout in ("singa", "torch"):
+        done = run(pleiad, "export", checkpoint, f"{layout}.safetensors", "--job", job, "--layout", layout, cwd=root)
+        assert done.returncode == 0, done.stderr
+        words = ["import", f"{layout}.safetensors", f"{layout}-worker0", "--job", job, "--step", "2"]
+        done = run(pleiad, *words, cwd=root)
+        assert done.returncode == 0, done.stderr
+        assert (root / f"{layout}-worker0").read_bytes() == checkpoint.read_bytes()
+    done = run(pleiad, "import", "singa.safetensors", "x", "--job", job, "--net", "mlp", cwd=root)
+    assert done.returncode != 0 and "--net or --job, and not both" in done.stderr, done.stderr
+
+
+def test_servers_that_are_ranks_are_named(root, in_world, pleiad, run):
+    job = shortened(root / "examples" / "mnist" / "sandblaster.conf", 4)
+    done = run(pleiad, "explain", job, "-n", "4", cwd=root)
+    assert "Sandblaster, 2 ranks, and 2 that only serve" in done.stdout, done.stdout
+    assert "no processes of their own" not in in_world(4, root, pleiad, "run", job).stderr
+    assert "no processes of their own" in in_world(2, root, pleiad, "run", job).stderr
 
 
 def test_the_options_of_a_run(root, run, pleiad):

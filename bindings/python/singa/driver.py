@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import pleiad
 from pleiad.options import text_of
 from singa.engine import _job, session
 from singa.job_pb2 import JobProto, LayerProto
@@ -44,8 +45,13 @@ class Driver:
         _job.register_layer(user_type, lambda conf: factory(LayerProto.FromString(conf)))
 
     @staticmethod
-    def RegisterUpdater(user_type: str, rule: str, **options: Any) -> None:  # noqa: N802
-        """A name for one of Pleiad's rules with its options, for updaters with this user_type."""
+    def RegisterUpdater(user_type: str, rule: Any, **options: Any) -> None:  # noqa: N802
+        """For updaters with this user_type one of Pleiad's rules with its options, or a rule of the script's own:
+        rule(value, delta, state, numbers, rates) changes value, where delta is the gradient and state has as many arrays as
+        `arrays=` says; docs/python.md, "Rules of your own", has the rest."""
+        if callable(rule):
+            pleiad.register_rule(user_type, rule, **options)
+            rule, options = user_type, {}
         _job.register_updater(user_type, {"updater": rule, **{name: text_of(value) for name, value in options.items()}})
 
     def _job(self, job: Any) -> Any:

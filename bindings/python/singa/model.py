@@ -316,22 +316,33 @@ class Model:
         return scores
 
     def save_weights(self, path: str) -> None:
-        """The parameters of the last fit, as a checkpoint of SINGA's."""
+        """The parameters of the last fit, as a checkpoint of SINGA's; as safetensors where the name ends in that."""
         if self.last_checkpoint_path is None:
             raise ValueError("save_weights: there are no parameters yet")
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".safetensors":
+            _job.export_checkpoint(self._last_job.SerializeToString(), self.last_checkpoint_path, path, "singa")
+            return
         target.write_bytes(Path(self.last_checkpoint_path).read_bytes())
 
     def load_weights(self, path: str) -> None:
-        """Parameters to go on from, by their names: of fit, evaluate and predict from now on."""
+        """Parameters to go on from, by their names: of fit, evaluate and predict from now on. From a checkpoint, or from
+        safetensors, of which a checkpoint is made beside them."""
         if not Path(path).exists():
             raise FileNotFoundError(f"{path}: no such checkpoint")
-        self.last_checkpoint_path = path
         if not hasattr(self, "_last_job"):
             self._last_job = self._job()
             self._set_algorithm(self._last_job, "cd" if isinstance(self, Energy) else "bp", {})
             self._last_job.neuralnet.CopyFrom(self.build())
+        if path.endswith(".safetensors"):
+            made = str(Path(path).with_suffix("")) + "-step0-worker0"
+            world = session()
+            if world.rank == 0:
+                _job.import_checkpoint(self._last_job.SerializeToString(), path, made, 0)
+            world.barrier()
+            path = made
+        self.last_checkpoint_path = path
 
     def get_weights(self) -> dict[str, Any]:
         """Copies of the last fit's parameters, by name."""

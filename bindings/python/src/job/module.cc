@@ -87,6 +87,18 @@ void bind_jobs(nb::module_& m) {
       },
       nb::arg("folder"), nb::arg("train"), nb::arg("test"));
   m.def(
+      "export_checkpoint",
+      [](const nb::bytes& job, const std::string& checkpoint, const std::string& path, const std::string& layout) {
+        export_job_checkpoint(job_of(job), checkpoint, path, layout);
+      },
+      nb::arg("job"), nb::arg("checkpoint"), nb::arg("path"), nb::arg("layout"));
+  m.def(
+      "import_checkpoint",
+      [](const nb::bytes& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
+        import_job_checkpoint(job_of(job), path, checkpoint, step);
+      },
+      nb::arg("job"), nb::arg("path"), nb::arg("checkpoint"), nb::arg("step"));
+  m.def(
       "save_checkpoint",
       [](const nb::bytes& job, const nn::Net& net, const std::string& path, std::int64_t step) {
         save_job_checkpoint(job_of(job), net, path, step);
