@@ -142,7 +142,7 @@ def _sums(maps: Array, side: Array) -> Array:
         around = [(0, 0)] * maps.ndim
         around[axis] = (radius, radius)
         wide = numpy.pad(maps, around)
-        maps = sum(w * wide.take(range(i, i + maps.shape[axis]), axis) for i, w in enumerate(side))  # type: ignore[assignment]
+        maps = sum(w * wide.take(range(i, i + maps.shape[axis]), axis) for i, w in enumerate(side))
     return maps
 
 
@@ -158,7 +158,7 @@ class LCNLayer(_Contrast):
         radius = self.radius()
         places = numpy.arange(-radius, radius + 1)
         side = numpy.exp(-(places**2) / (2 * (2 * radius**2) / 9)) if radius else numpy.ones(1)
-        return side / side.sum() / channels**0.5
+        return numpy.asarray(side / side.sum() / channels**0.5)
 
     def fprop(self, inputs: Array) -> None:
         side = self._side(inputs.shape[3])
