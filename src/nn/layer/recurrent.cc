@@ -43,7 +43,14 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     const Shape one = {in[0][0], o_.hidden};
     const Shape all = {in[0][0], in[0][1], o_.hidden};
-    return {{in[0][0], in[0][1], geometry(in[0]).gates() * o_.hidden}, all, cell_ == Cell::rnn ? one : all, one, one};
+    const kernel::Recurrent r = geometry(in[0]);
+    return {{in[0][0], in[0][1], r.gates() * o_.hidden},
+            all,
+            cell_ == Cell::rnn ? one : all,
+            one,
+            one,
+            {r.laid_size()},
+            {r.left_size()}};
   }
   [[nodiscard]] Shapes carried(const Shapes& in) const override {
     if (!o_.carry) return {};
@@ -79,7 +86,7 @@ class RecurrentLayer final : public Layer {
   }
   static kernel::RecurrentMemory memory(const Pass& pass) {
     const std::vector<Tensor>& w = pass.workspace;
-    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4]};
+    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .laid = w[5], .left = w[6]};
   }
 
   const Cell cell_;
