@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "core/clones.h"
 
@@ -45,6 +46,14 @@ PLEIAD_INLINE void load(V& v, const T* from) {
 template <class V, class T>
 PLEIAD_INLINE void store(T* to, const V& v) {
   std::memcpy(to, &v, sizeof v);
+}
+
+/// a's and b's lanes in turns: first of the lower halves, then of the upper ones.
+template <class V, int... kIndex>
+PLEIAD_INLINE void interleave(const V& a, const V& b, V& low, V& high, std::integer_sequence<int, kIndex...>) {
+  constexpr int kCount = sizeof...(kIndex);
+  low = __builtin_shufflevector(a, b, ((kIndex % 2) * kCount + kIndex / 2)...);
+  high = __builtin_shufflevector(a, b, ((kIndex % 2) * kCount + kCount / 2 + kIndex / 2)...);
 }
 
 }  // namespace pleiad::kernel

@@ -81,13 +81,6 @@ PLEIAD_INLINE void tile_by_rows(const Tile<T>& t) {
   if constexpr (kRows > 1) tile_by_rows<T, kBytes, kVectors, kRows - 1>(t);
 }
 
-template <class V, int... kIndex>
-PLEIAD_INLINE void interleave(const V& a, const V& b, V& low, V& high, std::integer_sequence<int, kIndex...>) {
-  constexpr int kCount = sizeof...(kIndex);
-  low = __builtin_shufflevector(a, b, ((kIndex % 2) * kCount + kIndex / 2)...);
-  high = __builtin_shufflevector(a, b, ((kIndex % 2) * kCount + kCount / 2 + kIndex / 2)...);
-}
-
 /// to[i][j] = from[j][i], as many lanes each way: log2(lanes) perfect shuffles of all numbers.
 template <class T, int kBytes>
 PLEIAD_INLINE void transpose_square(const T* from, std::int64_t stride, T* to, std::int64_t to_stride) {
