@@ -53,12 +53,26 @@ class Rbm(Mlp):
             by_weight = torch.addmm(h1.t() @ v1, h.t(), v, beta=1 / batch, alpha=-1 / batch)
             return by_weight, (h1 - h).mean(0), (v1 - v).mean(0), 0.5 * ((v1 - v) ** 2).sum() / batch
 
-        make = torch.compile(gradients) if compiled else gradients
+        made = torch.compile(gradients) if compiled else None
+        h, s, h1 = (torch.empty(batch, len(c)) for _ in range(3))
+        v1 = torch.empty_like(x)
+
+        def in_place():  # as one writes it for speed: no new memory but for the small sums
+            torch.addmm(c, x, weight.t(), out=h).sigmoid_()
+            torch.addmm(b, torch.bernoulli(h, out=s) if sampling else h, weight, out=v1).sigmoid_()
+            torch.addmm(c, v1, weight.t(), out=h1).sigmoid_()
+            torch.mm(h1.t(), v1, out=weight.grad).addmm_(h.t(), x, beta=1 / batch, alpha=-1 / batch)
+            torch.mean(h1.sub_(h), 0, out=c.grad)
+            torch.mean(v1.sub_(x), 0, out=b.grad)
+            return 0.5 * v1.square_().sum() / batch
 
         @torch.no_grad()
         def steps(count):
             for _ in range(count):
-                weight.grad, c.grad, b.grad, loss = make(x, weight, c, b)
+                if compiled:
+                    weight.grad, c.grad, b.grad, loss = made(x, weight, c, b)
+                else:
+                    loss = in_place()
                 optimizer.step()
             return loss.item()
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "core/threads.h"
-#include "kernel/blas/gemm.h"
+#include "kernel/blas/panels.h"
+#include "kernel/blas/picked.h"
+#include "kernel/scratch.h"
 #include "kernel/types.h"
 
 namespace pleiad::kernel {
@@ -20,9 +22,9 @@ std::byte* at(const Tensor& t, std::int64_t index) {
   return static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(index) * size_of(t.dtype());
 }
 
-std::int64_t grain_for(const Dense& d, std::int64_t whole) {
+std::int64_t grain_for(const Dense& d, std::int64_t whole, std::int64_t grain = kGrain) {
   const double work = static_cast<double>(d.batch) * static_cast<double>(d.in) * static_cast<double>(d.out);
-  return work < kSplitFrom ? std::max<std::int64_t>(whole, 1) : kGrain;
+  return work < kSplitFrom ? std::max<std::int64_t>(whole, 1) : grain;
 }
 
 /// The weight as it lies in memory, rows x columns, and what multiplies to its gradient: left^T * right.
@@ -50,11 +52,11 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
     gemm_here(dtype, p, left, right, at(weight, r0 * s.columns + c0), s.columns);
     return;
   }
-  thread_local std::vector<std::byte> scratch;  // grows in the first step alone
+  thread_local std::vector<std::byte> room;  // grows in the first step alone
   const std::size_t size = size_of(dtype);
   const std::int64_t chunk = std::clamp<std::int64_t>(kUpdateElements / std::max<std::int64_t>(p.n, 1), 32, p.m);
-  scratch.resize(std::max(scratch.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
-  auto* tile = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+  room.resize(std::max(room.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
+  auto* tile = room.data() + (64 - reinterpret_cast<std::uintptr_t>(room.data()) % 64) % 64;
   for (std::int64_t r = r0; r < r1; r += chunk) {
     const std::int64_t end = std::min(r + chunk, r1);
     p.m = end - r;
@@ -69,9 +71,54 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
   }
 }
 
+/// y = f(x * weight^T + bias) with a weight that is laid out.
+template <class T>
+void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Tensor& bias, const Tensor& y) {
+  T* const left = scratch<struct LeftSide, T>(d.batch * d.in);
+  parallel_for(d.batch, grain_for(d, d.batch, 8), [&](std::int64_t first, std::int64_t last) {
+    lay_left<T>({.data = x.raw(), .stride = d.in}, d.batch, d.in, {first, last}, {0, d.in}, left);
+  });
+  parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
+    multiply<T>({.m = d.batch, .n = d.out, .k = d.in}, left, data<T>(laid), {first, last}, data<T>(y), d.out);
+    activate_columns(dtype_of<T>, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
+  });
+}
+
+/// y = f(x * weight + bias), where x is zeros and ones.
+template <class T>
+void pick_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) {
+  auto* const codes = reinterpret_cast<std::uint8_t*>(
+      scratch<struct Codes, T>(d.batch * code_size(d.in) / static_cast<std::int64_t>(sizeof(T)) + 1));
+  parallel_for(d.batch, grain_for(d, d.batch, 8), [&](std::int64_t first, std::int64_t last) {
+    pick_codes<T>(data<T>(x) + first * d.in, last - first, d.in, codes + first * code_size(d.in));
+  });
+  parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
+    add_picked<T>({.m = d.batch, .n = d.out, .k = d.in}, codes, data<T>(weight), d.out, {first, last}, data<T>(y),
+                  d.out);
+    activate_columns(dtype_of<T>, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
+  });
+}
+
 }  // namespace
 
-void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) {
+std::int64_t laid_size(const Dense& d) { return right_size(d.in, d.out); }
+
+void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid) {
+  const Operand w{.data = weight.raw(), .stride = d.transposed ? d.out : d.in, .transposed = !d.transposed};
+  by_type(weight.dtype(), [&]<class T>(T) {
+    parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
+      lay_right<T>(w, d.in, d.out, {first, last}, data<T>(laid));
+    });
+  });
+}
+
+void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+                   const Tensor& laid) {
+  constexpr std::int64_t kEnough = 8;  // samples to share the sums of rows
+  if (d.picks && d.transposed && d.batch >= kEnough) {
+    return by_type(x.dtype(), [&]<class T>(T) { pick_forward<T>(d, x, weight, bias, y); });
+  }
+  if (!laid.empty()) return by_type(x.dtype(), [&]<class T>(T) { laid_forward<T>(d, x, laid, bias, y); });
   const DType dtype = x.dtype();
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
     const Operand w{.data = at(weight, d.transposed ? first : first * d.in),

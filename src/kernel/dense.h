@@ -13,10 +13,16 @@ struct Dense {
   std::int64_t out = 0;
   bool transposed = false;  ///< the weight is in x out instead of out x in
   Activation activation;
+  bool picks = false;  ///< x has zeros and ones alone; of forward
 };
 
-/// y = f(x * weight^T + bias); an empty bias is none.
-void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y);
+/// Lays a weight out for more than one dense_forward: `laid` has laid_size(d) numbers.
+[[nodiscard]] std::int64_t laid_size(const Dense& d);
+void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid);
+
+/// y = f(x * weight^T + bias); an empty bias is none. `laid` is empty or what lay_weight made of the weight.
+void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
+                   const Tensor& laid = {});
 
 /// What backward leaves. An empty dx is not computed. The weight's gradient goes to `update` where there is one, and
 /// then weight_gradient may be empty; dx is that of the weight before its update.

@@ -6,6 +6,7 @@
 #include "core/clones.h"
 #include "core/threads.h"
 #include "kernel/types.h"
+#include "kernel/vectors.h"
 
 namespace pleiad::kernel {
 namespace {
@@ -60,19 +61,84 @@ PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::ui
   }
 }
 
-template <class T>
+/// The same in vectors of kLanes: where 64-bit products are one instruction, in a third of the time.
+PLEIAD_INLINE void words_by_vectors(const Philox::Key& key, std::uint64_t first, std::uint32_t sample,
+                                    std::uint32_t step, std::uint32_t* __restrict out) {
+  using V = Lanes<std::uint32_t, 4 * kLanes>::Vector;
+  using W = Lanes<std::uint64_t, 4 * kLanes>::Vector;
+  constexpr std::uint64_t kLow = 0xFFFFFFFF;
+  const auto product = [](const V& x, std::uint64_t by, V& high, V& low) __attribute__((always_inline)) {
+    const W even = (reinterpret_cast<W>(x) & kLow) * by;
+    const W odd = (reinterpret_cast<W>(x) >> 32) * by;
+    const W upper = (even >> 32) | (odd & ~kLow);
+    const W lower = (even & kLow) | (odd << 32);
+    high = reinterpret_cast<V>(upper);
+    low = reinterpret_cast<V>(lower);
+  };
+  V c0;
+  V c1;
+  for (std::size_t l = 0; l < kLanes; ++l) {
+    c0[l] = static_cast<std::uint32_t>(first + l);
+    c1[l] = static_cast<std::uint32_t>((first + l) >> 32);
+  }
+  V c2 = V{} + sample;
+  V c3 = V{} + step;
+  std::uint32_t k0 = key[0];
+  std::uint32_t k1 = key[1];
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round) {
+    V a_high;
+    V a_low;
+    V b_high;
+    V b_low;
+    product(c0, 0xD2511F53, a_high, a_low);
+    product(c2, 0xCD9E8D57, b_high, b_low);
+    c0 = b_high ^ c1 ^ k0;
+    c1 = b_low;
+    c2 = a_high ^ c3 ^ k1;
+    c3 = a_low;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  constexpr std::make_integer_sequence<int, kLanes> kAll;
+  V even[2];
+  V odd[2];
+  interleave(c0, c2, even[0], even[1], kAll);
+  interleave(c1, c3, odd[0], odd[1], kAll);
+  for (std::size_t half = 0; half < 2; ++half) {
+    V low;
+    V high;
+    interleave(even[half], odd[half], low, high, kAll);
+    store(out + 2 * half * kLanes, low);
+    store(out + (2 * half + 1) * kLanes, high);
+  }
+}
+
+template <class T, bool kVectors = false>
 PLEIAD_INLINE void binary_row(const Row<T>& r) {
   std::uint32_t words[kAtOnce];
   for (std::int64_t i = 0; i < r.columns; i += kAtOnce) {
-    words_of(r.key, r.first_block + static_cast<std::uint64_t>(i / 4), r.sample, r.step, words);
+    const std::uint64_t block = r.first_block + static_cast<std::uint64_t>(i / 4);
+    if constexpr (kVectors) {
+      words_by_vectors(r.key, block, r.sample, r.step, words);
+    } else {
+      words_of(r.key, block, r.sample, r.step, words);
+    }
     const std::int64_t count = std::min(kAtOnce, r.columns - i);
     for (std::int64_t k = 0; k < count; ++k) {
       r.to[i + k] = static_cast<T>(words[k]) * static_cast<T>(0x1p-32) < r.p[i + k] ? T(1) : T(0);
     }
   }
 }
-PLEIAD_CLONES void run_binary(const Row<float>& r) { binary_row(r); }
-PLEIAD_CLONES void run_binary(const Row<double>& r) { binary_row(r); }
+PLEIAD_CLONES void run_clones(const Row<float>& r) { binary_row(r); }
+PLEIAD_CLONES void run_clones(const Row<double>& r) { binary_row(r); }
+PLEIAD_V4 void run_v4(const Row<float>& r) { binary_row<float, true>(r); }
+PLEIAD_V4 void run_v4(const Row<double>& r) { binary_row<double, true>(r); }
+template <class T>
+void run_binary(const Row<T>& r) {
+  static const bool v4 = cpu_level() == Level::v4;
+  v4 ? run_v4(r) : run_clones(r);
+}
 
 template <class T>
 struct Columns {

@@ -5,7 +5,7 @@
 
 #include "core/clones.h"
 #include "core/threads.h"
-#include "kernel/blas/gemm.h"
+#include "kernel/blas/panels.h"
 #include "kernel/dense.h"
 #include "kernel/elementwise.h"
 #include "kernel/math.h"
@@ -36,6 +36,7 @@ struct Units {
 
 template <class T>
 PLEIAD_INLINE void gru_forward(const Units<T>& u) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < u.count; ++i) {
     const T r = sigmoid_of(u.gates[i] + u.bias[i]);
     const T z = sigmoid_of(u.gates[u.hidden + i] + u.bias[u.hidden + i]);
@@ -49,6 +50,7 @@ PLEIAD_INLINE void gru_forward(const Units<T>& u) {
 /// Leaves the gradients by a_r, a_z and U_n h' in `gates`, by a_n in `inner`.
 template <class T>
 PLEIAD_INLINE void gru_backward(const Units<T>& u) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < u.count; ++i) {
     const T r = u.gates[i];
     const T z = u.gates[u.hidden + i];
@@ -65,6 +67,7 @@ PLEIAD_INLINE void gru_backward(const Units<T>& u) {
 template <class T>
 PLEIAD_INLINE void lstm_forward(const Units<T>& u) {
   const std::int64_t h = u.hidden;
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < u.count; ++i) {
     const T in = sigmoid_of(u.gates[i] + u.bias[i]);
     const T forget = sigmoid_of(u.gates[h + i] + u.bias[h + i]);
@@ -82,6 +85,7 @@ PLEIAD_INLINE void lstm_forward(const Units<T>& u) {
 template <class T>
 PLEIAD_INLINE void lstm_backward(const Units<T>& u) {
   const std::int64_t h = u.hidden;
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < u.count; ++i) {
     const T in = u.gates[i];
     const T forget = u.gates[h + i];
@@ -100,6 +104,7 @@ PLEIAD_INLINE void lstm_backward(const Units<T>& u) {
 }
 template <class T>
 PLEIAD_INLINE void copy_next(const Units<T>& u) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < u.count; ++i) u.next[i] = u.y[i];
 }
 
@@ -124,6 +129,8 @@ struct Lying {
   T* y;
   const T* dy;
   const T* bias;
+  T* laid;  // the recurrent weight
+  T* left;  // what it multiplies
 
   [[nodiscard]] std::int64_t step(std::int64_t n, std::int64_t t) const { return n * r.steps + t; }
   [[nodiscard]] Units<T> units(std::int64_t n, std::int64_t t, std::int64_t first, std::int64_t count) const {
@@ -150,7 +157,8 @@ template <class T>
 Lying<T> lying(const Recurrent& r, const RecurrentMemory& m, const Tensor& y, const Tensor& dy, const T* bias) {
   const auto of = [](const Tensor& t) { return t.empty() ? nullptr : data<T>(t); };
   return {r,          of(m.gates), of(m.previous), of(m.inner), r.cell == Cell::lstm ? of(m.cell) : nullptr,
-          of(m.back), of(y),       of(dy),         bias};
+          of(m.back), of(y),       of(dy),         bias,        of(m.laid),
+          of(m.left)};
 }
 
 std::int64_t grain_of(const Recurrent& r) {
@@ -158,17 +166,35 @@ std::int64_t grain_of(const Recurrent& r) {
   return work < kSplitFrom ? r.hidden : kGrain;
 }
 
+/// Outputs (batch, steps, hidden) of step t as the left side of step t + 1's products, in turns: other threads may
+/// still be reading the one before.
 template <class T>
-void forward_step(const Lying<T>& l, const T* recurrent, std::int64_t t, std::int64_t first, std::int64_t last) {
+void lay_step(const Lying<T>& l, const T* from, std::int64_t t, Range units) {
+  const Recurrent& r = l.r;
+  lay_left<T>({.data = from + t * r.hidden, .stride = r.steps * r.hidden}, r.batch, r.hidden, {0, r.batch}, units,
+              l.left + (t + 1) % 2 * r.batch * r.hidden);
+}
+
+/// Each gate's part by itself, so that a thread has its units of all gates.
+template <class T>
+void lay_recurrent(const Lying<T>& l, const T* recurrent, Range units) {
+  const std::int64_t h = l.r.hidden;
+  for (std::int64_t g = 0; g < l.r.gates(); ++g) {
+    lay_right<T>({.data = recurrent + g * h * h, .stride = h, .transposed = true}, h, h, units,
+                 l.laid + g * right_size(h, h));
+  }
+}
+
+template <class T>
+void forward_step(const Lying<T>& l, std::int64_t t, std::int64_t first, std::int64_t last) {
   const Recurrent& r = l.r;
   const std::int64_t width = r.gates() * r.hidden;
   for (std::int64_t g = 0; g < r.gates(); ++g) {
     const bool inside = r.cell == Cell::gru && g == 2;  // kept apart, for r multiplies it
-    T* to = inside ? l.inner + t * r.hidden + first : l.gates + t * width + g * r.hidden + first;
-    gemm_here(dtype_of<T>, {.m = r.batch, .n = last - first, .k = r.hidden, .beta = inside ? 0.0 : 1.0},
-              {.data = l.previous + t * r.hidden, .stride = r.steps * r.hidden},
-              {.data = recurrent + (g * r.hidden + first) * r.hidden, .stride = r.hidden, .transposed = true}, to,
-              r.steps * (inside ? r.hidden : width));
+    multiply<T>({.m = r.batch, .n = r.hidden, .k = r.hidden, .beta = inside ? 0.0 : 1.0},
+                l.left + t % 2 * r.batch * r.hidden, l.laid + g * right_size(r.hidden, r.hidden), {first, last},
+                inside ? l.inner + t * r.hidden : l.gates + t * width + g * r.hidden,
+                r.steps * (inside ? r.hidden : width));
   }
   for (std::int64_t n = 0; n < r.batch; ++n) {
     const Units<T> u = l.units(n, t, first, last - first);
@@ -180,6 +206,7 @@ void forward_step(const Lying<T>& l, const T* recurrent, std::int64_t t, std::in
     }
     if (u.next != nullptr) run_copy_next(u);
   }
+  if (t + 1 < r.steps) lay_step<T>(l, l.y, t, {first, last});
 }
 
 /// Copies (batch, hidden) into or out of one step of (batch, steps, hidden).
@@ -215,6 +242,11 @@ Dense product_of(const Recurrent& r, std::int64_t in) {
 
 }  // namespace
 
+std::int64_t Recurrent::laid_size() const {
+  return std::max(gates() * right_size(hidden, hidden), right_size(gates() * hidden, hidden));
+}
+std::int64_t Recurrent::left_size() const { return std::max<std::int64_t>(gates(), 2) * batch * hidden; }
+
 void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
                        const Tensor& hidden, const Tensor& cell, const RecurrentMemory& memory) {
   dense_forward(product_of(r, r.in), x, p.weight, {}, memory.gates);
@@ -222,10 +254,13 @@ void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tens
   if (r.cell == Cell::lstm) cell.empty() ? memory.cell.fill(0) : copy(memory.cell, cell);
   by_type(x.dtype(), [&]<class T>(T) {
     const Lying<T> l = lying<T>(r, memory, y, {}, bias_of<T>(r, p.bias));
+    parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
+      lay_recurrent<T>(l, data<T>(p.recurrent), {first, last});
+      lay_step<T>(l, l.previous + r.hidden, -1, {first, last});
+    });
     for (std::int64_t t = 0; t < r.steps; ++t) {
-      parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
-        forward_step(l, data<T>(p.recurrent), t, first, last);
-      });
+      parallel_for(r.hidden, grain_of(r),
+                   [&](std::int64_t first, std::int64_t last) { forward_step(l, t, first, last); });
     }
   });
   if (!hidden.empty()) copy_step(r, y, r.steps - 1, hidden, true);
@@ -240,6 +275,9 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
     thread_local std::vector<T> cell_back;  // the gradient by c
     cell_back.resize(std::max(cell_back.size(), static_cast<std::size_t>(r.batch * r.hidden)));
     T* const by_cell = cell_back.data();
+    parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
+      lay_right<T>({.data = p.recurrent.raw(), .stride = r.hidden}, width, r.hidden, {first, last}, l.laid);
+    });
     for (std::int64_t t = r.steps; t-- > 0;) {
       parallel_for(r.batch, std::max<std::int64_t>(1, 8192 / width), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t n = begin; n < end; ++n) {
@@ -254,12 +292,13 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
             std::fill_n(u.back, u.count, T(0));
           }
         }
+        lay_left<T>({.data = l.gates + t * width, .stride = r.steps * width}, r.batch, width, {begin, end}, {0, width},
+                    l.left);
       });
       if (t == 0 && !to.through_first) break;
       parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
-        gemm_here(dtype_of<T>, {.m = r.batch, .n = last - first, .k = width, .beta = 1},
-                  {.data = l.gates + t * width, .stride = r.steps * width},
-                  {.data = data<T>(p.recurrent) + first, .stride = r.hidden}, l.back + first, r.hidden);
+        multiply<T>({.m = r.batch, .n = r.hidden, .k = width, .beta = 1}, l.left, l.laid, {first, last}, l.back,
+                    r.hidden);
       });
     }
   });

@@ -17,6 +17,9 @@ struct Recurrent {
   std::int64_t batch = 0, steps = 0, in = 0, hidden = 0;
   Activation function = {.function = Function::tanh};  ///< of rnn
   [[nodiscard]] std::int64_t gates() const { return cell == Cell::rnn ? 1 : cell == Cell::gru ? 3 : 4; }
+  /// Numbers of the memory below.
+  [[nodiscard]] std::int64_t laid_size() const;
+  [[nodiscard]] std::int64_t left_size() const;
 };
 
 /// weight: (gates * hidden, in), recurrent: (gates * hidden, hidden), bias: (gates * hidden) or empty.
@@ -33,6 +36,8 @@ struct RecurrentMemory {
   Tensor inner;     ///< (batch, steps, hidden): U_n h' of gru, c of lstm; empty for rnn
   Tensor cell;      ///< (batch, hidden): lstm's c before the first step, and scratch
   Tensor back;      ///< (batch, hidden): scratch
+  Tensor laid;      ///< laid_size(): scratch, the recurrent weight as products have it, laid out once for all steps
+  Tensor left;      ///< left_size(): scratch
 };
 
 /// x: (batch, steps, in), y: (batch, steps, hidden). It begins at `hidden` and, lstm, `cell` (batch, hidden), and

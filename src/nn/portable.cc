@@ -30,6 +30,9 @@ struct Portable {
   Shape view;             ///< of `own`, with as many axes as are exchanged
   std::vector<int> axes;  ///< of `view`, in PyTorch's order
   Shape torch;            ///< as PyTorch has it
+  /// Where PyTorch has the numbers as a sum, the other summand; it must be 0 from the place `apart` on.
+  std::string also = {};
+  std::int64_t apart = 0;
 };
 
 struct Module {
@@ -75,6 +78,17 @@ Portable by_place(const std::string& name, const Tensor& own, const std::optiona
   return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
 }
 
+/// A recurrent layer's array. PyTorch has a second bias, beside U h', which is the same as ours but in a GRU's n, where
+/// r multiplies it.
+Portable recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
+  if (name == "weight") return as_is("weight_ih_l0", own);
+  if (name == "recurrent") return as_is("weight_hh_l0", own);
+  Portable bias = as_is("bias_ih_l0", own);
+  bias.also = "bias_hh_l0";
+  bias.apart = kind == "gru" ? own.count() / 3 * 2 : own.count();
+  return bias;
+}
+
 Module module_of(const Graph& net, const Node& node) {
   Module module{.layer = node.name, .arrays = {}};
   const std::string kind = node.layer->kind();
@@ -93,8 +107,14 @@ Module module_of(const Graph& net, const Node& node) {
           {.name = name, .own = own, .view = s, .axes = {0, 3, 1, 2}, .torch = {s[0], s[3], s[1], s[2]}});
     } else if (kind == "dense" && name == "weight") {
       module.arrays.push_back(dense_weight(own, image, transposed != options.end() && transposed->second != "false"));
-    } else if ((kind == "convolution" || kind == "dense") && name == "bias") {
+    } else if (((kind == "convolution" || kind == "dense") && name == "bias") || kind == "embedding") {
       module.arrays.push_back(as_is(name, own));
+    } else if (kind == "cross_map_pooling") {  // a convolution of single places
+      Portable weight = as_is(name, own);
+      weight.torch = {own.shape()[0], own.shape()[1], 1, 1};
+      module.arrays.push_back(weight);
+    } else if (kind == "rnn" || kind == "gru" || kind == "lstm") {
+      module.arrays.push_back(recurrent_array(kind, name, own));
     } else if (kind == "batch_norm") {
       module.arrays.push_back(by_place(name == "scale" ? "weight" : "bias", own, flat ? image : std::nullopt));
     } else {
@@ -193,6 +213,7 @@ NamedTensors Net::torch_state() const {
                     static_cast<const std::byte*>(array.own.raw()) + static_cast<std::size_t>(here) * size, size);
       });
       state.emplace_back(module.layer + "." + array.name, copy);
+      if (!array.also.empty()) state.emplace_back(module.layer + "." + array.also, Tensor(copy.dtype(), array.torch));
     }
   }
   return state;
@@ -202,28 +223,47 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
   const std::vector<Module> modules =
       modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states});
   const std::vector<std::string> names = names_of(modules, state, named);
-  std::vector<std::pair<const Portable*, const Tensor*>> pairs;
+  struct Pair {
+    const Portable* array;
+    const Tensor* from;
+    const Tensor* also;  ///< to be added, or null
+  };
+  std::vector<Pair> pairs;
   std::vector<std::string> known;
   std::vector<std::string> received;
   for (const auto& [name, tensor] : state) received.push_back(name);
+  const auto wanted = [&](const std::string& name, const std::string& layer, const Portable& array) {
+    known.push_back(name);
+    const auto found = std::ranges::find(state, name, [](const auto& pair) { return pair.first; });
+    if (found == state.end()) {
+      throw InvalidArgument(
+          fmt::format("state: \"{}\", for layer \"{}\", is missing; received {}", name, layer, join(received)));
+    }
+    const Tensor& tensor = found->second;
+    const bool number = tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64;
+    if (!number || tensor.shape() != array.torch) {
+      throw InvalidArgument(
+          fmt::format("state: \"{}\", for layer \"{}\": expected floats of shape {}; received {} of shape {}", name,
+                      layer, array.torch.text(), name_of(tensor.dtype()), tensor.shape().text()));
+    }
+    return &tensor;
+  };
   for (std::size_t m = 0; m < modules.size(); ++m) {
+    const std::string& layer = modules[m].layer;
     for (const Portable& array : modules[m].arrays) {
-      const std::string name = names[m] + "." + array.name;
-      known.push_back(name);
-      const auto found = std::ranges::find(state, name, [](const auto& pair) { return pair.first; });
-      if (found == state.end()) {
-        throw InvalidArgument(fmt::format("state: \"{}\", for layer \"{}\", is missing; received {}", name,
-                                          modules[m].layer, join(received)));
+      Pair pair{.array = &array, .from = wanted(names[m] + "." + array.name, layer, array), .also = nullptr};
+      if (!array.also.empty()) {
+        const std::string name = names[m] + "." + array.also;
+        pair.also = wanted(name, layer, array);
+        for (std::int64_t i = array.apart; i < pair.also->count(); ++i) {
+          if (pair.also->at(i) == 0) continue;
+          throw InvalidArgument(fmt::format(
+              "state: \"{}\", for layer \"{}\": a GRU has no bias beside U_n h' here, so numbers from {} on "
+              "must be 0; number {} is {}",
+              name, layer, array.apart, i, pair.also->at(i)));
+        }
       }
-      const Tensor& tensor = found->second;
-      const bool number = tensor.dtype() == DType::float32 || tensor.dtype() == DType::float64;
-      if (!number || tensor.shape() != array.torch) {
-        throw InvalidArgument(
-            fmt::format("state: \"{}\", for layer \"{}\": expected floats of shape {}; received {} of "
-                        "shape {}",
-                        name, modules[m].layer, array.torch.text(), name_of(tensor.dtype()), tensor.shape().text()));
-      }
-      pairs.emplace_back(&array, &tensor);
+      pairs.push_back(pair);
     }
   }
   for (const std::string& name : received) {
@@ -231,14 +271,12 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
       throw InvalidArgument("state: " + unknown_name("array", name, known));
     }
   }
-  for (const auto& [array, tensor] : pairs) {
+  for (const auto& [array, from, also] : pairs) {
     kernel::by_type(array->own.dtype(), [&]<class To>(To) {
-      kernel::by_type(tensor->dtype(), [&]<class From>(From) {
-        const auto to = array->own.values<To>();
-        const auto from = tensor->values<From>();
-        each_place(*array, [&](std::int64_t here, std::int64_t there) {
-          to[static_cast<std::size_t>(here)] = static_cast<To>(from[static_cast<std::size_t>(there)]);
-        });
+      const auto to = array->own.values<To>();
+      each_place(*array, [&](std::int64_t here, std::int64_t there) {
+        const double more = also == nullptr ? 0 : also->at(there);
+        to[static_cast<std::size_t>(here)] = static_cast<To>(from->at(there) + more);
       });
     });
   }

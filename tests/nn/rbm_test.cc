@@ -40,7 +40,7 @@ TEST(Rbm, GradientsAreThoseOfThePlainLoops) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     std::mt19937 r(seed);
     const bool gv = pick(r, 0, 1) == 1, gh = pick(r, 0, 1) == 1;
-    const std::int64_t k = pick(r, 1, 3), hidden = pick(r, 1, 20), visible = pick(r, 1, 20), batch = pick(r, 1, 9);
+    const std::int64_t k = pick(r, 1, 3), hidden = pick(r, 1, 120), visible = pick(r, 1, 40), batch = pick(r, 1, 20);
     Bench bench("rbm",
                 {{"hidden", std::to_string(hidden)},
                  {"k", std::to_string(k)},

@@ -45,9 +45,10 @@ kernel::Activation activation_named(const std::string& name) { return {.function
 
 TEST_P(Reference, Dense) {
   draws([&](std::mt19937& r, unsigned seed) {
-    const kernel::Dense d{.batch = pick(r, 1, 33),
-                          .in = pick(r, 1, 90),
-                          .out = pick(r, 1, 90),
+    const bool large = seed % 6 == 5;  // several tiles
+    const kernel::Dense d{.batch = large ? pick(r, 240, 272) : pick(r, 1, 33),
+                          .in = pick(r, 1, large ? 40 : 90),
+                          .out = large ? pick(r, 310, 700) : pick(r, 1, 90),
                           .transposed = pick(r, 0, 1) == 1,
                           .activation = activation_named("tanh")};
     const std::string f = function_of(r);

@@ -136,6 +136,50 @@ def test_tied_weights_are_taken_once():
     net.load_state_dict(state, layout="torch")
 
 
+def test_recurrent_layers_and_embeddings_are_modules_too():
+    words = RNG.integers(0, 9, (3, 6)).astype("int32")
+    ways = [(tn.RNN, nn.RNN, {}), (tn.GRU, nn.GRU, {}), (tn.LSTM, nn.LSTM, {}), (tn.LSTM, nn.LSTM, {"bias": False})]
+    for theirs, ours, more in ways:
+        made = tn.ModuleDict(
+            {"words": tn.Embedding(9, 5), "cell": theirs(5, 7, batch_first=True, **more), "scores": tn.Linear(7, 4)}
+        )
+        apart = theirs is tn.GRU
+        if apart:
+            with torch.no_grad():
+                made["cell"].bias_hh_l0[14:] = 0  # ours has no bias there
+        net = nn.Net()
+        value = nn.Embedding(9, 5, name="words")(net.input((6,), "x", "int32"))
+        nn.Dense(4, last_axis=True, name="scores")(ours(7, name="cell", **more)(value))
+        net.load_state_dict(made.state_dict())
+        net.forward(x=words)
+        expected = made["scores"](made["cell"](made["words"](torch.from_numpy(words)))[0]).detach().numpy()
+        np.testing.assert_allclose(net["scores"], expected, rtol=1e-4, atol=1e-5)
+        back = net.state_dict(layout="torch")
+        assert list(back) == list(made.state_dict())
+        fresh = nn.Net()
+        value = nn.Embedding(9, 5, name="words")(fresh.input((6,), "x", "int32"))
+        nn.Dense(4, last_axis=True, name="scores")(ours(7, name="cell", **more)(value))
+        fresh.load_state_dict(back, layout="torch")
+        assert all((array == net.parameters[name]).all() for name, array in fresh.parameters.items())
+        made.load_state_dict({name: torch.from_numpy(array) for name, array in back.items()})
+        again = made["scores"](made["cell"](made["words"](torch.from_numpy(words)))[0]).detach().numpy()
+        np.testing.assert_allclose(again, expected, rtol=1e-5, atol=1e-6)
+        if apart:
+            state = {**made.state_dict(), "cell.bias_hh_l0": torch.ones(21)}
+            with cases.raises(pleiad.InvalidArgument, '"cell.bias_hh_l0", for layer "cell"', "from 14 on", "14 is 1"):
+                net.load_state_dict(state)
+
+
+def test_a_pooling_across_maps_is_a_convolution_of_places():
+    made = tn.Sequential(tn.Conv2d(3, 5, 1, bias=False))
+    net = nn.Sequential([nn.CrossMapPooling(5, name="0")], input=(9, 7, 3))
+    net.load_state_dict(made.state_dict())
+    net.forward(x=IMAGES)
+    theirs = made(torch.from_numpy(np.ascontiguousarray(np.moveaxis(IMAGES, -1, 1)))).detach().numpy()
+    np.testing.assert_allclose(np.moveaxis(net["0"], -1, 1), theirs, rtol=1e-4, atol=1e-5)
+    assert equal(made.state_dict(), net.state_dict(layout="torch"))
+
+
 def test_files_are_read_by_each_other():
     made, net = model(), net_of()
     net.load_state_dict(made.state_dict())

@@ -59,11 +59,15 @@ class Rbm final : public Layer {
              .shape = {o_.chains, o_.hidden},
              .wanted = {.init = {.type = "uniform", .low = 0, .high = 1}}}};
   }
-  /// Both phases one above the other: visible, hidden; what the chains are at; with persistent ones, reconstructions.
+  /// Both phases one above the other: visible, hidden; what the chains are at; the weight laid out for all the ways up;
+  /// with persistent chains, reconstructions.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     const std::int64_t visible = width(in[0]);
     const std::int64_t rows = in[0][0] + chains(in[0][0]);
-    Shapes all = {{rows, visible}, {rows, o_.hidden}, {chains(in[0][0]), o_.hidden}};
+    Shapes all = {{rows, visible},
+                  {rows, o_.hidden},
+                  {chains(in[0][0]), o_.hidden},
+                  {kernel::laid_size(upward(in[0][0], visible))}};
     if (o_.chains > 0) all.push_back({in[0][0], visible});
     return all;
   }
@@ -81,8 +85,9 @@ class Rbm final : public Layer {
     const Tensor hidden = kernel::rows_of(pass.workspace[1], 0, batch);
     const Tensor negative = kernel::rows_of(pass.workspace[0], batch, all);
     kernel::copy(seen, pass.x[0]);
+    kernel::lay_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
     up(pass, seen, hidden);
-    const Tensor reconstruction = o_.chains > 0 ? pass.workspace[3] : negative;
+    const Tensor reconstruction = o_.chains > 0 ? pass.workspace[4] : negative;
     if (pass.phase != Phase::train) {
       down(pass, hidden, reconstruction);
       return tell(pass, seen, reconstruction);
@@ -97,7 +102,7 @@ class Rbm final : public Layer {
       sample(pass, draw, gaussian_hidden_, hidden, at);
     }
     for (std::int64_t i = 0; i < o_.k; ++i) {
-      down(pass, at, negative);
+      down(pass, at, negative, i > 0 || o_.chains == 0);
       if (o_.sample == "both") sample(pass, ++draw, gaussian_visible_, negative, negative);
       up(pass, negative, hidden_negative);
       if (i + 1 < o_.k || o_.chains > 0) sample(pass, ++draw, gaussian_hidden_, hidden_negative, at);
@@ -126,17 +131,21 @@ class Rbm final : public Layer {
   static kernel::Activation of(bool gaussian) {
     return {.function = gaussian ? kernel::Function::linear : kernel::Function::sigmoid};
   }
-  void up(const Pass& pass, const Tensor& v, const Tensor& h) const {
-    kernel::dense_forward(
-        {.batch = v.shape()[0], .in = v.shape()[1], .out = o_.hidden, .activation = of(gaussian_hidden_)}, v,
-        pass.parameter[0], pass.parameter[1], h);
+  [[nodiscard]] kernel::Dense upward(std::int64_t batch, std::int64_t visible) const {
+    return {.batch = batch, .in = visible, .out = o_.hidden, .activation = of(gaussian_hidden_)};
   }
-  void down(const Pass& pass, const Tensor& h, const Tensor& v) const {
+  void up(const Pass& pass, const Tensor& v, const Tensor& h) const {
+    kernel::dense_forward(upward(v.shape()[0], v.shape()[1]), v, pass.parameter[0], pass.parameter[1], h,
+                          pass.workspace[3]);
+  }
+  /// `sampled`: h is what `sample` made, so zeros and ones where its units are binary.
+  void down(const Pass& pass, const Tensor& h, const Tensor& v, bool sampled = false) const {
     kernel::dense_forward({.batch = h.shape()[0],
                            .in = o_.hidden,
                            .out = v.shape()[1],
                            .transposed = true,
-                           .activation = of(gaussian_visible_)},
+                           .activation = of(gaussian_visible_),
+                           .picks = sampled && !gaussian_hidden_ && o_.sample != "none"},
                           h, pass.parameter[0], pass.parameter[2], v);
   }
   /// The draws of a step take numbers one after the other. Persistent chains are the same on all ranks.

@@ -51,7 +51,14 @@ class RecurrentLayer final : public Layer {
     const Shape one = {in[0][0], o_.hidden};
     const Shape all = {in[0][0], in[0][1], o_.hidden};
     // With a second input `back` goes on to it, and where it ended is copied out of it.
-    return {{in[0][0], in[0][1], geometry(in[0]).gates() * o_.hidden}, all, cell_ == Cell::rnn ? one : all, one, one};
+    const kernel::Recurrent r = geometry(in[0]);
+    return {{in[0][0], in[0][1], r.gates() * o_.hidden},
+            all,
+            cell_ == Cell::rnn ? one : all,
+            one,
+            one,
+            {r.laid_size()},
+            {r.left_size()}};
   }
   [[nodiscard]] Shapes carried(const Shapes& in) const override {
     if (!o_.carry) return {};
@@ -107,7 +114,7 @@ class RecurrentLayer final : public Layer {
   }
   static kernel::RecurrentMemory memory(const Pass& pass) {
     const std::vector<Tensor>& w = pass.workspace;
-    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4]};
+    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .laid = w[5], .left = w[6]};
   }
 
   const Cell cell_;
