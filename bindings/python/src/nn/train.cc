@@ -200,8 +200,7 @@ void bind_training(nb::module_& m) {
              const nn::Schedule* schedule, const nn::Schedule* momentum, const std::string& exchange,
              const std::string& clock, bool fuse, bool check_finite, const std::string& plan,
              const std::vector<std::string>& split, const std::string& grid, bool deterministic,
-             const std::string& checkpoint, int keep,
-             const SessionHandle* session) {
+             const std::string& checkpoint, int keep, const SessionHandle* session) {
             const PlanOptions how{.kind = plan, .split = split, .grid = grid, .deterministic = deterministic};
             new (self) H(net,
                          options_of(batch, updater, schedule, momentum, exchange, clock, fuse, check_finite, how,
@@ -210,12 +209,13 @@ void bind_training(nb::module_& m) {
           },
           nb::keep_alive<1, 2>(), nb::arg("net"), nb::arg("batch"), nb::arg("updater"), nb::arg("schedule").none(),
           nb::arg("momentum").none(), nb::arg("exchange"), nb::arg("clock"), nb::arg("fuse"), nb::arg("check_finite"),
-          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("deterministic"), nb::arg("checkpoint"), nb::arg("keep"),
-          nb::arg("session").none(),
+          nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("deterministic"), nb::arg("checkpoint"),
+          nb::arg("keep"), nb::arg("session").none(),
           nb::sig("def __init__(self, net: Net, batch: int, updater: collections.abc.Mapping[str, str], schedule: "
                   "Schedule | None, "
                   "momentum: Schedule | None, exchange: str, clock: str, fuse: bool, check_finite: bool, plan: str, "
-                  "split: collections.abc.Sequence[str], grid: str, deterministic: bool, checkpoint: str, keep: int, session: "
+                  "split: collections.abc.Sequence[str], grid: str, deterministic: bool, checkpoint: str, keep: int, "
+                  "session: "
                   "pleiad._core.Session | None) -> None"))
       .def(
           "train_on", [](H& h, Samples& samples) { h.use([&](Trainer& t) { t.train_on(samples); }); },
