@@ -135,7 +135,7 @@ def draw_pictures(rows, path):
             axes.imshow(picture.reshape(28, 28), cmap="gray", vmin=0, vmax=1)
             axes.set_xticks([])
             axes.set_yticks([])
-        line[0].set_title(title, loc="left", fontsize=9, color=INK)
+        line[0].set_title(title, loc="left", fontsize=9, color=INK).set_in_layout(False)
     figure.savefig(path)
 
 
