@@ -13,10 +13,10 @@
 
 #include "core/option_list.h"
 #include "core/text.h"
+#include "engine/together.h"
 #include "file/atomic.h"
 #include "file/series.h"
 #include "pleiad/error.h"
-#include "engine/together.h"
 
 namespace pleiad {
 

@@ -7,10 +7,10 @@
 
 #include "core/problem.h"
 #include "core/process.h"
+#include "engine/together.h"
 #include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
-#include "engine/together.h"
 
 namespace pleiad {
 
