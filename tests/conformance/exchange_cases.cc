@@ -268,6 +268,12 @@ CASE(Exchange, WhatIsWrongWithASetAtOneRankAllRanksThrow) {
     refused(rows, fitting, session.rank() == 0 ? 99 : 0, {"root 99", "rank"});
     refused(rows, fitting, session.rank() == 0 ? 0 : 1, {"root", "rank", "0", "1", "nothing was set"});
   }
+  const SparseTable sparse = session.create_sparse(3);
+  const RowId id = -1;
+  sparse.set({&id, 1}, std::vector<float>(3, 1), last);
+  const std::vector<float> four(session.rank() == last ? 4 : 3);
+  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { sparse.set({&id, 1}, four, last); }), {"set", "3", "4"}));
+  EXPECT_EQ(sparse.rows(), 1) << "the row that was there is there";
   std::vector<float> row(3, 5);
   rows.get_row(6, row);
   EXPECT_EQ(row, std::vector<float>(3)) << "no value was changed, and the ranks are still in step";

@@ -434,12 +434,6 @@ CASE(Sparse, SetMakesItTheRowsOfOneRank) {
   }
   session.barrier();
   EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.set({}, {}, 99); }), {"root 99"}));
-  const int last = session.size() - 1;
-  const std::int64_t before = table.rows();
-  session.barrier();
-  const std::vector<float> values(session.rank() == last ? 4 : 3);
-  EXPECT_TRUE(mentions(message_of<InvalidArgument>([&] { table.set({&id, 1}, values, last); }), {"set", "3", "4"}));
-  EXPECT_EQ(table.rows(), before) << "the rows that were there are there";
 }
 
 CASE(Sparse, WhatCannotBeIsRefusedWithTheFix) {
