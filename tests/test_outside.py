@@ -106,7 +106,7 @@ def test_a_program_with_flags(by_find_package, mpirun, name, arguments, ranks):
 
 
 JOB = """
-name: "outside" train_steps: 60 disp_freq: 20 test_freq: 60 checkpoint_freq: 40
+name: "outside" train_steps: 60 disp_freq: 1 test_freq: 60 checkpoint_freq: 40
 train_one_batch { alg: kBP }
 updater { user_type: "kSigned" learning_rate { type: kFixed base_lr: 0.02 } }
 neuralnet {
@@ -134,10 +134,20 @@ def test_a_main_with_a_layer_and_an_updater_of_its_own(by_find_package, run, mpi
     words = ["-conf", "job.conf", "-singa_conf", "x"]
     alone = run(program, *words, cwd=tmp_path)
     losses = numbers(alone, "train")
-    assert len(losses) == 3 and losses[2] < losses[0] / 1.5, alone.stdout
+    assert len(losses) == 60 and losses[-1] < losses[0] / 1.5, alone.stdout
     assert numbers(run(program, *words, "-resume", cwd=tmp_path), "train") == []
     two = mpirun(2, "-wdir", tmp_path, program, *words)
-    assert all(abs(a - b) <= 1e-5 * b for a, b in zip(numbers(two, "train")[:3], losses)), two.stdout
+    of_two = numbers(two, "train")[:60]
+    assert all(abs(a - b) <= 1e-5 * b for a, b in zip(of_two, losses, strict=True)), two.stdout
+    for ranks, whole in ((1, losses), (2, of_two)):
+        apart = JOB.replace('"work"', f'"stopped{ranks}"')
+        seen = []
+        for steps in (40, 60):
+            (tmp_path / "job.conf").write_text(apart.replace("train_steps: 60", f"train_steps: {steps}"))
+            more = ["-resume"] if seen else []
+            job = mpirun(ranks, "-wdir", tmp_path, program, *words, *more)
+            seen.append(numbers(job, "train")[: 40 if steps == 40 else 20])
+        assert [len(part) for part in seen] == [40, 20] and seen[0] + seen[1] == whole, (ranks, seen)
     checkpoint = tmp_path / "work" / "checkpoint" / "step60-worker0"
     (tmp_path / "job.conf").write_text(f'checkpoint_path: "{checkpoint}"\n{JOB}')
     tested = numbers(run(program, *words, "-test", cwd=tmp_path), "test")
