@@ -106,7 +106,7 @@ def test_a_program_with_flags(by_find_package, mpirun, name, arguments, ranks):
 
 
 JOB = """
-name: "outside" train_steps: 60 disp_freq: 20 test_freq: 60 checkpoint_freq: 40
+name: "outside" train_steps: 60 disp_freq: 1 test_freq: 60 checkpoint_freq: 40
 train_one_batch { alg: kBP }
 updater { user_type: "kSigned" learning_rate { type: kFixed base_lr: 0.02 } }
 neuralnet {
@@ -127,17 +127,29 @@ def test_a_main_with_a_layer_and_an_updater_of_its_own(by_find_package, run, mpi
     (tmp_path / "job.conf").write_text(JOB)
     program = by_find_package["singa_main"]
 
-    def numbers(job, phase):
+    def numbers(job, phase, ranks=1):
+        """By step; every rank has printed the same."""
         assert job.returncode == 0, job.stdout + job.stderr
-        return [float(value) for value in re.findall(rf"^{phase} \d+ loss (.*)$", job.stdout, re.M)]
+        lines = re.findall(rf"^{phase} (\d+) loss (.*)$", job.stdout, re.M)
+        by_step = {int(step): float(value) for step, value in lines}
+        assert len(lines) == len(by_step) * ranks and len(set(lines)) == len(by_step), job.stdout
+        return [value for _, value in sorted(by_step.items())]
 
     words = ["-conf", "job.conf", "-singa_conf", "x"]
     alone = run(program, *words, cwd=tmp_path)
     losses = numbers(alone, "train")
-    assert len(losses) == 3 and losses[2] < losses[0] / 1.5, alone.stdout
+    assert len(losses) == 60 and losses[-1] < losses[0] / 1.5, alone.stdout
     assert numbers(run(program, *words, "-resume", cwd=tmp_path), "train") == []
     two = mpirun(2, "-wdir", tmp_path, program, *words)
-    assert all(abs(a - b) <= 1e-5 * b for a, b in zip(numbers(two, "train")[:3], losses)), two.stdout
+    of_two = numbers(two, "train", 2)
+    assert all(abs(a - b) <= 1e-5 * b for a, b in zip(of_two, losses, strict=True)), two.stdout
+    for ranks, whole in ((1, losses), (2, of_two)):
+        apart = JOB.replace('"work"', f'"stopped{ranks}"')
+        (tmp_path / "job.conf").write_text(apart.replace("train_steps: 60", "train_steps: 40"))
+        first = numbers(mpirun(ranks, "-wdir", tmp_path, program, *words), "train", ranks)
+        (tmp_path / "job.conf").write_text(apart)
+        second = numbers(mpirun(ranks, "-wdir", tmp_path, program, *words, "-resume"), "train", ranks)
+        assert len(first) == 40 and first + second == whole, (ranks, first, second)
     checkpoint = tmp_path / "work" / "checkpoint" / "step60-worker0"
     (tmp_path / "job.conf").write_text(f'checkpoint_path: "{checkpoint}"\n{JOB}')
     tested = numbers(run(program, *words, "-test", cwd=tmp_path), "test")

@@ -57,7 +57,8 @@ class PLEIAD_API Driver {
     register_job_updater(user_type, options);
   }
   /// or a rule of one's own: rule(update) changes update.value by update.delta, the gradient. Called by several threads
-  /// at once, for different runs of values.
+  /// at once, for different runs of values. What it throws on any rank is a RuleError after that step: on all ranks
+  /// where one worker group makes each step together, else on that rank, and the others are told that it has left.
   template <class F>
     requires std::is_invocable_v<F, const RuleUpdate<float>&>
   void RegisterUpdater(const std::string& user_type, F rule, const RuleLayout& layout = {}) {

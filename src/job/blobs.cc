@@ -209,8 +209,14 @@ std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const st
   const auto known = [&](const ArrayEntry& array) {
     return std::ranges::find(built.parameters, array.name, &Named::name) != built.parameters.end();
   };
-  if (const auto format = file.metadata().find("format");
-      (format != file.metadata().end() && format->second != "singa") || std::ranges::none_of(file.arrays(), known)) {
+  if (std::ranges::none_of(file.arrays(), known)) return {};
+  const auto has = [&](const std::string& name) {
+    return std::ranges::find(file.arrays(), name, &ArrayEntry::name) != file.arrays().end();
+  };
+  const auto format = file.metadata().find("format");
+  if (format != file.metadata().end() && format->second != "singa" &&
+      (std::ranges::all_of(net.parameters(), has, &nn::Parameter::name) ||
+       std::ranges::all_of(net.torch_state(), has, &nn::NamedTensors::value_type::first))) {
     return {};
   }
   BlobProtos blobs;

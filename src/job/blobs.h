@@ -15,7 +15,8 @@ std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std:
 void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step);
 /// The same numbers under the same names, in SINGA's order, as safetensors.
 void export_blobs(const Built& built, const nn::Net& net, const std::string& path);
-/// From such a file; returns the names that were found, none where it is another kind of safetensors.
+/// From such a file, which its names tell, and its "format" where they are the net's own or PyTorch's as well; returns
+/// the names that were found, none where it is another kind of safetensors.
 std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const std::string& path);
 /// A FileError for the first parameter that is not among those that were found in `path`.
 void expect_all(const Built& built, const std::vector<std::string>& found, const std::string& path);

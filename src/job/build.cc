@@ -306,6 +306,10 @@ class Builder {
     if (!(conf.gamma() >= 0 && conf.gamma() < 100)) {
       mistake(job_, i, "mnist_conf.gamma", fmt::format("expected 0 to below 100 percent; received {}", conf.gamma()));
     }
+    for (const auto& [field, value] :
+         {std::pair("sigma", conf.sigma()), std::pair("alpha", conf.alpha()), std::pair("beta", conf.beta())}) {
+      expect_finite(job_, i, fmt::format("mnist_conf.{}", field), value);
+    }
     const int source = values_.at(layers_[i].srclayers(0)).source;
     place(i, elastic(conf), all_features(i));
     values_.at(layers_[i].name()).source = source;

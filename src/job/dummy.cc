@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/random.h"
+#include "pleiad/error.h"
 
 namespace pleiad::job {
 namespace {
@@ -20,6 +21,9 @@ const google::protobuf::RepeatedField<int>& shape_of(const LayerProto& layer) {
 const char* field_of(const LayerProto& layer) {
   return layer.type() == kDummy ? "dummy_conf.shape" : "rnn_dummy_conf.shape";
 }
+
+/// Whether floor(number) is an int32.
+bool whole(double number) { return number >= -0x1p31 && number < 0x1p31; }
 
 class DummySamples final : public Samples {
  public:
@@ -45,8 +49,12 @@ class DummySamples final : public Samples {
   }
 
  private:
-  static void put(const Tensor& to, std::int64_t i, double number) {
+  void put(const Tensor& to, std::int64_t i, double number) const {
     if (to.dtype() == DType::int32) {
+      if (!whole(number)) {
+        throw StateError(
+            fmt::format("\"{}\" is fed by \"{}\", which said {}: no number that int32 has", input_, from_, number));
+      }
       to.values<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(std::floor(number));
     } else {
       to.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(number);
@@ -54,7 +62,7 @@ class DummySamples final : public Samples {
   }
 
   /// The first numbers of each row: of an answer the best.
-  static void feed(const Tensor& from, const Tensor& to, std::int64_t count, std::int64_t row) {
+  void feed(const Tensor& from, const Tensor& to, std::int64_t count, std::int64_t row) const {
     const std::int64_t wide = from.count() / from.shape()[0];
     for (std::int64_t n = 0; n < count; ++n) {
       for (std::int64_t i = 0; i < row; ++i) put(to, n * row + i, from.at(n * wide + i));
@@ -110,9 +118,16 @@ Shape dummy_sample(const Inside& job, int index) {
   const int steps = job.proto.neuralnet().unroll_len();
   expect_at_least(job, index, "unroll_len", steps, 1);
   const RNNDummyProto& conf = layer.rnn_dummy_conf();
-  if (conf.low() == conf.high()) {
+  for (const auto& [field, value] : {std::pair("low", conf.low()), std::pair("high", conf.high())}) {
+    const std::string name = fmt::format("rnn_dummy_conf.{}", field);
+    expect_finite(job, index, name, value);
+    if (conf.integer() && !whole(value)) {
+      mistake(job, index, name, fmt::format("expected a number that int32 has; received {}", value));
+    }
+  }
+  if (conf.low() >= conf.high()) {
     mistake(job, index, "rnn_dummy_conf.high",
-            fmt::format("expected another number than low; both are {}", conf.low()));
+            fmt::format("expected more than low, which is {}; received {}", conf.low(), conf.high()));
   }
   if (!fed_from(layer).empty() && steps != 1) {
     mistake(job, index, "rnn_dummy_conf.dynamic_srclayer",

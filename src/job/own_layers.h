@@ -12,7 +12,8 @@ namespace pleiad::job {
 [[nodiscard]] bool distorts(const MnistProto& conf);
 /// In training moves the places of each image: by a smooth random field (kernel, sigma, alpha), a turn and a shear of
 /// up to `beta` degrees and a change of size of up to `gamma` percent, drawn anew for each run of `elastic_freq`
-/// samples (0: for each). `resize`: the side of the images that it gives, in every phase.
+/// samples of a batch (0: for each); the runs begin anew with every batch. `resize`: the side of the images that it
+/// gives, in every phase.
 [[nodiscard]] nn::LayerPtr elastic(const MnistProto& conf);
 
 /// Prints the characters of the symbols that it takes, step by step, on standard output.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -130,6 +131,10 @@ void mistake(const Inside& job, int index, const std::string& field, const std::
 
 void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least) {
   if (value < least) mistake(job, index, field, fmt::format("expected {} or more; received {}", least, value));
+}
+
+void expect_finite(const Inside& job, int index, const std::string& field, double value) {
+  if (!std::isfinite(value)) mistake(job, index, field, fmt::format("expected a finite number; received {}", value));
 }
 
 namespace {

@@ -41,6 +41,7 @@ using Inside = Job::Inside;
 [[nodiscard]] std::vector<std::string> layer_path(const Inside& job, int index);
 /// Values that a field may not have are told with the field.
 void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least);
+void expect_finite(const Inside& job, int index, const std::string& field, double value);
 
 }  // namespace job
 }  // namespace pleiad

@@ -16,6 +16,7 @@
 #include "job/results.h"
 #include "job/updater.h"
 #include "pleiad/train.h"
+#include "train/torch_file.h"
 
 namespace pleiad::job {
 namespace {
@@ -112,6 +113,13 @@ class Run {
       batch = batch_size(in_, source.index);
     };
     if (!options_.test) take(nn::Phase::train, train_, train_batch_);
+    // Between the steps of training come tests, checkpoints and new starts, after which nobody knows what was said.
+    if (const LayerProto& layer = in_.proto.neuralnet().layer(source.index);
+        !options_.test && (source.phases & static_cast<unsigned>(nn::Phase::train)) != 0 && is_dummy(layer) &&
+        !fed_from(layer).empty()) {
+      mistake(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+              "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
+    }
     const bool tests = options_.test || in_.proto.test_freq() > 0;
     if (tests) take(nn::Phase::test, test_, test_batch_);
     if (tests && (source.phases & static_cast<unsigned>(nn::Phase::test)) != 0 && in_.proto.test_steps() == 0 &&
@@ -324,7 +332,7 @@ void export_job_checkpoint(const Job& job, const std::string& checkpoint, const 
 void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
   job::Built built = job::build(job);
   std::vector<std::string> found;
-  if (path.ends_with(".safetensors")) found = job::import_blobs(built, built.net, path);
+  if (!is_torch_file(path)) found = job::import_blobs(built, built.net, path);
   if (found.empty()) {
     import_parameters(built.net, path);
   } else {

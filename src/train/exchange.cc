@@ -43,6 +43,9 @@ class NoExchange final : public Exchange {
     rules_[i]->end_step();
     keep_norm(net_.parameters()[i]);
   }
+  [[nodiscard]] std::string take_problem() override {
+    return first_problem(rules_, [](const auto& rule) { return rule->take_problem(); });
+  }
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     std::vector<RuleMemory> all;
     for (const auto& rule : rules_) all.push_back(memory_of(*rule));
@@ -64,6 +67,7 @@ class LocalUpdate {
     rule_->apply_all(gradient);
     rule_->end_step();
   }
+  [[nodiscard]] std::string take_problem() const { return rule_->take_problem(); }
   [[nodiscard]] RuleMemory memory() const { return memory_of(*rule_); }
 
  private:
@@ -99,6 +103,7 @@ class AllReduce final : public Exchange {
     });
   }
   void finish() override { crew_.finish(); }
+  [[nodiscard]] std::string take_problem() override { return first_problem(updates_, &LocalUpdate::take_problem); }
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     std::vector<RuleMemory> all;
     for (const LocalUpdate& update : updates_) all.push_back(update.memory());
@@ -169,6 +174,9 @@ class Tables final : public Exchange {
     });
   }
   void finish() override { crew_.finish(); }
+  [[nodiscard]] std::string take_problem() override {  // a table's own come out of the calls of it
+    return first_problem(places_, [](const Place& place) { return place.own ? place.own->take_problem() : ""; });
+  }
 
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     crew_.barrier();  // everybody's adds are in

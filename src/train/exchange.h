@@ -34,6 +34,8 @@ class Exchange {
   virtual void begin(const StepRates& rates, Trace* trace) = 0;
   virtual void ready(std::size_t parameter) = 0;
   virtual void finish() {}
+  /// After finish: what a user's rule threw on this rank in this step, whose other updates were made all the same.
+  [[nodiscard]] virtual std::string take_problem() = 0;
   /// Beside the net's parameters. The rules' own memory, or copies where tables hold it: then the parameters get the
   /// tables' values too, and this is collective.
   [[nodiscard]] virtual std::vector<RuleMemory> memory() = 0;

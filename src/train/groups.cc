@@ -38,6 +38,9 @@ class Replicas final : public Exchange {
     if (++steps_ % every_ == 0) crew_.post([this] { meet(); });
     crew_.finish();
   }
+  [[nodiscard]] std::string take_problem() override {
+    return first_problem(places_, [](const Place& place) { return place.rule->take_problem(); });
+  }
 
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     meet();

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "core/threads.h"
 #include "kernel/types.h"
+#include "pleiad/error.h"
 #include "pleiad/train.h"
 #include "updater/user_rule.h"
 
@@ -94,15 +96,18 @@ template <class T>
 void ParameterRule::guarded(const Update<T>& update) {
   try {
     rule_->apply(update);
-  } catch (...) {
+  } catch (const std::exception& error) {
     const std::scoped_lock lock(mutex_);
-    if (!problem_) problem_ = std::current_exception();
+    if (problem_.empty()) problem_ = error.what();
   }
 }
 
-void ParameterRule::end_step() {
-  unit_.copy_from(next_unit_);
-  if (guard_ && problem_) std::rethrow_exception(std::exchange(problem_, nullptr));
+void ParameterRule::end_step() { unit_.copy_from(next_unit_); }
+
+std::string ParameterRule::take_problem() {
+  if (!guard_) return {};
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(problem_, {});
 }
 
 ParameterUpdate::ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
@@ -113,6 +118,7 @@ void ParameterUpdate::step(const Tensor& gradient, double learning_rate, double 
   rule_->begin_step(learning_rate, momentum);
   rule_->apply_all(gradient);
   rule_->end_step();
+  if (const std::string problem = rule_->take_problem(); !problem.empty()) throw RuleError(problem);
 }
 
 }  // namespace pleiad

@@ -1,9 +1,11 @@
 // One parameter's update rule with its state: the tables' own rules, on the net's memory.
 #pragma once
 
-#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/update.h"
@@ -24,6 +26,8 @@ class ParameterRule final : public kernel::BlockUpdate {
   void apply_all(const Tensor& gradient);
   /// After the step's last piece.
   void end_step();
+  /// What a user's rule threw since it was last asked for; empty where nothing was.
+  [[nodiscard]] std::string take_problem();
 
   [[nodiscard]] std::optional<Linear> linear() const override { return linear_; }
   void apply(std::int64_t begin, std::int64_t count, const void* gradient) override;
@@ -45,9 +49,19 @@ class ParameterRule final : public kernel::BlockUpdate {
   std::vector<Tensor> history_;  // per element
   Tensor unit_;                  // per unit; a parameter is one unit
   Tensor next_unit_;             // what the pieces of this step leave, all the same
-  bool guard_ = false;           // a user's rule may throw, where compute threads must not
+  bool guard_ = false;           // a user's rule may throw, where compute threads and the midst of a step must not
   std::mutex mutex_;
-  std::exception_ptr problem_;  // guarded by mutex_; end_step throws it
+  std::string problem_;  // the first one; guarded by mutex_
 };
+
+/// The first of what `of` finds for each; all are asked.
+template <class All, class F>
+[[nodiscard]] std::string first_problem(const All& all, F of) {
+  std::string first;
+  for (const auto& one : all) {
+    if (std::string problem = std::invoke(of, one); first.empty()) first = std::move(problem);
+  }
+  return first;
+}
 
 }  // namespace pleiad

@@ -15,6 +15,7 @@
 #include "train/event_log.h"
 #include "train/interrupt.h"
 #include "train/trainer_inside.h"
+#include "updater/user_rule.h"
 
 namespace pleiad {
 namespace {
@@ -72,6 +73,13 @@ void agree(nn::Net& net, Crew& crew) {
   net.set_seed(static_cast<std::uint64_t>(seed[0]));
 }
 
+/// The first rank's that has something to tell: all ranks end with the same words. Collective.
+std::string first_told(Crew& crew, const std::string& mine) {
+  const std::vector<std::string> all = crew.gather_texts(mine);
+  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  return fmt::format("on rank {} {}", first - all.begin(), *first);
+}
+
 bool due(const TrainOptions& options, std::int64_t frequency, std::int64_t after, std::int64_t step) {
   return frequency > 0 && step >= after && (options.from_zero || step > 0) && (step - after) % frequency == 0;
 }
@@ -92,6 +100,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   shares = plan.shares();
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
+  own_rule = find_user_rule(options.updater.rule) != nullptr;
   net.set_gradient_scale(plan.deterministic ? 1 : static_cast<double>(std::max(options.groups, 1)) / ranks());
   net.set_deterministic(plan.deterministic);
   if (ranks() > 1 && synchronous()) net.set_parts(crew.get());
@@ -137,17 +146,22 @@ void Trainer::Inside::check_loss(double loss) {
   std::string where = bad ? fmt::format("the loss is {}; the first layer whose output is no finite number is \"{}\"",
                                         loss, net.first_not_finite())
                           : "";
-  if (synchronous() && crew->size() > 1) {  // all ranks end with the same words
-    const std::vector<std::string> all = crew->gather_texts(where);
-    const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
-    where = fmt::format("on rank {} {}", first - all.begin(), *first);
-  }
+  if (synchronous() && crew->size() > 1) where = first_told(*crew, where);
   throw StateError(fmt::format("step {}: {}", now(), where));
+}
+
+void Trainer::Inside::check_rule() {
+  if (!own_rule) return;
+  std::string problem = exchange->take_problem();
+  if (!(synchronous() ? any(!problem.empty()) : !problem.empty())) return;
+  if (synchronous() && crew->size() > 1) problem = first_told(*crew, problem);
+  throw RuleError(fmt::format("step {}: {}", now(), problem));
 }
 
 double Trainer::Inside::train() {
   if (serves()) {
     if (options.check_finite) check_loss(0);
+    check_rule();
     ++step.values<std::int64_t>()[0];
     place.values<std::int64_t>()[0] += options.batch;
     return 0;
@@ -161,6 +175,7 @@ double Trainer::Inside::train() {
   net.backward(ready);
   exchange->finish();
   net.set_trace(nullptr);
+  check_rule();
   ++step.values<std::int64_t>()[0];
   place.values<std::int64_t>()[0] += options.batch;
   return loss;

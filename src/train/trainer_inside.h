@@ -32,6 +32,7 @@ struct Trainer::Inside {
   Trace trace;
   std::int64_t trace_begin = 0;  // the first step of it
   bool traced = false;
+  bool own_rule = false;  // the update rule is a user's
 
   Inside(nn::Net& net, TrainOptions options, Session* session);
   ~Inside();
@@ -52,6 +53,8 @@ struct Trainer::Inside {
   /// A step on what stands in the net's inputs; returns this rank's loss.
   double train();
   void check_loss(double loss);
+  /// After a step, where a user's rule updates: what it threw. On all ranks where these make each step together.
+  void check_rule();
   /// An InvalidArgument where ranks that only serve cannot take part.
   void check_servers() const;
   /// True where any rank wants it. Collective.

@@ -1,11 +1,13 @@
 // Jobs from their start to their end: results, checkpoints, clusters.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "file/safetensors.h"
 #include "job/job.pb.h"
 #include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
@@ -334,6 +336,18 @@ TEST(Job, TravelsAsSafetensors) {
   export_job_checkpoint(job, (folder / "work" / "checkpoint" / "state" / "step-00000020").string(),
                         (folder / "own").string());
   EXPECT_EQ(content((folder / "own").string()), content((folder / "singa.safetensors").string()));
+  // The names tell: whoever wrote the file, and whatever it is called.
+  const std::string saved = (folder / "anew.bin").string(), back = (folder / "anew").string();
+  {
+    const Safetensors file{folder / "singa.safetensors"};
+    std::vector<ArrayToWrite> arrays;
+    for (const ArrayEntry& array : file.arrays()) {
+      arrays.push_back({.name = array.name, .type = array.type, .shape = array.shape, .bytes = array.bytes});
+    }
+    write_safetensors(saved, arrays, {{"format", "pt"}});
+  }
+  import_job_checkpoint(job, saved, back, 20);
+  EXPECT_EQ(content(back), content(checkpoint));
   // Another net's file has not what this one needs.
   std::string text = small_text(folder, {});
   text.replace(text.find("name: \"w2\""), 10, "name: \"w9\"");
@@ -366,6 +380,32 @@ TEST(JobOwn, ARuleOfTheUsersThatThrowsEndsTheRunWithItsWords) {
     const Job job =
         small_job(folder, {.cluster = cluster, .updater = "user_type: \"kThrowing\" learning_rate { type: kFixed }"});
     EXPECT_THROW((void)run_job(job, silent()), Error) << cluster;
+  }
+}
+
+TEST(JobOwn, ARuleThatThrowsOnOneRankEndsAllWithTheSameWords) {
+  static std::atomic<int> left;
+  register_rule("kOnce", {}, [](const auto&) {
+    if (--left == 0) throw std::runtime_error("just here");
+  });
+  register_job_updater("kOnce", {.rule = "kOnce"});
+  const Folder folder;
+  const Job job = small_job(
+      folder, {.cluster = "nworkers_per_group: 3", .updater = "user_type: \"kOnce\" learning_rate { type: kFixed }"});
+  for (const int call : {1, 17}) {  // of the first step, of the second
+    left = call;
+    std::array<std::string, 3> told;
+    run_cluster(3, [&](Session& session) {
+      try {
+        (void)run_job(job, silent(), &session);
+      } catch (const RuleError& error) {
+        told[static_cast<std::size_t>(session.rank())] = error.what();
+      }
+    });
+    EXPECT_NE(told[0].find("rule \"kOnce\": just here"), std::string::npos) << told[0];
+    EXPECT_NE(told[0].find(call == 1 ? "step 0: on rank " : "step 1: on rank "), std::string::npos) << told[0];
+    EXPECT_EQ(told[1], told[0]);
+    EXPECT_EQ(told[2], told[0]);
   }
 }
 

@@ -299,7 +299,18 @@ TEST_F(JobTypes, DistortedDigitsDifferInTrainingAlone) {
   const std::vector<double> same = losses(run("resize: 6"));
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(same[i], a[i], 1e-5 * a[i]);
   EXPECT_EQ(losses(run("resize: 9")).size(), 4U);
-  EXPECT_THROW((void)run("gamma: 100"), InvalidArgument);
+  for (const std::string wrong : {"gamma: 100", "gamma: nan", "alpha: nan", "alpha: inf", "beta: nan", "beta: -inf"}) {
+    const std::string field = wrong.substr(0, wrong.find(':'));
+    try {
+      (void)run("kernel: 5 " + wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("layer \"digit\", mnist_conf." + field + ": expected"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  EXPECT_THROW((void)run("kernel: 5 alpha: 1 sigma: nan"), InvalidArgument);
 }
 
 TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
@@ -337,6 +348,29 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   std::string wrong = say;
   wrong.replace(wrong.find("\"best\" } }"), 6, "\"beast\"");
   refused(wrong, from, "rnn_dummy_conf.dynamic_srclayer: unknown layer \"beast\"");
+  for (const auto& [range, words_of] : std::vector<std::pair<std::string, std::string>>{
+           {"low: 4 high: 0", "rnn_dummy_conf.high: expected more than low, which is 4; received 0"},
+           {"low: 4 high: 4", "rnn_dummy_conf.high: expected more than low, which is 4; received 4"},
+           {"low: 0 high: 3e9", "rnn_dummy_conf.high: expected a number that int32 has; received 3000000000"},
+           {"low: -3e9 high: 4", "rnn_dummy_conf.low: expected a number that int32 has; received -3000000000"},
+           {"low: nan high: 4", "rnn_dummy_conf.low: expected a finite number; received nan"}}) {
+    wrong = say;
+    wrong.replace(wrong.find("low: 0 high: 4"), 14, range);
+    refused(wrong, from, "layer \"data\", " + words_of);
+  }
+  // Fed with what is no symbol.
+  wrong = say + layer("far", "kInnerProduct", "ip",
+                      "innerproduct_conf { num_output: 1 } param { name: \"far\" init { type: kConstant value: 0 } } "
+                      "param { name: \"off\" init { type: kConstant value: 3e9 } }");
+  wrong.replace(wrong.find("\"best\" } }"), 6, "\"far\"");
+  refused(wrong, from, "\"data\" is fed by \"far\", which said 3000000000: no number that int32 has");
+  // A net that trains does not hear itself; its tests may.
+  test.test = false;
+  const std::string never = "rnn_dummy_conf.dynamic_srclayer: a net hears itself in tests and validation alone";
+  refused(say, from, never);
+  std::string apart = say;
+  apart.replace(apart.find("type: kRNNDummy"), 15, "type: kRNNDummy exclude: kTrain");
+  refused(apart, from + " test_freq: 1", "expected a layer that brings records to train");
 }
 
 TEST_F(JobTypes, ASequenceBeginsWhereAnotherEnded) {
