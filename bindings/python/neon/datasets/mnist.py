@@ -39,7 +39,7 @@ class MNIST(Dataset):
                 raise FileError(f"{path}: expected images of {self.shape[:2]}; it has {height}x{width}")
             for first in range(0, count, CHUNK):
                 chunk = self._bytes(file, min(CHUNK, count - first) * height * width, path)
-                mark = zlib.crc32(chunk, mark)
+                mark = zlib.crc32(chunk.data, mark)
                 quads.append(chunk.reshape(-1, height, width)[:, rows, columns].copy())
         self.file_marks[name] = f"{count}x{height}x{width} images ({mark:08x})"
         return numpy.concatenate(quads)[..., None].astype(numpy.float32) / numpy.float32(255)
