@@ -196,13 +196,15 @@ class Planner {
   /// Whether to share out a dense layer over inputs that every rank has: products and gradients that are saved against
   /// what its ranks then exchange.
   [[nodiscard]] bool tower_pays(const std::string& name, const nn::Shapes& in, const nn::Shapes& out) const {
+    if (plan_.grid.tiles() == 1) return false;  // nothing to share out
     const double tiles = plan_.grid.tiles();
     const auto batch = static_cast<double>(local_batch());
     const auto size = static_cast<double>(size_);
     const double inputs = static_cast<double>(in[0].count()) / static_cast<double>(in[0][0]);
     const double outputs = static_cast<double>(out[0].count()) / static_cast<double>(out[0][0]);
-    const double saved =
-        3 * batch * inputs * outputs * (1 - 1 / tiles) / kProducts + inputs * outputs * size / kBandwidth;
+    double saved = 3 * batch * inputs * outputs * (1 - 1 / tiles) / kProducts;
+    // Groups exchange the gradient of a part as they do that of the whole.
+    if (plan_.grid.groups == 1) saved += inputs * outputs * size / kBandwidth;
     const double bytes = batch * (2 * outputs + (net_.needs_input_gradient(name) ? inputs : 0)) * size;
     return saved > bytes / kBandwidth + 3 * (tiles - 1) * kLatency;
   }

@@ -186,6 +186,41 @@ TEST_P(Deterministic, OtherLayersHaveThemToo) {
   on_all_grids(train, expect_same);
 }
 
+/// Rows longer than vectors and what is left of them: a place has other neighbours in the loops of each grid.
+TEST_P(Deterministic, WideImagesHaveThemToo) {
+  const Tensor x(GetParam(), {4, 5, 71, 3});
+  const Tensor label(DType::int32, {4});
+  const RandomStream noise(9, "images");
+  for (std::int64_t i = 0; i < x.count(); ++i) {
+    const double value = noise.gaussian(static_cast<std::uint64_t>(i));
+    if (GetParam() == DType::float32) x.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(value);
+    if (GetParam() == DType::float64) x.values<double>()[static_cast<std::size_t>(i)] = value;
+  }
+  for (std::int32_t n = 0; n < 4; ++n) label.values<std::int32_t>()[static_cast<std::size_t>(n)] = n % 2;
+  const auto train = [&](Session* session, const std::string& grid) {
+    nn::Net net({.dtype = GetParam(), .seed = 7});
+    const nn::Param wide{.init = {.type = "he"}};
+    net.input("label", {}, DType::int32).input("x", {5, 71, 3});
+    nn::ConvolutionOptions conv = nn::square(3, 3, 1, 1);
+    conv.weight_param = wide;
+    net.add("contrast", nn::local_contrast({.size = 5}), {.inputs = {"x"}});
+    net.add("conv", nn::convolution(conv));
+    net.add("box", nn::local_contrast({.type = "box", .size = 3}));
+    net.add("local", nn::local_convolution({.filters = 2, .kernel_h = 2, .kernel_w = 2, .weight_param = wide}));
+    net.add("again", nn::local_contrast({.size = 3}));
+    net.add("out", nn::dense({.out = 2, .weight_param = wide}));
+    net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
+    TrainOptions o{.batch = 4, .updater = {.rule = "sgd", .learning_rate = 0.01}, .steps = 3, .display = 1};
+    o.plan = {.kind = "spatial", .grid = grid, .deterministic = true};
+    Outcome outcome;
+    const auto trainer = trainer_of(net, o, session);
+    outcome.losses = trace(*trainer, *array_samples({{"x", x}, {"label", label}}));
+    keep(outcome, *trainer);
+    return outcome;
+  };
+  on_all_grids(train, expect_same);
+}
+
 /// neon's MNIST GB: stages of filters 4, 3, 3 with 8 maps learn one by one, then the last layer, then all.
 Outcome sparse_stack(DType dtype, bool deterministic, bool tied, Session* session, const std::string& grid) {
   SparseStack stack({.image = {28, 28, 1},

@@ -449,6 +449,17 @@ TEST(Spatial, PlanSaysTilesHalosAndBytes) {
   for (const char* part : {"grid 2x2", "rank 3", "14x14", "12 x 12 of 24 x 24", "2,2,2,2", "tower", "cost model"}) {
     EXPECT_NE(words.find(part), std::string::npos) << part << " in\n" << words;
   }
+  // A dense layer over what every rank has: shared out where its ranks are tiles of one image, and there are several.
+  Net deep;
+  deep.input("x", {4, 4, 1}).input("t", {3000});
+  deep.add("a", nn::dense({.out = 3000}), {.inputs = {"x"}}).add("b", nn::dense({.out = 3000}));
+  deep.add("loss", nn::euclidean_loss(), {.inputs = {"b", "t"}});
+  const auto mode = [&](const std::string& grid, int ranks) {
+    return make_plan(deep, {.kind = "spatial", .grid = grid}, ranks, 4).layers[1].mode;
+  };
+  EXPECT_EQ(mode("2x2", 4), "tower");
+  EXPECT_EQ(mode("1x1x4", 4), "whole");
+  EXPECT_EQ(mode("1x1", 1), "whole");
   // Chosen by cost: of a wide image columns are cut, not rows.
   Net wide;
   wide.input("x", {8, 256, 4}).input("t", {8, 256, 4});

@@ -1,4 +1,5 @@
-"""neon's layers in NumPy: the outputs of the engine's layers, and the gradients of finite differences."""
+"""neon's layers in NumPy: the outputs of the engine's layers, the gradients of finite differences, and the weights that a step
+of the engine leaves."""
 
 import numpy
 
@@ -44,3 +45,26 @@ for layer in TESTED:
             ends.append((layer.output * error).sum())
         expected = (ends[0] - ends[1]) / 2e-6
         assert abs(layer.berror[place] - expected) < 1e-6 * max(1, abs(expected)), (layer.name, place)
+
+learnt = 0
+for layer in TESTED:
+    if not isinstance(layer, layers.WeightLayer):
+        continue
+    learnt += 1
+    layer.initialize(SHAPE, seed=3, dtype=numpy.dtype("float64"))
+    net = nn.Net(dtype="float64", seed=3)
+    value = net.input(SHAPE, name="x")
+    for part in layer.engine_layers():
+        value = net.add(part, value)
+    net.add(nn.EuclideanLoss(), value, net.input(value.shape, "target"), name="loss")
+    target = random.normal(size=(2, *value.shape))
+    before = layer.weights.copy()
+    nn.Trainer(net, nn.SGD(0.3), batch=2).fit(nn.Dataset(net, {"x": x, "target": target}), epochs=1, progress=False)
+    layer.fprop(x)
+    layer.bprop(transforms.SumSquaredDiffs().apply_derivative(layer.output, target), x, 0, (0.3, 0.0))
+    names = {"weight": layer.weights, "bias": layer.bias} if layer.bias.size else {"weight": layer.weights}
+    for name, mine in names.items():
+        engines = net.parameters[f"{layer.name}/{name}"]
+        assert numpy.allclose(mine, engines, rtol=1e-9, atol=1e-12), (layer.name, name)
+    assert abs(layer.weights - before).max() > 1e-2, layer.name
+assert learnt == 3

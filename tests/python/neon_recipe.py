@@ -10,8 +10,18 @@ import numpy
 
 import neon.everything
 import pleiad
+import pleiad.errors
 from neon.backends import CPU
-from neon.layers import ConvLayerDist, FCLayer, FCLayerDist, LCNLayerDist, LocalFilteringLayerDist
+from neon.layers import (
+    ConvLayer,
+    ConvLayerDist,
+    FCLayer,
+    FCLayerDist,
+    LCNLayerDist,
+    LocalContrastNormLayer,
+    LocalContrastNormLayerDist,
+    LocalFilteringLayerDist,
+)
 from neon.transforms import CrossEntropy, RectLin, Softmax
 from neon.util.distarray import comm
 
@@ -39,11 +49,25 @@ class Counting(user["MyConvnetDist"]):
 assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
 
 
+def refused(change, words):
+    """An error on every rank that says so, before anything is computed."""
+    model, data = experiment(True, False)
+    change(model)
+    try:
+        model.fit(data)
+    except pleiad.errors.Error as problem:
+        assert all(word in str(problem) for word in words), problem
+        assert model.passes == 0
+        return
+    raise AssertionError(words)
+
+
 def experiment(distributed, of_places):
     backend = CPU(rng_seed=3, default_dtype="float64")
     relu, weights = RectLin(), {"type": "node_normalized", "scale": 1.0}
     deep = [
         LocalFilteringLayerDist(name="filters", nofm=3, fshape=[2, 2], weight_init=weights),
+        LocalContrastNormLayerDist(name="box", fshape=[3, 3], alpha=0.7, beta=0.6),
         LCNLayerDist(name="contrast", fshape=[3, 3]),
     ]
     layers = [
@@ -89,4 +113,15 @@ with pleiad.init(timeout=60):
                 model.layers[1].input.view_shape[1:3]
             )
             assert model.layers[1].input.sent_bytes > 0 or comm.size > 4
+    for field, value in {"serialized_path": "saved", "deserialized_path": "saved"}.items():
+        refused(lambda model, f=field, v=value: setattr(model, f, v), [field, "NumPy", "saved"])
+    refused(lambda model: setattr(model.backend, "deterministic", True), ["deterministic", "NumPy"])
+    if comm.size > 1:  # one process has whole images
+        for plain in (
+            ConvLayer(name="plain", nofm=2, fshape=[2, 2]),
+            LocalContrastNormLayer(name="plain"),
+            FCLayer(name="plain", nout=3),
+        ):
+            at = 0 if not isinstance(plain, FCLayer) else 2
+            refused(lambda model, at=at, plain=plain: model.layers.insert(at, plain), ['"plain"', "suffix Dist"])
     print("the recipe works", flush=True)

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 from conftest import ROOT
 
@@ -125,12 +126,15 @@ def test_deterministic_mode_has_the_same_bits_at_any_number_of_ranks(neon, tmp_p
     file = shortened(tmp_path, "mnist_distarray_cnn.yaml", {**changes, "num_epochs: 5": "num_epochs: 1"})
     module = tmp_path / "exactly.py"
     module.write_text(EXACTLY)
-    told = set()
+    told, predicted = set(), set()
     for ranks in (1, 2, 3):
-        done = neon(file, "--deterministic", "--import", "exactly", ranks=ranks)
+        classes = tmp_path / f"{ranks}.txt"
+        done = neon(file, "--deterministic", "--import", "exactly", "--predictions", classes, ranks=ranks)
         assert done.returncode == 0, done.stderr
         told.add(re.search(r"exactly (\S+)", done.stdout)[1])
+        predicted.add(classes.read_text())
     assert len(told) == 1, told
+    assert len(predicted) == 1 and len(predicted.pop().splitlines()) == 11  # 0.1% of 10,000, and a head
 
 
 EXACTLY = """
@@ -231,6 +235,7 @@ def broken(tmp_path, old, new):
         ("nofm: 50", "nofn: 50", ["broken.yaml:", 'no "nofn"']),
         ("nofm: 50", "nofm: fifty", ["broken.yaml:", "nofm", "fifty"]),
         ("layers: [", "layers: [[", ["broken.yaml:"]),
+        ("&lr 0.02", "&lr -0.02", ["learning_rate", "-0.02"]),
     ],
 )
 def test_a_mistake_is_one_error_on_all_ranks(neon, tmp_path, old, new, words):
@@ -244,11 +249,23 @@ def test_a_mistake_is_one_error_on_all_ranks(neon, tmp_path, old, new, words):
 
 
 ONE_RANKS = """
-from neon.datasets import MNIST
+from neon.datasets import CIFAR10, MNIST
 from neon.util.distarray import comm
+
+class OddPictures(CIFAR10):
+    fields = {"odd": ""}
+
+    def load(self):
+        if comm.rank == 1:
+            raise ValueError("no such number")
+        super().load()
 
 class Odd(MNIST):
     fields = {"odd": ""}
+
+    def _bytes(self, file, count, path):
+        data = super()._bytes(file, count, path)
+        return data ^ 1 if comm.rank == 3 and self.odd == "images" and "images" in path.name else data
 
     def read_label_file(self, name):
         labels = super().read_label_file(name)
@@ -257,13 +274,20 @@ class Odd(MNIST):
     def load(self):
         if comm.rank == 1 and self.odd == "missing":
             self.repo_path = "./nowhere"
+        if comm.rank == 1 and self.odd == "users":
+            raise ValueError("no such number")
         super().load()
 """
 
 
 @pytest.mark.parametrize(
     ("odd", "words"),
-    [("missing", ["rank 1:", "nowhere"]), ("different", ["rank 2 has", "rank 0 has", "different files"])],
+    [
+        ("missing", ["rank 1:", "nowhere"]),
+        ("different", ["rank 2 has", "rank 0 has", "different files"]),
+        ("images", ["rank 3 has", "rank 0 has", "different files", "images ("]),
+        ("users", ["rank 1: ValueError: no such number (odd_data.py:"]),
+    ],
 )
 def test_one_ranks_own_file_is_everybodys_error(neon, tmp_path, odd, words):
     (tmp_path / "odd_data.py").write_text(ONE_RANKS)
@@ -275,6 +299,46 @@ def test_one_ranks_own_file_is_everybodys_error(neon, tmp_path, odd, words):
     assert len(lines) == 1, done.stderr
     for word in words:
         assert word in lines[0], lines
+
+
+def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tmp_path):
+    """The others make files at that time, all together."""
+    (tmp_path / "odd_data.py").write_text(ONE_RANKS)
+    text = (EXAMPLES / "cifar10_distarray_cnn.yaml").read_text()
+    old = "neon.datasets.cifar10.CIFAR10 {"
+    assert old in text and "sample_pct: 100" in text
+    text = text.replace(old, "odd_data.OddPictures {")
+    path = tmp_path / "odd.yaml"
+    path.write_text(text.replace("sample_pct: 100", "generate_train: 100, generate_test: 50"))
+    done = neon(path, "--import", "odd_data", ranks=3, timeout=60)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
+    assert len(lines) == 1 and "rank 1: ValueError: no such number" in lines[0], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data + b"x", ["train-images", "longer", "[3, 28, 28]"]),
+        (lambda data: data[:-1], ["train-images", "expected", "there are 2351"]),
+        (lambda data: data[:7], ["train-images", "16 bytes", "there are 7"]),
+        (lambda data: b"", ["train-images", "16 bytes", "there are 0"]),
+        (lambda data: b"\0" * 16, ["train-images", "received [0, 0, 0, 0]"]),
+    ],
+)
+def test_a_broken_image_file(neon, tmp_path, change, words):
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    for kind in ("train", "t10k"):
+        images = numpy.array([2051, 3, 28, 28], ">i4").tobytes() + bytes(3 * 28 * 28)
+        (folder / f"{kind}-images-idx3-ubyte").write_bytes(change(images) if kind == "train" else images)
+        (folder / f"{kind}-labels-idx1-ubyte").write_bytes(numpy.array([2049, 3], ">i4").tobytes() + bytes([0, 1, 2]))
+    path = broken(tmp_path, "neon.datasets.mnist.MNIST {", f"neon.datasets.mnist.MNIST {{ repo_path: '{folder}',")
+    path.write_text(re.sub(r"serialized_path: .*\n", "", path.read_text()))
+    done = neon(path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    for word in words:
+        assert word in done.stderr, (word, done.stderr)
 
 
 @pytest.mark.full

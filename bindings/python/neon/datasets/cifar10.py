@@ -4,12 +4,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import numpy
 
 from neon.datasets.dataset import Array, Dataset
 from neon.util.distarray.global_array import comm
-from neon.util.together import together
 from pleiad.errors import FileError
 
 RECORD = 3073
@@ -29,14 +29,14 @@ class CIFAR10(Dataset):
             raise FileError(f"{folder}: has no CIFAR-10 files")
         return files
 
-    def load(self) -> None:
+    def prepare(self) -> None:
         folder = Path(self.repo_path or "~/data/cifar10").expanduser()
+        if comm.rank == 0 and not sorted(folder.glob("*_batch*.bin")):
+            self._generate(folder)
 
-        def make() -> None:
-            if comm.rank == 0 and not sorted(folder.glob("*_batch*.bin")):
-                self._generate(folder)
-
-        together(make)
+    def load(self) -> None:
+        if comm.size == 1:  # of several ranks, load_together has done it
+            self.prepare()
         super().load()
 
     def _generate(self, folder: Path) -> None:
@@ -62,7 +62,17 @@ class CIFAR10(Dataset):
     def read_image_file(self, name: str) -> Array:
         rows, columns = self.quad()  # the files are mapped: of an image, these places alone are read
         quads = [part[:, 1:].reshape(-1, 3, 32, 32)[:, :, rows, columns] for part in self._records(name)]
+        self.file_marks[name] = ", ".join(self._mark(path) for path in self._files(name))
         return numpy.moveaxis(numpy.concatenate(quads), 1, -1).astype(numpy.float32) / numpy.float32(255)
+
+    @staticmethod
+    def _mark(path: Path) -> str:
+        """Its size, and the sum of its first and last record: the rest is not read by all ranks."""
+        with path.open("rb") as file:
+            ends = file.read(RECORD)
+            file.seek(-RECORD, 2)
+            ends += file.read(RECORD)
+        return f"{path.name} of {path.stat().st_size} bytes ({crc32(ends):08x})"
 
     def read_label_file(self, name: str) -> Array:
         return numpy.concatenate([part[:, 0] for part in self._records(name)]).astype(numpy.int32)

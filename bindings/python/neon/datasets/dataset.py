@@ -48,6 +48,8 @@ class Dataset(Component):
         super().__init__(**given)
         self.inputs: dict[str, Array] = {}
         self.targets: dict[str, Array] = {}
+        #: What read_image_file says of the whole files, by name: the same on all ranks, though each keeps its quads alone.
+        self.file_marks: dict[str, str] = {}
         if not 0 < self.sample_pct <= 100:
             raise InvalidArgument(f"sample_pct: expected a per cent in 0 to 100; received {self.sample_pct}")
 
@@ -74,6 +76,9 @@ class Dataset(Component):
     def read_label_file(self, name: str) -> Array:
         raise NotImplementedError(f"{type(self).__name__}.read_label_file")
 
+    def prepare(self) -> None:
+        """On all ranks, before any of them loads: what one rank does for all."""
+
     def load(self) -> None:
         """Leaves `inputs` and `targets`; quick where the serialised files are there already."""
         if self.inputs:
@@ -91,11 +96,14 @@ class Dataset(Component):
             self._write(path)
 
     def load_together(self) -> None:
-        """load() on all ranks. One that cannot, or that has other samples than the rest, is everybody's error."""
+        """prepare() and load() on all ranks. One that cannot, or that has other labels or image files than the rest, is
+        everybody's error."""
+        together(self.prepare)
         together(self.load)
         marks = [
             f"{len(labels)} {name} samples ({crc32(labels.tobytes()):08x})" for name, labels in self.targets.items()
         ]
+        marks += [f"{name} from {mark}" for name, mark in sorted(self.file_marks.items())]
         expect_same(f"data set {type(self).__name__}: ranks have different files", ", ".join(marks))
 
     def _serialized(self) -> "Path | None":
@@ -117,6 +125,7 @@ class Dataset(Component):
         arrays |= {f"targets.{name}": array for name, array in self.targets.items()}
         rows, columns = self.quad()
         notes = {"quad": f"{rows.start}:{rows.stop},{columns.start}:{columns.stop}", "sample_pct": str(self.sample_pct)}
+        notes |= {f"files.{name}": mark for name, mark in self.file_marks.items()}
         fresh = path.with_name(f"{path.name}.new-{comm.rank}")
         save_file(arrays, fresh, notes)
         fresh.rename(path)
@@ -137,5 +146,7 @@ class Dataset(Component):
                     self.targets[name] = file.get_tensor(f"targets.{name}")
         except (SafetensorError, OSError) as problem:
             raise FileError(f"{path}: cannot be read: {problem}") from None
+        marks = {name: notes.pop(name) for name in list(notes) if name.startswith("files.")}
+        self.file_marks = {name.removeprefix("files."): mark for name, mark in marks.items()}
         if notes != wanted:
             raise FileError(f"{path}: holds {notes}; expected {wanted}; remove it to have it written anew")

@@ -32,14 +32,16 @@ class MNIST(Dataset):
     def read_image_file(self, name: str) -> Array:
         """Read some images at a time: of each, this rank's quad is kept."""
         rows, columns = self.quad()
-        quads = []
+        quads, mark = [], 0
         with self._open(name, "images") as (header, file, path):
             count, height, width = header
             if (height, width) != self.shape[:2]:
                 raise FileError(f"{path}: expected images of {self.shape[:2]}; it has {height}x{width}")
             for first in range(0, count, CHUNK):
                 chunk = self._bytes(file, min(CHUNK, count - first) * height * width, path)
+                mark = zlib.crc32(chunk.data, mark)
                 quads.append(chunk.reshape(-1, height, width)[:, rows, columns].copy())
+        self.file_marks[name] = f"{count}x{height}x{width} images ({mark:08x})"
         return numpy.concatenate(quads)[..., None].astype(numpy.float32) / numpy.float32(255)
 
     def read_label_file(self, name: str) -> Array:
@@ -54,10 +56,17 @@ class MNIST(Dataset):
         try:
             with gzip.open(zipped) if zipped.exists() else path.open("rb") as file:
                 lengths = 3 if what == "images" else 1
-                header = [int(n) for n in numpy.frombuffer(file.read(4 + 4 * lengths), ">i4")]
-                if len(header) != 1 + lengths or header[0] != 2048 + lengths or min(header) < 1:
+                start = file.read(4 + 4 * lengths)
+                if len(start) != 4 + 4 * lengths:
+                    raise FileError(
+                        f"{path}: expected the header of an IDX file, {4 + 4 * lengths} bytes; there are {len(start)}"
+                    )
+                header = [int(n) for n in numpy.frombuffer(start, ">i4")]
+                if header[0] != 2048 + lengths or min(header) < 1:
                     raise FileError(f"{path}: expected the header of an IDX file of {what}; received {header}")
                 yield header[1:], file, path  # type: ignore[misc]
+                if file.read(1):
+                    raise FileError(f"{path}: is longer than its header says: {header[1:]}")
         except (OSError, EOFError, zlib.error) as problem:
             if isinstance(problem, FileError):
                 raise

@@ -13,6 +13,7 @@ from neon.layers.local import (
     LCNLayer,
     LCNLayerDist,
     LocalContrastNormLayer,
+    LocalContrastNormLayerDist,
     LocalFilteringLayer,
     LocalFilteringLayerDist,
 )
@@ -24,6 +25,7 @@ from neon.layers.pooling import (
     MaxPoolingLayer,
     MaxPoolingLayerDist,
     PoolingLayer,
+    PoolingLayerDist,
 )
 from neon.layers.simple import ActivationLayer, CostLayer, DataLayer, DropOutLayer, ImageDataLayer
 
@@ -47,10 +49,12 @@ __all__ = [
     "Layer",
     "LayerDist",
     "LocalContrastNormLayer",
+    "LocalContrastNormLayerDist",
     "LocalFilteringLayer",
     "LocalFilteringLayerDist",
     "MaxPoolingLayer",
     "MaxPoolingLayerDist",
     "PoolingLayer",
+    "PoolingLayerDist",
     "WeightLayer",
 ]

@@ -128,6 +128,14 @@ class Layer(Component):
 
     def adjust_for_dist(self) -> None:
         """After `input` is set: from now on the layer works on a tile. Layers with shapes of their own adjust them here."""
+        if self.window() is not None and not self.users_own:
+            self.refuse_tiles()
+
+    def refuse_tiles(self) -> None:
+        raise InvalidArgument(
+            f'layer "{self.name}": {type(self).__name__} takes whole images; under several ranks with layers of your own'
+            " take its twin with the suffix Dist"
+        )
 
     def fprop(self, inputs: Array) -> None:
         raise NotImplementedError(f"{type(self).__name__}.fprop")

@@ -31,6 +31,10 @@ class FCLayer(WeightLayer):
         self.joined = False  # the cost gives the error by the sums
         return self.out_shape
 
+    def adjust_for_dist(self) -> None:
+        if not self.users_own:
+            self.refuse_tiles()
+
     def fprop(self, inputs: Array) -> None:
         self.output = self.activation.apply_function(inputs.reshape(len(inputs), -1) @ self.weights.T + self.bias)
 

@@ -135,6 +135,21 @@ class _Contrast(Layer):
         return wide
 
 
+class _ContrastDist(_Contrast):
+    """Before a layer of these: it gets its halo, and gives the error by the halo back."""
+
+    def adjust_for_dist(self) -> None:
+        assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
+
+    def fprop(self, inputs_: Array) -> None:
+        super().fprop(self.with_halo(inputs_))
+
+    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
+
+
 def _sums(maps: Array, side: Array) -> Array:
     """(n, h, w, ...) filtered by `side` along height and width, with zeros around."""
     radius = len(side) // 2
@@ -201,17 +216,12 @@ class LocalContrastNormLayer(_Contrast):
         self.berror = (direct + by_d - _sums(by_d / self._places, box)).astype(inputs.dtype)
 
 
-class LCNLayerDist(LCNLayer):
-    def adjust_for_dist(self) -> None:
-        assert self.input is not None
-        self.ifmshape = list(self.input.view_shape[1:3])
+class LCNLayerDist(_ContrastDist, LCNLayer):
+    pass
 
-    def fprop(self, inputs_: Array) -> None:
-        super().fprop(self.with_halo(inputs_))
 
-    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
-        self.give_halo_back()
+class LocalContrastNormLayerDist(_ContrastDist, LocalContrastNormLayer):
+    pass
 
 
 class CrossMapResponseNormLayer(Layer):

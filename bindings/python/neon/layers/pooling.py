@@ -81,7 +81,9 @@ class L2PoolingLayer(PoolingLayer):
     fields = {"op": "l2"}
 
 
-class _OnTiles(PoolingLayer):
+class PoolingLayerDist(PoolingLayer):
+    """On a tile: its halo comes before fprop, the error by the halo goes back after bprop."""
+
     def adjust_for_dist(self) -> None:
         assert self.input is not None
         self.ifmshape = list(self.input.view_shape[1:3])
@@ -94,13 +96,13 @@ class _OnTiles(PoolingLayer):
         self.give_halo_back()
 
 
-class MaxPoolingLayerDist(_OnTiles, MaxPoolingLayer):
+class MaxPoolingLayerDist(PoolingLayerDist, MaxPoolingLayer):
     pass
 
 
-class AveragePoolingLayerDist(_OnTiles, AveragePoolingLayer):
+class AveragePoolingLayerDist(PoolingLayerDist, AveragePoolingLayer):
     pass
 
 
-class L2PoolingLayerDist(_OnTiles, L2PoolingLayer):
+class L2PoolingLayerDist(PoolingLayerDist, L2PoolingLayer):
     pass

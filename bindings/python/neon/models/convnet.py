@@ -38,9 +38,26 @@ class MLP(Model):
         return own or any(layer.users_own for layer in self.layers)
 
     def fit(self, dataset: Any) -> None:
+        together(self._expect_what_is_done)
         dataset.load_together()
         self.dataset = dataset
         self._fit_in_numpy(dataset) if self.users_own else self._fit_by_engine(dataset)
+
+    def _expect_what_is_done(self) -> None:
+        if not self.users_own:
+            return
+        exact = self.backend is not None and self.backend.deterministic
+        given = {
+            "serialized_path": self.serialized_path,
+            "deserialized_path": self.deserialized_path,
+            "deterministic": exact,
+        }
+        for name, value in given.items():
+            if value:
+                raise InvalidArgument(
+                    f"{type(self).__name__}: {name} is for the engine, and a model with layers of your own is computed in"
+                    f" NumPy; received {name} {value!r}"
+                )
 
     # By the engine.
 
@@ -76,7 +93,7 @@ class MLP(Model):
         dtype = backend.element if backend is not None else "float32"
         seed = backend.seed if backend is not None else 0
         net = together(lambda: self.build(dataset.shape, dataset.classes, dtype, seed))
-        rule, rises, _ = rule_of(self.rule_words(), self.rate_words(), self.momentum)
+        rule, rises, _ = together(lambda: rule_of(self.rule_words(), self.rate_words(), self.momentum))
         labels = dataset.targets["train"]
         steps = max(1, len(labels) // self.batch_size)
         momentum = None
@@ -101,7 +118,14 @@ class MLP(Model):
         if self.verbose and comm.rank == 0:
             print(net.describe(), flush=True)
         words = self.plan_of(dataset)
-        return together(lambda: nn.Trainer(net, rule, batch=self.batch_size, **words, **more))
+
+        def check() -> None:  # what is wrong in the file is told here: a trainer's making is an exchange of all ranks
+            nn.explain(net, ranks=comm.size, batch=self.batch_size, **words)
+            number = nn.Sequential([nn.Dense(1)], input=(1,), loss=nn.EuclideanLoss())
+            nn.Trainer(number, rule, batch=1, exchange="none", **more)
+
+        together(check)
+        return nn.Trainer(net, rule, batch=self.batch_size, **words, **more)
 
     def plan_of(self, dataset: Any) -> "dict[str, Any]":
         images = dataset.shape[0] > 1 and dataset.shape[1] > 1

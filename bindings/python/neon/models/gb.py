@@ -103,7 +103,7 @@ class GB(MLP):
             )
         net = stack.classifier()
         net.fix(*stack.layers)
-        rule, _, _ = rule_of(self.rule_words(), self.rate_words(), self.momentum)
+        rule, _, _ = together(lambda: rule_of(self.rule_words(), self.rate_words(), self.momentum))
         self.trainer = self.trainer_of(net, rule, dataset)
         samples = nn.Dataset(net, {"x": dataset.inputs["train"], "label": dataset.targets["train"]}, seed=seed)
         if self.deserialized_path:

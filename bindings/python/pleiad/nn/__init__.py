@@ -80,10 +80,17 @@ Schedule = _nn.Schedule
 
 
 def explain(
-    net: Net, *, ranks: int = 2, batch: int = 64, plan: str = "data", split: Sequence[str] = (), grid: str = "auto"
+    net: Net,
+    *,
+    ranks: int = 2,
+    batch: int = 64,
+    plan: str = "data",
+    split: Sequence[str] = (),
+    grid: str = "auto",
+    deterministic: bool = False,
 ) -> str:
     """Which rank would do what for a net, and the bytes of a step, as a table of text; of a spatial plan the grid too."""
-    return _nn.explain(net._core, plan, list(split), grid, ranks, batch)
+    return _nn.explain(net._core, plan, list(split), grid, ranks, batch, deterministic)
 
 
 def threads() -> int:

@@ -187,10 +187,12 @@ void bind_training(nb::module_& m) {
   m.def(
       "explain",
       [](const nn::Net& net, const std::string& plan, const std::vector<std::string>& split, const std::string& grid,
-         int ranks, std::int64_t batch) {
-        return explain(make_plan(net, {.kind = plan, .split = split, .grid = grid}, ranks, batch));
+         int ranks, std::int64_t batch, bool deterministic) {
+        return explain(
+            make_plan(net, {.kind = plan, .split = split, .grid = grid, .deterministic = deterministic}, ranks, batch));
       },
-      nb::arg("net"), nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("ranks"), nb::arg("batch"));
+      nb::arg("net"), nb::arg("plan"), nb::arg("split"), nb::arg("grid"), nb::arg("ranks"), nb::arg("batch"),
+      nb::arg("deterministic"));
 
   using H = TrainerHandle;
   nb::class_<H>(m, "Trainer")
