@@ -5,8 +5,9 @@ make bench-spatial
 spatial_2: two ranks on a core each against one rank on one core, the same batch; ratio = one's time / two's.
 spatial_4_on_2: four ranks on two cores over two ranks; overhead = four's time / two's - 1.
 spatial_delay: every message of a halo is held back; growth of a step with overlap and without, and `delays`, how many of
-them a step has become longer by; of a batch, and of one image (batch 1, in bands). spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks
-on a core each; ratio = its time / ours.
+them a step has become longer by; of a batch, and of one image. spatial_overlap: what overlap itself costs where nothing
+is held back. spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks on a core each; ratio =
+its time / ours.
 """
 
 import argparse
@@ -104,8 +105,9 @@ def main():
         # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
         for batch in (options.batch, 1):
             delay = round(peer["two"] / 1e3 / 64 * batch / options.batch, 3)
-            for overlap in ("auto", "never"):
-                plain, late = [], []
+            without_delay = {}
+            for overlap in ("always", "never"):
+                plain, late = without_delay.setdefault(overlap, []), []
                 for _ in range(options.rounds):
                     plain.append(ours(options, 2, overlap=overlap, batch=batch))
                     late.append(ours(options, 2, overlap=overlap, batch=batch, delay=delay))
@@ -114,6 +116,10 @@ def main():
                 line = {"peer_us": base, "delay_us": delay * 1e3, "overlap": overlap, "batch": batch}
                 line |= {"growth": round(more / base, 3), "delays": round(more / (delay * 1e3), 2)}
                 show("spatial_delay", 2, options, line, late)
+            base = statistics.median(run["step_us"] for run in without_delay["never"])
+            packed = statistics.median(run["step_us"] for run in without_delay["always"])
+            line = {"peer_us": base, "batch": batch, "overhead": round(packed / base - 1, 3)}
+            show("spatial_overlap", 2, options, line, without_delay["always"])
 
 
 main()

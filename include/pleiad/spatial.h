@@ -16,10 +16,10 @@ namespace pleiad {
 /// Who has and who needs which places. Every team is a set of ranks that exchange among themselves; member m of each
 /// has own[m] and needs need[m].
 struct HaloSpec {
-  std::string name = "halo";            ///< in errors
-  std::vector<std::vector<int>> teams;  ///< disjoint, as many members each; a rank may be in none
-  std::vector<Rect> own;                ///< disjoint
-  std::vector<Rect> need;               ///< may reach past what anybody has: zeros
+  std::string name = "halo";                 ///< in errors
+  std::vector<std::vector<int>> teams = {};  ///< disjoint, as many members each; a rank may be in none
+  std::vector<Rect> own = {};                ///< disjoint
+  std::vector<Rect> need = {};               ///< may reach past what anybody has: zeros
   std::int64_t batch = 1;
   std::int64_t channels = 1;  ///< numbers at a place
   DType dtype = DType::float32;

@@ -31,7 +31,7 @@ void randomise(const Tensor& tensor, const std::string& name) {
 /// to random targets.
 struct Sandwich {
   std::int64_t h = 8, w = 8, c = 2, batch = 3;
-  std::vector<std::pair<std::string, nn::LayerFields>> layers;
+  std::vector<std::pair<std::string, nn::LayerFields>> layers = {};
 
   [[nodiscard]] Net net() const {
     Net net({.dtype = DType::float64, .seed = 3});
