@@ -103,18 +103,21 @@ def run():
 
 @pytest.fixture(scope="session")
 def mpirun():
-    """mpirun(n, *command, recovery=False, env=None, timeout=60, input=None): runs n ranks under Debian's Open MPI and
-    returns a CompletedProcess. With recovery, mpirun lets the other ranks live when one dies."""
+    """mpirun(n, *command, recovery=False, env=None, timeout=60, input=None, outputs=None): runs n ranks under Debian's
+    Open MPI and returns a CompletedProcess. With recovery, mpirun lets the other ranks live when one dies. In the folder
+    `outputs` it also keeps what each rank wrote by itself: 1/rank.0/stdout, 1/rank.0/stderr, ..."""
     program = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if program is None:
         pytest.fail("mpirun is not on the PATH; tools/setup.sh base installs it", pytrace=False)
 
-    def call(n, *command, recovery=False, env=None, timeout=60, input=None):
+    def call(n, *command, recovery=False, env=None, timeout=60, input=None, outputs=None):
         flags = ["-n", n, "--oversubscribe", "--bind-to", "none"]
         if os.geteuid() == 0:
             flags.append("--allow-run-as-root")
         if recovery:
             flags.append("--enable-recovery")
+        if outputs is not None:
+            flags += ["--output-filename", outputs]
         return run_with_deadline([program, *flags, *command], timeout=timeout, env=env, input=input)
 
     return call
@@ -133,11 +136,11 @@ def python_job(run, mpirun, python_env):
     """python_job(world, script, *arguments): a finished job whose ranks ran the script; `world` is a number of ranks, or
     "alone" for a process that no launcher started."""
 
-    def call(world, *words, env=None, timeout=60, recovery=False):
+    def call(world, *words, env=None, timeout=60, recovery=False, outputs=None):
         command = [sys.executable, *words]
         env = {**python_env, **(env or {})}
         if world == "alone":
             return run(*command, timeout=timeout, env=env)
-        return mpirun(world, *command, timeout=timeout, env=env, recovery=recovery)
+        return mpirun(world, *command, timeout=timeout, env=env, recovery=recovery, outputs=outputs)
 
     return call

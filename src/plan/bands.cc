@@ -2,6 +2,7 @@
 
 #include "core/kernels.h"
 #include "kernel/elementwise.h"
+#include "plan/stand_in.h"
 #include "spatial/block.h"
 
 namespace pleiad {
@@ -125,10 +126,7 @@ void Bands::forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, c
     for (std::size_t i = 0; i < x.size(); ++i) {
       copy_part(block(band.pass.x[i], band.in), block(x[i], rect), band.in, samples);
     }
-    band.pass.phase = pass.phase;
-    band.pass.seed = pass.seed;
-    band.pass.step = pass.step;
-    band.pass.first_sample = pass.first_sample;
+    tell_moment(band.pass, pass);
     band.layer->forward(band.pass);
     for (std::size_t k = 0; k < pass.y.size(); ++k) {
       copy_part(block(pass.y[k], out_), block(band.pass.y[k], band.out), band.out, samples);

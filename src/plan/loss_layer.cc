@@ -1,20 +1,13 @@
 #include "plan/loss_layer.h"
 
+#include "plan/stand_in.h"
+
 namespace pleiad {
 namespace {
 
-class LossOnTiles final : public nn::Layer {
+class LossOnTiles final : public StandIn {
  public:
-  LossOnTiles(nn::LayerPtr whole, int tiles) : whole_(std::move(whole)), tiles_(tiles) {
-    set_options(whole_->options());
-  }
-  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
-  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
-  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
-  [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
-  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
-  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+  LossOnTiles(nn::LayerPtr whole, int tiles) : StandIn(std::move(whole)), tiles_(tiles) {}
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     return in[0].count() == 0 ? nn::Shapes(metrics().size(), Shape{1}) : whole_->outputs(in);
   }
@@ -36,7 +29,6 @@ class LossOnTiles final : public nn::Layer {
   }
 
  private:
-  const nn::LayerPtr whole_;
   const double tiles_;
 };
 

@@ -63,15 +63,14 @@ Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
   return all;
 }
 
-class OrderedLayer final : public nn::Layer {
+class OrderedLayer final : public StandIn {
  public:
   OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : whole_(std::move(whole)),
+      : StandIn(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
         crew_(std::move(crew)),
         tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
-    set_options(whole_->options());
     if (whole_->couples_samples()) {  // place by place, and with sums over all parts: empty ones too
       reach_ = {plan_.own, plan_.out};
     } else {
@@ -80,14 +79,7 @@ class OrderedLayer final : public nn::Layer {
     alone_ = reach_.in == plan_.own && reach_.out == plan_.out;
   }
 
-  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
-  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
-  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
-  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
-  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
-  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
-  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     return on_tile_outputs(*whole_, plan_, tile_, in);
   }
@@ -195,11 +187,7 @@ class OrderedLayer final : public nn::Layer {
   }
 
   void bind(nn::Pass& pass) {
-    pass_.phase = pass.phase;
-    pass_.seed = pass.seed;
-    pass_.step = pass.step;
-    pass_.first_sample = pass.first_sample;
-    pass_.parts = pass.parts;
+    tell_moment(pass_, pass);
     if (memory_ready_) return;
     memory_ready_ = true;
     pass_.name = pass.name;
@@ -251,7 +239,6 @@ class OrderedLayer final : public nn::Layer {
             static_cast<std::size_t>(of.spec().channels) * size_of(tensor.dtype())};
   }
 
-  const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
   const std::shared_ptr<Crew> crew_;

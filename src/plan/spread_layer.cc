@@ -9,23 +9,17 @@
 namespace pleiad {
 namespace {
 
-class SpreadLayer final : public nn::Layer {
+class SpreadLayer final : public StandIn {
  public:
   SpreadLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : whole_(std::move(whole)),
+      : StandIn(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
         delay_(of.halo_delay),
         crew_(std::move(crew)),
         pieces_wanted_(overlaps(of, *crew_) ? 2 : 1),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
-    set_options(whole_->options());
-  }
+        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {}
 
-  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
-  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
-  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
-  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     return on_tile_outputs(*whole_, plan_, tile_, in);
@@ -119,7 +113,6 @@ class SpreadLayer final : public nn::Layer {
     }
   }
 
-  const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
   const double delay_;

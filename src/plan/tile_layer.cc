@@ -64,14 +64,13 @@ std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const Laye
 }
 
 TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew)
-    : whole_(std::move(whole)),
+    : StandIn(std::move(whole)),
       plan_(std::move(plan)),
       grid_(of.grid),
       delay_(of.halo_delay),
       crew_(std::move(crew)),
       overlap_(overlaps(of, *crew_)),
       tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
-  set_options(whole_->options());
   exchanged_ = plan_.own != plan_.need;
 }
 
@@ -143,11 +142,8 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
 
 void TileLayer::bind(nn::Pass& pass) {
   for (Piece& piece : pieces_) {
-    piece.pass.phase = pass.phase;
-    piece.pass.seed = pass.seed;
-    piece.pass.step = pass.step;
-    piece.pass.first_sample = pass.first_sample + piece.samples.begin;
-    piece.pass.parts = pass.parts;
+    tell_moment(piece.pass, pass);
+    piece.pass.first_sample += piece.samples.begin;
   }
   if (bound_) return;
   bound_ = true;

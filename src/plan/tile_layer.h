@@ -7,6 +7,7 @@
 
 #include "plan/bands.h"
 #include "plan/crew.h"
+#include "plan/stand_in.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
@@ -32,7 +33,7 @@ namespace pleiad {
 /// that is little, the batch goes in halves, of which one is under way while the other is computed. A layer that
 /// follows begins its exchange as soon as this one has computed what it takes, and in backward this one ends the
 /// exchange that the follower has begun.
-class TileLayer final : public nn::Layer {
+class TileLayer final : public StandIn {
  public:
   TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew);
   ~TileLayer() override;
@@ -41,14 +42,7 @@ class TileLayer final : public nn::Layer {
   /// end of its exchange to this layer.
   void followed_by(TileLayer& next, bool alone);
 
-  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
-  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
-  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
-  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
   [[nodiscard]] bool spatial() const override { return true; }
-  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
-  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
-  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override;
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override;
   [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override;
@@ -70,7 +64,6 @@ class TileLayer final : public nn::Layer {
   /// Ends the backward exchange of pieces that begin before `end`.
   void finish_until(std::int64_t end);
 
-  const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
   const double delay_;

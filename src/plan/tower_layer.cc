@@ -7,6 +7,7 @@
 #include "kernel/elementwise.h"
 #include "kernel/exact.h"
 #include "kernel/types.h"
+#include "plan/stand_in.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
@@ -28,26 +29,15 @@ std::string option_of(const nn::Layer& layer, const std::string& name, const std
 /// What layers over gathered or summed tiles have in common: they seem to be the whole layer. Gradients of what every
 /// rank of a group computes alike are 1 / ranks of the whole, so that their sum over all ranks is right; those of tiles
 /// are 1 / groups.
-class Whole : public nn::Layer {
+class Whole : public StandIn {
  public:
   Whole(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : whole_(std::move(whole)),
+      : StandIn(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
         crew_(std::move(crew)),
         tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))),
-        share_(of.deterministic ? 1 : of.grid.tiles()) {
-    set_options(whole_->options());
-  }
-  [[nodiscard]] std::string kind() const override { return whole_->kind(); }
-  [[nodiscard]] std::string summary() const override { return whole_->summary(); }
-  [[nodiscard]] int shift_parameter() const override { return whole_->shift_parameter(); }
-  [[nodiscard]] bool removes_shift() const override { return whole_->removes_shift(); }
-  [[nodiscard]] bool differentiable(std::size_t i) const override { return whole_->differentiable(i); }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return whole_->metrics(); }
-  [[nodiscard]] bool has_loss() const override { return whole_->has_loss(); }
-  [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return whole_->input_type(i, net); }
-  [[nodiscard]] DType output_type(std::size_t k, DType net) const override { return whole_->output_type(k, net); }
+        share_(of.deterministic ? 1 : of.grid.tiles()) {}
   [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
     return whole_->takes(i, given, net);
   }
@@ -69,7 +59,6 @@ class Whole : public nn::Layer {
   }
   [[nodiscard]] const Rect& own() const { return plan_.own[tile_]; }
 
-  const nn::LayerPtr whole_;
   const LayerPlan plan_;
   const Grid grid_;
   const std::shared_ptr<Crew> crew_;

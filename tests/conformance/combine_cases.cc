@@ -38,12 +38,14 @@ CASE_FOR(Combine, RoundsOfNeighboursGoTogetherAndAreExact, 2) {
     table.add(whole_numbers<float>(kLong, static_cast<std::uint64_t>(round * 10 + session.rank())));
     ASSERT_EQ(all_of<float>(table), expected) << "round " << round;
   }
-  const std::int64_t combined = combined_everywhere(session, table);
-  if (has_neighbours_and_others(session)) {
-    EXPECT_GT(combined, 0);
-  } else {
-    EXPECT_EQ(combined, 0);
+  if (!has_neighbours_and_others(session)) {
+    EXPECT_EQ(combined_everywhere(session, table), 0);
+    return;
   }
+  // A rank waits for its neighbours only as long as sending takes, so that they meet in a given round is not certain.
+  const std::vector<float> nothing(kLong);
+  for (int round = 0; round < 500 && combined_everywhere(session, table) == 0; ++round) table.add(nothing);
+  EXPECT_GT(combined_everywhere(session, table), 0);
 }
 
 CASE_FOR(Combine, AsynchronousAddsAreExactWhoeverSendsThem, 2) {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernel/exact.h"
+#include "kernel/types.h"
 #include "pleiad/error.h"
 #include "pleiad/sparse_stack.h"
 #include "tests/file/folder.h"
@@ -122,6 +123,32 @@ std::unique_ptr<Trainer> trainer_of(nn::Net& net, const TrainOptions& o, Session
   return session == nullptr ? std::make_unique<Trainer>(net, o) : std::make_unique<Trainer>(net, o, *session);
 }
 
+Outcome outcome_of(nn::Net& net, const TrainOptions& o, Session* session,
+                   std::vector<std::pair<std::string, Tensor>> arrays) {
+  Outcome outcome;
+  const auto trainer = trainer_of(net, o, session);
+  outcome.losses = trace(*trainer, *array_samples(std::move(arrays)));
+  keep(outcome, *trainer);
+  return outcome;
+}
+
+Tensor noise_of(DType dtype, Shape shape, std::uint64_t seed) {
+  Tensor x(dtype, shape);
+  const RandomStream noise(seed, "images");
+  kernel::by_type(dtype, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      x.values<T>()[static_cast<std::size_t>(i)] = static_cast<T>(noise.gaussian(static_cast<std::uint64_t>(i)));
+    }
+  });
+  return x;
+}
+
+Tensor classes_of(std::int32_t samples, std::int32_t classes) {
+  Tensor label(DType::int32, {samples});
+  for (std::int32_t n = 0; n < samples; ++n) label.values<std::int32_t>()[static_cast<std::size_t>(n)] = n % classes;
+  return label;
+}
+
 class Deterministic : public testing::TestWithParam<DType> {};
 
 TEST_P(Deterministic, CnnHasTheSameBitsAtEveryNumberOfRanks) {
@@ -164,39 +191,21 @@ TEST_P(Deterministic, OtherLayersHaveThemToo) {
     net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
     return net;
   };
-  const Tensor x(GetParam(), {24, 11, 9, 2});
-  const Tensor label(DType::int32, {24});
-  const RandomStream noise(8, "images");
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    const double value = noise.gaussian(static_cast<std::uint64_t>(i));
-    if (GetParam() == DType::float32) x.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(value);
-    if (GetParam() == DType::float64) x.values<double>()[static_cast<std::size_t>(i)] = value;
-  }
-  for (std::int32_t n = 0; n < 24; ++n) label.values<std::int32_t>()[static_cast<std::size_t>(n)] = n % 4;
+  const Tensor x = noise_of(GetParam(), {24, 11, 9, 2}, 8);
+  const Tensor label = classes_of(24, 4);
   const auto train = [&](Session* session, const std::string& grid) {
     nn::Net net = made();
     TrainOptions o{.batch = 6, .updater = {.rule = "adam", .learning_rate = 0.01}, .steps = 5, .display = 1};
     o.plan = {.kind = "spatial", .grid = grid, .deterministic = true};
-    Outcome outcome;
-    const auto trainer = trainer_of(net, o, session);
-    outcome.losses = trace(*trainer, *array_samples({{"x", x}, {"label", label}}));
-    keep(outcome, *trainer);
-    return outcome;
+    return outcome_of(net, o, session, {{"x", x}, {"label", label}});
   };
   on_all_grids(train, expect_same);
 }
 
 /// Rows longer than vectors and what is left of them: a place has other neighbours in the loops of each grid.
 TEST_P(Deterministic, WideImagesHaveThemToo) {
-  const Tensor x(GetParam(), {4, 5, 71, 3});
-  const Tensor label(DType::int32, {4});
-  const RandomStream noise(9, "images");
-  for (std::int64_t i = 0; i < x.count(); ++i) {
-    const double value = noise.gaussian(static_cast<std::uint64_t>(i));
-    if (GetParam() == DType::float32) x.values<float>()[static_cast<std::size_t>(i)] = static_cast<float>(value);
-    if (GetParam() == DType::float64) x.values<double>()[static_cast<std::size_t>(i)] = value;
-  }
-  for (std::int32_t n = 0; n < 4; ++n) label.values<std::int32_t>()[static_cast<std::size_t>(n)] = n % 2;
+  const Tensor x = noise_of(GetParam(), {4, 5, 71, 3}, 9);
+  const Tensor label = classes_of(4, 2);
   const auto train = [&](Session* session, const std::string& grid) {
     nn::Net net({.dtype = GetParam(), .seed = 7});
     const nn::Param wide{.init = {.type = "he"}};
@@ -212,11 +221,7 @@ TEST_P(Deterministic, WideImagesHaveThemToo) {
     net.add("loss", nn::softmax_loss(), {.inputs = {"out", "label"}});
     TrainOptions o{.batch = 4, .updater = {.rule = "sgd", .learning_rate = 0.01}, .steps = 3, .display = 1};
     o.plan = {.kind = "spatial", .grid = grid, .deterministic = true};
-    Outcome outcome;
-    const auto trainer = trainer_of(net, o, session);
-    outcome.losses = trace(*trainer, *array_samples({{"x", x}, {"label", label}}));
-    keep(outcome, *trainer);
-    return outcome;
+    return outcome_of(net, o, session, {{"x", x}, {"label", label}});
   };
   on_all_grids(train, expect_same);
 }

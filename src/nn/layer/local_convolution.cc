@@ -54,12 +54,7 @@ class LocalConvolution final : public Layer {
   [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
     if (o_.transposed) return spreads() ? transposed_on(place) : nullptr;
     auto part = std::make_unique<LocalConvolution>(o_);
-    const Padding h = padding_of(h_, place.out.h, place.in.h);
-    const Padding w = padding_of(w_, place.out.w, place.in.w);
-    part->h_.pad_begin = h.begin;
-    part->h_.pad_end = h.end;
-    part->w_.pad_begin = w.begin;
-    part->w_.pad_end = w.end;
+    part->pad_as(*this, place.out, place.in);
     return part;
   }
   [[nodiscard]] double products(const Shapes& in) const override {
@@ -106,13 +101,17 @@ class LocalConvolution final : public Layer {
     o.height = place.out.h.size();
     o.width = place.out.w.size();
     auto part = std::make_unique<LocalConvolution>(o);
-    const Padding h = padding_of(h_, place.in.h, place.out.h);
-    const Padding w = padding_of(w_, place.in.w, place.out.w);
-    part->h_.pad_begin = h.begin;
-    part->h_.pad_end = h.end;
-    part->w_.pad_begin = w.begin;
-    part->w_.pad_end = w.end;
+    part->pad_as(*this, place.in, place.out);
     return part;
+  }
+  /// The padding that `whole` has at these places of maps and images.
+  void pad_as(const LocalConvolution& whole, const Rect& maps, const Rect& images) {
+    const Padding h = padding_of(whole.h_, maps.h, images.h);
+    const Padding w = padding_of(whole.w_, maps.w, images.w);
+    h_.pad_begin = h.begin;
+    h_.pad_end = h.end;
+    w_.pad_begin = w.begin;
+    w_.pad_end = w.end;
   }
   /// Deterministic mode: bands of columns would be summed one after the other.
   class OneThread {

@@ -144,6 +144,21 @@ class Layer(Component):
         raise NotImplementedError(f"{type(self).__name__}.bprop")
 
 
+class OnTiles(Layer):
+    """Before a layer with windows: its halo comes before fprop, the error by the halo goes back after bprop."""
+
+    def adjust_for_dist(self) -> None:
+        assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
+
+    def fprop(self, inputs_: Array) -> None:
+        super().fprop(self.with_halo(inputs_))
+
+    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
+        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
+        self.give_halo_back()
+
+
 class WeightLayer(Layer):
     """Layers that learn: weights, learning_rate (a number, or a rule as lrule_init) and weight_init."""
 

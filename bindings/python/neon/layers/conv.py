@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy
 
-from neon.layers.base import Array, WeightLayer, add_windows, pair, windows
+from neon.layers.base import Array, OnTiles, WeightLayer, add_windows, pair, windows
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 
@@ -62,17 +62,7 @@ class ConvLayer(WeightLayer):
         self.update([gradient, error.sum(axis=(0, 1, 2))], momentum)
 
 
-class ConvLayerDist(ConvLayer):
-    """On a tile: its halo comes before fprop, the error by the halo goes back after bprop."""
-
+class ConvLayerDist(OnTiles, ConvLayer):
     def adjust_for_dist(self) -> None:
-        assert self.input is not None
-        self.ifmshape = list(self.input.view_shape[1:3])
+        super().adjust_for_dist()
         self.sum_gradients = True
-
-    def fprop(self, inputs_: Array) -> None:
-        super().fprop(self.with_halo(inputs_))
-
-    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
-        self.give_halo_back()

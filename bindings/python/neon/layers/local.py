@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy
 
-from neon.layers.base import Array, Layer, WeightLayer, add_windows, pair, windows
+from neon.layers.base import Array, Layer, OnTiles, WeightLayer, add_windows, pair, windows
 from neon.util.distarray.global_array import comm, part_of
 from pleiad import nn
 from pleiad.errors import InvalidArgument
@@ -73,24 +73,17 @@ class LocalFilteringLayer(WeightLayer):
         self.weights /= numpy.where(length == 0, 1, length)
 
 
-class LocalFilteringLayerDist(LocalFilteringLayer):
+class LocalFilteringLayerDist(OnTiles, LocalFilteringLayer):
     """Each rank has the filters of its output places: nothing is exchanged for them."""
 
     def adjust_for_dist(self) -> None:
+        super().adjust_for_dist()
         assert self.input is not None
-        self.ifmshape = list(self.input.view_shape[1:3])
         rows, columns, _ = self.input.grid
         places = self.weights.shape
         mine = part_of(places[0], rows, comm.rank // columns), part_of(places[1], columns, comm.rank % columns)
         self.weights = numpy.ascontiguousarray(self.weights[mine])
         self._velocity = []
-
-    def fprop(self, inputs_: Array) -> None:
-        super().fprop(self.with_halo(inputs_))
-
-    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
-        self.give_halo_back()
 
 
 class _Contrast(Layer):
@@ -133,21 +126,6 @@ class _Contrast(Layer):
         if error.size:
             self.inner(wide)[...] = error
         return wide
-
-
-class _ContrastDist(_Contrast):
-    """Before a layer of these: it gets its halo, and gives the error by the halo back."""
-
-    def adjust_for_dist(self) -> None:
-        assert self.input is not None
-        self.ifmshape = list(self.input.view_shape[1:3])
-
-    def fprop(self, inputs_: Array) -> None:
-        super().fprop(self.with_halo(inputs_))
-
-    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
-        self.give_halo_back()
 
 
 def _sums(maps: Array, side: Array) -> Array:
@@ -216,11 +194,11 @@ class LocalContrastNormLayer(_Contrast):
         self.berror = (direct + by_d - _sums(by_d / self._places, box)).astype(inputs.dtype)
 
 
-class LCNLayerDist(_ContrastDist, LCNLayer):
+class LCNLayerDist(OnTiles, LCNLayer):
     pass
 
 
-class LocalContrastNormLayerDist(_ContrastDist, LocalContrastNormLayer):
+class LocalContrastNormLayerDist(OnTiles, LocalContrastNormLayer):
     pass
 
 

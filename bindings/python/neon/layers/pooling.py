@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy
 
-from neon.layers.base import Array, Layer, add_windows, pair, windows
+from neon.layers.base import Array, Layer, OnTiles, add_windows, pair, windows
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 
@@ -81,19 +81,8 @@ class L2PoolingLayer(PoolingLayer):
     fields = {"op": "l2"}
 
 
-class PoolingLayerDist(PoolingLayer):
-    """On a tile: its halo comes before fprop, the error by the halo goes back after bprop."""
-
-    def adjust_for_dist(self) -> None:
-        assert self.input is not None
-        self.ifmshape = list(self.input.view_shape[1:3])
-
-    def fprop(self, inputs_: Array) -> None:
-        super().fprop(self.with_halo(inputs_))
-
-    def bprop(self, error: Array, inputs_: Array, epoch: int, momentum: Any) -> None:
-        super().bprop(error, self.with_halo(inputs_), epoch, momentum)
-        self.give_halo_back()
+class PoolingLayerDist(OnTiles, PoolingLayer):
+    pass
 
 
 class MaxPoolingLayerDist(PoolingLayerDist, MaxPoolingLayer):
