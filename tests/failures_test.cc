@@ -8,6 +8,7 @@
 #include "core/process.h"
 #include "engine/inproc.h"
 #include "session/core.h"
+#include "tests/eventually.h"
 #include "tests/failure_program.h"
 
 namespace pleiad {
@@ -64,6 +65,10 @@ void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool t
   }
 }
 
+void await_death(const InprocEngine& engine) {
+  EXPECT_TRUE(eventually([&] { return engine.life(1) == Life::dead; }));
+}
+
 TEST(InprocFailure, InTheMiddleOfAnAdd) {
   const auto seen = observe_all(4, "1:add:8");  // the second stripe of the second add to the asynchronous table
   expect_all_told(seen);
@@ -92,7 +97,7 @@ TEST(InprocFailure, InTheMiddleOfARound) {
     const MatrixTable table = session.create_matrix(8, 4, {.name = "sync", .clock = "sync", .apply = "round"});
     std::vector<float> values(32, 1);
     table.add(values);
-    if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (engine->rank() != 1) await_death(*engine);
     try {
       table.get(values);
       ADD_FAILURE() << "rank " << engine->rank() << " got values of a half-finished round";
@@ -115,8 +120,7 @@ TEST(InprocFailure, InTheMakingOfARow) {
           session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .init = "constant", .init_value = 5});
       std::vector<RowId> ids(100);
       for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<RowId>(i) * 1'000'003;
-      // The victim comes first, to rows that the others wait for.
-      if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (engine->rank() != 1) await_death(*engine);
       table.add(ids, std::vector<std::int64_t>(400, 1));
       ASSERT_NE(engine->rank(), 1) << "it did not die";
       EXPECT_THROW(session.barrier(), TransportError);
@@ -143,7 +147,7 @@ TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
           session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .clock = clock, .track_changes = true});
       const std::vector<RowId> ids = {1, -2, 3, -4, 5, -6};
       std::vector<std::int64_t> numbers(24, 1);
-      if (engine->rank() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (engine->rank() != 1) await_death(*engine);
       try {
         table.add(ids, numbers);
         if (clock == std::string("sync")) table.get(ids, numbers);
@@ -345,7 +349,7 @@ TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
 TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
   for (const bool clocked : {true, false}) {
     SessionOptions options = quiet();
-    options.timeout = 0.4;
+    options.timeout = 1.5;
     std::mutex mutex;
     std::string text;  // guarded by mutex
     std::atomic<bool> told{false};
@@ -382,7 +386,7 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
           }
         },
         options);
-    EXPECT_NE(text.find(clocked ? "get waited 0.4 s for rank 2" : "barrier waited 0.4 s for rank 2"), std::string::npos)
+    EXPECT_NE(text.find(clocked ? "get waited 1.5 s for rank 2" : "barrier waited 1.5 s for rank 2"), std::string::npos)
         << text;
     EXPECT_NE(text.find("idle"), std::string::npos) << text;
   }
@@ -401,7 +405,10 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
         std::vector<float> out(3);
         table.add(delta);
         table.get(out);
-        if (session.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        if (session.rank() == 1) {  // as long as the other needs to be warned
+          EXPECT_TRUE(eventually([&] { return session.report().find(", waiting") != std::string::npos; }));
+          std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        }
         table.add(delta);
         table.get(out);
         EXPECT_EQ(out[2], 12);
@@ -416,44 +423,50 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
   EXPECT_NE(log.find("idle"), std::string::npos) << log;
 }
 
-// Stops rank 1 for a second with a stripe's lock held, as a debugger would.
+// Stops rank 1 with a stripe's lock held, as a debugger would.
 class StopInAnAdd final : public Hooks {
  public:
   void at(int rank, Point point) override {
-    if (rank == 1 && point == Point::add && !stopped.exchange(true))
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (rank != 1 || point != Point::add || stopped.exchange(true)) return;
+    EXPECT_TRUE(eventually([&] { return released.load(); }));
   }
   std::atomic<bool> stopped{false};
+  std::atomic<bool> released{false};
 };
 
 TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
   StopInAnAdd hooks;
+  std::atomic<bool> added{false};
   SessionOptions options = quiet();
-  options.timeout = 0.3;
+  options.timeout = 1;
   run_inproc(2, options, &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(3, {.name = "async", .dtype = DType::int64});
     std::vector<std::int64_t> values = {1, 2, 3};
     if (session.rank() == 1) {
       table.add(values);
+      added = true;
       return;
     }
-    while (!hooks.stopped) std::this_thread::yield();
+    EXPECT_TRUE(eventually([&] { return hooks.stopped.load(); }));
     try {
       table.get(values);
       ADD_FAILURE() << "got what rank 1 is changing";
     } catch (const TimeoutError& error) {
       EXPECT_NE(std::string(error.what()).find("lock that rank 1 "), std::string::npos) << error.what();
     }
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    hooks.released = true;
+    EXPECT_TRUE(eventually([&] { return added.load(); }));
     table.get(values);
     EXPECT_EQ(values[2], 3);
   });
 }
 
 TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
+  std::atomic<bool> given_up{false};
+  std::atomic<bool> told{false};
   SessionOptions options = quiet();
-  options.timeout = 0.3;
+  options.timeout = 1;
   run_inproc(2, options, nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     std::vector<float> large(4'000'000, 1);
@@ -461,15 +474,17 @@ TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
     if (session.rank() == 0) {
       EXPECT_THROW(session.send(1, 1, large), TimeoutError);
       EXPECT_THROW(session.send(1, 1, small), TransportError);
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      given_up = true;
+      EXPECT_TRUE(eventually([&] { return told.load(); }));
     } else {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      EXPECT_TRUE(eventually([&] { return given_up.load(); }));
       try {
         session.receive(0, 1, large);
         ADD_FAILURE() << "half of it never came";
       } catch (const TransportError& error) {
         EXPECT_NE(std::string(error.what()).find("given up half-way"), std::string::npos) << error.what();
       }
+      told = true;
     }
   });
 }

@@ -90,6 +90,11 @@ def script(body):
     return [sys.executable, "-c", PRELUDE + body]
 
 
+def appears(path):
+    """Python that waits until the file is there."""
+    return f"while not os.path.exists({str(path)!r}): time.sleep(0.01)\n"
+
+
 # All goes well.
 
 
@@ -153,10 +158,13 @@ def test_a_rank_that_exits_is_named_and_gives_its_code(launch):
     assert re.fullmatch(r"pleiad: the job failed after \d+\.\d s: rank 1 exited with code 3; exit code 3", last)
 
 
-def test_a_killed_rank_is_named_and_the_others_get_their_grace(launch):
-    body = """
+def test_a_killed_rank_is_named_and_the_others_get_their_grace(launch, tmp_path):
+    body = f"""
 print("pid", rank, os.getpid())
-if rank == 2: os.kill(os.getpid(), signal.SIGKILL)
+open({str(tmp_path)!r} + f"/{{rank}}", "w").close()
+if rank == 2:
+    while len(os.listdir({str(tmp_path)!r})) < 4: time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
 begin = time.monotonic()
 while time.monotonic() < begin + 60:
     time.sleep(0.1)
@@ -172,8 +180,15 @@ while time.monotonic() < begin + 60:
         assert 1 <= lived < 15
 
 
-def test_the_first_failure_gives_the_code_and_later_ones_are_listed(launch):
-    body = "time.sleep(0.2 + rank)\nsys.exit(10 + rank)"
+def test_the_first_failure_gives_the_code_and_later_ones_are_listed(launch, tmp_path):
+    gone = tmp_path / "gone"
+    body = f"""
+if rank == 0: open({str(gone)!r}, "w").close()
+else:
+    {appears(gone)}
+    time.sleep(2)
+sys.exit(10 + rank)
+"""
     job = launch("-n", 2, *script(body))
     assert job.returncode == 10
     assert "rank 0 exited with code 10, then rank 1 failed; exit code 10" in job.stderr.splitlines()[-1]

@@ -206,6 +206,12 @@ class Table:
         return pending
 
 
+def text(function, *arguments):
+    out = c_char_p()
+    check(function(*arguments, byref(out)))
+    return out.value.decode()
+
+
 class Session:
     """A session of pleiad.h. Left by an exception it counts as dead, so no other rank waits for it."""
 

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_void_p, cast
+from ctypes import POINTER, byref, c_float, c_int32, c_int64, c_void_p, cast
 
 from binding import (
     CTYPES,
@@ -28,14 +28,9 @@ from binding import (
     check,
     ids,
     last_error,
+    text,
 )
 from runner import case, ranks_launched
-
-
-def text(function, *arguments):
-    out = c_char_p()
-    check(function(*arguments, byref(out)))
-    return out.value.decode()
 
 
 def number(function, *arguments):

@@ -1,6 +1,7 @@
 """pleiad.h: every mistake gives its code and its words, leaves the outputs alone, and the process lives."""
 
 import os
+import re
 import threading
 import time
 from ctypes import byref, c_char_p, c_int32, c_int64, c_void_p
@@ -31,6 +32,7 @@ from binding import (
     check,
     fails,
     ids,
+    text,
 )
 from runner import case
 
@@ -359,22 +361,25 @@ def a_second_thread_on_a_synchronous_table_is_refused():
             table.add([1, 1, 1])
             waiting = threading.Thread(target=table.get)  # the others have not added yet
             waiting.start()
-            time.sleep(0.2)
+            while not re.search(r"^rank 0 .*: get\(.*, waiting", text(c.pleiad_session_report, s.handle), re.M):
+                time.sleep(0.01)
             fails(STATE, c.pleiad_table_get(table.handle, table.zeros(), 3, FLOAT32), "another thread")
+            for other in range(1, s.size):
+                check(c.pleiad_send(s.handle, other, 1, array(FLOAT32, [0]), 1, FLOAT32))
             waiting.join()
         else:
-            time.sleep(0.6)
+            check(c.pleiad_receive(s.handle, 0, 1, array(FLOAT32, [0]), 1, FLOAT32))
             table.add([1, 1, 1])
             table.get()
 
 
 @case(at_least=2)
 def a_late_rank_is_a_timeout():
-    s = Session("timeout=0.4, log_level=off")
+    s = Session("timeout=2, log_level=off")
     if s.rank == 0:
-        fails(TIMEOUT, c.pleiad_barrier(s.handle), "rank 1", "0.4")
+        fails(TIMEOUT, c.pleiad_barrier(s.handle), "rank 1", "waited 2.0 s")
     else:
-        time.sleep(1)
+        time.sleep(3)
     s.free()
 
 
@@ -393,7 +398,7 @@ def an_interrupt_ends_a_wait_on_the_thread_that_waits():
         fails(INTERRUPTED, c.pleiad_barrier(s.handle), "rank 1")
         assert asked == [(threading.get_ident(), 0x1234)] * 3
     else:
-        time.sleep(0.6)
+        time.sleep(1.5)
     check(c.pleiad_session_set_interrupt(s.handle, Interrupt(), None))
     s.free()
 

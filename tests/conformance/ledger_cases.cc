@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/conformance/tables.h"
+#include "tests/eventually.h"
 
 namespace pleiad {
 
@@ -245,22 +246,19 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
   const ArrayTable other = session.create_array(3, sync_table("other"));
   std::vector<float> out(3);
   table.add(kDelta);
+  std::vector<float> word(1);
   if (session.rank() == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    for (int r = 1; r < session.size(); ++r) session.receive(r, 1, word);
     table.add(kDelta);
   } else {
     // The first thread waits in get for rank 0's second add, and is seen to; then the second thread calls.
-    std::atomic<bool> called{false};
     table.add(kDelta);
-    std::thread first([&] {
-      called.store(true);
-      table.get(out);
-    });
-    while (!called.load()) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::thread first([&] { table.get(out); });
+    EXPECT_TRUE(eventually([&] { return waits_in(session, "get(\"weights\")"); }));
     const std::string text = message_of<StateError>([&] { other.add(kDelta); });
     EXPECT_TRUE(mentions(text, {"other", "another thread"}));
     message_of<StateError>([&] { (void)other.add_async(kDelta); });
+    session.send(0, 1, word);
     first.join();
   }
   if (session.rank() == 0) table.get(out);

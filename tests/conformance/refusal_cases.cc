@@ -1,10 +1,11 @@
 // What tables refuse, in which words, and that they go on afterwards.
+#include <chrono>
 #include <cmath>
 #include <limits>
-
-#include <chrono>
 #include <thread>
+
 #include "tests/conformance/tables.h"
+#include "tests/eventually.h"
 
 namespace pleiad {
 
@@ -247,13 +248,15 @@ CASE(Refusal, NoMemoryIsAnErrorOnAllRanksAndTheSessionGoesOn) {
 }
 
 CASE_FOR(Refusal, ATableThatWasRefusedBesideABarrierLeavesNoTrace, 2) {
+  std::vector<float> word(1);
   std::thread other([&] {
-    if (session.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (session.rank() != 0) session.receive(0, 1, word);
     session.barrier();
   });
   if (session.rank() == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    EXPECT_TRUE(eventually([&] { return waits_in(session, "barrier"); }));
     message_of<StateError>([&] { (void)session.create_array(3); });
+    for (int r = 1; r < session.size(); ++r) session.send(r, 1, word);
   }
   other.join();
   const ArrayTable table = session.create_array(3);

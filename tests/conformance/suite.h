@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,16 @@ std::string message_of(const std::function<void()>& body) {
   }
   ADD_FAILURE() << "threw nothing";
   return "";
+}
+
+/// Whether this rank is reported to wait in `call`.
+inline bool waits_in(const Session& session, const std::string& call) {
+  std::istringstream report(session.report());
+  const std::string own = "rank " + std::to_string(session.rank()) + " ";
+  for (std::string line; std::getline(report, line);) {
+    if (line.starts_with(own)) return line.find(": " + call + ", waiting") != std::string::npos;
+  }
+  return false;
 }
 
 }  // namespace pleiad::conformance

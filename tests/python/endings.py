@@ -230,14 +230,14 @@ def gpu_recipe():
 
 
 def times_out():
-    s = pleiad.init(timeout=0.5, log_level="off")
+    s = pleiad.init(timeout=3, log_level="off")
     if s.rank == 0:
         try:
             s.barrier()
         except pleiad.TimeoutError as problem:
             say("timeout", isinstance(problem, TimeoutError), "rank 1" in str(problem))
     else:
-        time.sleep(2)
+        time.sleep(6)
     os._exit(0)
 
 

@@ -1,0 +1,20 @@
+// Waiting for what other threads and processes do, without a guess at how long that takes.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace pleiad {
+
+/// Polls until `happened()`; false where it has not within a minute.
+template <class F>
+[[nodiscard]] bool eventually(F&& happened) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!happened()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace pleiad
