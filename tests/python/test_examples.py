@@ -20,7 +20,9 @@ def accuracies(done):
     [
         ("torch/cnn.py", FEW, "alone", 50),
         ("torch/cnn.py", [*FEW, "--way", "async"], 4, 30),
+        ("torch/recommender.py", ["--steps", 250], "alone", 80),
         ("torch/recommender.py", ["--steps", 250], 2, 80),
+        ("jax/mlp.py", FEW, "alone", 40),
         ("jax/mlp.py", [*FEW, "--way", "async"], 2, 30),
         pytest.param("jax/mlp.py", FEW, 4, 40, marks=pytest.mark.full),
         pytest.param("torch/recommender.py", ["--steps", 500], 4, 90, marks=pytest.mark.full),
