@@ -91,7 +91,7 @@ class PLEIAD_API TableHandle {
   [[nodiscard]] std::uint64_t rounds() const;
   /// Collective over all ranks: every value of the table becomes that of `values` at rank `root`, past the rule, whose
   /// state stays. At the other ranks `values` is not looked at. What is wrong at one rank all ranks throw.
-  void set(ConstView values, int root = 0) const;
+  void set(const ConstView& values, int root = 0) const;
 
  protected:
   explicit TableHandle(std::shared_ptr<Table> table) : table_(std::move(table)) {}
@@ -111,20 +111,20 @@ class PLEIAD_API ArrayTable : public TableHandle {
   [[nodiscard]] std::int64_t size() const;
 
   /// Copies the table into `out`, which has size() elements of dtype(). Sees every add that this worker has waited for.
-  void get(View out) const;
+  void get(const View& out) const;
   /// Hands `delta` to the rule. The buffer is free again on return.
-  void add(ConstView delta, const AddOptions& options = {}) const;
+  void add(const ConstView& delta, const AddOptions& options = {}) const;
   /// add(delta), then get(out). On an asynchronous table in one pass over the memory: every stripe of 128 KB is changed
   /// and read under one lock. On a synchronous one the get waits for the others' adds, as it does after an add. `out`
   /// may be `delta`.
-  void add_get(ConstView delta, View out, const AddOptions& options = {}) const;
+  void add_get(const ConstView& delta, const View& out, const AddOptions& options = {}) const;
   /// Brings a worker's own copy and the table together: add(values - last), then values = last = the table, in as few
   /// passes as add_get. `last` is what the exchange before left there (at first, a get). Two buffers of size()
   /// elements.
   void exchange(View values, View last, const AddOptions& options = {}) const;
   /// An add of a delta that lies in parts, ascending and apart from each other; other elements get zero. Where `out`
   /// has numbers, then a get, as add_get does it.
-  void add_parts(std::span<const ArrayPart> delta, View out = {}, const AddOptions& options = {}) const;
+  void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {}) const;
   /// Collective over all ranks, on one host: the rule runs once on the sum of their deltas, in rank order, each rank on
   /// its share of the numbers. All are done on return. The parts are those of add_parts; the options are the same
   /// everywhere. For asynchronous tables: with step alone they change as by synchronous rounds, but read in place.
@@ -135,9 +135,9 @@ class PLEIAD_API ArrayTable : public TableHandle {
   /// apply = round, or more workers and a clock: a StateError.
   [[nodiscard]] View map() const;
   /// `out` must outlive the handle.
-  [[nodiscard]] Pending get_async(View out) const;
+  [[nodiscard]] Pending get_async(const View& out) const;
   /// `delta` is free again on return: it was applied, or copied.
-  [[nodiscard]] Pending add_async(ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending add_async(const ConstView& delta, const AddOptions& options = {}) const;
 
   // For checkpoints. Not collective, and not while anybody calls the table: between two barriers, after a get by every
   // worker.
@@ -151,7 +151,7 @@ class PLEIAD_API ArrayTable : public TableHandle {
   /// `arrays` and `numbers` are as many as rule_state() says.
   void save_to(View values, std::span<const View> arrays, std::span<double> numbers) const;
   /// What the rule keeps for each worker begins anew.
-  void load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers) const;
+  void load_from(const ConstView& values, std::span<const ConstView> arrays, std::span<const double> numbers) const;
 };
 
 /// Rows of numbers.
@@ -161,25 +161,27 @@ class PLEIAD_API MatrixTable : public TableHandle {
   [[nodiscard]] std::int64_t rows() const;
   [[nodiscard]] std::int64_t cols() const;
 
-  void get(View out) const;
-  void add(ConstView delta, const AddOptions& options = {}) const;
-  [[nodiscard]] Pending get_async(View out) const;
-  [[nodiscard]] Pending add_async(ConstView delta, const AddOptions& options = {}) const;
+  void get(const View& out) const;
+  void add(const ConstView& delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_async(const View& out) const;
+  [[nodiscard]] Pending add_async(const ConstView& delta, const AddOptions& options = {}) const;
 
   /// Row after row: out.count == ids.size() * cols(). A row asked for twice comes twice; no ids are allowed.
-  void get_rows(std::span<const RowId> ids, View out) const;
+  void get_rows(std::span<const RowId> ids, const View& out) const;
   /// Deltas of a row named twice are summed first.
-  void add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
-  [[nodiscard]] Pending get_rows_async(std::span<const RowId> ids, View out) const;
-  [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, ConstView delta,
+  void add_rows(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_rows_async(std::span<const RowId> ids, const View& out) const;
+  [[nodiscard]] Pending add_rows_async(std::span<const RowId> ids, const ConstView& delta,
                                        const AddOptions& options = {}) const;
 
   /// With track_changes: the rows that have changed since this rank's last get_changed, each with its values now; at
   /// first all rows. A call that fails forgets nothing.
   [[nodiscard]] ChangedRows get_changed() const;
 
-  void get_row(RowId id, View out) const { get_rows({&id, 1}, out); }
-  void add_row(RowId id, ConstView delta, const AddOptions& options = {}) const { add_rows({&id, 1}, delta, options); }
+  void get_row(RowId id, const View& out) const { get_rows({&id, 1}, out); }
+  void add_row(RowId id, const ConstView& delta, const AddOptions& options = {}) const {
+    add_rows({&id, 1}, delta, options);
+  }
 };
 
 /// Rows whose ids are any 64 bits, as many as the memory holds. A row is made when it is first added to, as the table's
@@ -194,20 +196,21 @@ class PLEIAD_API SparseTable : public TableHandle {
   [[nodiscard]] std::int64_t rows() const;
 
   /// Row after row: out.count == ids.size() * cols(). A row asked for twice comes twice; no ids are allowed.
-  void get(std::span<const RowId> ids, View out) const;
+  void get(std::span<const RowId> ids, const View& out) const;
   /// Deltas of a row named twice are summed first. A MemoryError where there is no room for a new row: then no row of
   /// that host was changed, and the table goes on with those that it has.
-  void add(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  void add(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options = {}) const;
   /// `out` must outlive the handle; `ids` are free again on return.
-  [[nodiscard]] Pending get_async(std::span<const RowId> ids, View out) const;
-  [[nodiscard]] Pending add_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_async(std::span<const RowId> ids, const View& out) const;
+  [[nodiscard]] Pending add_async(std::span<const RowId> ids, const ConstView& delta,
+                                  const AddOptions& options = {}) const;
   /// As MatrixTable has it; at first all rows that are there. Rows that went away are not told of.
   [[nodiscard]] ChangedRows get_changed() const;
   /// All rows that are there.
   [[nodiscard]] ChangedRows get_all() const;
   /// Collective over all ranks: the table then has these rows of rank `root` and no others, past the rule, whose state
   /// starts anew. At the other ranks `ids` and `values` are not looked at. What is wrong at one rank all ranks throw.
-  void set(std::span<const RowId> ids, ConstView values, int root = 0) const;
+  void set(std::span<const RowId> ids, const ConstView& values, int root = 0) const;
   /// With evict or max_age: drops the rows whose last add is longer ago than max_age, and where max_rows are there some
   /// of the oldest. This also happens by itself, when there is no room for a new row. Returns how many went.
   std::int64_t evict() const;
@@ -223,10 +226,11 @@ class PLEIAD_API KeyValueTable : public TableHandle {
   [[nodiscard]] std::int64_t size() const;
 
   // As SparseTable has them.
-  void get(std::span<const RowId> keys, View out) const;
-  void add(std::span<const RowId> keys, ConstView delta, const AddOptions& options = {}) const;
-  [[nodiscard]] Pending get_async(std::span<const RowId> keys, View out) const;
-  [[nodiscard]] Pending add_async(std::span<const RowId> keys, ConstView delta, const AddOptions& options = {}) const;
+  void get(std::span<const RowId> keys, const View& out) const;
+  void add(std::span<const RowId> keys, const ConstView& delta, const AddOptions& options = {}) const;
+  [[nodiscard]] Pending get_async(std::span<const RowId> keys, const View& out) const;
+  [[nodiscard]] Pending add_async(std::span<const RowId> keys, const ConstView& delta,
+                                  const AddOptions& options = {}) const;
   [[nodiscard]] ChangedRows get_changed() const;
   [[nodiscard]] ChangedRows get_all() const;
   std::int64_t evict() const;

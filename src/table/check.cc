@@ -13,7 +13,7 @@ std::string Table::where(std::string_view call) const {
   return fmt::format("[{}.{}] table \"{}\":", spec_.handle(), call, name_);
 }
 
-void Table::check(std::string_view call, Selection selection, ConstView numbers) const {
+void Table::check(std::string_view call, const Selection& selection, const ConstView& numbers) const {
   if (in_user_rule()) {
     throw StateError(
         fmt::format("{} called by an update rule, which holds a lock; a rule must not call tables", where(call)));
@@ -48,12 +48,12 @@ void Table::check(std::string_view call, Selection selection, ConstView numbers)
   }
 }
 
-void Table::check_add(std::string_view call, Selection selection, ConstView delta) const {
+void Table::check_add(std::string_view call, const Selection& selection, const ConstView& delta) const {
   check(call, selection, delta);
   check_finite(call, delta);
 }
 
-void Table::check_finite(std::string_view call, ConstView delta) const {
+void Table::check_finite(std::string_view call, const ConstView& delta) const {
   if (!spec_.options.check_finite) return;
   const std::size_t bad = first_not_finite(delta.dtype, delta.data, static_cast<std::size_t>(delta.count));
   if (bad == static_cast<std::size_t>(delta.count)) return;

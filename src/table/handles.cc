@@ -44,26 +44,26 @@ std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   return {range.begin, range.end};
 }
 
-void TableHandle::set(ConstView values, int root) const { table_->set(values, root); }
+void TableHandle::set(const ConstView& values, int root) const { table_->set(values, root); }
 
 std::int64_t ArrayTable::size() const { return table_->spec().cols; }
-void ArrayTable::get(View out) const { table_->get({}, out); }
-void ArrayTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
-void ArrayTable::add_get(ConstView delta, View out, const AddOptions& options) const {
+void ArrayTable::get(const View& out) const { table_->get({}, out); }
+void ArrayTable::add(const ConstView& delta, const AddOptions& options) const { table_->add({}, delta, options); }
+void ArrayTable::add_get(const ConstView& delta, const View& out, const AddOptions& options) const {
   table_->add_get(delta, out, options);
 }
 void ArrayTable::exchange(View values, View last, const AddOptions& options) const {
   table_->exchange(values, last, options);
 }
-void ArrayTable::add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options) const {
+void ArrayTable::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) const {
   table_->add_parts(delta, out, options);
 }
 void ArrayTable::step(std::span<const ArrayPart> delta, const AddOptions& options) const {
   table_->step(delta, options);
 }
 View ArrayTable::map() const { return table_->map(); }
-Pending ArrayTable::get_async(View out) const { return table_->get_async({}, out); }
-Pending ArrayTable::add_async(ConstView delta, const AddOptions& options) const {
+Pending ArrayTable::get_async(const View& out) const { return table_->get_async({}, out); }
+Pending ArrayTable::add_async(const ConstView& delta, const AddOptions& options) const {
   return table_->add_async({}, delta, options);
 }
 
@@ -71,26 +71,30 @@ ArrayTable::RuleState ArrayTable::rule_state() const { return table_->rule_state
 void ArrayTable::save_to(View values, std::span<const View> arrays, std::span<double> numbers) const {
   table_->save_to(values, arrays, numbers);
 }
-void ArrayTable::load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers) const {
+void ArrayTable::load_from(const ConstView& values, std::span<const ConstView> arrays,
+                           std::span<const double> numbers) const {
   table_->load_from(values, arrays, numbers);
 }
 
 std::int64_t MatrixTable::rows() const { return table_->spec().rows; }
 std::int64_t MatrixTable::cols() const { return table_->spec().cols; }
-void MatrixTable::get(View out) const { table_->get({}, out); }
-void MatrixTable::add(ConstView delta, const AddOptions& options) const { table_->add({}, delta, options); }
-Pending MatrixTable::get_async(View out) const { return table_->get_async({}, out); }
-Pending MatrixTable::add_async(ConstView delta, const AddOptions& options) const {
+void MatrixTable::get(const View& out) const { table_->get({}, out); }
+void MatrixTable::add(const ConstView& delta, const AddOptions& options) const { table_->add({}, delta, options); }
+Pending MatrixTable::get_async(const View& out) const { return table_->get_async({}, out); }
+Pending MatrixTable::add_async(const ConstView& delta, const AddOptions& options) const {
   return table_->add_async({}, delta, options);
 }
-void MatrixTable::get_rows(std::span<const RowId> ids, View out) const { table_->get({.all = false, .ids = ids}, out); }
-void MatrixTable::add_rows(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+void MatrixTable::get_rows(std::span<const RowId> ids, const View& out) const {
+  table_->get({.all = false, .ids = ids}, out);
+}
+void MatrixTable::add_rows(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
   table_->add({.all = false, .ids = ids}, delta, options);
 }
-Pending MatrixTable::get_rows_async(std::span<const RowId> ids, View out) const {
+Pending MatrixTable::get_rows_async(std::span<const RowId> ids, const View& out) const {
   return table_->get_async({.all = false, .ids = ids}, out);
 }
-Pending MatrixTable::add_rows_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+Pending MatrixTable::add_rows_async(std::span<const RowId> ids, const ConstView& delta,
+                                    const AddOptions& options) const {
   return table_->add_async({.all = false, .ids = ids}, delta, options);
 }
 
@@ -98,33 +102,37 @@ ChangedRows MatrixTable::get_changed() const { return table_->get_changed(); }
 
 std::int64_t SparseTable::cols() const { return table_->spec().cols; }
 std::int64_t SparseTable::rows() const { return table_->rows(); }
-void SparseTable::get(std::span<const RowId> ids, View out) const { table_->get({.all = false, .ids = ids}, out); }
-void SparseTable::add(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+void SparseTable::get(std::span<const RowId> ids, const View& out) const {
+  table_->get({.all = false, .ids = ids}, out);
+}
+void SparseTable::add(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
   table_->add({.all = false, .ids = ids}, delta, options);
 }
-Pending SparseTable::get_async(std::span<const RowId> ids, View out) const {
+Pending SparseTable::get_async(std::span<const RowId> ids, const View& out) const {
   return table_->get_async({.all = false, .ids = ids}, out);
 }
-Pending SparseTable::add_async(std::span<const RowId> ids, ConstView delta, const AddOptions& options) const {
+Pending SparseTable::add_async(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
   return table_->add_async({.all = false, .ids = ids}, delta, options);
 }
 ChangedRows SparseTable::get_changed() const { return table_->get_changed(); }
 ChangedRows SparseTable::get_all() const { return table_->get_all(); }
-void SparseTable::set(std::span<const RowId> ids, ConstView values, int root) const {
+void SparseTable::set(std::span<const RowId> ids, const ConstView& values, int root) const {
   table_->set_rows(ids, values, root);
 }
 std::int64_t SparseTable::evict() const { return table_->evict(); }
 
 std::int64_t KeyValueTable::width() const { return table_->spec().cols; }
 std::int64_t KeyValueTable::size() const { return table_->rows(); }
-void KeyValueTable::get(std::span<const RowId> keys, View out) const { table_->get({.all = false, .ids = keys}, out); }
-void KeyValueTable::add(std::span<const RowId> keys, ConstView delta, const AddOptions& options) const {
+void KeyValueTable::get(std::span<const RowId> keys, const View& out) const {
+  table_->get({.all = false, .ids = keys}, out);
+}
+void KeyValueTable::add(std::span<const RowId> keys, const ConstView& delta, const AddOptions& options) const {
   table_->add({.all = false, .ids = keys}, delta, options);
 }
-Pending KeyValueTable::get_async(std::span<const RowId> keys, View out) const {
+Pending KeyValueTable::get_async(std::span<const RowId> keys, const View& out) const {
   return table_->get_async({.all = false, .ids = keys}, out);
 }
-Pending KeyValueTable::add_async(std::span<const RowId> keys, ConstView delta, const AddOptions& options) const {
+Pending KeyValueTable::add_async(std::span<const RowId> keys, const ConstView& delta, const AddOptions& options) const {
   return table_->add_async({.all = false, .ids = keys}, delta, options);
 }
 ChangedRows KeyValueTable::get_changed() const { return table_->get_changed(); }

@@ -73,7 +73,7 @@ std::int64_t Table::evict() {
   return pieces_.evict();
 }
 
-void Table::set_rows(std::span<const RowId> ids, ConstView values, int root) {
+void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int root) {
   begin_set({.all = false, .ids = ids}, values, root);
   const bool gives = engine_.rank() == root;
   auto count = static_cast<std::int64_t>(ids.size());

@@ -43,7 +43,7 @@ void Table::save_to(View values, std::span<const View> arrays, std::span<double>
   }
 }
 
-void Table::load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers) {
+void Table::load_from(const ConstView& values, std::span<const ConstView> arrays, std::span<const double> numbers) {
   check("load_from", {}, values);
   check_state("load_from", arrays.size(), numbers.size());
   for (const ConstView& array : arrays) check("load_from", {}, array);

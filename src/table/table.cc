@@ -67,7 +67,7 @@ TableStats Table::stats() const {
           .combined = pieces_.combined()};
 }
 
-void Table::get(Selection selection, View out) {
+void Table::get(const Selection& selection, const View& out) {
   check("get", selection, out);
   const auto at_once = [](FunctionRef<void()> write) { write(); };
   if (!clock_) {
@@ -78,7 +78,7 @@ void Table::get(Selection selection, View out) {
   run_get(selection, at_once, out.data);
 }
 
-void Table::add(Selection selection, ConstView delta, const AddOptions& options) {
+void Table::add(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
   const Rates rates = merge(updater_options_, options);
   if (!clock_) {
@@ -89,7 +89,7 @@ void Table::add(Selection selection, ConstView delta, const AddOptions& options)
   run_add(selection, delta.data, rates);
 }
 
-Pending Table::get_async(Selection selection, View out) {
+Pending Table::get_async(const Selection& selection, const View& out) {
   check("get", selection, out);
   const bool at_once =
       clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
@@ -107,7 +107,7 @@ Pending Table::get_async(Selection selection, View out) {
   return Pending(std::move(operation));
 }
 
-Pending Table::add_async(Selection selection, ConstView delta, const AddOptions& options) {
+Pending Table::add_async(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
   // Applying is as cheap as copying, so only what has to wait, for other workers or other hosts, is put off.
   const bool at_once = clock_ ? nothing_to_wait_for(Call::add) : shard_ != nullptr;
@@ -164,7 +164,7 @@ class Table::Timed {
   std::int64_t start_ = 0;
 };
 
-std::int64_t Table::bytes_of(Selection selection) const {
+std::int64_t Table::bytes_of(const Selection& selection) const {
   return (selection.all ? spec_.rows * spec_.cols : static_cast<std::int64_t>(selection.ids.size()) * spec_.cols) *
          width_;
 }
@@ -183,7 +183,7 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   if (clock_) clock_->end(call);
 }
 
-void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
+void Table::run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
   auto* to = static_cast<char*>(out);
   carry_out(Call::get, bytes_of(selection), [&] {
     guard([&] {
@@ -198,7 +198,7 @@ void Table::run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> 
   });
 }
 
-void Table::run_add(Selection selection, const void* delta, const Rates& rates) {
+void Table::run_add(const Selection& selection, const void* delta, const Rates& rates) {
   const auto* from = static_cast<const char*>(delta);
   carry_out(Call::add, bytes_of(selection), [&] {
     if (!selection.all) {
@@ -210,7 +210,7 @@ void Table::run_add(Selection selection, const void* delta, const Rates& rates) 
   });
 }
 
-void Table::add_get(ConstView delta, View out, const AddOptions& options) {
+void Table::add_get(const ConstView& delta, const View& out, const AddOptions& options) {
   check("add_get", {}, out);
   check_add("add_get", {}, delta);
   const ArrayPart whole{.at = 0, .delta = delta};
@@ -223,7 +223,7 @@ std::unique_ptr<double[]> Table::room_for_stripe() const {
   return std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
 }
 
-void Table::add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options) {
+void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) {
   check_parts("add_parts", delta);
   if (out.data != nullptr) check("add_parts", {}, out);
   const Parts parts(delta, width_);
@@ -269,7 +269,7 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
       });
 }
 
-void Table::begin_set(Selection selection, ConstView values, int root) {
+void Table::begin_set(const Selection& selection, const ConstView& values, int root) {
   engine_.check_usable(spec_.handle());
   together(engine_, "set", [&] {
     if (root < 0 || root >= engine_.size()) {
@@ -295,7 +295,7 @@ void Table::begin_set(Selection selection, ConstView values, int root) {
                                     engine_.describe(other), other_root));
 }
 
-void Table::set(ConstView values, int root) {
+void Table::set(const ConstView& values, int root) {
   begin_set({}, values, root);
   const auto* from = static_cast<const char*>(values.data);
   std::vector<char> copy;

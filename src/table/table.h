@@ -41,44 +41,44 @@ class Table {
   void close_rounds(std::uint64_t closed) { pieces_.close_rounds(closed); }
   void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
 
-  void get(Selection selection, View out);
-  void add(Selection selection, ConstView delta, const AddOptions& options);
-  void add_get(ConstView delta, View out, const AddOptions& options);
+  void get(const Selection& selection, const View& out);
+  void add(const Selection& selection, const ConstView& delta, const AddOptions& options);
+  void add_get(const ConstView& delta, const View& out, const AddOptions& options);
   void exchange(View values, View last, const AddOptions& options);
   void tick();
   [[nodiscard]] std::uint64_t rounds() const;
-  void add_parts(std::span<const ArrayPart> delta, View out, const AddOptions& options);
+  void add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options);
   void step(std::span<const ArrayPart> delta, const AddOptions& options);
-  void set(ConstView values, int root);
+  void set(const ConstView& values, int root);
   [[nodiscard]] View map();
   // rows.cc: of tables that have rows.
   [[nodiscard]] ChangedRows get_changed();
   [[nodiscard]] ChangedRows get_all();
   [[nodiscard]] std::int64_t rows();
   std::int64_t evict();
-  void set_rows(std::span<const RowId> ids, ConstView values, int root);
+  void set_rows(std::span<const RowId> ids, const ConstView& values, int root);
   [[nodiscard]] bool is_here(RowId id) const { return pieces_.is_here(id); }
-  [[nodiscard]] Pending get_async(Selection selection, View out);
-  [[nodiscard]] Pending add_async(Selection selection, ConstView delta, const AddOptions& options);
+  [[nodiscard]] Pending get_async(const Selection& selection, const View& out);
+  [[nodiscard]] Pending add_async(const Selection& selection, const ConstView& delta, const AddOptions& options);
   // state.cc: what a checkpoint holds.
   [[nodiscard]] ArrayTable::RuleState rule_state() const;
   void save_to(View values, std::span<const View> arrays, std::span<double> numbers);
-  void load_from(ConstView values, std::span<const ConstView> arrays, std::span<const double> numbers);
+  void load_from(const ConstView& values, std::span<const ConstView> arrays, std::span<const double> numbers);
 
  private:
   class ClockedCall;
   [[nodiscard]] ChangedRows take_rows(std::string_view call, std::vector<std::vector<std::uint64_t>>& seen);
   void check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const;
 
-  void check(std::string_view call, Selection selection, ConstView numbers) const;
-  void check_add(std::string_view call, Selection selection, ConstView delta) const;
-  void check_finite(std::string_view call, ConstView delta) const;
+  void check(std::string_view call, const Selection& selection, const ConstView& numbers) const;
+  void check_add(std::string_view call, const Selection& selection, const ConstView& delta) const;
+  void check_finite(std::string_view call, const ConstView& delta) const;
   void check_parts(std::string_view call, std::span<const ArrayPart> parts) const;
   [[nodiscard]] std::string where(std::string_view call) const;
-  [[nodiscard]] std::int64_t bytes_of(Selection selection) const;
+  [[nodiscard]] std::int64_t bytes_of(const Selection& selection) const;
 
   /// How a set begins: all ranks are there, with nothing under way; what is wrong on one of them all of them throw.
-  void begin_set(Selection selection, ConstView values, int root);
+  void begin_set(const Selection& selection, const ConstView& values, int root);
   [[nodiscard]] bool nothing_to_wait_for(Call call) const;
   /// Own adds come before own later calls: on other hosts what was started may still be under way.
   void finish_started();
@@ -92,8 +92,8 @@ class Table {
   /// Memory for the delta of one stripe.
   [[nodiscard]] std::unique_ptr<double[]> room_for_stripe() const;
   // One whole call, arguments checked. `guard` runs the write to the caller's buffer, or not if that is gone.
-  void run_get(Selection selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
-  void run_add(Selection selection, const void* delta, const Rates& rates);
+  void run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
+  void run_add(const Selection& selection, const void* delta, const Rates& rates);
 
   std::shared_ptr<TableContext> context_;
   Engine& engine_;

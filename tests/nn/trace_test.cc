@@ -41,33 +41,42 @@ json traced(int ranks, const std::string& exchange, const std::string& file) {
   return json::parse(slurp(file));
 }
 
+// The spans of an exchange that lie under one of the backward pass, on both ranks.
+int overlaps_of(const json& document, const std::string& what) {
+  int overlaps = 0;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::pair<double, double>> backward;
+    std::map<std::string, int> count;
+    for (const json& event : document["traceEvents"]) {
+      if (event["pid"] != rank || event["ph"] != "X") continue;
+      ++count[event["name"]];
+      if (event["cat"] != "backward") continue;
+      EXPECT_EQ(event["tid"], 0);
+      backward.emplace_back(event["ts"], event["ts"].get<double>() + event["dur"].get<double>());
+    }
+    EXPECT_EQ(count["forward first"], 5);
+    EXPECT_EQ(count["backward out"], 5);
+    EXPECT_EQ(count["fill"], 5);
+    EXPECT_EQ(count[what + " second/weight"], 5);
+    for (const json& event : document["traceEvents"]) {
+      if (event["pid"] != rank || event["ph"] != "X" || event["cat"] != what) continue;
+      EXPECT_EQ(event["tid"], 1);
+      const double begin = event["ts"];
+      const double end = begin + event["dur"].get<double>();
+      for (const auto& [from, to] : backward) overlaps += begin < to && from < end ? 1 : 0;
+    }
+  }
+  return overlaps;
+}
+
+// On a busy machine the thread of the exchange may not get to run before the pass is over: so not in every run.
 TEST(Trace, ShowsTheExchangeUnderTheBackwardPass) {
   const Folder folder;
   for (const std::string exchange : {"all_reduce", "tables"}) {
-    const json document = traced(2, exchange, folder / "trace.json");
     int overlaps = 0;
-    for (int rank = 0; rank < 2; ++rank) {
-      std::vector<std::pair<double, double>> backward;
-      std::map<std::string, int> count;
-      for (const json& event : document["traceEvents"]) {
-        if (event["pid"] != rank || event["ph"] != "X") continue;
-        ++count[event["name"]];
-        if (event["cat"] != "backward") continue;
-        EXPECT_EQ(event["tid"], 0);
-        backward.emplace_back(event["ts"], event["ts"].get<double>() + event["dur"].get<double>());
-      }
-      EXPECT_EQ(count["forward first"], 5);
-      EXPECT_EQ(count["backward out"], 5);
-      EXPECT_EQ(count["fill"], 5);
-      const std::string what = exchange == "tables" ? "table" : exchange;
-      EXPECT_EQ(count[what + " second/weight"], 5);
-      for (const json& event : document["traceEvents"]) {
-        if (event["pid"] != rank || event["ph"] != "X" || event["cat"] != what) continue;
-        EXPECT_EQ(event["tid"], 1);
-        const double begin = event["ts"];
-        const double end = begin + event["dur"].get<double>();
-        for (const auto& [from, to] : backward) overlaps += begin < to && from < end ? 1 : 0;
-      }
+    for (int run = 0; run < 30 && overlaps == 0; ++run) {
+      const json document = traced(2, exchange, folder / "trace.json");
+      overlaps = overlaps_of(document, exchange == "tables" ? "table" : exchange);
     }
     EXPECT_GT(overlaps, 0) << exchange;
   }
