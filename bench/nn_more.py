@@ -5,7 +5,7 @@ from nn_nets import Mlp
 
 
 class Rbm(Mlp):
-    """784-1000, CD-1, with momentum and decay. Losses are compared without sampling, since the draws differ."""
+    """784-1000, CD-1, on binary data, with momentum and decay. Losses are compared without sampling, since the draws differ."""
 
     rule, rate, momentum, decay = "momentum", 0.1, 0.8, 0.0002
     shape, shape_of_target = (784,), ()
@@ -104,6 +104,16 @@ class Rbm(Mlp):
             return float(loss)
 
         return steps
+
+
+class RbmGrey(Rbm):
+    """The same on grey levels, as images have them, where no product is a sum of rows but the way down."""
+
+    def twin(self):
+        return RbmGrey("none")
+
+    def data(self, batch, rng):
+        return rng.random((batch, 784), dtype=np.float32), None
 
 
 class Gru(Mlp):
@@ -253,4 +263,4 @@ class Local(Mlp):
         return 0.5 * ((x - target) ** 2).sum() / x.shape[0]
 
 
-MORE = {"rbm": (Rbm, [100]), "gru": (Gru, [50]), "local": (Local, [100])}
+MORE = {"rbm": (Rbm, [100]), "rbm_grey": (RbmGrey, [100]), "gru": (Gru, [50]), "local": (Local, [100])}

@@ -17,6 +17,9 @@ from pleiad import nn  # noqa: E402
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--pretrain", type=int, default=4, help="epochs of each machine")
 parser.add_argument("--epochs", type=int, default=6, help="of the auto-encoder")
+parser.add_argument(
+    "--against", type=int, help="epochs of the net from random weights; else for as long as the other took"
+)
 parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
 parser.add_argument("--tied", action="store_true", help="the decoder uses the encoder's weights")
 parser.add_argument("--out", default="out", type=pathlib.Path, help="where the pictures go")
@@ -82,7 +85,8 @@ with pleiad.init() as session:
             print(f"machine {index + 1}: squared error {values[0]:.2f} -> {values[-1]:.2f}", flush=True)
     spent = since(start)
     trainer, pretrained = train(stack.unrolled(), images, test, epochs=options.epochs, before=spent)
-    _, from_random = train(random, images, test, seconds=pretrained[-1][0])
+    until = {"epochs": options.against} if options.against else {"seconds": pretrained[-1][0]}
+    _, from_random = train(random, images, test, **until)
     shown = trainer.predict(test[:16], "dec1")
     if session.rank == 0:
         options.out.mkdir(parents=True, exist_ok=True)

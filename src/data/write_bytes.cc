@@ -1,9 +1,11 @@
-// Writers of idx and cifar10: unsigned bytes, record after record.
+// Writers of idx, cifar10 and cifar10_python: unsigned bytes, record after record.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/text.h"
@@ -92,6 +94,60 @@ class IdxWriter final : public StoreWriter {
   std::vector<std::byte> labels_;
 };
 
+/// A batch as the known files have it: what Python 2 pickles, so that its readers and those of Python 3 (by
+/// encoding="bytes" or "latin1") find what they expect. The array's head says how many records follow, so all are kept
+/// until then.
+class Cifar10PythonWriter final : public StoreWriter {
+ public:
+  explicit Cifar10PythonWriter(const WriterOptions& options) : StoreWriter(options) {}
+
+ private:
+  static constexpr std::int64_t kImage = 3 * kCifarPixels;
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / kImage;
+
+  void put(std::span<const std::byte> data, std::int32_t label) override {
+    if (label < 0 || label >= kCifarClasses) refuse_label(options(), size(), label, kCifarClasses - 1);
+    if (size() >= kMost) {
+      throw InvalidArgument(
+          fmt::format("{}: a pickled batch holds at most {} records", options().paths.front(), grouped(kMost)));
+    }
+    images_.insert(images_.end(), data.begin(), data.end());
+    labels_ += {'K', static_cast<char>(label)};
+  }
+
+  void finish() override {
+    AtomicFile file(options().paths.front());
+    file.write(std::string("\x80\x02}(") + text("batch_label") + text("training batch 1 of 1") + text("labels") + "](" +
+               labels_ + "e" + text("data") + array_head());
+    file.write(images_);
+    std::string rest = "tb" + text("filenames") + "](";
+    for (std::int64_t i = 0; i < size(); ++i) rest += text(fmt::format("{:06}.png", i));
+    file.write(rest + "eu.");
+    file.commit();
+  }
+
+  /// NumPy's call that makes an empty array, and the state that fills it, up to the bytes.
+  [[nodiscard]] std::string array_head() const {
+    constexpr std::string_view kNoField("NNNJ\xFF\xFF\xFF\xFFJ\xFF\xFF\xFF\xFFK\0tb", 17);
+    return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + byte(0) + "\x85" + text("b") + "\x87R(" +
+           byte(1) + "J" + number(size()) + "J" + number(kImage) + "\x86" + "cnumpy\ndtype\n" + text("u1") + byte(0) +
+           byte(1) + "\x87R(" + byte(3) + text("|") + std::string(kNoField) + "\x89T" + number(size() * kImage);
+  }
+  static std::string byte(int value) { return {'K', static_cast<char>(value)}; }
+  static std::string text(std::string_view words) {
+    return std::string{'U', static_cast<char>(words.size())} + std::string(words);
+  }
+  /// Four bytes, the lowest first.
+  static std::string number(std::int64_t value) {
+    std::string bytes;
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(value >> shift & 0xFF);
+    return bytes;
+  }
+
+  std::vector<std::byte> images_;
+  std::string labels_;
+};
+
 }  // namespace
 
 std::unique_ptr<StoreWriter> create_bytes(const WriterOptions& options) {
@@ -112,6 +168,7 @@ std::unique_ptr<StoreWriter> create_bytes(const WriterOptions& options) {
                                       options.paths.front(), options.label ? "" : "no labels, and ",
                                       fmt::join(shape, ", ")));
   }
+  if (options.kind == "cifar10_python") return std::make_unique<Cifar10PythonWriter>(options);
   return std::make_unique<Cifar10Writer>(options);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/clones.h"
 #include "core/threads.h"
 #include "kernel/blas/panels.h"
 #include "kernel/blas/picked.h"
@@ -84,22 +85,41 @@ void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Ten
   });
 }
 
-/// y = f(x * weight + bias), where x is zeros and ones.
+/// y = f(x * weight^T + bias), where x is zeros and ones; `weight` has a row for each input.
 template <class T>
-void pick_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) {
+void pick_forward(const Dense& d, const Tensor& x, const Rows<T>& weight, const Tensor& bias, const Tensor& y) {
   auto* const codes = reinterpret_cast<std::uint8_t*>(
       scratch<struct Codes, T>(d.batch * code_size(d.in) / static_cast<std::int64_t>(sizeof(T)) + 1));
   parallel_for(d.batch, grain_for(d, d.batch, 8), [&](std::int64_t first, std::int64_t last) {
-    pick_codes<T>(data<T>(x) + first * d.in, last - first, d.in, codes + first * code_size(d.in));
+    pick_codes<T>(data<T>(x), d.batch, d.in, {first, last}, codes);
   });
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
-    add_picked<T>({.m = d.batch, .n = d.out, .k = d.in}, codes, data<T>(weight), d.out, {first, last}, data<T>(y),
-                  d.out);
+    add_picked<T>({.m = d.batch, .n = d.out, .k = d.in}, codes, weight, {first, last}, data<T>(y), d.out);
     activate_columns(dtype_of<T>, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
   });
 }
 
+template <class T>
+PLEIAD_INLINE bool zeros_and_ones_of(const T* x, std::int64_t count) {
+  int others = 0;
+  for (std::int64_t i = 0; i < count; ++i) others |= (x[i] != T(0)) & (x[i] != T(1));
+  return others == 0;
+}
+PLEIAD_CLONES bool run_zeros_and_ones(const float* x, std::int64_t count) { return zeros_and_ones_of(x, count); }
+PLEIAD_CLONES bool run_zeros_and_ones(const double* x, std::int64_t count) { return zeros_and_ones_of(x, count); }
+
 }  // namespace
+
+bool zeros_and_ones(const Tensor& x) {
+  constexpr std::int64_t kAtOnce = 1024;  // real numbers show themselves soon
+  bool all = true;
+  by_type(x.dtype(), [&]<class T>(T) {
+    for (std::int64_t i = 0; all && i < x.count(); i += kAtOnce) {
+      all = run_zeros_and_ones(data<T>(x) + i, std::min(kAtOnce, x.count() - i));
+    }
+  });
+  return all;
+}
 
 std::int64_t laid_size(const Dense& d) { return right_size(d.in, d.out); }
 
@@ -115,8 +135,11 @@ void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid) {
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                    const Tensor& laid) {
   constexpr std::int64_t kEnough = 8;  // samples to share the sums of rows
-  if (d.picks && d.transposed && d.batch >= kEnough) {
-    return by_type(x.dtype(), [&]<class T>(T) { pick_forward<T>(d, x, weight, bias, y); });
+  if (d.picks && (d.transposed || !laid.empty()) && d.batch >= kEnough) {
+    return by_type(x.dtype(), [&]<class T>(T) {
+      pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : laid_rows(data<T>(laid), d.in), bias,
+                      y);
+    });
   }
   if (!laid.empty()) return by_type(x.dtype(), [&]<class T>(T) { laid_forward<T>(d, x, laid, bias, y); });
   const DType dtype = x.dtype();

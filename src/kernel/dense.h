@@ -16,6 +16,9 @@ struct Dense {
   bool picks = false;  ///< x has zeros and ones alone; of forward
 };
 
+/// Whether `picks` holds of x.
+[[nodiscard]] bool zeros_and_ones(const Tensor& x);
+
 /// Lays a weight out for more than one dense_forward: `laid` has laid_size(d) numbers.
 [[nodiscard]] std::int64_t laid_size(const Dense& d);
 void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid);

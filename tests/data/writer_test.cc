@@ -24,6 +24,7 @@ std::vector<WriterCase> writer_cases() {
   floats.type = FieldType::float32;
   return {
       {"Cifar10", {.kind = "cifar10", .paths = {"a.bin"}, .data = cifar}},
+      {"Cifar10Python", {.kind = "cifar10_python", .paths = {"data_batch_1"}, .data = cifar}},
       {"Csv", {.kind = "csv", .paths = {"a.csv"}, .data = floats, .separator = ';'}, {2, 3, 4}},
       {"CsvOfBytes", {.kind = "csv", .paths = {"a.csv"}, .data = small}, {2, 3, 4}},
       {"Hdf5", {.kind = "hdf5", .paths = {"a.h5"}, .data = floats}},

@@ -140,10 +140,13 @@ TYPED_TEST(Products, OfZerosAndOnesAreSumsOfRows) {
     for (T& x : a) x = x > 0.2 ? T(1) : T(0);
     const std::vector<T> b = this->numbers(k * n);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(m * code_size(k)), 0xff);
-    pick_codes<T>(a.data(), m, k, codes.data());
+    for (const Range rows : this->cuts(m, 1)) pick_codes<T>(a.data(), m, k, rows, codes.data());
+    const Tensor laid = TestFixture::memory(right_size(k, n));
+    lay_right<T>({.data = b.data(), .stride = n}, k, n, {0, n}, TestFixture::of(laid));
+    const Rows<T> rows_of_b = draw % 2 == 0 ? plain_rows(b.data(), n) : laid_rows<T>(TestFixture::of(laid), k);
     std::vector<T> c(static_cast<std::size_t>(m * c_stride), TestFixture::kNan);
     for (const Range columns : this->cuts(n, kPanel<T>)) {
-      add_picked<T>({.m = m, .n = n, .k = k}, codes.data(), b.data(), n, columns, c.data(), c_stride);
+      add_picked<T>({.m = m, .n = n, .k = k}, codes.data(), rows_of_b, columns, c.data(), c_stride);
     }
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t j = 0; j < c_stride; ++j) {

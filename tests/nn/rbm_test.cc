@@ -37,31 +37,44 @@ TEST(Rbm, SamplesAreThoseOfTheStreamWithTheirProbability) {
 
 TEST(Rbm, GradientsAreThoseOfThePlainLoops) {
   set_compute_threads(2);
-  for (unsigned seed = 0; seed < 12; ++seed) {
+  for (unsigned seed = 0; seed < 36; ++seed) {
     std::mt19937 r(seed);
     const bool gv = pick(r, 0, 1) == 1, gh = pick(r, 0, 1) == 1;
+    const bool binary = seed % 3 == 1, both = seed % 6 > 2;  // the data; what is sampled
     const std::int64_t k = pick(r, 1, 3), hidden = pick(r, 1, 120), visible = pick(r, 1, 40), batch = pick(r, 1, 20);
     Bench bench("rbm",
                 {{"hidden", std::to_string(hidden)},
                  {"k", std::to_string(k)},
                  {"visible_units", gv ? "gaussian" : "binary"},
-                 {"hidden_units", gh ? "gaussian" : "binary"}},
+                 {"hidden_units", gh ? "gaussian" : "binary"},
+                 {"sample", both ? "both" : "hidden"}},
                 {{batch, visible}}, DType::float64, seed);
+    if (binary) {
+      for (double& x : bench.pass.x[0].values<double>()) x = x > 0 ? 1 : 0;
+    }
     bench.pass.seed = 9;
     bench.pass.step = 4;
     bench.pass.first_sample = 32;
     bench.gradients();
     const RandomStream stream(9, "layer");
     const auto blocks = static_cast<std::uint64_t>((std::max(hidden, visible) + 3) / 4);
+    const auto drawn = [&](bool gaussian, std::int64_t draw, std::int64_t n, std::int64_t unit, double mean) {
+      const auto sample = static_cast<std::uint32_t>(32 + n);
+      const std::uint64_t block = static_cast<std::uint64_t>(draw) * blocks;
+      if (gaussian) return mean + stream.gaussian(2 * block + static_cast<std::uint64_t>(unit), sample, 4);
+      return stream.uniform(4 * block + static_cast<std::uint64_t>(unit), sample, 4) < mean ? 1.0 : 0.0;
+    };
+    using Drawn = std::function<double(std::int64_t, std::int64_t, std::int64_t, double)>;
+    const Drawn visible_states = [&](std::int64_t n, std::int64_t step, std::int64_t unit, double mean) {
+      return drawn(gv, 2 * step + 1, n, unit, mean);
+    };
     const auto g = kernel::ref::contrastive_divergence<double>(
         {.gaussian_visible = gv, .gaussian_hidden = gh, .k = k}, bench.pass.x[0], bench.pass.parameter[0],
         bench.pass.parameter[1], bench.pass.parameter[2],
         [&](std::int64_t n, std::int64_t step, std::int64_t unit, double mean) {
-          const auto sample = static_cast<std::uint32_t>(32 + n);
-          const std::uint64_t block = static_cast<std::uint64_t>(step) * blocks;
-          if (gh) return mean + stream.gaussian(2 * block + static_cast<std::uint64_t>(unit), sample, 4);
-          return stream.uniform(4 * block + static_cast<std::uint64_t>(unit), sample, 4) < mean ? 1.0 : 0.0;
-        });
+          return drawn(gh, both ? 2 * step : step, n, unit, mean);
+        },
+        both ? visible_states : Drawn());
     const auto same = [&](const Tensor& ours, const std::vector<double>& expected, const char* what) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
         ASSERT_NEAR(ours.at(static_cast<std::int64_t>(i)), expected[i], 1e-9 * std::max(1.0, std::fabs(expected[i])))

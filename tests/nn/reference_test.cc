@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/threads.h"
+#include "kernel/ref/embedding.h"
 #include "kernel/ref/layers.h"
 #include "kernel/ref/loss.h"
 #include "kernel/types.h"
@@ -269,6 +270,47 @@ TEST_P(Reference, Losses) {
       }
       close(b->pass.dx[0], dx, b->layer->kind());
     }
+  });
+}
+
+TEST_P(Reference, LayersOfIndices) {
+  draws([&](std::mt19937& r, unsigned seed) {
+    const std::int64_t words = pick(r, 1, 40), width = pick(r, 1, 50);
+    const Shape shape{pick(r, 1, 9), pick(r, 1, 12)};
+    Bench embedding("embedding", {{"words", text(words)}, {"width", text(width)}}, {shape}, dtype(), seed);
+    Bench one_hot("one_hot", {{"words", text(words)}}, {shape}, dtype(), seed);
+    for (Bench* b : {&embedding, &one_hot}) {
+      for (auto& index : b->pass.x[0].values<std::int32_t>()) {
+        index = static_cast<std::int32_t>(pick(r, 0, words - 1));
+      }
+      b->pass.y[0].fill(7);  // all of it must be written
+      b->gradients();
+    }
+    const Tensor y = like(embedding.pass.y[0]), table = like(embedding.pass.gradient[0]), hot = like(one_hot.pass.y[0]);
+    by_type(dtype(), [&]<class T>(T) {
+      ref::embed<T>(embedding.pass.x[0], embedding.pass.parameter[0], y);
+      ref::embed_backward<T>(embedding.pass.x[0], embedding.weights[0], table);
+      ref::one_hot<T>(one_hot.pass.x[0], words, hot);
+    });
+    for (std::int64_t i = 0; i < y.count(); ++i) ASSERT_EQ(embedding.pass.y[0].at(i), y.at(i));
+    for (std::int64_t i = 0; i < hot.count(); ++i) ASSERT_EQ(one_hot.pass.y[0].at(i), hot.at(i));
+    close(embedding.pass.gradient[0], table, "gradient");
+  });
+}
+
+TEST_P(Reference, CrossMapPooling) {
+  draws([&](std::mt19937& r, unsigned seed) {
+    const Shape shape{pick(r, 1, 5), pick(r, 1, 12), pick(r, 1, 12), pick(r, 1, 40)};
+    Bench b("cross_map_pooling", {{"maps", text(pick(r, 1, 40))}}, {shape}, dtype(), seed);
+    b.gradients();
+    const Tensor y = like(b.pass.y[0]), dx = like(b.pass.x[0]), dw = like(b.pass.parameter[0]);
+    by_type(dtype(), [&]<class T>(T) {
+      ref::cross_map_pooling<T>(b.pass.x[0], b.pass.parameter[0], y);
+      ref::cross_map_pooling_backward<T>(b.pass.x[0], b.pass.parameter[0], b.weights[0], dx, dw);
+    });
+    close(b.pass.y[0], y, "y");
+    close(b.pass.dx[0], dx, "dx");
+    close(b.pass.gradient[0], dw, "dw");
   });
 }
 

@@ -241,5 +241,41 @@ def read_events(place, trainer):
     assert (picture.height, picture.width) == (11, 11) and picture.encoded_image_string.startswith(b"\x89PNG")
 
 
+def test_reconstructions_are_pictures_that_tensorboard_reads():
+    x = (np.random.default_rng(4).random((64, 36)) < np.repeat(np.eye(4), 9, 1)[np.arange(64) % 4]).astype("float32")
+    with quiet() as session:
+        place = FOLDER / f"reconstructions-{session.size}"
+        stack = nn.RBMStack(36, [12, 4], seed=2)
+        stack.pretrain(x, epochs=4, optimizer=nn.SGD(0.1, momentum=0.5), batch=16, progress=False)
+        net = stack.unrolled()
+        trainer = nn.Trainer(net, nn.SGD(0.05, momentum=0.9), batch=16)
+        trainer.fit(x, epochs=3, callbacks=[nn.TensorBoard(place, pictures=["dec1"])], progress=False)
+        session.barrier()
+        if session.rank == 0:
+            rows = np.array(net.output("dec1"))
+            assert rows.shape == (16 // session.size, 36)
+            read_reconstructions(place, rows)
+        session.barrier()
+
+
+def read_reconstructions(place, rows):
+    """Each row is a square of the last picture, side by side with a line between."""
+    import io
+
+    from PIL import Image
+    from tensorboard.backend.event_processing import event_accumulator
+
+    events = event_accumulator.EventAccumulator(str(place), size_guidance={"images": 0})
+    events.Reload()
+    shown = events.Images("outputs/dec1")
+    assert [picture.step for picture in shown] == [4, 8, 12]
+    picture = np.asarray(Image.open(io.BytesIO(shown[-1].encoded_image_string)).convert("L")).astype("float64")
+    columns = (picture.shape[1] + 1) // 7
+    for index, row in enumerate(rows):
+        top, left = index // columns * 7, index % columns * 7
+        square = picture[top : top + 6, left : left + 6].ravel()
+        np.testing.assert_allclose(square, (row - rows.min()) / np.ptp(rows) * 255, atol=1.01)
+
+
 if __name__ == "__main__":
     cases.run(dict(globals()))

@@ -24,11 +24,12 @@ struct RbmGradient {
 };
 
 /// The mean over the samples of (h- v-) - (h+ v+). draw(sample, step of the chain, unit, mean) gives the state of a
-/// hidden unit; the visible ones stay at their means.
+/// hidden unit; the visible ones stay at their means unless draw_visible gives their states.
 template <class T>
 RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Tensor& weight, const Tensor& hidden_bias,
                                       const Tensor& visible_bias,
-                                      const std::function<T(std::int64_t, std::int64_t, std::int64_t, T)>& draw) {
+                                      const std::function<T(std::int64_t, std::int64_t, std::int64_t, T)>& draw,
+                                      decltype(draw) draw_visible = {}) {
   const std::int64_t batch = x.shape()[0], visible = x.count() / batch, hidden = hidden_bias.count();
   const auto unit = [](T sum, bool gaussian) { return gaussian ? sum : 1 / (1 + std::exp(-sum)); };
   const auto up = [&](const std::vector<T>& v) {
@@ -75,6 +76,8 @@ RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Ten
       for (std::int64_t j = 0; j < hidden; ++j)
         h[static_cast<std::size_t>(j)] = draw(n, step, j, h[static_cast<std::size_t>(j)]);
       v = down(h);
+      for (std::int64_t i = 0; draw_visible && i < visible; ++i)
+        v[static_cast<std::size_t>(i)] = draw_visible(n, step, i, v[static_cast<std::size_t>(i)]);
       h = up(v);
     }
     add(h, v, share);

@@ -86,7 +86,7 @@ class Rbm final : public Layer {
     const Tensor negative = kernel::rows_of(pass.workspace[0], batch, all);
     kernel::copy(seen, pass.x[0]);
     kernel::lay_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
-    up(pass, seen, hidden);
+    up(pass, seen, hidden, kernel::zeros_and_ones(seen));  // as binary data are
     const Tensor reconstruction = o_.chains > 0 ? pass.workspace[4] : negative;
     if (pass.phase != Phase::train) {
       down(pass, hidden, reconstruction);
@@ -104,7 +104,7 @@ class Rbm final : public Layer {
     for (std::int64_t i = 0; i < o_.k; ++i) {
       down(pass, at, negative, i > 0 || o_.chains == 0);
       if (o_.sample == "both") sample(pass, ++draw, gaussian_visible_, negative, negative);
-      up(pass, negative, hidden_negative);
+      up(pass, negative, hidden_negative, o_.sample == "both" && !gaussian_visible_);
       if (i + 1 < o_.k || o_.chains > 0) sample(pass, ++draw, gaussian_hidden_, hidden_negative, at);
     }
     if (o_.chains > 0) kernel::copy(pass.state[0], at);
@@ -134,9 +134,11 @@ class Rbm final : public Layer {
   [[nodiscard]] kernel::Dense upward(std::int64_t batch, std::int64_t visible) const {
     return {.batch = batch, .in = visible, .out = o_.hidden, .activation = of(gaussian_hidden_)};
   }
-  void up(const Pass& pass, const Tensor& v, const Tensor& h) const {
-    kernel::dense_forward(upward(v.shape()[0], v.shape()[1]), v, pass.parameter[0], pass.parameter[1], h,
-                          pass.workspace[3]);
+  /// `picks`: v is zeros and ones alone.
+  void up(const Pass& pass, const Tensor& v, const Tensor& h, bool picks) const {
+    kernel::Dense way = upward(v.shape()[0], v.shape()[1]);
+    way.picks = picks;
+    kernel::dense_forward(way, v, pass.parameter[0], pass.parameter[1], h, pass.workspace[3]);
   }
   /// `sampled`: h is what `sample` made, so zeros and ones where its units are binary.
   void down(const Pass& pass, const Tensor& h, const Tensor& v, bool sampled = false) const {
