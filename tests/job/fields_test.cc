@@ -241,7 +241,7 @@ TEST(JobFields, OfSeveralCheckpointsTheLastThatHasAParameterCounts) {
   const std::string first = run_job(job, silent()).checkpoint;
   const std::string second = run_job(changed(other, {.more = "checkpoint_freq: 20 seed: 9"}, {}), silent()).checkpoint;
   const auto begins = [&](const std::string& a, const std::string& b) {
-    const nn::Net net = net_of_job(job.with(fmt::format("checkpoint_path: \"{}\" checkpoint_path: \"{}\"", a, b)));
+    nn::Net net = net_of_job(job.with(fmt::format("checkpoint_path: \"{}\" checkpoint_path: \"{}\"", a, b)));
     return numbers(net.parameter("hidden/weight").value);
   };
   EXPECT_NE(begins(first, second), begins(second, first));
@@ -280,7 +280,7 @@ TEST(JobFields, MachinesBelowKeepTheirNumbersAndChainsTheirLength) {
   const Folder folder;
   (void)points(folder);
   const Job job = Job::from_text(machine_text(folder, ""));
-  const nn::Net begins = net_of_job(job);
+  nn::Net begins = net_of_job(job);
   EXPECT_EQ(after(job, "below/weight"), numbers(begins.parameter("below/weight").value));
   const std::vector<double> learnt = after(job, "vis/weight");
   EXPECT_NE(learnt, numbers(begins.parameter("vis/weight").value));
@@ -313,7 +313,7 @@ cluster {{ workspace: "{0}/work" }})",
                        folder.path().string(), steps, params);
   };
   const Job job = Job::from_text(text(2));
-  const nn::Net begins = net_of_job(job);
+  nn::Net begins = net_of_job(job);
   // h = z h' + (1 - z) c: with a wide open z it stays where it begins, at 0; r does nothing to a state of 0.
   const auto first_state = [&](const std::string& open) {
     const std::string path = (folder / "gates.bin").string();
