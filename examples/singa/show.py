@@ -96,7 +96,8 @@ def draw_pictures(rows, path):
             axes.imshow(picture.reshape(28, 28), cmap="gray", vmin=0, vmax=1)
             axes.set_xticks([])
             axes.set_yticks([])
-        line[0].set_title(title, loc="left", fontsize=9, color=INK).set_in_layout(False)
+        label = line[0].text(0, 1.08, title, transform=line[0].transAxes, fontsize=9, color=INK)
+        label.set_in_layout(False)  # it is as wide as it wants, and the pictures stay side by side
     figure.savefig(path)
 
 
