@@ -352,6 +352,21 @@ def test_configure_looks_for_python(root, run, tmp_path):
     assert done.returncode == 1 and "nowhere: there is no Python.h in it" in done.stderr
 
 
+def test_a_root_that_is_not_built_says_what_to_do(root, run, tmp_path):
+    env = {"PLEIAD_BUILD": str(tmp_path / "nowhere"), "PATH": "/usr/bin:/bin"}
+    done = run("bin/singa-run.sh", "-conf", "examples/mnist/job.conf", cwd=root, env=env)
+    assert done.returncode == 1 and "make in" in done.stderr and "nowhere/bin/pleiad" in done.stderr, done.stderr
+
+
+def test_data_is_made_for_jobs(in_world, tmp_path):
+    shutil.copytree(COMPAT, tmp_path / "new", ignore=shutil.ignore_patterns("*.bin", "checkpoint", "generated"))
+    for name, said in (("mnist", "mnist: records of "), ("cifar10", "cifar10: records of ")):
+        script = f"tool/python/examples/datasets/{name}.py"
+        done = in_world("alone", tmp_path / "new", "bin/singa-run.sh", "-exec", script)
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+        assert (tmp_path / "new" / "examples" / name / "train_data.bin").exists()
+
+
 def test_only_our_packages_stand_at_the_top_level(build_dir):
     names = {entry.name for entry in (build_dir / "python").iterdir()}
     assert names <= {"pleiad", "multiverso", "singa", "neon"}
