@@ -1,91 +1,51 @@
 """What the scripts of SINGA's document learn, as pictures: curves of the perceptron and of the CNN, and digits that a machine and
 the auto-encoder draw again.
 
-    python examples/singa/show.py out/singa_show [--steps 1000] [--machine-steps 600] [--code-steps 600]
+    python examples/singa/show.py out/singa_show [--steps 1000] [--image-steps 4000] [--machine-steps 600] [--code-steps 600]
 
-The folder gets curves.png, pictures.png and results.json, and the data and checkpoints of the runs.
+The scripts are those of compat/singa, with these numbers of steps. The folder gets curves.png, pictures.png and results.json, and
+the data and checkpoints of the runs.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import sys
 
 import numpy
 
 from pleiad import nn
-from singa.datasets import cifar10, mnist
-from singa.model import (
-    LRN2D,
-    RBM,
-    SGD,
-    Activation,
-    AdaGrad,
-    Autoencoder,
-    AvgPooling2D,
-    Cluster,
-    Convolution2D,
-    Dense,
-    Energy,
-    MaxPooling2D,
-    Sequential,
-)
+from singa.model import Model
 
-HIDDEN = [1000, 500, 250, 30]
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "compat" / "singa" / "tool" / "python" / "examples"
 INK, FAINT, BLUE, RUST = "#22272e", "#d9dee5", "#2563a8", "#b4532a"
+MOMENTUM = ("SGD(decay=0.004,", "SGD(momentum=0.9, decay=0.004,")  # as the script that came with SINGA 0.3 has it
 
 
-def perceptron(steps):
-    train, test, workspace = mnist.load_data()
-    m = Sequential("mlp", [])
-    for n in [2500, 2000, 1500, 1000, 500]:
-        m.add(Dense(n, init="uniform", activation="stanh"))
-    m.add(Dense(10, init="uniform", activation="softmax"))
-    sgd = SGD(lr=0.001, lr_type="step")
-    m.compile(loss="categorical_crossentropy", optimizer=sgd, cluster=Cluster(workspace))
-    m.fit(train, nb_epoch=steps, with_test=True, disp_freq=max(1, steps // 40))
-    return m.evaluate(test, batch_size=100, test_steps=20, test_freq=max(1, steps // 20))
+def script(name, steps, *changes):
+    """The model of a script and its results, after so many steps; forty reports of training and twenty tests on the way. Each
+    change is a piece of the text and what stands in its place."""
+    text = (SCRIPTS / name).read_text()
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise ValueError(f'{name}: expected "{old}" once; it is there {text.count(old)} times')
+        text = text.replace(old, new)
+    fit, evaluate = Model.fit, Model.evaluate
 
+    def shorter(self, *words, **fields):
+        return fit(self, *words, **{**fields, "nb_epoch": steps, "disp_freq": max(1, steps // 40)})
 
-def images(steps):
-    train, test, workspace = cifar10.load_data()
-    m = Sequential("cnn", [])
-    m.add(Convolution2D(32, 5, 1, 2, w_std=0.0001, b_lr=2))
-    m.add(MaxPooling2D(pool_size=(3, 3), stride=2))
-    m.add(Activation("relu"))
-    m.add(LRN2D(3, alpha=0.00005, beta=0.75))
-    m.add(Convolution2D(32, 5, 1, 2, b_lr=2))
-    m.add(Activation("relu"))
-    m.add(AvgPooling2D(pool_size=(3, 3), stride=2))
-    m.add(LRN2D(3, alpha=0.00005, beta=0.75))
-    m.add(Convolution2D(64, 5, 1, 2))
-    m.add(Activation("relu"))
-    m.add(AvgPooling2D(pool_size=(3, 3), stride=2))
-    m.add(Dense(10, w_wd=250, b_lr=2, b_wd=0, activation="softmax"))
-    sgd = SGD(decay=0.004, lr_type="manual", step=(0, 60000, 65000), step_lr=(0.001, 0.0001, 0.00001))
-    m.compile(updater=sgd, cluster=Cluster(workspace))
-    m.fit(train, nb_epoch=steps, with_test=True, disp_freq=max(1, steps // 40))
-    return m.evaluate(test, 100, test_steps=20, test_freq=max(1, steps // 20))
+    def tested(self, data, *_, **__):
+        return evaluate(self, data, 100, test_steps=20, test_freq=max(1, steps // 20))
 
-
-def machine(i, steps):
-    """Machine i, on top of those before it."""
-    train, _, workspace = mnist.load_data(nb_rbm=i)
-    m = Energy(f"rbm{i}", [])
-    m.add(RBM(HIDDEN[:i], w_std=0.1, b_wd=0, sampling="gaussian" if i == 4 else None))
-    rate = 0.001 if i == 4 else 0.1
-    m.compile(optimizer=SGD(lr=rate, decay=0.0002, momentum=0.8), cluster=Cluster(workspace))
-    m.fit(train, alg="cd", nb_epoch=steps, disp_freq=max(1, steps // 10))
-    return m
-
-
-def auto_encoder(steps):
-    train, _, workspace = mnist.load_data(nb_rbm=5)
-    m = Sequential("autoencoder", [])
-    m.add(Autoencoder(HIDDEN, out_dim=784, activation="sigmoid", param_share=True))
-    m.compile(loss="mean_squared_error", optimizer=AdaGrad(lr=0.01), cluster=Cluster(workspace))
-    m.fit(train, alg="bp", nb_epoch=steps, disp_freq=max(1, steps // 10))
-    return m
+    Model.fit, Model.evaluate = shorter, tested
+    try:
+        names = {"__name__": "__main__"}
+        exec(compile(text, SCRIPTS / name, "exec"), names)  # noqa: S102 - a file of the project's own
+    finally:
+        Model.fit, Model.evaluate = fit, evaluate
+    return names["m"], names["m"].result
 
 
 def drawn_again(m, rows):
@@ -111,14 +71,15 @@ def points(result, phase, metric):
 def draw_curves(results, path):
     from matplotlib import pyplot
 
-    figure, rows = pyplot.subplots(2, 2, figsize=(10, 7), dpi=120, layout="constrained")
+    figure, rows = pyplot.subplots(len(results), 2, figsize=(10, 3.4 * len(results)), dpi=120, layout="constrained")
     for row, (title, result) in zip(rows, results.items(), strict=True):
         for axes, metric, name in zip(row, ("acc", "loss"), ("accuracy", "loss"), strict=True):
             for phase, color in (("train", BLUE), ("test", RUST)):
                 steps, values = points(result, phase, metric)
                 axes.plot(steps, values, color=color, linewidth=1.8, label=phase)
-            axes.set_title(f"{title}: {name}", loc="left", fontweight="bold", color=INK, fontsize=10)
+            axes.set_title(f"{title}: {name}", loc="left", fontweight="bold", color=INK, fontsize=9)
             axes.set_xlabel("step")
+            axes.set_ylim(0, 1 if metric == "acc" else None)
             axes.grid(color=FAINT)
             axes.spines[["top", "right"]].set_visible(False)
             axes.legend(frameon=False)
@@ -135,26 +96,42 @@ def draw_pictures(rows, path):
             axes.imshow(picture.reshape(28, 28), cmap="gray", vmin=0, vmax=1)
             axes.set_xticks([])
             axes.set_yticks([])
-        line[0].set_title(title, loc="left", fontsize=9, color=INK).set_in_layout(False)
+        label = line[0].text(0, 1.08, title, transform=line[0].transAxes, fontsize=9, color=INK)
+        label.set_in_layout(False)  # it is as wide as it wants, and the pictures stay side by side
     figure.savefig(path)
+
+
+def source(folder):
+    """Which records these are: "fashion-mnist" of "fashion-mnist: /usr/share/..."."""
+    return pathlib.Path(folder, "source.txt").read_text().partition(":")[0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--machine-steps", type=int, default=600)
-    parser.add_argument("--code-steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1000, help="of the perceptron")
+    parser.add_argument("--image-steps", type=int, default=4000, help="of the CNN")
+    parser.add_argument("--machine-steps", type=int, default=600, help="of each machine")
+    parser.add_argument("--code-steps", type=int, default=600, help="of the auto-encoder")
     options = parser.parse_args()
     import matplotlib
 
     matplotlib.use("Agg")
+    sys.path.append(str(SCRIPTS.parent))  # where the scripts find examples.datasets
     options.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(options.folder)
-    results = {"Perceptron, MNIST's kind": perceptron(options.steps), "CNN, CIFAR-10's kind": images(options.steps)}
+    perceptron = script("mnist_mlp.py", options.steps)[1]
+    results = {
+        f"mnist_mlp.py, {source('examples/mnist')}": perceptron,
+        "cifar10_cnn.py": script("cifar10_cnn.py", options.image_steps)[1],
+        "cifar10_cnn.py, with momentum 0.9": script("cifar10_cnn.py", options.image_steps // 4, MOMENTUM)[1],
+    }
+    results = {
+        f"{name}, {source('examples/cifar10')}" if "cifar10" in name else name: each for name, each in results.items()
+    }
     draw_curves(results, "curves.png")
-    machines = [machine(i, options.machine_steps) for i in (1, 2, 3, 4)]
-    coder = auto_encoder(options.code_steps)
+    machines = [script(f"mnist_rbm{i}.py", options.machine_steps)[0] for i in (1, 2, 3, 4)]
+    coder = script("mnist_ae.py", options.code_steps)[0]
     rows = nn.open_store("kvfile", "examples/mnist/test_data.bin").read("data", range(10)).reshape(10, 784) / 255
     pictures = {
         "test images": rows,
@@ -162,7 +139,10 @@ def main():
         f"auto-encoder, 30 numbers an image, after {options.code_steps} steps": coder.predict(rows),
     }
     draw_pictures(pictures, "pictures.png")
-    last = {name: {"test_acc": points(each, "test", "acc")[1][-1]} for name, each in results.items()}
+    last = {}
+    for name, each in results.items():
+        steps, values = points(each, "test", "acc")
+        last[name] = {"steps": steps[-1], "test_acc": values[-1]}
     last |= {
         f"squared error, {each}": float(((again - rows) ** 2).sum(axis=1).mean()) for each, again in pictures.items()
     }

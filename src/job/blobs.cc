@@ -104,7 +104,7 @@ class Found {
  public:
   explicit Found(const Built& built) : built_(built) {}
 
-  /// Takes from a file what no earlier one had.
+  /// Takes what a file has; of several that have a parameter, the last counts.
   void take(const BlobProtos& blobs, const std::string& path) {
     std::map<std::string, Parts> by_name;
     for (int i = 0; i < blobs.name_size(); ++i) {
@@ -113,14 +113,14 @@ class Found {
     }
     for (const Named& named : built_.parameters) {
       const auto parts = by_name.find(named.name);
-      if (parts == by_name.end() || std::ranges::find(names_, named.name) != names_.end()) continue;
+      if (parts == by_name.end()) continue;
       std::vector<float> numbers = joined(parts->second);
       if (static_cast<std::int64_t>(numbers.size()) != named.count) {
         throw FileError(fmt::format("{}: \"{}\" has {} numbers; the net's {} has {}", path, named.name, numbers.size(),
                                     named.parameter, named.count));
       }
       values_.emplace_back(&named, std::move(numbers));
-      names_.push_back(named.name);
+      if (std::ranges::find(names_, named.name) == names_.end()) names_.push_back(named.name);
     }
   }
   /// All were loaded in another way.

@@ -384,8 +384,13 @@ class Builder {
     const LayerProto& layer = layers_[i];
     check_unrolling(i);
     LayerOrder order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
-    order.each_place = built_.sequence && layer.type() == kInnerProduct;
+    const bool softmax = layer.type() == kSoftmax || layer.type() == kCudnnSoftmax;
+    order.each_place = built_.sequence && (softmax || layer.type() == kInnerProduct);
     order.carry = fed_;
+    if (softmax) {
+      expect_sources(i, 1, 1);
+      order.image = built_.net.output(values_.at(layer.srclayers(0)).features).shape().rank() == 4;
+    }
     nn::LayerPtr made = make_job_layer(order);
     if (made == nullptr) {
       mistake(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));

@@ -51,6 +51,7 @@ struct LayerOrder {
   const LayerProto& conf;
   bool each_place = false;               ///< it works on each step of a sequence
   bool carry = false;                    ///< a sequence begins where the last one ended
+  bool image = false;                    ///< its first source has height, width and channels
   std::vector<std::string> shares = {};  ///< for each parameter the one of the net that it is, or nothing
   /// The k-th parameter as the job wants it, or as usual.
   [[nodiscard]] nn::Param param(int k, const nn::Init& usual) const;

@@ -167,14 +167,12 @@ std::int64_t batch_size(const Inside& job, int index) {
   const StoreProto conf = store_of(layer);
   if (conf.batchsize_size() == 0) return 1;
   const std::string field = field_of(layer, "batchsize");
+  std::int64_t sum = 0;
   for (int k = 0; k < conf.batchsize_size(); ++k) {
     expect_at_least(job, index, fmt::format("{}[{}]", field, k), conf.batchsize(k), 1);
-    if (conf.batchsize(k) != conf.batchsize(0)) {
-      mistake(job, index, fmt::format("{}[{}]", field, k),
-              fmt::format("expected {}, the same for all groups; received {}", conf.batchsize(0), conf.batchsize(k)));
-    }
+    sum += conf.batchsize(k);
   }
-  return conf.batchsize(0);
+  return sum;
 }
 
 std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {

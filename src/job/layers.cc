@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "job/build.h"
+#include "job/own_layers.h"
 
 namespace pleiad::job {
 namespace {
@@ -53,24 +54,18 @@ nn::LayerPtr convolution(const LayerOrder& o) {
 
 nn::LayerPtr pooling(const LayerOrder& o) {
   const PoolingProto& c = o.conf.pooling_conf();
-  const auto square = [&](const std::string& name, std::pair<std::int64_t, std::int64_t> pair) {
-    if (pair.first != pair.second) {
-      mistake(
-          o.job, o.index, "pooling_conf." + name + "_x",
-          fmt::format("expected the same as {}_y, {}: windows are square; received {}", name, pair.first, pair.second));
-    }
-    return pair.first;
-  };
   nn::PoolingOptions to;
   to.type = c.pool() == MAX ? "max" : "average";
-  to.kernel = square("kernel", both(o, "pooling_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(),
-                                    c.has_kernel_y(), c.kernel_y(), 1));
-  to.stride = square("stride", both(o, "pooling_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(),
-                                    c.has_stride_y(), c.stride_y(), 1));
-  to.pad = square("pad", both(o, "pooling_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0));
-  if (to.pad >= to.kernel) {
-    mistake(o.job, o.index, "pooling_conf.pad",
-            fmt::format("expected less than the kernel, {}; received {}", to.kernel, to.pad));
+  std::tie(to.kernel, to.kernel_w) =
+      both(o, "pooling_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(), c.has_kernel_y(), c.kernel_y(), 1);
+  std::tie(to.stride, to.stride_w) =
+      both(o, "pooling_conf.stride", c.stride(), c.has_stride_x(), c.stride_x(), c.has_stride_y(), c.stride_y(), 1);
+  std::tie(to.pad, to.pad_w) =
+      both(o, "pooling_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0);
+  for (const auto& [way, kernel, pad] : {std::tuple("y", to.kernel, to.pad), std::tuple("x", to.kernel_w, to.pad_w)}) {
+    if (pad < kernel) continue;
+    mistake(o.job, o.index, c.has_pad_x() ? fmt::format("pooling_conf.pad_{}", way) : "pooling_conf.pad",
+            fmt::format("expected less than the kernel, {}; received {}", kernel, pad));
   }
   return nn::pooling(to);
 }
@@ -120,11 +115,9 @@ nn::LayerPtr activation(const LayerOrder& o) {
 }
 
 nn::LayerPtr softmax(const LayerOrder& o) {
-  if (o.conf.softmax_conf().num_softmax_per_instance() != 1) {
-    mistake(o.job, o.index, "softmax_conf.num_softmax_per_instance",
-            fmt::format("expected 1; received {}", o.conf.softmax_conf().num_softmax_per_instance()));
-  }
-  return function("softmax");
+  const int groups = o.conf.softmax_conf().num_softmax_per_instance();
+  expect_at_least(o.job, o.index, "softmax_conf.num_softmax_per_instance", groups, 1);
+  return groups == 1 && !o.image ? function("softmax") : instance_softmax(groups, o.each_place);
 }
 
 nn::LayerPtr batch_norm(const LayerOrder& o) {

@@ -19,4 +19,8 @@ namespace pleiad::job {
 /// Prints the characters of the symbols that it takes, step by step, on standard output.
 [[nodiscard]] nn::LayerPtr text_output(std::string vocabulary);
 
+/// A softmax over each of `groups` equal parts of a sample, or of a step of a sequence, in SINGA's order of its
+/// numbers.
+[[nodiscard]] nn::LayerPtr instance_softmax(std::int64_t groups, bool each_step);
+
 }  // namespace pleiad::job

@@ -198,6 +198,14 @@ TEST(JobClusters, SynchronousOnesGiveTheLossesOfOneWorker) {
   }
 }
 
+TEST(JobClusters, SizesOfAGroupsWorkersAreSharesOfItsBatch) {
+  const Folder folder;
+  const std::vector<double> one = losses(run_job(small_job(folder, {.more = kEvery}), silent()));
+  std::string text = small_text(folder, {.more = kEvery, .cluster = "nworkers_per_group: 2"});
+  text.replace(text.find("batchsize: 24"), 13, "batchsize: 16 batchsize: 8");
+  expect_near(losses(run_job(Job::from_text(text), silent())), one, 1e-5);
+}
+
 TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
   const std::string more = "disp_freq: 1 test_freq: 10 checkpoint_freq: 10";
   const Folder folder;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "job/job.pb.h"
+#include "job/own_layers.h"
 #include "pleiad/data.h"
 #include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
@@ -371,6 +372,106 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   std::string apart = say;
   apart.replace(apart.find("type: kRNNDummy"), 15, "type: kRNNDummy exclude: kTrain");
   refused(apart, from + " test_freq: 1", "expected a layer that brings records to train");
+}
+
+TEST_F(JobTypes, WindowsNeedNotBeSquare) {
+  const auto net = [&](const std::string& type, const std::string& more) {
+    return job(through(type, "pooling_conf { kernel_x: 2 kernel_y: 3 stride_x: 2 stride_y: 1 " + more + " }"));
+  };
+  for (const std::string type : {"kPooling", "kCPooling", "kCudnnPool"}) {
+    const std::string text = describe_job(net(type, "pool: AVG"));
+    EXPECT_NE(text.find("average 3x2"), std::string::npos) << text;
+    EXPECT_NE(text.find("(4, 3, 2)"), std::string::npos) << "of 6 x 6: " << text;
+    EXPECT_EQ(losses(run_job(net(type, "pool: AVG"), silent())).size(), 4U);
+  }
+  const auto said = [&](const std::string& more) -> std::string {
+    try {
+      (void)describe_job(net("kPooling", more));
+      return "nothing";
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(said("pad_x: 2 pad_y: 1").find("pooling_conf.pad_x: expected less than the kernel, 2; received 2"),
+            std::string::npos);
+  EXPECT_NE(said("pad_x: 1").find("pooling_conf.pad_x: expected both _x and _y, or neither"), std::string::npos);
+}
+
+TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
+  // Two to a row; two to an image of two channels, which SINGA has before height and width; one to each step.
+  const auto run = [](std::int64_t groups, bool each_step, const Shape& shape) {
+    const nn::LayerPtr made = job::instance_softmax(groups, each_step);
+    nn::Pass pass;
+    const auto tensor = [&] { return Tensor(DType::float64, shape); };
+    pass.x = {tensor()}, pass.y = {tensor()}, pass.dy = {tensor()}, pass.dx = {tensor()};
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      pass.x[0].values<double>()[i] = std::sin(1.3 * static_cast<double>(i));
+      pass.dy[0].values<double>()[i] = std::cos(0.7 * static_cast<double>(i));
+    }
+    EXPECT_EQ(made->outputs({shape})[0], shape);
+    made->forward(pass);
+    const Tensor y = pass.y[0].clone();
+    made->backward(pass);
+    for (std::int64_t i = 0; i < shape.count(); ++i) {  // against finite differences
+      constexpr double kStep = 1e-6;
+      const auto sum = [&](double step) {
+        pass.x[0].values<double>()[i] += step;
+        made->forward(pass);
+        pass.x[0].values<double>()[i] -= step;
+        double all = 0;
+        for (std::int64_t k = 0; k < shape.count(); ++k) all += pass.y[0].at(k) * pass.dy[0].at(k);
+        return all;
+      };
+      EXPECT_NEAR((sum(kStep) - sum(-kStep)) / (2 * kStep), pass.dx[0].at(i), 1e-8) << i;
+    }
+    return y;
+  };
+  const Tensor rows = run(2, false, {2, 6});
+  for (int first = 0; first < 12; first += 3) {
+    EXPECT_NEAR(rows.at(first) + rows.at(first + 1) + rows.at(first + 2), 1, 1e-12);
+    EXPECT_NEAR(rows.at(first) / rows.at(first + 1), std::exp(std::sin(1.3 * first) - std::sin(1.3 * (first + 1))),
+                1e-12);
+  }
+  const Tensor images = run(2, false, {2, 2, 3, 2});
+  for (int n = 0; n < 2; ++n) {
+    for (int channel = 0; channel < 2; ++channel) {
+      double sum = 0;
+      for (int place = 0; place < 6; ++place) sum += images.at(n * 12 + place * 2 + channel);
+      EXPECT_NEAR(sum, 1, 1e-12);
+    }
+  }
+  const Tensor steps = run(1, true, {2, 3, 2});
+  for (int i = 0; i < 12; i += 2) EXPECT_NEAR(steps.at(i) + steps.at(i + 1), 1, 1e-12);
+  // In a job: over an image one softmax is over all of it.
+  const auto with = [&](const std::string& count) {
+    return job(through("kSoftmax", "softmax_conf { num_softmax_per_instance: " + count + " }"));
+  };
+  for (const std::string count : {"1", "2", "36"}) {
+    EXPECT_NE(describe_job(with(count)).find(count + " to an instance"), std::string::npos)
+        << describe_job(with(count));
+    EXPECT_EQ(losses(run_job(with(count), silent())).size(), 4U);
+  }
+  try {
+    (void)describe_job(with("7"));
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("72 numbers do not make 7 equal parts"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(JobTypes, WhatSingaConnectsNoLayerByIsRefused) {
+  const auto said = [&](const std::string& more) -> std::string {
+    try {
+      (void)describe_job(job(reading(layer("code", "kOneHot", "data", "onehot_conf { vocab_size: 4 } " + more)),
+                             "disp_freq: 1", "unroll_len: 6", "kBPTT"));
+      return "nothing";
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+  };
+  EXPECT_NE(said("shift: 1").find("layer \"code\", shift[0]: expected 0; received 1"), std::string::npos);
+  EXPECT_NE(said("unroll_conn_type: kUnrollCustomized").find("received kUnrollCustomized"), std::string::npos);
 }
 
 TEST_F(JobTypes, ASequenceBeginsWhereAnotherEnded) {

@@ -133,18 +133,23 @@ TEST_P(Reference, Convolution) {
 
 TEST_P(Reference, Pooling) {
   draws([&](std::mt19937& r, unsigned seed) {
-    const std::int64_t size = pick(r, 1, 4), stride = pick(r, 1, 3), pad = pick(r, 0, size - 1);
-    const decltype(kernel::Pool::h) window{.size = size, .stride = stride, .pad_begin = pad, .pad_end = pad};
+    const auto draw = [&] {
+      const std::int64_t size = pick(r, 1, 4), pad = pick(r, 0, size - 1);
+      return decltype(kernel::Pool::h){.size = size, .stride = pick(r, 1, 3), .pad_begin = pad, .pad_end = pad};
+    };
+    const auto h = draw(), w = pick(r, 0, 1) == 0 ? h : draw();
     const std::int64_t type = pick(r, 0, 2);
-    const kernel::Pool p{
-        .max = type == 1, .l2 = type == 2, .h = window, .w = window, .count_padding = pick(r, 0, 1) == 1};
+    const kernel::Pool p{.max = type == 1, .l2 = type == 2, .h = h, .w = w, .count_padding = pick(r, 0, 1) == 1};
     Bench b("pooling",
             {{"type", p.l2    ? "l2"
                       : p.max ? "max"
                               : "average"},
-             {"kernel", text(size)},
-             {"stride", text(stride)},
-             {"pad", text(pad)},
+             {"kernel", text(h.size)},
+             {"stride", text(h.stride)},
+             {"pad", text(h.pad_begin)},
+             {"kernel_w", text(w.size)},
+             {"stride_w", text(w.stride)},
+             {"pad_w", text(w.pad_begin)},
              {"count_padding", p.count_padding ? "true" : "false"}},
             {{pick(r, 1, 3), pick(r, 4, 13), pick(r, 4, 13), pick(r, 1, 40)}}, dtype(), seed);
     if (pick(r, 0, 2) == 0) {  // many equal numbers: the first maximum has the gradient

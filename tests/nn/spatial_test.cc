@@ -178,12 +178,16 @@ std::pair<std::string, nn::LayerFields> random_layer(std::mt19937& random, std::
                {"weight.std", "0.4"}}};
     }
   }
-  const std::int64_t kernel = pick(random, 1, std::min<std::int64_t>({4, h, w}));
+  const std::int64_t kernel = pick(random, 1, std::min<std::int64_t>(4, h));
+  const std::int64_t kernel_w = pick(random, 1, std::min<std::int64_t>(4, w));
   return {"pooling",
           {{"type", pick(random, 0, 1) == 0 ? "max" : "average"},
            {"kernel", text(kernel)},
            {"stride", text(pick(random, 1, 3))},
            {"pad", text(pick(random, 0, kernel / 2))},
+           {"kernel_w", text(kernel_w)},
+           {"stride_w", text(pick(random, 1, 3))},
+           {"pad_w", text(pick(random, 0, kernel_w / 2))},
            {"count_padding", pick(random, 0, 1) == 0 ? "true" : "false"}}};
 }
 

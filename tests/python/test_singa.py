@@ -12,67 +12,12 @@ import sys
 import pytest
 from conftest import ROOT
 from run_page import PIECE, sections
+from singa_root import COMPAT
+
+pytest_plugins = ["singa_root"]
 
 PAGE = ROOT / "docs" / "singa.md"
-COMPAT = ROOT / "compat" / "singa"
 HEADINGS = [heading for heading, body in sections(PAGE.read_text()).items() if "```python" in body]
-RECORDS = """
-import sys
-from pleiad import nn
-from singa.engine import _job
-
-folder = sys.argv[1]
-for part, count in (("train", 1200), ("test", 1000)):
-    store = nn.open_dataset("fashion-mnist", part)
-    rows = range(count)
-    data = store.read("data", rows).reshape(count, 28, 28)
-    nn.write_store("kvfile", f"{folder}/examples/mnist/{part}_data.bin", data=data, labels=store.read("label", rows))
-_job.generate_cifar10(f"{folder}/generated", 1200, 1000)
-for part in ("train", "test"):
-    store = nn.open_dataset("cifar10", part, folder=f"{folder}/generated")
-    data = store.read("data")
-    nn.write_store("kvfile", f"{folder}/examples/cifar10/{part}_data.bin", data=data, labels=store.read("label"), digits=5)
-    if part == "train":
-        _job.write_mean(f"{folder}/examples/cifar10/image_mean.bin", [3, 32, 32], data.mean(axis=0).reshape(-1).tolist())
-"""
-
-
-@pytest.fixture(scope="session")
-def records(tmp_path_factory, run, python_env):
-    """A SINGA root with small stores."""
-    folder = tmp_path_factory.mktemp("singa")
-    shutil.copytree(
-        COMPAT, folder, dirs_exist_ok=True, symlinks=False, ignore=shutil.ignore_patterns("*.bin", "checkpoint")
-    )
-    done = run(sys.executable, "-c", RECORDS, folder, env=python_env, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
-@pytest.fixture
-def root(records, tmp_path):
-    """One of the test's own."""
-    shutil.copytree(records, tmp_path / "root")
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def in_world(run, mpirun, build_dir, python_env):
-    """in_world(world, folder, *command): finished, in that folder."""
-
-    def call(world, folder, *command, env=None, timeout=120, recovery=False):
-        env = {
-            **python_env,
-            "PLEIAD_BUILD": str(build_dir),
-            "PYTHON": sys.executable,
-            "PLEIAD_LOG_LEVEL": "warn",
-            **(env or {}),
-        }
-        if world == "alone":
-            return run(*command, cwd=folder, env=env, timeout=timeout)
-        return mpirun(world, "-wdir", folder, *command, env=env, timeout=timeout, recovery=recovery)
-
-    return call
 
 
 def results(folder, phase="train", metric="loss"):
@@ -100,13 +45,16 @@ def shortened(path, steps, **fields):
 
 
 @pytest.mark.parametrize("world", ["alone", pytest.param(2, marks=pytest.mark.full), 4])
-def test_the_blocks_of_the_page_run(root, in_world, world):
+def test_the_blocks_of_the_page_run(root, in_world, world, tmp_path):
     program = ROOT / "tests" / "python" / "run_page.py"
-    done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=400)
+    done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=1200, outputs=tmp_path / "said")
     assert done.returncode == 0, done.stdout + done.stderr
+    said = [done.stdout] if world == "alone" else [each.read_text() for each in tmp_path.glob("said/1/rank.*/stdout")]
+    assert len(said) == (1 if world == "alone" else world)
     for heading in HEADINGS:
         blocks = sections(PAGE.read_text())[heading].count("```python")
-        assert done.stdout.count(f"{heading}: {blocks} blocks ran") == (1 if world == "alone" else world)
+        for text in said:
+            assert f"{heading}: {blocks} blocks ran" in text
 
 
 def test_every_block_of_the_page_is_run():
@@ -139,6 +87,65 @@ def test_a_script_and_its_job_file_give_the_same_losses(root, in_world, name, co
     assert done.returncode == 0, done.stdout + done.stderr
     near(script[0], results(workspace))
     near(script[1], results(workspace, "test"))
+
+
+def test_a_script_that_resumes_goes_on_where_it_was(root, in_world):
+    """Parameters, momentum and the place in the data: the losses are those of a run that nobody stopped."""
+    script = short_script(root, "cifar10_cnn.py", 6)
+    path = root / script
+    path.write_text(
+        path.read_text().replace("SGD(decay", "SGD(momentum=0.9, decay").replace("w_std=0.0001", "w_std=0.01")
+    )
+    workspace = root / "examples" / "cifar10"
+
+    def seen(*flags):
+        done = in_world("alone", root, "bin/singa-run.sh", "-exec", script, *flags)
+        assert done.returncode == 0, done.stderr
+        return results(workspace), done.stderr
+
+    whole, _ = seen()
+    shutil.rmtree(workspace / "checkpoint")
+    short_script(root, "cifar10_cnn.py", 4)
+    assert seen()[0] == whole[:4]
+    short_script(root, "cifar10_cnn.py", 6)
+    again, said = seen("-resume")
+    assert "resumed at step 4" in said and again == whole
+
+
+def test_the_modules_of_the_document_are_there(root, in_world):
+    """What its page names, found by a script that singa-run.sh starts; a job by Driver.Train, as a message and as a file."""
+    (root / "main.py").write_text(
+        """
+import sys
+
+from examples.datasets import cifar10, mnist
+from google.protobuf import text_format
+from pb2 import common_pb2, job_pb2
+from singa import driver, initialization, initializations, layer, model, parameter
+from singa.utils import message, utility
+
+assert initialization.get_init_values is initializations.get_init_values
+assert all(hasattr(layer, name) for name in ('Data Dense Activation Convolution2D MaxPooling2D AvgPooling2D LRN2D Dropout RBM '
+                                             'Autoencoder').split())
+assert all(hasattr(model, name) for name in 'Model Sequential Energy Store Algorithm Updater SGD AdaGrad Cluster'.split())
+m = model.Sequential('main', sys.argv)
+assert isinstance(m, model.Model) and isinstance(m.jobconf, job_pb2.JobProto) and m.layers == []
+job = text_format.Parse(open('examples/mnist/conv.conf').read(), job_pb2.JobProto())
+d = driver.Driver()
+d.Init(sys.argv)
+result = d.Train(job)
+assert sorted({row['phase'] for rows in result.values() for row in rows}) == ['test', 'train'] and max(result) == 2, result
+assert d.Train() == result and d.Train('examples/mnist/conv.conf') == result  # of -conf, and of a path
+blobs = common_pb2.BlobProtos.FromString(open('examples/mnist/conv/checkpoint/step2-worker0', 'rb').read())
+assert '0#w1' in list(blobs.name)
+job.checkpoint_path.append('examples/mnist/conv/checkpoint/step2-worker0')
+assert d.Test(job)[0] == [row for row in result[2] if row['phase'] == 'test']
+print('all there')
+"""
+    )
+    shortened(root / "examples" / "mnist" / "conv.conf", 2)
+    done = in_world("alone", root, "bin/singa-run.sh", "-exec", "main.py", "-conf", "examples/mnist/conv.conf")
+    assert done.returncode == 0 and "all there" in done.stdout, done.stderr
 
 
 def test_machines_then_the_auto_encoder(root, in_world):
@@ -320,7 +327,7 @@ else:
         ("SGD(lr_type='steps')", 'did you mean "step"?'),
         ("Cluster('w', nworker_group=2)", 'did you mean "nworker_groups"?'),
         ("Activation('rleu')", 'did you mean "relu"?'),
-        ("MaxPooling2D(pool_size=(2, 3))", "expected a square window"),
+        ("MaxPooling2D(pool_size=(2, 3, 4))", "MaxPooling2D: pool_size: expected a number, or a pair of them"),
         ("Sequential('a').compile(loss='mse', optimizer=SGD(), cluster=Cluster('w'))", 'unknown argument "mse"'),
         ("Sequential('a').fit(None, nb_epoch=1)", "fit: comes after compile"),
         (
@@ -345,6 +352,21 @@ def test_configure_looks_for_python(root, run, tmp_path):
     assert done.returncode == 1 and "nowhere: there is no Python.h in it" in done.stderr
 
 
+def test_a_root_that_is_not_built_says_what_to_do(root, run, tmp_path):
+    env = {"PLEIAD_BUILD": str(tmp_path / "nowhere"), "PATH": "/usr/bin:/bin"}
+    done = run("bin/singa-run.sh", "-conf", "examples/mnist/job.conf", cwd=root, env=env)
+    assert done.returncode == 1 and "make in" in done.stderr and "nowhere/bin/pleiad" in done.stderr, done.stderr
+
+
+def test_data_is_made_for_jobs(in_world, tmp_path):
+    shutil.copytree(COMPAT, tmp_path / "new", ignore=shutil.ignore_patterns("*.bin", "checkpoint", "generated"))
+    for name, said in (("mnist", "mnist: records of "), ("cifar10", "cifar10: records of ")):
+        script = f"tool/python/examples/datasets/{name}.py"
+        done = in_world("alone", tmp_path / "new", "bin/singa-run.sh", "-exec", script)
+        assert done.returncode == 0 and said in done.stdout, done.stderr
+        assert (tmp_path / "new" / "examples" / name / "train_data.bin").exists()
+
+
 def test_only_our_packages_stand_at_the_top_level(build_dir):
     names = {entry.name for entry in (build_dir / "python").iterdir()}
     assert names <= {"pleiad", "multiverso", "singa", "neon"}
@@ -359,7 +381,7 @@ def files(pattern):
 
 
 @pytest.mark.parametrize("conf", files("**/*.conf"))
-def test_a_job_file_explains_itself_and_trains(root, in_world, conf):
+def test_a_job_file_explains_itself_and_trains(root, in_world, pleiad, conf):
     path = root / conf
     if "char-rnn" in conf or "rnnlm" in conf:
         done = in_world("alone", root, sys.executable, "tool/python/examples/char_rnn_text.py")
@@ -369,6 +391,8 @@ def test_a_job_file_explains_itself_and_trains(root, in_world, conf):
     # Machines that were never trained start at random here.
     text = re.sub(r'param \{ name: "(w\d|b\d\d)" \}', r'param { name: "\1" init { type: kGaussian std: 0.05 } }', text)
     path.write_text(text)
+    done = in_world("alone", root, pleiad, "explain", conf)
+    assert done.returncode == 0 and re.search(r"^cluster: ", done.stdout, re.MULTILINE), done.stdout + done.stderr
     done = in_world("alone", root, root / "bin" / "singa-run.sh", "-conf", conf)
     assert done.returncode == 0, done.stderr
     workspace = root / re.search(r'workspace: "(.*)"', text).group(1)
@@ -430,15 +454,21 @@ def test_ranks_do_not_change_the_losses(root, in_world, pleiad, conf):
         ("hogwild", "1:add:40", 2),
     ],
 )
-def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad, mode, point, ranks):
+def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad, mode, point, ranks, tmp_path):
     path = shortened(root / "examples" / "mnist" / f"{mode}.conf", 60, checkpoint_freq=2, test_freq=0)
-    done = in_world(ranks, root, pleiad, "run", path, env={"PLEIAD_FAULT": point}, recovery=True, timeout=60)
-    assert re.search(rf"pleiad run: .*rank {point[0]} .*died", done.stderr), done.stderr
+    outputs = tmp_path / "said"
+    in_world(ranks, root, pleiad, "run", path, env={"PLEIAD_FAULT": point}, recovery=True, outputs=outputs)
+    for rank in sorted({*range(ranks)} - {int(point[0])}):
+        said = (outputs / "1" / f"rank.{rank}" / "stderr").read_text()
+        assert re.search(rf"pleiad run: .*rank {point[0]} .*died", said), said
     assert not (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
+    saved = path.parent.joinpath(mode, "checkpoint", "state").glob("step-*/manifest.json")
+    last = max(int(file.parent.name.removeprefix("step-")) for file in saved)
+    assert last >= 2
     done = in_world(2, root, pleiad, "run", path, "-resume")
     assert done.returncode == 0, done.stderr
     step = int(re.search(r"resumed at step (\d+)", done.stderr).group(1))
-    assert step >= 2, done.stderr
+    assert step == last, done.stderr
     assert (root / "examples" / "mnist" / mode / "checkpoint" / "step60-worker0").exists()
 
 

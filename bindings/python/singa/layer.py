@@ -22,6 +22,13 @@ def pair(value: Any, what: str) -> tuple[int, int]:
     return values
 
 
+def _set_lengths(conf: Any, where: str, **lengths: "tuple[str, Any]") -> None:
+    """Of each argument its field, as one number, or as one for each direction where they differ."""
+    for argument, (field, value) in lengths.items():
+        x, y = pair(value, f"{where}: {argument}")
+        setval(conf, **({field: x} if x == y else {f"{field}_x": x, f"{field}_y": y}))
+
+
 class Layer(Lone):
     """What all have in common: `layer`, a LayerProto; name; partition_dim, 0 for samples and 1 for outputs.
 
@@ -153,10 +160,8 @@ class Convolution2D(_Weighted):
             raise ValueError(f"Convolution2D: nb_filter: expected 1 or more; received {nb_filter}")
         self._set_type("cconvolution")
         setval(self.layer.convolution_conf, num_filters=nb_filter)
-        for name, value in (("kernel", kernel), ("stride", stride), ("pad", pad)):
-            x, y = pair(value, f"Convolution2D: {name}")
-            fields = {name: x} if isinstance(value, int) else {f"{name}_x": x, f"{name}_y": y}
-            setval(self.layer.convolution_conf, **fields)
+        lengths = {"kernel": ("kernel", kernel), "stride": ("stride", stride), "pad": ("pad", pad)}
+        _set_lengths(self.layer.convolution_conf, "Convolution2D", **lengths)
         self._weigh(init, w_param, b_param, activation, own)
 
 
@@ -167,26 +172,26 @@ class _Pooling(Layer):
     label = "pool"
     method = 0
 
-    def __init__(self, pool_size: Any = None, stride: int = 1, ignore_border: bool = True, **kwargs: Any) -> None:
+    def __init__(self, pool_size: Any = None, stride: Any = 1, ignore_border: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         name = type(self).__name__
         if pool_size is None:
             raise TypeError(f"{name}: expected pool_size")
-        x, y = pair(pool_size, f"{name}: pool_size")
-        if x != y:
-            raise ValueError(f"{name}: pool_size: expected a square window; received {pool_size!r}")
         self._set_type("cpooling")
-        setval(self.layer.pooling_conf, pool=self.method, kernel=x, stride=stride, pad=0 if ignore_border else 1)
+        setval(self.layer.pooling_conf, pool=self.method, pad=0 if ignore_border else 1)
+        _set_lengths(self.layer.pooling_conf, name, pool_size=("kernel", pool_size), stride=("stride", stride))
 
 
 class MaxPooling2D(_Pooling):
-    """The largest number of each window. ignore_border=False pads the image by one."""
+    """The largest number of each window. pool_size and stride are numbers, or pairs (x, y). ignore_border=False pads the
+    image by one."""
 
     method = pb.MAX
 
 
 class AvgPooling2D(_Pooling):
-    """The mean of each window. ignore_border=False pads the image by one."""
+    """The mean of each window. pool_size and stride are numbers, or pairs (x, y). ignore_border=False pads the image by
+    one."""
 
     method = pb.AVG
 

@@ -37,13 +37,21 @@ done
 [ -n "$conf$script" ] || usage
 
 build=${PLEIAD_BUILD:-$root/../../build/release}
+missing() {
+  echo "singa-run.sh: $1: ./configure --enable-python && make in $root builds it" >&2
+  exit 1
+}
 if [ -n "$script" ]; then
   python=${PYTHON:-}
   [ -n "$python" ] || python=$([ -x "$root/../../.venv/bin/python" ] && echo "$root/../../.venv/bin/python" || echo python3)
-  [ -d "$build/python" ] && PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH}
+  if [ -d "$build/python" ]; then
+    PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH}
+  else
+    "$python" -c 'import pleiad' 2>/dev/null || missing "there is no $build/python, and $python has no package pleiad"
+  fi
   export PYTHONPATH=$root/tool/python${PYTHONPATH:+:$PYTHONPATH}
   exec "$python" "$script" ${conf:+-conf "$conf"} "${flags[@]}" "${rest[@]}"
 fi
 pleiad=$build/bin/pleiad
-[ -x "$pleiad" ] || pleiad=pleiad
+[ -x "$pleiad" ] || pleiad=$(command -v pleiad) || missing "there is no $build/bin/pleiad, and none on the PATH"
 exec "$pleiad" run "$conf" "${flags[@]}"

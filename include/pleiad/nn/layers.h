@@ -42,13 +42,16 @@ struct ConvolutionOptions {
 
 /// Over windows of each map. The average divides by the window clipped to the padded image (SINGA), or by what lies
 /// inside the image where count_padding is false. l2: sqrt(sum of x^2), whose gradient is x / norm, a norm of 0 taken
-/// as 1.
+/// as 1. Lengths are of both directions, or of height alone where that of width is told.
 struct PoolingOptions {
   std::string type = "max";  ///< max, average or l2
   std::int64_t kernel = 3;
   std::int64_t stride = 2;
   std::int64_t pad = 0;
   bool count_padding = true;
+  std::int64_t kernel_w = 0;  ///< 0: as that of height; so with the next
+  std::int64_t stride_w = 0;
+  std::int64_t pad_w = -1;  ///< -1: as that of height
 };
 [[nodiscard]] PLEIAD_API LayerPtr pooling(const PoolingOptions& options);
 

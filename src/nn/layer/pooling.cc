@@ -17,12 +17,19 @@ class Pooling final : public Layer {
     expect_at_least("kernel", options.kernel, 1);
     expect_at_least("stride", options.stride, 1);
     expect_at_least("pad", options.pad, 0);
-    const SlidingWindow window{
+    expect_at_least("kernel_w", options.kernel_w, 0);
+    expect_at_least("stride_w", options.stride_w, 0);
+    expect_at_least("pad_w", options.pad_w, -1);
+    const SlidingWindow h{
         .size = options.kernel, .stride = options.stride, .pad_begin = options.pad, .pad_end = options.pad};
+    SlidingWindow w = h;
+    if (options.kernel_w > 0) w.size = options.kernel_w;
+    if (options.stride_w > 0) w.stride = options.stride_w;
+    if (options.pad_w >= 0) w.pad_begin = w.pad_end = options.pad_w;
     pool_ = {.max = options.type == "max",
              .l2 = options.type == "l2",
-             .h = window,
-             .w = window,
+             .h = h,
+             .w = w,
              .count_padding = options.count_padding};
   }
   [[nodiscard]] std::string kind() const override { return "pooling"; }
@@ -31,12 +38,15 @@ class Pooling final : public Layer {
     const Shape& x = expect_image(in);
     const Shape y = {x[0], pool_.h.output(x[1]), pool_.w.output(x[2]), x[3]};
     if (y[1] < 1 || y[2] < 1) {
-      throw InvalidArgument(fmt::format("the window is {0}x{0}; images padded by {1} are of shape {2}", options_.kernel,
-                                        options_.pad, x.text()));
+      throw InvalidArgument(fmt::format("the window is {}x{}; images padded by {}{} are of shape {}", pool_.h.size,
+                                        pool_.w.size, options_.pad,
+                                        options_.pad_w < 0 ? "" : fmt::format(" and {}", options_.pad_w), x.text()));
     }
     return {y};
   }
-  [[nodiscard]] Interval input_interval(Interval out, int) const override { return pool_.h.input(out); }
+  [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
+    return (axis == 1 ? pool_.h : pool_.w).input(out);
+  }
   [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override {
     auto part = std::make_unique<Pooling>(options_);
     const auto set = [](SlidingWindow& window, const Padding& padding) {
@@ -48,7 +58,7 @@ class Pooling final : public Layer {
     return part;
   }
   [[nodiscard]] std::string summary() const override {
-    return fmt::format("{} {}x{}", options_.type, options_.kernel, options_.kernel);
+    return fmt::format("{} {}x{}", options_.type, pool_.h.size, pool_.w.size);
   }
   void forward(Pass& pass) override { kernel::pool_forward(pool_, pass.x[0], pass.y[0]); }
   void backward(Pass& pass) override {
@@ -62,10 +72,14 @@ class Pooling final : public Layer {
 
 const Fields<PoolingOptions>& fields() {
   using O = PoolingOptions;
-  static const Fields<O> all = {
-      field("type", &O::type, "max, average or l2"), field("kernel", &O::kernel, "the window's side"),
-      field("stride", &O::stride, "from one window to the next"), field("pad", &O::pad, "on each side"),
-      field("count_padding", &O::count_padding, "whether the average counts padding")};
+  static const Fields<O> all = {field("type", &O::type, "max, average or l2"),
+                                field("kernel", &O::kernel, "the window's side"),
+                                field("stride", &O::stride, "from one window to the next"),
+                                field("pad", &O::pad, "on each side"),
+                                field("count_padding", &O::count_padding, "whether the average counts padding"),
+                                field("kernel_w", &O::kernel_w, "the window's width; 0: its height"),
+                                field("stride_w", &O::stride_w, "along the width; 0: as along the height"),
+                                field("pad_w", &O::pad_w, "left and right; -1: as above and below")};
   return all;
 }
 

@@ -143,21 +143,31 @@ class Convolution(Layer):
 
 
 class Pooling(Layer):
-    """The maximum, the average, or the root of the sum of squares (l2), over windows of each map. stride: the kernel's side unless given. count_padding:
-    whether an average counts the padding."""
+    """The maximum, the average, or the root of the sum of squares (l2), over windows of each map. kernel, stride, pad: a
+    number, or (height, width). stride: the kernel unless given. count_padding: whether an average counts the padding.
+
+    >>> from pleiad import nn
+    >>> net = nn.Net()
+    >>> nn.Pooling((2, 3))(net.input((32, 32, 3))).shape
+    (16, 10, 3)
+    """
 
     def __init__(
         self,
-        kernel: int,
-        stride: "int | None" = None,
+        kernel: Pair,
+        stride: "Pair | None" = None,
         type: str = "max",
         *,
-        pad: int = 0,
+        pad: Pair = 0,
         count_padding: bool = True,
         name: "str | None" = None,
     ) -> None:
-        stride = kernel if stride is None else stride
-        super().__init__("pooling", name, type=type, kernel=kernel, stride=stride, pad=pad, count_padding=count_padding)
+        lengths = {}
+        for what, value in (("kernel", kernel), ("stride", kernel if stride is None else stride), ("pad", pad)):
+            lengths[what], width = _pair(value, what)
+            if width != lengths[what]:
+                lengths[f"{what}_w"] = width
+        super().__init__("pooling", name, type=type, count_padding=count_padding, **lengths)
 
 
 class LRN(Layer):
