@@ -129,7 +129,7 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   for (int p = 0; p < count; ++p) {
     Piece& piece = pieces_.emplace_back();
     piece.samples = part_of(batch, count, p);
-    if (bands_ != nullptr) continue;
+    if (bands_ != nullptr && !bands_->forward_only()) continue;
     if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
     piece.layer = whole_->on_tile(
         {.in = need, .out = out, .in_h = plan_.in_h, .in_w = plan_.in_w, .out_h = plan_.out_h, .out_w = plan_.out_w});
@@ -193,8 +193,11 @@ void TileLayer::forward(nn::Pass& pass) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
     }
-    if (bands_ != nullptr) bands_->forward(true, pass, x_, plan_.need[tile_]);
-    if (piece.layer != nullptr) piece.layer->forward(piece.pass);
+    if (bands_ != nullptr) {
+      bands_->forward(true, pass, x_, plan_.need[tile_]);
+    } else if (piece.layer != nullptr) {
+      piece.layer->forward(piece.pass);
+    }
     for (TileLayer* next : next_) next->begin_until(piece.samples.end);
   }
   begun_ = 0;
@@ -214,20 +217,24 @@ void TileLayer::backward(nn::Pass& pass) {
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     Piece& piece = pieces_[p];
     for (TileLayer* next : ended_here_) next->finish_until(piece.samples.end);
-    if (bands_ != nullptr) {
+    const bool in_bands = bands_ != nullptr && !bands_->forward_only();
+    if (in_bands) {
       bands_->backward(true, pass, dx_);
     } else if (piece.layer != nullptr) {
-      piece.layer->backward(piece.pass);
+      piece.layer->backward_inputs(piece.pass);
+      if (!overlap_) piece.layer->backward_parameters(piece.pass);
     } else if (p == 0) {
       for (const Tensor& gradient : pass.gradient) gradient.fill(0);
-    }
-    for (std::size_t i = 0; p > 0 && piece.layer != nullptr && i < pass.gradient.size(); ++i) {
-      kernel::add(pass.gradient[i], piece.pass.gradient[i]);
     }
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       if (!tile_dx_[i].empty()) halos_[i]->begin_backward(static_cast<int>(p), dx_[i].raw());
     }
-    if (bands_ != nullptr) bands_->backward(false, pass, dx_);
+    if (in_bands) bands_->backward(false, pass, dx_);
+    if (piece.layer == nullptr) continue;
+    if (overlap_) piece.layer->backward_parameters(piece.pass);
+    for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
+      kernel::add(pass.gradient[i], piece.pass.gradient[i]);
+    }
   }
   if (!left_to_last_) finish_until(pieces_.back().samples.end);
 }
