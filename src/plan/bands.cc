@@ -1,7 +1,7 @@
 #include "plan/bands.h"
 
 #include "core/kernels.h"
-#include "kernel/elementwise.h"
+#include "plan/on_tile.h"
 #include "plan/stand_in.h"
 #include "spatial/block.h"
 
@@ -17,10 +17,6 @@ Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std
   while (!out.empty() && !inside(out.begin)) ++out.begin;
   while (!out.empty() && !inside(out.end - 1)) --out.end;
   return out;
-}
-
-Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
-  return {batch, rect.h.size(), rect.w.size(), channels};
 }
 
 ImageBlock block(const Tensor& tensor, const Rect& rect) {
@@ -73,11 +69,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
   const Rect& out = plan.out[tile];
   if (own.empty() || out.empty()) return nullptr;
   const Rect middle = middle_of(whole, plan, tile);
-  nn::Shapes images = in;
-  for (Shape& shape : images) {
-    shape.set(1, plan.in_h);
-    shape.set(2, plan.in_w);
-  }
+  const nn::Shapes images = whole_shapes(plan, in);
   const std::size_t parameters = whole.parameters(images).size();
   for (std::size_t i = 0; i < parameters; ++i) {
     if (whole.of_places(i)) return nullptr;
@@ -101,18 +93,13 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
                               : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
                                      intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
     if (band.in.empty()) return nullptr;  // it sees padding alone
-    band.layer = whole.on_tile({.in = band.in,
-                                .out = band.out,
-                                .in_h = plan.in_h,
-                                .in_w = plan.in_w,
-                                .out_h = plan.out_h,
-                                .out_w = plan.out_w});
+    band.layer = on_places(whole, plan, band.in, band.out);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image(shape[0], band.in, shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));
     band.layer->prepare(shapes, dtype);
     if (band.as_it_lies) continue;
     for (const Shape& shape : shapes) band.pass.x.emplace_back(dtype, shape);
-    for (const Shape& shape : outputs) band.pass.y.emplace_back(dtype, image(shape[0], part, shape[3]));
+    for (const Shape& shape : outputs) band.pass.y.emplace_back(dtype, image_shape(shape[0], part, shape[3]));
     for (const Shape& shape : band.layer->workspace(shapes)) band.pass.workspace.emplace_back(dtype, shape);
   }
   return all;
@@ -121,19 +108,13 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
 void Bands::bind(const nn::Pass& pass) {
   for (std::size_t b = 0; b < bands_.size(); ++b) {
     nn::Pass& own = bands_[b].pass;
-    own.name = pass.name;
-    own.parameter = pass.parameter;
-    own.state = pass.state;
-    own.update.assign(pass.update.size(), nullptr);
+    take_parameters(own, pass);
     if (bands_[b].as_it_lies) {
       own.x = pass.x;
       own.y = pass.y;
     }
     if (forward_only_) continue;
-    own.gradient = pass.gradient;
-    for (Tensor& gradient : own.gradient) {
-      if (b > 0 && !gradient.empty()) gradient = Tensor(gradient.dtype(), gradient.shape());
-    }
+    if (b > 0) keep_gradients_apart(own);
     own.dx.assign(pass.dx.size(), {});
     own.dy.clear();
     for (std::size_t i = 0; i < pass.dx.size(); ++i) {
@@ -172,9 +153,7 @@ void Bands::backward(bool border, nn::Pass& pass, const std::vector<Tensor>& dx)
     for (std::size_t i = 0; i < dx.size(); ++i) {
       if (!band.pass.dx[i].empty()) add_part(dx[i], need_, band.pass.dx[i], band.in);
     }
-    for (std::size_t i = 0; b > 0 && i < pass.gradient.size(); ++i) {
-      if (!pass.gradient[i].empty()) kernel::add(pass.gradient[i], band.pass.gradient[i]);
-    }
+    if (b > 0) add_gradients(pass, band.pass);
   }
 }
 

@@ -1,6 +1,7 @@
 """Training, predictions, and how wrong they are."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ class FitPredictErrorExperiment(FitExperiment):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        wanted: Any = self.metrics or {name: [MisclassPercentage()] for name in ("train", "test")}  # type: ignore[has-type]
+        wanted: Any = self.metrics or {name: [MisclassPercentage()] for name in ("train", "test")}
         if not isinstance(wanted, dict) or not set(wanted) <= {"train", "test", "validation"}:
             raise InvalidArgument(f"metrics: expected {{train: [...], test: [...]}}; received {wanted!r}")
         for name, metrics in wanted.items():
@@ -32,7 +33,7 @@ class FitPredictErrorExperiment(FitExperiment):
 
     def work(self) -> "dict[str, float]":
         if self.predictions:  # before hours of training, not after them
-            together(lambda: self._write("a", ()) if comm.rank == 0 else None)
+            together(partial(self._write, "a", ()))
         results = super().work()
         for name, metrics in self.metrics.items():
             if name not in self.dataset.inputs:
@@ -47,11 +48,12 @@ class FitPredictErrorExperiment(FitExperiment):
                 rows = [
                     f"{predicted} {right}\n" for predicted, right in zip(outputs.argmax(axis=1), targets, strict=True)
                 ]
-                lines = ("# predicted right\n", *rows)
-                together(lambda lines=lines: self._write("w", lines) if comm.rank == 0 else None)
+                together(partial(self._write, "w", ("# predicted right\n", *rows)))
         return results
 
     def _write(self, mode: str, lines: "Sequence[str]") -> None:
+        if comm.rank != 0:
+            return
         path = Path(self.predictions).expanduser()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
