@@ -60,6 +60,17 @@ def test_the_number_of_ranks_does_not_change_the_training(neon, tmp_path):
     assert same >= 99
 
 
+def test_the_shipped_files_can_be_run_one_after_the_other_in_a_folder():
+    """Files that keep the same samples under one name, or different ones under two."""
+    kept = {}
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        text = path.read_text()
+        for name in re.findall(r"serialized_path: '(.*)'", text):
+            (part,) = re.findall(r"sample_pct: (\d+)", text)
+            assert kept.setdefault(name, part) == part, path
+    assert len(kept) == 4
+
+
 def test_cifar10_is_made_where_there_is_none(neon, tmp_path):
     fewer = {"batch_size: &bs 100": "batch_size: &bs 50", "sample_pct: 100": "generate_train: 200, generate_test: 100"}
     for name, ranks in (("cifar10_cnn.yaml", 1), ("cifar10_distarray_cnn.yaml", 4)):
