@@ -4,10 +4,12 @@ make bench-spatial
 
 spatial_2: two ranks on a core each against one rank on one core, the same batch; ratio = one's time / two's.
 spatial_4_on_2: four ranks on two cores over two ranks; overhead = four's time / two's - 1.
-spatial_delay: every message of a halo is held back; growth of a step with overlap and without, and `delays`, how many of
-them a step has become longer by; of a batch, and of one image. spatial_overlap: what overlap itself costs where nothing
-is held back. spatial_torch: PyTorch with gloo that exchanges the same halos by hand, two ranks on a core each; ratio =
-its time / ours.
+spatial_delay_OVERLAP_bN, batches of 4 and one image: every message of a halo is held back, for less than half a batch takes
+in a layer; growth = how much longer a step becomes than without it, and `delays` the same in delays, of which a step without
+overlap waits for seven. OVERLAP is that of the plan: "never"; "always"; or "auto", what a user has, that overlaps only what
+is held back or goes to another host, so that its growth includes what overlap itself costs.
+spatial_overlap_bN: that cost, where nothing is held back. spatial_torch: PyTorch with gloo that exchanges the same halos by
+hand, two ranks on a core each; ratio = its time / ours.
 """
 
 import argparse
@@ -105,21 +107,25 @@ def main():
         # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
         for batch in (options.batch, 1):
             delay = round(peer["two"] / 1e3 / 64 * batch / options.batch, 3)
-            without_delay = {}
-            for overlap in ("always", "never"):
-                plain, late = without_delay.setdefault(overlap, []), []
-                for _ in range(options.rounds):
-                    plain.append(ours(options, 2, overlap=overlap, batch=batch))
-                    late.append(ours(options, 2, overlap=overlap, batch=batch, delay=delay))
-                base = statistics.median(run["step_us"] for run in plain)
-                more = statistics.median(b["step_us"] - a["step_us"] for a, b in zip(plain, late, strict=True))
+            turns = {(overlap, late): [] for overlap in ("never", "always", "auto") for late in (0, delay)}
+            for _ in range(options.rounds):
+                for (overlap, late), them in turns.items():
+                    them.append(ours(options, 2, overlap=overlap, batch=batch, delay=late))
+
+            def more(late, early, turns=turns):
+                return statistics.median(
+                    b["step_us"] - a["step_us"] for a, b in zip(turns[early], turns[late], strict=True)
+                )
+
+            for overlap in ("never", "always", "auto"):
+                base = statistics.median(run["step_us"] for run in turns[overlap, 0])
+                longer = more((overlap, delay), (overlap, 0))
                 line = {"peer_us": base, "delay_us": delay * 1e3, "overlap": overlap, "batch": batch}
-                line |= {"growth": round(more / base, 3), "delays": round(more / (delay * 1e3), 2)}
-                show("spatial_delay", 2, options, line, late)
-            base = statistics.median(run["step_us"] for run in without_delay["never"])
-            packed = statistics.median(run["step_us"] for run in without_delay["always"])
-            line = {"peer_us": base, "batch": batch, "overhead": round(packed / base - 1, 3)}
-            show("spatial_overlap", 2, options, line, without_delay["always"])
+                line |= {"growth": round(longer / base, 3), "delays": round(longer / (delay * 1e3), 2)}
+                show(f"spatial_delay_{overlap}_b{batch}", 2, options, line, turns[overlap, delay])
+            base = statistics.median(run["step_us"] for run in turns["never", 0])
+            line = {"peer_us": base, "batch": batch, "overhead": round(more(("always", 0), ("never", 0)) / base, 3)}
+            show(f"spatial_overlap_b{batch}", 2, options, line, turns["always", 0])
 
 
 main()

@@ -1,7 +1,7 @@
 #include "plan/bands.h"
 
 #include "core/kernels.h"
-#include "kernel/elementwise.h"
+#include "plan/on_tile.h"
 #include "plan/stand_in.h"
 #include "spatial/block.h"
 
@@ -17,10 +17,6 @@ Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std
   while (!out.empty() && !inside(out.begin)) ++out.begin;
   while (!out.empty() && !inside(out.end - 1)) --out.end;
   return out;
-}
-
-Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
-  return {batch, rect.h.size(), rect.w.size(), channels};
 }
 
 ImageBlock block(const Tensor& tensor, const Rect& rect) {
@@ -45,6 +41,18 @@ Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) 
           inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
 }
 
+/// Whether a layer can go over its own places alone and is wrong at most where it would need others: none of its own
+/// may be past what is needed, and no window may lie outside of them.
+bool goes_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
+  const auto along = [&](int axis, Interval to, Interval have, Interval all) {
+    const auto meets = [&](std::int64_t at) {
+      return !intersect(layer.input_interval({at, at + 1}, axis), have).empty();
+    };
+    return intersect(have, all) == have && meets(to.begin) && meets(to.end - 1);
+  };
+  return along(1, out.h, own.h, need.h) && along(2, out.w, own.w, need.w);
+}
+
 }  // namespace
 
 bool Bands::pay(const nn::Layer& whole, const LayerPlan& plan) {
@@ -61,11 +69,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
   const Rect& out = plan.out[tile];
   if (own.empty() || out.empty()) return nullptr;
   const Rect middle = middle_of(whole, plan, tile);
-  nn::Shapes images = in;
-  for (Shape& shape : images) {
-    shape.set(1, plan.in_h);
-    shape.set(2, plan.in_w);
-  }
+  const nn::Shapes images = whole_shapes(plan, in);
   const std::size_t parameters = whole.parameters(images).size();
   for (std::size_t i = 0; i < parameters; ++i) {
     if (whole.of_places(i)) return nullptr;
@@ -74,6 +78,8 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
   auto all = std::make_unique<Bands>();
   all->need_ = plan.need[tile];
   all->out_ = out;
+  all->forward_only_ = whole.backward_in_two() && whole.workspace(images).empty();
+  const bool as_it_lies = all->forward_only_ && goes_alone(whole, out, own, all->need_);
   const nn::Shapes outputs = whole.outputs(images);
   for (const Rect& part :
        {Rect{{out.h.begin, middle.h.begin}, out.w}, Rect{{middle.h.end, out.h.end}, out.w},
@@ -81,19 +87,19 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
     if (part.empty()) continue;
     Band& band = all->bands_.emplace_back();
     band.border = part != middle;
-    band.out = part;
-    band.in = {intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
-               intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
+    band.as_it_lies = as_it_lies && !band.border;
+    band.out = band.as_it_lies ? out : part;
+    band.in = band.as_it_lies ? own
+                              : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
+                                     intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
     if (band.in.empty()) return nullptr;  // it sees padding alone
-    band.layer = whole.on_tile(
-        {.in = band.in, .out = part, .in_h = plan.in_h, .in_w = plan.in_w, .out_h = plan.out_h, .out_w = plan.out_w});
+    band.layer = on_places(whole, plan, band.in, band.out);
     nn::Shapes shapes;
-    for (const Shape& shape : in) {
-      shapes.push_back(image(shape[0], band.in, shape[3]));
-      band.pass.x.emplace_back(dtype, shapes.back());
-    }
-    for (const Shape& shape : outputs) band.pass.y.emplace_back(dtype, image(shape[0], part, shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));
     band.layer->prepare(shapes, dtype);
+    if (band.as_it_lies) continue;
+    for (const Shape& shape : shapes) band.pass.x.emplace_back(dtype, shape);
+    for (const Shape& shape : outputs) band.pass.y.emplace_back(dtype, image_shape(shape[0], part, shape[3]));
     for (const Shape& shape : band.layer->workspace(shapes)) band.pass.workspace.emplace_back(dtype, shape);
   }
   return all;
@@ -102,14 +108,13 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
 void Bands::bind(const nn::Pass& pass) {
   for (std::size_t b = 0; b < bands_.size(); ++b) {
     nn::Pass& own = bands_[b].pass;
-    own.name = pass.name;
-    own.parameter = pass.parameter;
-    own.state = pass.state;
-    own.update.assign(pass.update.size(), nullptr);
-    own.gradient = pass.gradient;
-    for (Tensor& gradient : own.gradient) {
-      if (b > 0 && !gradient.empty()) gradient = Tensor(gradient.dtype(), gradient.shape());
+    take_parameters(own, pass);
+    if (bands_[b].as_it_lies) {
+      own.x = pass.x;
+      own.y = pass.y;
     }
+    if (forward_only_) continue;
+    if (b > 0) keep_gradients_apart(own);
     own.dx.assign(pass.dx.size(), {});
     own.dy.clear();
     for (std::size_t i = 0; i < pass.dx.size(); ++i) {
@@ -123,12 +128,12 @@ void Bands::forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, c
   for (Band& band : bands_) {
     if (band.border != border) continue;
     const Interval samples{0, pass.y[0].shape()[0]};
-    for (std::size_t i = 0; i < x.size(); ++i) {
+    for (std::size_t i = 0; !band.as_it_lies && i < x.size(); ++i) {
       copy_part(block(band.pass.x[i], band.in), block(x[i], rect), band.in, samples);
     }
     tell_moment(band.pass, pass);
     band.layer->forward(band.pass);
-    for (std::size_t k = 0; k < pass.y.size(); ++k) {
+    for (std::size_t k = 0; !band.as_it_lies && k < pass.y.size(); ++k) {
       copy_part(block(pass.y[k], out_), block(band.pass.y[k], band.out), band.out, samples);
     }
   }
@@ -148,9 +153,7 @@ void Bands::backward(bool border, nn::Pass& pass, const std::vector<Tensor>& dx)
     for (std::size_t i = 0; i < dx.size(); ++i) {
       if (!band.pass.dx[i].empty()) add_part(dx[i], need_, band.pass.dx[i], band.in);
     }
-    for (std::size_t i = 0; b > 0 && i < pass.gradient.size(); ++i) {
-      if (!pass.gradient[i].empty()) kernel::add(pass.gradient[i], band.pass.gradient[i]);
-    }
+    if (b > 0) add_gradients(pass, band.pass);
   }
 }
 

@@ -94,18 +94,10 @@ class OrderedLayer final : public StandIn {
     const nn::Shapes whole_in = whole_shapes(plan_, in);
     const nn::Shapes whole_out = whole_->outputs(whole_in);
     const std::int64_t batch = in[0][0];
-    const auto image = [&](const Rect& rect, std::int64_t channels) {
-      return Shape{batch, rect.h.size(), rect.w.size(), channels};
-    };
-    part_ = whole_->on_tile({.in = reach_.in[tile_],
-                             .out = reach_.out[tile_],
-                             .in_h = plan_.in_h,
-                             .in_w = plan_.in_w,
-                             .out_h = plan_.out_h,
-                             .out_w = plan_.out_w});
+    part_ = on_places(*whole_, plan_, reach_.in[tile_], reach_.out[tile_]);
     part_->set_deterministic(true);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image(reach_.in[tile_], shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(batch, reach_.in[tile_], shape[3]));
     part_->prepare(shapes, dtype);
     pass_ = {};
     for (const Shape& shape : part_->workspace(shapes)) pass_.workspace.emplace_back(dtype, shape);
@@ -190,18 +182,14 @@ class OrderedLayer final : public StandIn {
     tell_moment(pass_, pass);
     if (memory_ready_) return;
     memory_ready_ = true;
-    pass_.name = pass.name;
-    pass_.state = pass.state;
-    pass_.update.assign(pass.update.size(), nullptr);
+    take_parameters(pass_, pass);
     pass_.x = pass.x;
     pass_.y = pass.y;
     pass_.dx = pass.dx;
     pass_.dy = pass.dy;
-    pass_.parameter = pass.parameter;
-    pass_.gradient = pass.gradient;
     if (alone_) return;
     const auto wide = [](const HaloExchange& of, const Tensor& like) {
-      return Tensor(like.dtype(), {of.spec().batch, of.need().h.size(), of.need().w.size(), of.spec().channels});
+      return Tensor(like.dtype(), image_shape(of.spec().batch, of.need(), of.spec().channels));
     };
     for (std::size_t i = 0; i < pass.x.size(); ++i) {
       pass_.x[i] = wide(*inputs_[i], pass.x[i]);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernel/elementwise.h"
 #include "plan/tile_layer.h"
 #include "pleiad/spatial.h"
 
@@ -43,17 +42,12 @@ class SpreadLayer final : public StandIn {
     spec.delay = delay_;
     halo_ = std::make_unique<HaloExchange>(crew_->session(), spec);
     const Rect& reached = plan_.need[tile_];
-    shares_ = Tensor(dtype, {batch, reached.h.size(), reached.w.size(), channels});
+    shares_ = Tensor(dtype, image_shape(batch, reached, channels));
     pieces_.clear();
     for (int p = 0; p < spec.pieces; ++p) {
       Piece& piece = pieces_.emplace_back();
       if (plan_.own[tile_].empty()) continue;
-      piece.layer = whole_->on_tile({.in = plan_.own[tile_],
-                                     .out = reached,
-                                     .in_h = plan_.in_h,
-                                     .in_w = plan_.in_w,
-                                     .out_h = plan_.out_h,
-                                     .out_w = plan_.out_w});
+      piece.layer = on_places(*whole_, plan_, plan_.own[tile_], reached);
       Shape shape = in[0];
       shape.set(0, halo_->samples(p).size());
       piece.layer->prepare({shape}, dtype);
@@ -78,9 +72,7 @@ class SpreadLayer final : public StandIn {
       halo_->finish_forward(static_cast<int>(p), pass.dy[0].raw(), shares_.raw());
       if (pieces_[p].layer == nullptr) continue;
       pieces_[p].layer->backward(pieces_[p].pass);
-      for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
-        kernel::add(pass.gradient[i], pieces_[p].pass.gradient[i]);
-      }
+      if (p > 0) add_gradients(pass, pieces_[p].pass);
     }
   }
 
@@ -91,25 +83,17 @@ class SpreadLayer final : public StandIn {
   };
 
   void bind(nn::Pass& pass) {
-    for (Piece& piece : pieces_) {
-      piece.pass.phase = pass.phase;
-      piece.pass.step = pass.step;
-    }
+    for (Piece& piece : pieces_) tell_moment(piece.pass, pass);
     if (bound_) return;
     bound_ = true;
     for (std::size_t p = 0; p < pieces_.size(); ++p) {
       nn::Pass& part = pieces_[p].pass;
       const Interval samples = halo_->samples(static_cast<int>(p));
-      part.name = pass.name;
+      take_parameters(part, pass);
+      if (p > 0) keep_gradients_apart(part);
       part.x = {rows_of(pass.x[0], samples)};
       part.dx = {rows_of(pass.dx[0], samples)};
       part.y = part.dy = {rows_of(shares_, samples)};  // outputs are not needed again
-      part.parameter = pass.parameter;
-      part.gradient = pass.gradient;
-      part.update.assign(pass.update.size(), nullptr);
-      for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
-        part.gradient[i] = Tensor(pass.gradient[i].dtype(), pass.gradient[i].shape());
-      }
     }
   }
 

@@ -1,29 +1,8 @@
 #include "plan/tile_layer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "kernel/elementwise.h"
-
 namespace pleiad {
-namespace {
-
-Shape image(std::int64_t batch, const Rect& rect, std::int64_t channels) {
-  return {batch, rect.h.size(), rect.w.size(), channels};
-}
-
-}  // namespace
-
-Tensor rows_of(const Tensor& tensor, Interval samples) {
-  if (tensor.empty()) return {};
-  Shape shape = tensor.shape();
-  const auto bytes = static_cast<std::size_t>(shape.count(1, shape.rank())) * size_of(tensor.dtype());
-  shape.set(0, samples.size());
-  return {tensor.dtype(), shape,
-          static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
-}
-
 bool overlaps(const Plan& plan, const Crew& crew) {
   if (plan.overlap != "auto") return plan.overlap == "always";
   if (plan.halo_delay > 0) return true;
@@ -33,34 +12,6 @@ bool overlaps(const Plan& plan, const Crew& crew) {
     if (session.host_of(rank) != session.host_of(first)) return true;
   }
   return false;
-}
-
-nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in) {
-  nn::Shapes all = in;
-  for (Shape& shape : all) {
-    shape.set(1, plan.in_h);
-    shape.set(2, plan.in_w);
-  }
-  return all;
-}
-
-nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile, const nn::Shapes& in) {
-  nn::Shapes all = whole.outputs(whole_shapes(plan, in));
-  for (Shape& shape : all) shape = image(shape[0], plan.out[tile], shape[3]);
-  return all;
-}
-
-std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
-                                              const nn::Shapes& in) {
-  std::vector<nn::ParamSpec> all = whole.parameters(whole_shapes(plan, in));
-  const Rect& places = whole.spreads() ? plan.own[tile] : plan.out[tile];
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].pieces = false;
-    if (!whole.of_places(i)) continue;
-    all[i].shape.set(0, places.h.size());
-    all[i].shape.set(1, places.w.size());
-  }
-  return all;
 }
 
 TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew)
@@ -122,19 +73,18 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
     spec.pieces = count;
     spec.delay = delay_;
     halos_.push_back(std::make_unique<HaloExchange>(crew_->session(), spec));
-    x_.emplace_back(dtype, image(batch, need, in[i][3]));
+    x_.emplace_back(dtype, image_shape(batch, need, in[i][3]));
     dx_.emplace_back();
   }
   pieces_.clear();
   for (int p = 0; p < count; ++p) {
     Piece& piece = pieces_.emplace_back();
     piece.samples = part_of(batch, count, p);
-    if (bands_ != nullptr) continue;
+    if (bands_ != nullptr && !bands_->forward_only()) continue;
     if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
-    piece.layer = whole_->on_tile(
-        {.in = need, .out = out, .in_h = plan_.in_h, .in_w = plan_.in_w, .out_h = plan_.out_h, .out_w = plan_.out_w});
+    piece.layer = on_places(*whole_, plan_, need, out);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image(piece.samples.size(), need, shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(piece.samples.size(), need, shape[3]));
     piece.layer->prepare(shapes, dtype);
     for (const Shape& shape : piece.layer->workspace(shapes)) piece.pass.workspace.emplace_back(dtype, shape);
   }
@@ -160,18 +110,12 @@ void TileLayer::bind(nn::Pass& pass) {
   };
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     Piece& piece = pieces_[p];
-    piece.pass.name = pass.name;
+    take_parameters(piece.pass, pass);
+    if (p > 0) keep_gradients_apart(piece.pass);
     piece.pass.x = cut(exchanged_ ? x_ : pass.x, piece.samples);
     piece.pass.dx = cut(exchanged_ ? dx_ : pass.dx, piece.samples);
     piece.pass.y = cut(pass.y, piece.samples);
     piece.pass.dy = cut(pass.dy, piece.samples);
-    piece.pass.parameter = pass.parameter;
-    piece.pass.state = pass.state;
-    piece.pass.update.assign(pass.update.size(), nullptr);
-    piece.pass.gradient = pass.gradient;
-    for (std::size_t i = 0; p > 0 && i < pass.gradient.size(); ++i) {
-      piece.pass.gradient[i] = Tensor(pass.gradient[i].dtype(), pass.gradient[i].shape());
-    }
   }
 }
 
@@ -193,8 +137,11 @@ void TileLayer::forward(nn::Pass& pass) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
     }
-    if (bands_ != nullptr) bands_->forward(true, pass, x_, plan_.need[tile_]);
-    if (piece.layer != nullptr) piece.layer->forward(piece.pass);
+    if (bands_ != nullptr) {
+      bands_->forward(true, pass, x_, plan_.need[tile_]);
+    } else if (piece.layer != nullptr) {
+      piece.layer->forward(piece.pass);
+    }
     for (TileLayer* next : next_) next->begin_until(piece.samples.end);
   }
   begun_ = 0;
@@ -214,20 +161,22 @@ void TileLayer::backward(nn::Pass& pass) {
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     Piece& piece = pieces_[p];
     for (TileLayer* next : ended_here_) next->finish_until(piece.samples.end);
-    if (bands_ != nullptr) {
+    const bool in_bands = bands_ != nullptr && !bands_->forward_only();
+    if (in_bands) {
       bands_->backward(true, pass, dx_);
     } else if (piece.layer != nullptr) {
-      piece.layer->backward(piece.pass);
+      piece.layer->backward_inputs(piece.pass);
+      if (!overlap_) piece.layer->backward_parameters(piece.pass);
     } else if (p == 0) {
       for (const Tensor& gradient : pass.gradient) gradient.fill(0);
-    }
-    for (std::size_t i = 0; p > 0 && piece.layer != nullptr && i < pass.gradient.size(); ++i) {
-      kernel::add(pass.gradient[i], piece.pass.gradient[i]);
     }
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       if (!tile_dx_[i].empty()) halos_[i]->begin_backward(static_cast<int>(p), dx_[i].raw());
     }
-    if (bands_ != nullptr) bands_->backward(false, pass, dx_);
+    if (in_bands) bands_->backward(false, pass, dx_);
+    if (piece.layer == nullptr) continue;
+    if (overlap_) piece.layer->backward_parameters(piece.pass);
+    if (p > 0) add_gradients(pass, piece.pass);
   }
   if (!left_to_last_) finish_until(pieces_.back().samples.end);
 }

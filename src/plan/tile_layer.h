@@ -7,23 +7,12 @@
 
 #include "plan/bands.h"
 #include "plan/crew.h"
+#include "plan/on_tile.h"
 #include "plan/stand_in.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
-
-// What a layer on tiles ("tile", "spread") has in common with the whole one.
-
-/// Shapes of whole images, from those of tiles.
-[[nodiscard]] nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in);
-[[nodiscard]] nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
-                                         const nn::Shapes& in);
-/// Those of places are the tile's.
-[[nodiscard]] std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan,
-                                                            std::size_t tile, const nn::Shapes& in);
-/// Samples first to last - 1 of a tensor; an empty one of an empty one.
-[[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
 
 /// Whether exchanges go under the computation: as the plan says.
 [[nodiscard]] bool overlaps(const Plan& plan, const Crew& crew);

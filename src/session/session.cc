@@ -168,6 +168,10 @@ std::string Session::report() const {
 }
 void Session::set_interrupt(std::function<bool()> interrupt) { core_->engine().set_interrupt(std::move(interrupt)); }
 void Session::shutdown() { core_->shutdown(); }
+std::string Session::give_up(const std::string& why) {
+  Engine& engine = core_->engine();
+  return engine.has_left() ? engine.failure() : engine.fail(why);
+}
 
 void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options) {
   read_environment(options);

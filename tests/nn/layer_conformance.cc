@@ -197,6 +197,32 @@ TEST_P(EveryLayer, FloatAgreesWithDouble) {
   }
 }
 
+/// A plan sends the inputs' gradients away between the two.
+TEST_P(EveryLayer, BackwardInTwoPartsIsBackward) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    std::mt19937 random(20);
+    const Shapes shapes = GetParam().shapes(random);
+    Bench whole = bench_of(GetParam(), shapes, dtype, 20);
+    Bench parts = bench_of(GetParam(), shapes, dtype, 20);
+    whole.gradients();
+    (void)parts.value();
+    for (std::size_t k = 0; k < parts.pass.dy.size(); ++k) parts.pass.dy[k].copy_from(parts.weights[k]);
+    parts.layer->backward_inputs(parts.pass);
+    for (std::size_t i = 0; i < parts.pass.dx.size(); ++i) {
+      if (parts.pass.dx[i].empty()) continue;
+      expect_close(parts.pass.dx[i], whole.pass.dx[i], "input gradient", 0);
+      parts.pass.dx[i].fill(7);
+    }
+    parts.layer->backward_parameters(parts.pass);
+    for (const Tensor& dx : parts.pass.dx) {
+      for (std::int64_t i = 0; !dx.empty() && i < dx.count(); ++i) ASSERT_EQ(dx.at(i), 7);
+    }
+    for (std::size_t i = 0; i < parts.pass.gradient.size(); ++i) {
+      expect_close(parts.pass.gradient[i], whole.pass.gradient[i], "parameter gradient", 0);
+    }
+  }
+}
+
 TEST_P(EveryLayer, OutputsDependOnTheirIntervalAlone) {
   std::mt19937 random(3);
   const Shapes shapes = GetParam().shapes(random);

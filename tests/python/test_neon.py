@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 def neon(run, pleiad, python_env, tmp_path):
     """neon(words..., ranks=4): runs the command in a folder of its own."""
 
-    def start(*words, ranks=1, timeout=120, cwd=tmp_path):
+    def start(*words, ranks=1, timeout=600, cwd=tmp_path):
         launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
         env = {**python_env, "PLEIAD_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
         env["PATH"] = f"{Path(pleiad).parent}:{os.environ['PATH']}"
@@ -58,6 +58,17 @@ def test_the_number_of_ranks_does_not_change_the_training(neon, tmp_path):
     assert len(one.splitlines()) == 101  # 1% of 10,000, and a head
     same = sum(a == b for a, b in zip(one.splitlines(), four.splitlines(), strict=True))
     assert same >= 99
+
+
+def test_the_shipped_files_can_be_run_one_after_the_other_in_a_folder():
+    """Files that keep the same samples under one name, or different ones under two."""
+    kept = {}
+    for path in sorted(EXAMPLES.glob("*.yaml")):
+        text = path.read_text()
+        for name in re.findall(r"serialized_path: '(.*)'", text):
+            (part,) = re.findall(r"sample_pct: (\d+)", text)
+            assert kept.setdefault(name, part) == part, path
+    assert len(kept) == 4
 
 
 def test_cifar10_is_made_where_there_is_none(neon, tmp_path):
@@ -176,9 +187,9 @@ def test_the_documents_own_command(mpirun, run, command, pleiad, tmp_path):
     file = small(
         tmp_path, "mnist_distarray_cnn.yaml", **{"sample_pct: 1": "sample_pct: 0.5", "'./data": f"'{tmp_path}/data"}
     )
-    by_mpirun = mpirun(4, "neon", file, env=command, timeout=120)
+    by_mpirun = mpirun(4, "neon", file, env=command, timeout=600)
     assert len(costs(by_mpirun)) == 2
-    by_pleiad = run(pleiad, "run", file, env=command, timeout=120)
+    by_pleiad = run(pleiad, "run", file, env=command, timeout=600)
     assert costs(by_pleiad) == pytest.approx(costs(by_mpirun), rel=1e-4)
 
 
@@ -210,7 +221,7 @@ def test_a_data_set_that_uses_mpi4pys_comm_beside_ours(mpirun, command, tmp_path
         re.sub(r"serialized_path: .*\n", "", text).replace("neon.datasets.mnist.MNIST", "shared_data.Shared")
     )
     env = {**command, "PYTHONPATH": f"{tmp_path}:{command['PYTHONPATH']}"}
-    found = [costs(mpirun(n, "neon", file, "--import", "shared_data", env=env, timeout=120)) for n in (1, 4)]
+    found = [costs(mpirun(n, "neon", file, "--import", "shared_data", env=env, timeout=600)) for n in (1, 4)]
     assert len(found[0]) == 2
     assert found[1] == pytest.approx(found[0], rel=1e-4)
 
@@ -236,10 +247,23 @@ def broken(tmp_path, old, new):
         ("nofm: 50", "nofm: fifty", ["broken.yaml:", "nofm", "fifty"]),
         ("layers: [", "layers: [[", ["broken.yaml:"]),
         ("&lr 0.02", "&lr -0.02", ["learning_rate", "-0.02"]),
+        # What the engine meets on all ranks, past what is looked at together.
+        ("num_epochs: 2,", "num_epochs: 2, deserialized_path: ./nowhere,", ["nowhere"]),
+        # Known before the training, not after it.
+        (
+            "dist_flag: True,",
+            "dist_flag: True, predictions: /dev/null/classes,",
+            ["/dev/null/classes: cannot be written"],
+        ),
+        (
+            "dist_flag: True,",
+            "dist_flag: True, metrics: {test: [5]},",
+            ["broken.yaml:3:", "list of metrics; received 5"],
+        ),
     ],
 )
 def test_a_mistake_is_one_error_on_all_ranks(neon, tmp_path, old, new, words):
-    done = neon(broken(tmp_path, old, new), ranks=4, timeout=60)
+    done = neon(broken(tmp_path, old, new), ranks=4)
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
     assert len(lines) == 1, done.stderr
@@ -293,12 +317,38 @@ def test_one_ranks_own_file_is_everybodys_error(neon, tmp_path, odd, words):
     (tmp_path / "odd_data.py").write_text(ONE_RANKS)
     path = broken(tmp_path, "neon.datasets.mnist.MNIST {", f"odd_data.Odd {{ odd: {odd},")
     path.write_text(re.sub(r"serialized_path: .*\n", "", path.read_text()))
-    done = neon(path, "--import", "odd_data", ranks=4, timeout=60)
+    done = neon(path, "--import", "odd_data", ranks=4)
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
     assert len(lines) == 1, done.stderr
     for word in words:
         assert word in lines[0], lines
+
+
+OWN_LAYER = """
+from neon.layers import MaxPoolingLayerDist
+from neon.util.distarray import comm
+
+class Failing(MaxPoolingLayerDist):
+    fields = {"who": [], "times": 0}
+
+    def fprop(self, inputs_):
+        self.times += 1
+        if comm.rank in self.who and self.times == 3:
+            raise ValueError("no such pooling")
+        super().fprop(inputs_)
+"""
+
+
+@pytest.mark.parametrize("who", [[0, 1, 2, 3], [2]], ids=["on_all_ranks", "on_one_rank"])
+def test_a_mistake_in_a_layer_of_ones_own_is_told_once(neon, tmp_path, who):
+    (tmp_path / "own_layer.py").write_text(OWN_LAYER)
+    path = broken(tmp_path, "neon.models.layer.MaxPoolingLayerDist {", f"own_layer.Failing {{ who: {who},")
+    done = neon(path, "--import", "own_layer", ranks=4)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    assert done.stderr.count("ValueError: no such pooling") == 1, done.stderr
+    assert not [line for line in done.stderr.splitlines() if line.startswith("neon: ")], done.stderr
 
 
 def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tmp_path):
@@ -310,7 +360,7 @@ def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tm
     text = text.replace(old, "odd_data.OddPictures {")
     path = tmp_path / "odd.yaml"
     path.write_text(text.replace("sample_pct: 100", "generate_train: 100, generate_test: 50"))
-    done = neon(path, "--import", "odd_data", ranks=3, timeout=60)
+    done = neon(path, "--import", "odd_data", ranks=3)
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
     assert len(lines) == 1 and "rank 1: ValueError: no such number" in lines[0], done.stderr
@@ -395,12 +445,12 @@ def test_the_recipe(run, pleiad, python_env, ranks):
     """The page's own layer, model and data set."""
     launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
     env = {**python_env, "PLEIAD_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
-    done = run(*launch, sys.executable, FOLDER / "neon_recipe.py", ROOT / "docs" / "neon.md", timeout=120, env=env)
+    done = run(*launch, sys.executable, FOLDER / "neon_recipe.py", ROOT / "docs" / "neon.md", timeout=600, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the recipe works") == ranks, done.stdout
 
 
 def test_layers_in_numpy_are_those_of_the_engine(run, python_env):
     """Outputs, and gradients against finite differences: so that a layer of yours can derive from any."""
-    done = run(sys.executable, FOLDER / "neon_layers.py", timeout=120, env={**python_env, "PLEIAD_LOG_LEVEL": "error"})
+    done = run(sys.executable, FOLDER / "neon_layers.py", timeout=600, env={**python_env, "PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr

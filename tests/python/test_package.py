@@ -126,6 +126,9 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
             "pleiad-hdf5",
         )
     }
+    programs = {name for name in names if name.startswith("pleiad/bin/")}
+    others = ("convert", "explain", "export", "import", "run")
+    assert programs == {"pleiad/bin/pleiad", *(f"pleiad/bin/pleiad-{name}" for name in others)}
     assert {
         "pleiad/py.typed",
         "pleiad/_core.pyi",
@@ -147,6 +150,17 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     done = run(python, "-m", "pleiad.info", cwd=tmp_path)
     assert "engines    solo, mpi" in done.stdout, done.stderr
     assert run(python, "-m", "multiverso.tests.test_multiverso", cwd=tmp_path).returncode == 0
+
+    # The commands, by their path: the environment is not activated.
+    bin_ = python.parent
+    text = (ROOT / "examples" / "neon" / "mnist_distarray_cnn.yaml").read_text()
+    text = text.replace("sample_pct: 100", "sample_pct: 1").replace("num_epochs: 5", "num_epochs: 1")
+    (tmp_path / "file.yaml").write_text(text.replace("'./data", f"'{tmp_path}/data"))
+    for command in ([bin_ / "neon"], [bin_ / "pleiad", "run"], [bin_ / "pleiad", "launch", "-n", 2, bin_ / "neon"]):
+        done = run(*command, tmp_path / "file.yaml", cwd=tmp_path, timeout=600)
+        assert done.returncode == 0 and "epoch 1 of 1: cost" in done.stdout, done.stdout + done.stderr
+    done = run(bin_ / "pleiad", "explain", "cnn", "-n", 4, "--plan", "spatial", cwd=tmp_path)
+    assert done.returncode == 0 and "grid" in done.stdout, done.stdout + done.stderr
 
 
 # What a user of each extra does first, in a world of one.

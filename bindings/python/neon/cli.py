@@ -9,8 +9,8 @@ import neon
 import pleiad
 from neon.experiments.fit import FitExperiment
 from neon.util.distarray.global_array import comm
-from neon.util.together import SharedError, together
-from pleiad.errors import Error
+from neon.util.together import SharedError, together, words_of
+from pleiad.errors import Error, OrderError, TransportError
 
 
 def main(words: "list[str] | None" = None) -> int:
@@ -39,23 +39,34 @@ def main(words: "list[str] | None" = None) -> int:
     try:
         session = pleiad.init()
         together(lambda: _experiment(given)).run()
+        session.shutdown()
     except SharedError as problem:  # all ranks have it, and are here
         if comm.rank == 0:
             print(f"neon: {problem}", file=sys.stderr)
         assert session is not None
         session.shutdown()
         return 1
-    except (Error, ImportError) as problem:
-        print(f"neon: {problem}", file=sys.stderr)
-        if session is not None:
-            session.leave()
+    except Exception as problem:
+        if session is None or _is_news(session, problem):
+            if not isinstance(problem, Error | ImportError):
+                raise
+            print(f"neon: {problem}", file=sys.stderr)
         return 1
     except BaseException:
         if session is not None:
             session.leave()
         raise
-    session.shutdown()
     return 0
+
+
+def _is_news(session: pleiad.Session, problem: Exception) -> bool:
+    """Leaves the session. False where another rank was first with these words, or its end is what this rank met."""
+    mine = words_of(problem)
+    head = f"rank {comm.rank}: "
+    first = session.leave(head + mine)
+    if not first or first.startswith(head):
+        return True
+    return mine not in first and not isinstance(problem, OrderError | TransportError)
 
 
 def _experiment(given: argparse.Namespace) -> FitExperiment:

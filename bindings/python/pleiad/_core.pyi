@@ -217,7 +217,7 @@ class Session:
     @staticmethod
     def start(options: Mapping[str, str]) -> Session: ...
     def shutdown(self) -> None: ...
-    def leave(self) -> None:
+    def leave(self, why: str = "") -> str:
         """Ends the session without the others, who take it for a death."""
 
     @property

@@ -374,10 +374,12 @@ class Session:
         finally:
             self._forget()
 
-    def leave(self) -> None:
-        """Ends the session without the others, who take it for a death: each of their waits for this rank raises."""
-        self._core.leave()
+    def leave(self, why: str = "") -> str:
+        """Ends the session without the others, who take it for a death: each of their waits for this rank raises, with the
+        words `why` where they are given. Of several ranks' words the first are the world's; returns those."""
+        first = self._core.leave(why)
         self._forget()
+        return first
 
     def _forget(self) -> None:
         global _current

@@ -20,9 +20,13 @@ SessionHandle* SessionHandle::start(const std::map<std::string, std::string>& gi
   return new SessionHandle(std::move(session));
 }
 
-void SessionHandle::leave() {
+std::string SessionHandle::leave(const std::string& why) {
   auto session = std::move(session_);
-  waiting([&] { session.reset(); });
+  return waiting([&] {
+    std::string first = session == nullptr || why.empty() ? "" : session->give_up(why);
+    session.reset();
+    return first;
+  });
 }
 
 namespace {
@@ -274,7 +278,8 @@ void bind_session(nb::module_& m) {
   nb::class_<SessionHandle> c(m, "Session");
   c.def_static("start", &SessionHandle::start, nb::arg("options"))
       .def("shutdown", [](const SessionHandle& h) { with(h, [](Session& s) { s.shutdown(); }); })
-      .def("leave", &SessionHandle::leave, "Ends the session without the others, who take it for a death.");
+      .def("leave", &SessionHandle::leave, nb::arg("why") = "",
+           "Ends the session without the others, who take it for a death.");
   bind_world(c);
   bind_collectives(c);
   bind_creation(c);

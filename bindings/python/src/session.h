@@ -25,7 +25,7 @@ class SessionHandle {
     (void)use();
     return session_;
   }
-  void leave();
+  std::string leave(const std::string& why);
 
  private:
   explicit SessionHandle(std::shared_ptr<Session> session) : session_(std::move(session)) {}

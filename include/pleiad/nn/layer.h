@@ -166,6 +166,12 @@ class PLEIAD_API Layer {
   virtual void prepare(const Shapes& in, DType dtype);
   virtual void forward(Pass& pass) = 0;
   virtual void backward(Pass& pass) = 0;
+  /// True where backward can be had in two parts, of which the second leaves dx alone: a plan lets that travel while
+  /// the parameters' gradients are computed.
+  [[nodiscard]] virtual bool backward_in_two() const { return false; }
+  /// The first part, then the second. Of a layer that has but one, all of it comes first.
+  virtual void backward_inputs(Pass& pass) { backward(pass); }
+  virtual void backward_parameters(Pass& /*pass*/) {}
 
  private:
   LayerFields options_;

@@ -102,17 +102,24 @@ class Convolution final : public Layer {
     plan_->forward(pass.x[0], pass.parameter[0], o_.bias ? pass.parameter[1] : none_, pass.y[0]);
   }
   void backward(Pass& pass) override {
+    backward_inputs(pass);
+    backward_parameters(pass);
+  }
+  [[nodiscard]] bool backward_in_two() const override { return true; }
+  void backward_inputs(Pass& pass) override {
     kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], nullptr, o_.filters);
-    if (deterministic()) return exact_backward(pass);
-    plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0],
+    if (!pass.dx[0].empty()) plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], none_, none_);
+  }
+  void backward_parameters(Pass& pass) override {
+    if (pass.gradient[0].empty()) return;
+    if (deterministic()) return exact_gradient(pass);
+    plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], none_, pass.gradient[0],
                     o_.bias ? pass.gradient[1] : none_);
   }
 
  private:
-  /// The weight's gradient is that of all parts.
-  void exact_backward(Pass& pass) {
-    if (!pass.dx[0].empty()) plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], none_, none_);
-    if (pass.gradient[0].empty()) return;
+  /// Sums over all parts.
+  void exact_gradient(Pass& pass) {
     const std::int64_t weights = pass.gradient[0].count();
     kernel::ExactSums sums(weights + (o_.bias ? o_.filters : 0));
     kernel::exact_conv_gradient(conv_, pass.x[0], pass.dy[0], sums);

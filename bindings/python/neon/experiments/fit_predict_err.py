@@ -1,13 +1,14 @@
 """Training, predictions, and how wrong they are."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy
 
 from neon.experiments.fit import FitExperiment
 from neon.metrics import Metric, MisclassPercentage
 from neon.util.distarray.global_array import comm
+from neon.util.together import together
 from pleiad.errors import FileError, InvalidArgument
 
 
@@ -19,30 +20,44 @@ class FitPredictErrorExperiment(FitExperiment):
 
     predictions: str
 
-    def work(self) -> "dict[str, float]":
-        results = super().work()
-        wanted: Any = self.metrics or {name: [MisclassPercentage()] for name in ("train", "test")}  # type: ignore[attr-defined]
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        wanted: Any = self.metrics or {name: [MisclassPercentage()] for name in ("train", "test")}
         if not isinstance(wanted, dict) or not set(wanted) <= {"train", "test", "validation"}:
             raise InvalidArgument(f"metrics: expected {{train: [...], test: [...]}}; received {wanted!r}")
         for name, metrics in wanted.items():
+            bad = [each for each in metrics if not isinstance(each, Metric)] if isinstance(metrics, list) else [metrics]
+            if bad:
+                raise InvalidArgument(f"metrics: {name}: expected a list of metrics; received {bad[0]!r}")
+        self.metrics: dict[str, list[Metric]] = wanted
+
+    def work(self) -> "dict[str, float]":
+        if self.predictions:  # before hours of training, not after them
+            together(partial(self._write, "a", ()))
+        results = super().work()
+        for name, metrics in self.metrics.items():
             if name not in self.dataset.inputs:
                 continue
             outputs, targets = self.model.predict(self.dataset, name), self.dataset.targets[name]
             for metric in metrics:
-                if not isinstance(metric, Metric):
-                    raise InvalidArgument(f"metrics: expected metrics; received {metric!r}")
                 key = f"{name} {type(metric).__name__}"
                 results[key] = metric(outputs, targets)
                 if comm.rank == 0:
                     print(f"{key}: {results[key]:.6g}", flush=True)
-            if name == "test" and self.predictions and comm.rank == 0:
-                self._write(outputs.argmax(axis=1), targets)
+            if name == "test" and self.predictions:
+                rows = [
+                    f"{predicted} {right}\n" for predicted, right in zip(outputs.argmax(axis=1), targets, strict=True)
+                ]
+                together(partial(self._write, "w", ("# predicted right\n", *rows)))
         return results
 
-    def _write(self, classes: Any, targets: Any) -> None:
+    def _write(self, mode: str, lines: "Sequence[str]") -> None:
+        if comm.rank != 0:
+            return
         path = Path(self.predictions).expanduser()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            numpy.savetxt(path, numpy.stack([classes, targets], axis=1), "%d", header="predicted right")
+            with path.open(mode) as file:
+                file.writelines(lines)
         except OSError as problem:
             raise FileError(f"{path}: cannot be written: {problem}") from None

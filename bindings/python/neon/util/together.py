@@ -15,7 +15,7 @@ class SharedError(Error):
     """All ranks raise it, with the same words."""
 
 
-def _words(met: Exception) -> str:
+def words_of(met: Exception) -> str:
     """What neon says for a user is enough by itself; anything else needs its type and the place where it was raised."""
     if isinstance(met, Error | OSError | ImportError):
         return str(met) or type(met).__name__
@@ -34,7 +34,7 @@ def together(work: "Callable[[], T]") -> T:
     try:
         result = work()
     except Exception as met:  # a user's code too
-        problem, cause = _words(met), met
+        problem, cause = words_of(met), met
     texts = comm.gather_texts(problem)
     bad = [rank for rank, text in enumerate(texts) if text]
     if bad:
