@@ -127,7 +127,8 @@ class PLEIAD_API ArrayTable : public TableHandle {
   void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {}) const;
   /// Collective over all ranks, on one host: the rule runs once on the sum of their deltas, in rank order, each rank on
   /// its share of the numbers. All are done on return. The parts are those of add_parts; the options are the same
-  /// everywhere. For asynchronous tables: with step alone they change as by synchronous rounds, but read in place.
+  /// everywhere. What one rank gets wrong is an error on all, and nothing changes. For asynchronous tables: with step
+  /// alone they change as by synchronous rounds, but read in place.
   void step(std::span<const ArrayPart> delta, const AddOptions& options = {}) const;
   /// The table's own numbers, which all workers of one host see: whoever computes with them needs no get. They are
   /// there until the session's shutdown and longer while a handle lives. Who is alone may change them. With more

@@ -28,6 +28,10 @@ constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1) {
          static_cast<std::uint64_t>(factor != 1) << 24;
 }
 
+// In the place of the details: the rank came, but cannot do its part.
+constexpr std::uint64_t kRefused = std::uint64_t{1} << 31;
+constexpr std::uint64_t kCallBits = 0xff;
+
 }  // namespace
 
 // One collective of this rank, from its call to its end.
@@ -159,16 +163,24 @@ void Engine::leave_hosts() {
   }
 }
 
-// Ends the first step of a collective: all have arrived, and all must have come for the same thing.
-void Engine::meet(Call call, std::uint64_t detail, std::uint64_t bytes) {
+// Ends the first step of a collective: all have arrived, and all must have come for the same thing. False where one
+// refuses; all see that alike, so the ranks stay in step.
+bool Engine::meet(Call call, std::uint64_t detail, std::uint64_t bytes) {
   const std::uint64_t step = arrive();
   await(step, call);
   const std::uint64_t what = static_cast<std::uint64_t>(call) | detail;
+  bool refused = false;
   for (int local = 0; local < local_ranks(); ++local) {
     const CollectiveSlot& slot = control_.collective(local);
-    compare(world_rank(local), slot.what[step % 2].load(std::memory_order_relaxed),
-            slot.bytes[step % 2].load(std::memory_order_relaxed), what, bytes);
+    const std::uint64_t theirs = slot.what[step % 2].load(std::memory_order_relaxed);
+    if (((theirs | what) & kRefused) != 0) {
+      refused = true;
+      compare(world_rank(local), theirs & kCallBits, 0, what & kCallBits, 0);
+    } else {
+      compare(world_rank(local), theirs, slot.bytes[step % 2].load(std::memory_order_relaxed), what, bytes);
+    }
   }
+  return !refused;
 }
 
 void Engine::barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each) {
@@ -181,7 +193,7 @@ void Engine::barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint6
   }
   begin(Call::barrier, 0, 0);
   control_.collective(place(rank_).local).number[(step_ + 1) % 2].store(number, std::memory_order_relaxed);
-  meet(Call::barrier, 0, 0);
+  (void)meet(Call::barrier, 0, 0);
   for (int r = 0; r < size(); ++r) {
     each(r, control_.collective(place(r).local).number[step_ % 2].load(std::memory_order_relaxed));
   }
@@ -203,7 +215,7 @@ void Engine::broadcast(void* data, std::size_t bytes, int root) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
     if (rank_ == root) hand_over_.copy(control_.buffer(root, step_ + 1), at_byte + done, part);
     if (done == 0) {
-      meet(Call::broadcast, detail, bytes);
+      (void)meet(Call::broadcast, detail, bytes);
     } else {
       await(arrive(), Call::broadcast);
     }
@@ -222,7 +234,7 @@ void Engine::all_gather(const void* in, void* out, std::size_t bytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
     hand_over_.copy(control_.buffer(rank_, step_ + 1), static_cast<const char*>(in) + done, part);
     if (done == 0) {
-      meet(Call::all_gather, 0, bytes);
+      (void)meet(Call::all_gather, 0, bytes);
     } else {
       await(arrive(), Call::all_gather);
     }
@@ -248,7 +260,7 @@ void Engine::reduce_scatter(DType dtype, const void* in, void* out, std::size_t 
                  static_cast<const char*>(in) + static_cast<std::size_t>(r) * bytes + done, part);
     }
     if (done == 0) {
-      meet(Call::reduce_scatter, detail_of(dtype, op), bytes);
+      (void)meet(Call::reduce_scatter, detail_of(dtype, op), bytes);
     } else {
       await(arrive(), Call::reduce_scatter);
     }
@@ -284,7 +296,7 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, 
     hand_over_.copy(control_.buffer(rank_, step_ + 1), data + done, part);
     at(Point::all_reduce);
     if (done == 0) {
-      meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+      (void)meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }
@@ -315,7 +327,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     at(Point::all_reduce);
     if (chunk == 0) {
-      meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+      (void)meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }
@@ -343,11 +355,13 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
 
 // One step a chunk; a rank whose units are not in it goes on to hand over the next one. A rank's own units stay with
 // it.
-void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, FillUnit fill,
-                          FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take) {
+bool Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, bool refused,
+                          FillUnit fill, FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take) {
   const Turn turn(*this, Call::step);
-  const std::uint64_t what = detail_of(dtype, Reduce::sum) | static_cast<std::uint64_t>(detail) << 32;
+  const std::uint64_t what =
+      refused ? kRefused : detail_of(dtype, Reduce::sum) | static_cast<std::uint64_t>(detail) << 32;
   begin(Call::step, what, bytes);
+  if (refused) return meet(Call::step, what, bytes);
   const auto sum = std::make_unique_for_overwrite<char[]>(unit);
   const auto mine = std::make_unique_for_overwrite<char[]>(unit);
   const auto hand_over = [&](void* to, const void* from, std::size_t n) { hand_over_.copy(to, from, n); };
@@ -365,7 +379,7 @@ void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std:
     units(false, [&](std::size_t at_byte, std::size_t n) { fill(buffer + at_byte, done + at_byte, n, hand_over); });
     at(Point::all_reduce);
     if (done == 0) {
-      meet(Call::step, what, bytes);
+      if (!meet(Call::step, what, bytes)) return false;
     } else {
       await(arrive(), Call::step);
     }
@@ -379,6 +393,7 @@ void Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std:
     });
   }
   await(arrive(), Call::step);
+  return true;
 }
 
 }  // namespace pleiad

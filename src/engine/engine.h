@@ -68,10 +68,11 @@ class Engine {
   using FillUnit = FunctionRef<void(char* to, std::size_t at, std::size_t n, CopyPiece copy)>;
   /// Sums all ranks' `bytes` in rank order, unit after unit of `unit` bytes (a divisor of kChunkBytes), each by one
   /// rank alone. fill(to, at, n, copy) gives this rank's bytes from `at` on, by copy; take(at, sum, n) gets the sum of
-  /// a unit that falls to this rank. Returns when all ranks are done with theirs. `detail` is what all must agree on.
-  /// For one host.
-  void reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, FillUnit fill,
-                    FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take);
+  /// a unit that falls to this rank. Returns when all ranks are done with theirs. `detail` is what all must agree on. A
+  /// rank that cannot take part comes with `refused`: then nothing is summed, and all get false. For one host.
+  [[nodiscard]] bool reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, bool refused,
+                                  FillUnit fill,
+                                  FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take);
   /// Returns when `data` may be changed again. Messages of one sender and tag arrive in order.
   void send(int to, std::uint32_t tag, const void* data, std::size_t bytes);
   /// The message must have exactly `bytes`.
@@ -199,7 +200,7 @@ class Engine {
   std::uint64_t arrive();
   void await(std::uint64_t step, Call call);
   void begin(Call call, std::uint64_t detail, std::uint64_t bytes);
-  void meet(Call call, std::uint64_t detail, std::uint64_t bytes);
+  bool meet(Call call, std::uint64_t detail, std::uint64_t bytes);
   // What a rank came for, told to those of other hosts.
   struct Purpose {
     std::uint64_t what = 0;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -43,7 +44,7 @@ bool sync_folder(const fs::path& folder) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(followed(path)) {
+AtomicFile::AtomicFile(const fs::path& path, Caching caching) : path_(followed(path)) {
   static std::atomic<unsigned> serial = 0;
   if (!path_.has_filename()) throw InvalidArgument(fmt::format("\"{}\" does not name a file", path.string()));
   // Of two processes with one number (on two hosts, say), one gets EEXIST and tries the next name.
@@ -53,6 +54,7 @@ AtomicFile::AtomicFile(const fs::path& path) : path_(followed(path)) {
     if (file_ < 0 && errno != EEXIST) break;
   }
   if (file_ < 0) fail("cannot be made");
+  if (caching == Caching::pass) block_ = std::make_unique_for_overwrite<Block>();
 }
 
 AtomicFile::~AtomicFile() {
@@ -64,23 +66,55 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::fail(const std::string& what) const {
   const int reason = errno;
   throw FileError(fmt::format("{}: {}: {} (after {}; the file of that name, if any, is as it was)", path_.string(),
-                              what, std::strerror(reason), byte_size(bytes_)));
+                              what, std::strerror(reason), byte_size(written_)));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   if (file_ < 0) throw StateError(fmt::format("{}: written to after its commit", path_.string()));
-  checksum_ = crc32c(bytes, checksum_);
+  bytes_ += bytes.size();
+  if (block_ == nullptr) {
+    checksum_ = crc32c(bytes, checksum_);
+    return pass_on(bytes);
+  }
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), block_->bytes.size() - gathered_));
+    checksum_ = crc32c(part, checksum_);
+    std::memcpy(block_->bytes.data() + gathered_, part.data(), part.size());
+    gathered_ += part.size();
+    bytes = bytes.subspan(part.size());
+    if (gathered_ < block_->bytes.size()) break;
+    if (written_ == 0) direct_ = set_direct(true);
+    gathered_ = 0;
+    pass_on(block_->bytes);
+  }
+}
+
+bool AtomicFile::set_direct(bool direct) {
+  const int flags = ::fcntl(file_, F_GETFL);
+  return flags >= 0 && ::fcntl(file_, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
+void AtomicFile::pass_on(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    // A file system that cannot, or a disk whose blocks are longer, or what is left of a block: through the cache.
+    if (written < 0 && errno == EINVAL && direct_) {
+      direct_ = false;
+      if (set_direct(false)) continue;
+    }
     if (written < 0) fail("cannot be written");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    bytes_ += static_cast<std::uint64_t>(written);
+    written_ += static_cast<std::uint64_t>(written);
   }
 }
 
 void AtomicFile::commit() {
   if (file_ < 0) throw StateError(fmt::format("{}: committed twice", path_.string()));
+  if (gathered_ > 0) {
+    if (std::exchange(direct_, false) && !set_direct(false)) fail("cannot be written");
+    pass_on(std::span(block_->bytes).first(std::exchange(gathered_, 0)));
+  }
   if (::fsync(file_) != 0) fail("cannot be brought to the disk");
   // A disk over the network may say only now that it is full.
   const int file = std::exchange(file_, -1);

@@ -232,7 +232,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path, std::span<const
     throw InvalidArgument(fmt::format("[write_safetensors] {}: the header would have {} bytes, at most {} are allowed",
                                       path.string(), text.size(), grouped(kMaxHeader)));
   }
-  AtomicFile file(path);
+  AtomicFile file(path, Caching::pass);
   const std::uint64_t size = text.size();
   file.write(std::as_bytes(std::span(&size, 1)));
   file.write(text);

@@ -129,7 +129,7 @@ void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vec
 
 }  // namespace
 
-SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
+SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare) {
   Engine& engine = core.engine();
   SnapshotCut cut;
   check_clocks(core);
@@ -145,11 +145,12 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note) {
             "[save] two tables are called \"{}\"; in a snapshot each needs a name of its own", table->name()));
       }
       names.push_back(table->name());
-      copy_share(*table, cut.pieces);
+      copy_share(*table, spare, cut.pieces);
       ends.push_back(cut.pieces.size());
     }
     cut.metadata = metadata_of(core, note);
   });
+  spare.drop();
   if (std::ranges::any_of(core.tables(), [](const auto& table) { return table->spec().sparse; })) {
     place_rows(engine, cut.pieces, ends);
   }
@@ -204,7 +205,8 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
   together(engine, "save", [&] {
     if (engine.rank() == 0) make_folder(folder);
   });
-  const SnapshotCut cut = cut_tables(core, note);
+  SpareBytes none;
+  const SnapshotCut cut = cut_tables(core, note, none);
   try {
     together(engine, "save", [&] {
       require_folder(folder);

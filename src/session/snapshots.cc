@@ -11,6 +11,7 @@
 #include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
+#include "session/watch.h"
 
 namespace pleiad {
 
@@ -28,6 +29,7 @@ class Snapshots::Inside {
     together(engine_, "Snapshots", [&] {
       if (engine_.rank() == 0) make_folder(folder_);
     });
+    if (options_.every_seconds > 0) watch_.emplace(engine_, options_.every_seconds);
   }
   ~Inside() { join(); }
   Inside(const Inside&) = delete;
@@ -54,22 +56,20 @@ class Snapshots::Inside {
     if (newest < 0) return std::nullopt;
     SnapshotNote note = load_tables(session_, step_folder(folder_, newest), options);
     last_step_ = note.step;
-    last_ns_ = now_ns();
+    if (watch_) {
+      watch_->restart();
+      engine_.barrier();
+    }
     return note;
   }
 
   bool step(std::int64_t step, const std::map<std::string, std::string>& text) {
-    bool due = options_.every_steps > 0 && step - last_step_ >= options_.every_steps;
-    if (options_.every_seconds > 0 && ++calls_ >= next_look_) {
-      next_look_ = look_at_watch();
-      engine_.broadcast(&next_look_, sizeof next_look_, 0);  // one rank's watch counts for all
-      due = due || next_look_ == calls_;
-    }
-    if (!due) return false;
+    const bool by_watch = watch_ && watch_->strike();
+    if (!by_watch && (options_.every_steps == 0 || step - last_step_ < options_.every_steps)) return false;
+    if (watch_) watch_->restart();
     bool busy = false;
     engine_.barrier(writing_.load() ? 1 : 0, [&](int, std::uint64_t number) { busy = busy || number != 0; });
     last_step_ = step;
-    last_ns_ = now_ns();
     if (busy) {
       if (engine_.rank() == 0) {
         engine_.log().warn(
@@ -95,10 +95,12 @@ class Snapshots::Inside {
     together(engine_, "save", [&] {
       if (engine_.rank() == 0) make_folder(target);
     });
-    auto cut = cut_tables(session_.core(), note);
+    for (CopiedPiece& piece : cut_.pieces) spare_.give(std::move(piece.bytes));
+    cut_ = {};
+    cut_ = cut_tables(session_.core(), note, spare_);
     problem_ = {};
     writing_.store(true);
-    thread_ = std::thread([this, step = note.step, cut = std::move(cut)] { write(step, cut); });
+    thread_ = std::thread([this, step = note.step] { write(step); });
     engine_.own_thread_started();
   }
 
@@ -112,34 +114,19 @@ class Snapshots::Inside {
   }
 
  private:
-  // The call at which to look at the watch again; this one where it is time. Every look makes the ranks wait for the
-  // first one, so the next is half the way ahead that the pace leaves; but never more than twice the way behind or a
-  // second, for the pace may change.
-  [[nodiscard]] std::int64_t look_at_watch() {
-    const std::int64_t now = now_ns();
-    const double left = options_.every_seconds - static_cast<double>(now - last_ns_) * 1e-9;
-    const auto behind = static_cast<double>(calls_ - looked_);
-    const double pace = behind / std::max(static_cast<double>(now - looked_ns_) * 1e-9, 1e-9);
-    looked_ = calls_;
-    looked_ns_ = now;
-    if (left <= 0) return calls_;
-    return calls_ +
-           std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * std::min(left / 2, 1.0))));
-  }
-
   void join() {
     if (thread_.joinable()) thread_.join();
   }
 
   // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
-  void write(std::int64_t step, const SnapshotCut& cut) {
+  void write(std::int64_t step) {
     const fs::path target = step_folder(folder_, step);
     yield_to_others();
     try {
-      write_cut(target, cut, engine_.rank());
+      write_cut(target, cut_, engine_.rank());
       if (engine_.rank() == 0) {
         const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
-        commit_cut(target, cut, engine_.size(), [&](const std::vector<int>& missing) {
+        commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
           return now_ns() < deadline &&
                  std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
         });
@@ -148,7 +135,7 @@ class Snapshots::Inside {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      remove_cut(target, cut, engine_.rank());
+      remove_cut(target, cut_, engine_.rank());
     }
     writing_.store(false);
   }
@@ -158,11 +145,9 @@ class Snapshots::Inside {
   fs::path folder_;
   SnapshotOptions options_;
   std::int64_t last_step_ = 0;
-  std::int64_t last_ns_ = now_ns();
-  std::int64_t calls_ = 0;      ///< of step, as many on all ranks
-  std::int64_t next_look_ = 1;  ///< at the watch: a call
-  std::int64_t looked_ = 0;     ///< the first rank's last
-  std::int64_t looked_ns_ = now_ns();
+  std::optional<Watch> watch_;
+  SnapshotCut cut_;   ///< the thread's, until it is joined
+  SpareBytes spare_;  ///< of the copy before: it stays for the next
   std::atomic<bool> writing_{false};
   Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< the thread's, until it is joined
   std::thread thread_;

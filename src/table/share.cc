@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/kernels.h"
 #include "core/text.h"
 #include "pleiad/error.h"
 
@@ -75,8 +76,8 @@ void each_state(const Storage& storage, std::int64_t element, F&& each) {
 
 }  // namespace
 
-void copy_share(Table& table, std::vector<CopiedPiece>& out) {
-  if (table.spec().sparse) return copy_rows(table, out);
+void copy_share(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
+  if (table.spec().sparse) return copy_rows(table, spare, out);
   const TableSpec& spec = table.spec();
   const ElementType type = element_type(spec.options.dtype);
   each_portion(table, [&](const Portion& portion) {
@@ -87,12 +88,14 @@ void copy_share(Table& table, std::vector<CopiedPiece>& out) {
     const int workers = storage.shape().workers;
     const auto bytes = static_cast<std::size_t>(portion.count * width);
 
-    const auto piece_for = [&](std::string name) {
-      return CopiedPiece{.array = std::move(name),
-                         .type = type,
-                         .shape = shape_of(spec),
-                         .box = box_of(spec, portion),
-                         .bytes = RawBytes(bytes)};
+    const auto piece_for = [&](std::string name, std::size_t times = 1) {
+      CopiedPiece piece{.array = std::move(name),
+                        .type = type,
+                        .shape = shape_of(spec),
+                        .box = box_of(spec, portion),
+                        .bytes = spare.take(bytes * times)};
+      piece.bytes.resize(bytes * times);
+      return piece;
     };
     CopiedPiece values = piece_for(table.name());
     std::vector<CopiedPiece> states;
@@ -101,11 +104,10 @@ void copy_share(Table& table, std::vector<CopiedPiece>& out) {
     }
     // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
     for (int k = 0; k < state.per_worker; ++k) {
-      states.push_back(piece_for(worker_name(table, k)));
+      states.push_back(piece_for(worker_name(table, k), static_cast<std::size_t>(workers)));
       CopiedPiece& piece = states.back();
       piece.shape.insert(piece.shape.begin(), workers);
       piece.box = with_workers(piece.box, workers);
-      piece.bytes.resize(bytes * static_cast<std::size_t>(workers));
     }
     CopiedPiece units{.array = {}, .type = kUnitType, .shape = {}, .box = {}, .bytes = {}};
     const std::int64_t first_unit = portion.first_unit();
@@ -122,17 +124,17 @@ void copy_share(Table& table, std::vector<CopiedPiece>& out) {
       const std::int64_t element = g.start(g.first_unit(stripe));
       const auto run = static_cast<std::size_t>((g.start(g.end_unit(stripe)) - element) * width);
       const auto at = static_cast<std::size_t>((element - portion.in_shard) * width);
-      std::memcpy(values.bytes.data() + at, storage.value(element), run);
+      copy_bytes(values.bytes.data() + at, storage.value(element), run);
       each_state(storage, element, [&](int a, const char* from) {
         if (a < state.per_element) {
-          std::memcpy(states[static_cast<std::size_t>(a)].bytes.data() + at, from, run);
+          copy_bytes(states[static_cast<std::size_t>(a)].bytes.data() + at, from, run);
           return;
         }
         const int w = (a - state.per_element) / state.per_worker;
         const int k = (a - state.per_element) % state.per_worker;
-        std::memcpy(states[static_cast<std::size_t>(state.per_element + k)].bytes.data() +
-                        static_cast<std::size_t>(w) * bytes + at,
-                    from, run);
+        copy_bytes(states[static_cast<std::size_t>(state.per_element + k)].bytes.data() +
+                       static_cast<std::size_t>(w) * bytes + at,
+                   from, run);
       });
       if (state.per_unit == 0) return;
       for (std::int64_t unit = g.first_unit(stripe); unit < g.end_unit(stripe); ++unit) {

@@ -39,7 +39,7 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
 
 }  // namespace
 
-void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
+void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
   const Engine& engine = *table.context().engine;
   const std::int64_t cols = table.spec().cols;
   table.each_shard_here([&](Shard& shard, ShardRange) {
@@ -49,28 +49,34 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
     const std::size_t row_bytes = static_cast<std::size_t>(cols * storage.width());
     const std::int64_t local = engine.place(engine.rank()).local;
     const std::int64_t stripes = shard.in_use().end;
-    RawBytes ids;
-    RawBytes values;
-    RawBytes units;
-    std::vector<RawBytes> states(static_cast<std::size_t>(state.per_element) +
-                                 static_cast<std::size_t>(state.per_worker) * workers);
-    shard.visit({stripes * local / engine.local_ranks(), stripes * (local + 1) / engine.local_ranks()},
-                [&](std::int64_t stripe) {
-                  const Geometry& g = shard.geometry();
-                  const std::int64_t end = std::min(g.end_unit(stripe), shard.sparse()->units());
-                  for (std::int64_t unit = g.first_unit(stripe); unit < end; ++unit) {
-                    if (!shard.sparse()->published(unit)) continue;
-                    const RowId id = shard.sparse()->id_of(unit);
-                    append(ids, &id, sizeof id);
-                    append(values, storage.value(g.start(unit)), row_bytes);
-                    for (std::size_t a = 0; a < states.size(); ++a) {
-                      append(states[a], storage.state(static_cast<int>(a), g.start(unit)), row_bytes);
-                    }
-                    if (state.per_unit > 0) {
-                      append(units, storage.unit(unit), static_cast<std::size_t>(state.per_unit) * sizeof(double));
-                    }
-                  }
-                });
+    const Geometry& g = shard.geometry();
+    const StripeRange mine{.first = stripes * local / engine.local_ranks(),
+                           .end = stripes * (local + 1) / engine.local_ranks()};
+    const auto most = static_cast<std::size_t>(  // some of them may be free
+        mine.first == mine.end ? 0 : g.end_unit(mine.end - 1) - g.first_unit(mine.first));
+    RawBytes ids = spare.take(most * sizeof(RowId));
+    RawBytes values = spare.take(most * row_bytes);
+    RawBytes units = spare.take(most * static_cast<std::size_t>(state.per_unit) * sizeof(double));
+    std::vector<RawBytes> states;
+    for (std::size_t a = 0;
+         a < static_cast<std::size_t>(state.per_element) + static_cast<std::size_t>(state.per_worker) * workers; ++a) {
+      states.push_back(spare.take(most * row_bytes));
+    }
+    shard.visit(mine, [&](std::int64_t stripe) {
+      const std::int64_t end = std::min(g.end_unit(stripe), shard.sparse()->units());
+      for (std::int64_t unit = g.first_unit(stripe); unit < end; ++unit) {
+        if (!shard.sparse()->published(unit)) continue;
+        const RowId id = shard.sparse()->id_of(unit);
+        append(ids, &id, sizeof id);
+        append(values, storage.value(g.start(unit)), row_bytes);
+        for (std::size_t a = 0; a < states.size(); ++a) {
+          append(states[a], storage.state(static_cast<int>(a), g.start(unit)), row_bytes);
+        }
+        if (state.per_unit > 0) {
+          append(units, storage.unit(unit), static_cast<std::size_t>(state.per_unit) * sizeof(double));
+        }
+      }
+    });
     const auto rows = static_cast<std::int64_t>(ids.size() / sizeof(RowId));
     if (rows == 0) return;
     const auto put = [&](std::string array, ElementType type, const std::vector<std::int64_t>& extent, int counted,
@@ -90,7 +96,7 @@ void copy_rows(Table& table, std::vector<CopiedPiece>& out) {
     }
     // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
     for (int k = 0; k < state.per_worker; ++k) {
-      RawBytes all;
+      RawBytes all = spare.take(workers * static_cast<std::size_t>(rows) * row_bytes);
       for (std::size_t w = 0; w < workers; ++w) {
         const auto& one =
             states[static_cast<std::size_t>(state.per_element + k) + w * static_cast<std::size_t>(state.per_worker)];

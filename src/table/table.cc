@@ -1,10 +1,12 @@
 #include "table/table.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "core/kernels.h"
+#include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/together.h"
@@ -244,22 +246,33 @@ void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const A
 }
 
 void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
-  check_parts("step", delta);
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
-  if (!engine_.one_host()) throw StateError(fmt::format("{} the world has several hosts", where("step")));
+  if (!engine_.one_host()) {
+    check_parts("step", delta);
+    throw StateError(fmt::format("{} the world has several hosts", where("step")));
+  }
   if (shard_->storage().shape().state.per_worker > 0) {
     throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
                                  where("step"), spec_.options.updater.rule));
   }
-  const Rates rates = merge(updater_options_, options);
+  // What one rank gets wrong all hear of. Whoever does comes all the same, so those who do not pay nothing for it.
+  std::optional<Problem> problem;
+  Rates rates{};
+  try {
+    check_parts("step", delta);
+    rates = merge(updater_options_, options);
+  } catch (...) {
+    problem = Problem::current();
+    delta = {};
+  }
   const double numbers[4] = {rates.learning_rate, rates.momentum, rates.rho, rates.lambda};
   const auto agreed = static_cast<std::uint32_t>(
       std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^ id_);
   const Parts parts(delta, width_);
   const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
   const Timed timed(added_, engine_.self().adds, bytes_of({}));
-  engine_.reduce_units(
-      spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed,
+  const bool done = engine_.reduce_units(
+      spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed, problem.has_value(),
       [&](char* to, std::size_t at, std::size_t n, Engine::CopyPiece copy_piece) {
         parts.copy(to, element(at), element(n), copy_piece);
       },
@@ -267,6 +280,10 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
         const std::int64_t stripe = static_cast<std::int64_t>(at) / kStripeBytes;
         shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; });
       });
+  if (done) return;
+  together(engine_, "step", [&] {
+    if (problem) problem->raise();
+  });
 }
 
 void Table::begin_set(const Selection& selection, const ConstView& values, int root) {

@@ -233,6 +233,27 @@ CASE(Exchange, StepAndPartsRefuseWhatCannotBe) {
   session.barrier();
 }
 
+CASE(Exchange, WhatOneRankGetsWrongInAStepAllHearOfAndTheNextOneIsRight) {
+  if (session.hosts() > 1) return;
+  const ArrayTable table = session.create_array(200'000, {.name = "w"});
+  const std::vector<float> ones(200'000, 1);
+  const std::vector<double> doubles(6);
+  const int last = session.size() - 1;
+  for (int k = 1; k <= 3; ++k) {
+    const ArrayPart good{.at = 0, .delta = ones};
+    const ArrayPart bad{.at = 0, .delta = doubles};
+    const bool mine = session.rank() == last;
+    const std::string text = message_of<InvalidArgument>([&] { table.step({mine ? &bad : &good, 1}); });
+    EXPECT_TRUE(mentions(text, {"w", "float32", "float64"})) << text;
+    EXPECT_EQ(mentions(text, {"rank " + std::to_string(last)}), !mine) << text;
+    table.step({&good, 1});
+    std::vector<float> out(ones.size());
+    table.get(out);
+    EXPECT_EQ(std::ranges::count(out, static_cast<float>(k * session.size())), 200'000);
+    session.barrier();
+  }
+}
+
 CASE(Exchange, SetPutsOneRanksValuesInPlaceOfAll) {
   const int root = session.size() - 1;
   for (const char* clock : {"async", "sync"}) {

@@ -57,6 +57,27 @@ TEST(AtomicFile, ReplacesAFileOnlyAtItsCommit) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
 }
 
+TEST(AtomicFile, PastTheCacheItIsTheSameFile) {
+  std::string text(5'000'011, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>((i * 2654435761U) >> 11);
+  const std::size_t block = std::size_t{1} << 20;
+  // A file system on a disk, and one in memory, which may know no direct writes.
+  for (const std::filesystem::path& place : {std::filesystem::current_path(), std::filesystem::path("/dev/shm")}) {
+    const std::filesystem::path path = place / ("past-the-cache-" + std::to_string(::getpid()));
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{9}, block - 1, block, block + 1, 3 * block, text.size()}) {
+      const std::string_view whole = std::string_view(text).substr(0, size);
+      AtomicFile file(path, Caching::pass);
+      for (std::size_t at = 0, n = 1; at < whole.size(); at += n, n = n * 3 + 1) file.write(whole.substr(at, n));
+      file.commit();
+      EXPECT_EQ(file.bytes(), size);
+      EXPECT_EQ(file.checksum(), crc32c(bytes(whole)));
+      EXPECT_TRUE(slurp(path) == whole) << place << " " << size;
+    }
+    std::filesystem::remove(path);
+  }
+}
+
 TEST(AtomicFile, LeavesNothingBehindWithoutACommit) {
   const Folder folder;
   {
@@ -98,6 +119,14 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   expect_error<FileError>([&] { write_whole_file(folder / "a", bytes_of(std::vector<char>(150'000))); },
                           {(folder / "a").string(), "File too large", "after 100 KB", "is as it was"});
+  small.rlim_cur = 1'500'000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto past_cache = [&] {
+    AtomicFile file(folder / "a", Caching::pass);
+    file.write(bytes_of(std::vector<char>(3'000'000)));
+    file.commit();
+  };
+  expect_error<FileError>(past_cache, {(folder / "a").string(), "File too large", "after 1.5 MB", "is as it was"});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(slurp(folder / "a"), "old");

@@ -1,0 +1,140 @@
+#include "session/watch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/process.h"
+
+namespace pleiad {
+
+// What the ranks of a host see of each other. A rank first writes down its call and then looks at `meeting`; the first
+// rank writes a meeting down as a proposal and then looks at the calls. So whoever has passed the proposed call was
+// seen, and it is moved on, or has seen the proposal, and waits for the word, which is a matter of a few instructions.
+struct Watch::Board {
+  struct alignas(64) Calls {
+    std::atomic<std::int64_t> made{0};
+  };
+
+  alignas(64) std::atomic<std::int64_t> meeting{0};  ///< a call, twice; one more while it is only proposed
+  Event changed;
+
+  [[nodiscard]] Calls& of(int rank) { return reinterpret_cast<Calls*>(this + 1)[rank]; }
+  static std::size_t bytes(int ranks) { return sizeof(Board) + static_cast<std::size_t>(ranks) * sizeof(Calls); }
+};
+
+Watch::Watch(Engine& engine, double every_seconds)
+    : engine_(engine),
+      every_seconds_(every_seconds),
+      started_ns_(now_ns()),
+      mark_ns_(started_ns_),
+      looked_ns_(started_ns_) {
+  if (!engine_.one_host()) return;
+  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // zeros, which is how a board begins
+  board_ = static_cast<Board*>(memory_->data());
+}
+
+Watch::~Watch() = default;
+
+bool Watch::strike() {
+  ++calls_;
+  return board_ != nullptr ? strike_on_board() : strike_together();
+}
+
+void Watch::restart() {
+  started_ns_ = now_ns();
+  if (board_ == nullptr || engine_.rank() != 0) return;
+  // Nobody has come to a later call: all meet after this one. At this one others may still be about to look.
+  if (arranged_ > calls_) board_->meeting.store(0);
+  arranged_ = 0;
+}
+
+bool Watch::strike_on_board() {
+  check_lives();
+  board_->of(engine_.rank()).made.store(calls_);
+  if (engine_.rank() == 0) {
+    board_->changed.notify();
+    if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) arrange();
+  } else {
+    stay_near();
+  }
+  const auto first = [] { return std::vector{0}; };
+  const auto said = [&] {
+    const std::int64_t meeting = board_->meeting.load();
+    return meeting % 2 == 0 || meeting / 2 > calls_;
+  };
+  engine_.wait(board_->changed, {.call = Call::wait, .ready = said, .missing = first});
+  return board_->meeting.load() == 2 * calls_;
+}
+
+// By the first rank: all meet at the first call that nobody has come to.
+void Watch::arrange() {
+  const auto furthest = [&] {
+    std::int64_t most = 0;
+    for (int r = 0; r < engine_.size(); ++r) most = std::max(most, board_->of(r).made.load());
+    return most;
+  };
+  arranged_ = furthest() + 1;
+  for (;;) {
+    board_->meeting.store(2 * arranged_ + 1);
+    const std::int64_t most = furthest();
+    if (most < arranged_) break;
+    arranged_ = most + 1;
+  }
+  board_->meeting.store(2 * arranged_);
+  board_->changed.notify();
+}
+
+// By the others. Whoever runs ahead meets late: the first rank has to make all the calls up to there.
+void Watch::stay_near() {
+  std::atomic<std::int64_t>& first_made = board_->of(0).made;
+  const std::int64_t now = now_ns();
+  if (first_made.load() >= mark_) {
+    mark_ = calls_;
+    mark_ns_ = now;
+    return;
+  }
+  if (static_cast<double>(now - mark_ns_) * 1e-9 < every_seconds_) return;
+  engine_.wait(board_->changed, {.call = Call::wait,
+                                 .ready = [&] { return first_made.load() >= mark_; },
+                                 .missing = [] { return std::vector{0}; }});
+}
+
+// Asynchronous workers make no other calls in which they would hear of a death.
+void Watch::check_lives() {
+  const auto dead = [&] {
+    std::vector<int> ranks;
+    for (int r = 0; r < engine_.size(); ++r) {
+      if (engine_.life(r) == Life::dead) ranks.push_back(r);
+    }
+    return ranks;
+  };
+  const auto none = [&] {
+    for (int r = 0; r < engine_.size(); ++r) {
+      if (engine_.life(r) == Life::dead) return false;
+    }
+    return true;
+  };
+  engine_.wait(board_->changed, {.call = Call::wait, .ready = none, .missing = dead});
+}
+
+// Every look makes the ranks wait for the first one, so the next is half the way ahead that the pace leaves; but never
+// more than twice the way behind or a second, for the pace may change.
+bool Watch::strike_together() {
+  if (calls_ < next_look_) return false;
+  const std::int64_t now = now_ns();
+  const double left = every_seconds_ - static_cast<double>(now - started_ns_) * 1e-9;
+  const auto behind = static_cast<double>(calls_ - looked_);
+  const double pace = behind / std::max(static_cast<double>(now - looked_ns_) * 1e-9, 1e-9);
+  looked_ = calls_;
+  looked_ns_ = now;
+  next_look_ = calls_;
+  if (left > 0) {
+    next_look_ +=
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * std::min(left / 2, 1.0))));
+  }
+  engine_.broadcast(&next_look_, sizeof next_look_, 0);
+  return next_look_ == calls_;
+}
+
+}  // namespace pleiad
