@@ -140,8 +140,7 @@ class HaloExchange::Inside {
     copy_part(block, mine, self_, samples(piece));
     for (const Peer& peer : in_) {
       const char* message = boxes_->receive(peer.box(piece, false));
-      const bool corner = intersect(peer.part.h, own.h).empty() && intersect(peer.part.w, own.w).empty();
-      for_rows(block, corner ? Rect{} : peer.part, samples(piece), [&](char* row, std::size_t length) {
+      for_rows(block, peer.part, samples(piece), [&](char* row, std::size_t length) {
         copy_bytes(row, message, length);
         message += length;
       });
