@@ -109,7 +109,8 @@ def test_a_script_that_resumes_goes_on_where_it_was(root, in_world):
     assert seen()[0] == whole[:4]
     short_script(root, "cifar10_cnn.py", 6)
     again, said = seen("-resume")
-    assert "resumed at step 4" in said and again == whole
+    assert "resumed at step 4" in said and again[4:] == whole[4:], (said, again, whole)
+    near(again, whole)
 
 
 def test_the_modules_of_the_document_are_there(root, in_world):
