@@ -88,8 +88,9 @@ class PLEIAD_API Session {
   /// Collective: flushes, lets the others go on without this worker, and waits until all have come here. Tables are
   /// gone afterwards. Another start may follow.
   void shutdown();
-  /// Of a rank that is about to leave after an error: waits of the others that this ends are OrderErrors with the words
-  /// `why`. Of several ranks' words the first are the world's; returns those.
+  /// Of a rank that is about to leave after an error: collectives and synchronous calls of this host's other ranks that
+  /// this ends are OrderErrors with the words `why`; other hosts' may be errors of its death alone. Of several ranks'
+  /// words the first are the world's; returns those.
   std::string give_up(const std::string& why);
 
   explicit Session(std::shared_ptr<SessionCore> core);

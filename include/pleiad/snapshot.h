@@ -40,7 +40,8 @@ struct SnapshotOptions {
   std::int64_t every_steps = 0;  ///< save when this many steps have passed since the last; 0: not by steps
   double every_seconds = 0;      ///< save when about so many seconds have passed since the last; 0: not by time
   int keep = 2;                  ///< how many snapshots stay
-  bool background = true;        ///< write while the workers go on: they wait for a copy in memory only
+  bool background =
+      true;  ///< write while the workers go on: they wait for a copy in memory only, which stays for the next save
 };
 
 /// A folder of snapshots, the last few of a run. Its calls are collective, by one thread of each rank.

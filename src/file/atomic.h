@@ -13,7 +13,7 @@
 namespace pleiad {
 
 /// Whether what is written stays in memory for whoever reads it next. Past the cache, long files cost the processor
-/// almost nothing: for what is written beside other work and hardly ever read.
+/// almost nothing: for what is written beside other work. Whoever reads it soon reads it from the disk.
 enum class Caching : std::uint8_t { keep, pass };
 
 /// A file under a temporary name in its own folder, which takes its place when it is complete and on the disk. Until

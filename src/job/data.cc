@@ -167,6 +167,12 @@ std::int64_t batch_size(const Inside& job, int index) {
   const StoreProto conf = store_of(layer);
   if (conf.batchsize_size() == 0) return 1;
   const std::string field = field_of(layer, "batchsize");
+  const int workers = job.proto.cluster().nworkers_per_group();
+  if (conf.batchsize_size() != 1 && conf.batchsize_size() != workers) {
+    mistake(job, index, field,
+            fmt::format("expected one number, or one for each of the {} workers of a group; received {}", workers,
+                        conf.batchsize_size()));
+  }
   std::int64_t sum = 0;
   for (int k = 0; k < conf.batchsize_size(); ++k) {
     expect_at_least(job, index, fmt::format("{}[{}]", field, k), conf.batchsize(k), 1);

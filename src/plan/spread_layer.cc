@@ -83,7 +83,10 @@ class SpreadLayer final : public StandIn {
   };
 
   void bind(nn::Pass& pass) {
-    for (Piece& piece : pieces_) tell_moment(piece.pass, pass);
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      tell_moment(pieces_[p].pass, pass);
+      pieces_[p].pass.first_sample += halo_->samples(static_cast<int>(p)).begin;
+    }
     if (bound_) return;
     bound_ = true;
     for (std::size_t p = 0; p < pieces_.size(); ++p) {

@@ -13,11 +13,14 @@ std::string Table::where(std::string_view call) const {
   return fmt::format("[{}.{}] table \"{}\":", spec_.handle(), call, name_);
 }
 
+void Table::check_not_in_rule(std::string_view call) const {
+  if (!in_user_rule()) return;
+  throw StateError(
+      fmt::format("{} called by an update rule, which holds a lock; a rule must not call tables", where(call)));
+}
+
 void Table::check(std::string_view call, const Selection& selection, const ConstView& numbers) const {
-  if (in_user_rule()) {
-    throw StateError(
-        fmt::format("{} called by an update rule, which holds a lock; a rule must not call tables", where(call)));
-  }
+  check_not_in_rule(call);
   engine_.check_usable(spec_.handle());
   if (spec_.sparse && selection.all) {
     throw InvalidArgument(fmt::format("{} a sparse table has no whole; name the rows", where(call)));
@@ -77,6 +80,9 @@ void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts)
                                         grouped(end)));
     }
     end = at + delta.count;
+    if (delta.data == nullptr && delta.count > 0) {
+      throw InvalidArgument(fmt::format("{} received a null buffer", where(call)));
+    }
     check_finite(call, delta);
   }
 }

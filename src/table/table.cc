@@ -226,6 +226,7 @@ std::unique_ptr<double[]> Table::room_for_stripe() const {
 }
 
 void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) {
+  check_not_in_rule("add_parts");
   check_parts("add_parts", delta);
   if (out.data != nullptr) check("add_parts", {}, out);
   const Parts parts(delta, width_);
@@ -246,6 +247,7 @@ void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const A
 }
 
 void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
+  check_not_in_rule("step");
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
   if (!engine_.one_host()) {
     check_parts("step", delta);

@@ -70,6 +70,7 @@ class Table {
   [[nodiscard]] ChangedRows take_rows(std::string_view call, std::vector<std::vector<std::uint64_t>>& seen);
   void check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const;
 
+  void check_not_in_rule(std::string_view call) const;
   void check(std::string_view call, const Selection& selection, const ConstView& numbers) const;
   void check_add(std::string_view call, const Selection& selection, const ConstView& delta) const;
   void check_finite(std::string_view call, const ConstView& delta) const;

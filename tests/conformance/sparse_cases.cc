@@ -341,7 +341,7 @@ CASE_FOR(Sparse, TheRowsWhoseLastAddIsLongestAgoGoFirst, 1, true) {
 
 CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
   TableOptions options = options_of<float>();
-  options.max_age = 1;  // longer than the calls before the first look take
+  options.max_age = 2;  // longer than the calls before the first look take
   options.updater = {.rule = "momentum", .learning_rate = 1, .momentum = 0.5};
   const SparseTable table = session.create_sparse(1, options);
   if (session.rank() == 0) {
@@ -349,7 +349,7 @@ CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
     table.add(ids, std::vector<float>(100, 1));
     EXPECT_EQ(table.evict(), 0);
     EXPECT_EQ(table.rows(), 100);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2100));
     const std::vector<RowId> young = {ids[3], 12345};
     table.add(young, std::vector<float>{1, 1});
     EXPECT_EQ(table.evict(), 99);

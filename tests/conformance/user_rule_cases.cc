@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::int64_t kSize = 100'000;  // four stripes of floats
 
+// What "test_meddling" calls, on the thread that adds.
+thread_local std::function<void()> meddle;
+
 void register_rules() {
   register_rule("test_halving", {.arrays = 1, .numbers = 1}, [](auto u) {
     for (std::size_t i = 0; i < u.value.size(); ++i) {
@@ -25,6 +28,10 @@ void register_rules() {
       u.value[i] += u.delta[i] - u.state[0][i];
       u.state[0][i] = u.delta[i];
     }
+  });
+  register_rule("test_meddling", {}, [](auto u) {
+    if (meddle) meddle();
+    for (std::size_t i = 0; i < u.value.size(); ++i) u.value[i] += u.delta[i];
   });
   register_rule("test_picky", {}, [](auto u) {
     if (u.delta[0] < 0) throw std::runtime_error("a delta below zero");
@@ -54,6 +61,25 @@ CASE(UserRule, StateStaysBesideTheValues) {
   EXPECT_EQ(all_of<float>(array), std::vector<float>(kSize, expected));
   EXPECT_EQ(rows_of<float>(matrix, ids), std::vector<float>(12, expected));
   EXPECT_EQ(rows_of<float>(matrix, {0}), std::vector<float>(6, 0.0F));
+}
+
+CASE_FOR(UserRule, MayNotCallTables, 1, true) {
+  register_rules();
+  const ArrayTable table = session.create_array(4, {.updater = {.rule = "test_meddling"}});
+  const ArrayTable other = session.create_array(4);
+  std::vector<float> out(4);
+  const std::vector<float> ones(4, 1);
+  const std::vector<ArrayPart> parts = {{.at = 0, .delta = ones}};
+  const std::vector<std::function<void()>> calls = {[&] { other.get(out); }, [&] { other.add(ones); },
+                                                    [&] { other.add_parts(parts); }, [&] { other.step(parts); }};
+  for (const auto& call : calls) {
+    meddle = [&] { EXPECT_TRUE(mentions(message_of<StateError>(call), {"must not call tables"})); };
+    table.add(ones);
+  }
+  meddle = {};
+  session.barrier();
+  EXPECT_EQ(all_of<float>(table)[0], static_cast<float>(4 * session.size()));
+  EXPECT_EQ(all_of<float>(other)[0], 0);
 }
 
 CASE(UserRule, AnAdditiveOneIsExactWhoeverSendsItsAdds) {

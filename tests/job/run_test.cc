@@ -204,6 +204,14 @@ TEST(JobClusters, SizesOfAGroupsWorkersAreSharesOfItsBatch) {
   std::string text = small_text(folder, {.more = kEvery, .cluster = "nworkers_per_group: 2"});
   text.replace(text.find("batchsize: 24"), 13, "batchsize: 16 batchsize: 8");
   expect_near(losses(run_job(Job::from_text(text), silent())), one, 1e-5);
+  text.replace(text.find("nworkers_per_group: 2"), 21, "nworkers_per_group: 3");
+  try {
+    (void)run_job(Job::from_text(text), silent());
+    ADD_FAILURE() << "two sizes for three workers";
+  } catch (const Error& error) {
+    const std::string expected = "expected one number, or one for each of the 3 workers of a group; received 2";
+    EXPECT_NE(std::string(error.what()).find("store_conf.batchsize: " + expected), std::string::npos) << error.what();
+  }
 }
 
 TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {

@@ -204,6 +204,9 @@ TEST_P(EveryLayer, BackwardInTwoPartsIsBackward) {
     const Shapes shapes = GetParam().shapes(random);
     Bench whole = bench_of(GetParam(), shapes, dtype, 20);
     Bench parts = bench_of(GetParam(), shapes, dtype, 20);
+    if (parts.layer->kind() == "convolution") {
+      EXPECT_TRUE(parts.layer->backward_in_two());
+    }
     whole.gradients();
     (void)parts.value();
     for (std::size_t k = 0; k < parts.pass.dy.size(); ++k) parts.pass.dy[k].copy_from(parts.weights[k]);

@@ -374,20 +374,22 @@ def test_the_interpreter_runs_while_a_call_waits():
             while not over:
                 count += 1
                 time.sleep(0.005)
+                for other in range(1, s.size) if count in (15, 30) else ():
+                    s.send(other, np.zeros(1))
 
         thread = threading.Thread(target=others_work)
         if s.rank != 0:
-            time.sleep(0.5)
+            s.receive(0, np.empty(1))  # from a thread of rank 0: where calls kept the interpreter, it never came
             s.barrier()
+            s.receive(0, np.empty(1))
             table.add(np.ones(10, np.float32))
-            time.sleep(0.5)
             table.get()
         else:
             thread.start()
             for call in (s.barrier, lambda: table.add(np.ones(10, np.float32)), table.get):
                 call()
             if s.size > 1:
-                assert count > 20, count  # where calls kept the interpreter, it would be one a call
+                assert count >= 30, count
             over = True
             thread.join()
 

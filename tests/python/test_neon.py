@@ -17,9 +17,9 @@ FOLDER = Path(__file__).parent
 def neon(run, pleiad, python_env, tmp_path):
     """neon(words..., ranks=4): runs the command in a folder of its own."""
 
-    def start(*words, ranks=1, timeout=600, cwd=tmp_path):
+    def start(*words, ranks=1, timeout=600, cwd=tmp_path, **variables):
         launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
-        env = {**python_env, "PLEIAD_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
+        env = {**python_env, "PLEIAD_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1", **variables}
         env["PATH"] = f"{Path(pleiad).parent}:{os.environ['PATH']}"
         return run(*launch, sys.executable, "-m", "neon", *words, timeout=timeout, env=env, cwd=cwd)
 
@@ -326,16 +326,25 @@ def test_one_ranks_own_file_is_everybodys_error(neon, tmp_path, odd, words):
 
 
 OWN_LAYER = """
+import time
+
+import numpy
+
+import pleiad
 from neon.layers import MaxPoolingLayerDist
 from neon.util.distarray import comm
 
 class Failing(MaxPoolingLayerDist):
-    fields = {"who": [], "times": 0}
+    fields = {"who": [], "times": 0, "how": "raise"}
 
     def fprop(self, inputs_):
         self.times += 1
         if comm.rank in self.who and self.times == 3:
-            raise ValueError("no such pooling")
+            if self.how == "raise":
+                raise ValueError("no such pooling")
+            if self.how == "sleep":
+                time.sleep(600)
+            pleiad.session().all_reduce(numpy.ones(3))
         super().fprop(inputs_)
 """
 
@@ -349,6 +358,21 @@ def test_a_mistake_in_a_layer_of_ones_own_is_told_once(neon, tmp_path, who):
     assert done.stderr.count("Traceback") == 1, done.stderr
     assert done.stderr.count("ValueError: no such pooling") == 1, done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("neon: ")], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "seconds", "words"),
+    [("sleep", "8", r"waited \d+\.\d s for"), ("reduce", "60", "")],
+    ids=["late", "out_of_step"],
+)
+def test_what_the_session_finds_wrong_is_told_too(neon, tmp_path, how, seconds, words):
+    (tmp_path / "own_layer.py").write_text(OWN_LAYER)
+    own = f"own_layer.Failing {{ who: [2], how: '{how}',"
+    path = broken(tmp_path, "neon.models.layer.MaxPoolingLayerDist {", own)
+    done = neon(path, "--import", "own_layer", ranks=4, PLEIAD_TIMEOUT=seconds)
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
+    assert lines and re.search(words, done.stderr), done.stderr
 
 
 def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tmp_path):

@@ -41,7 +41,7 @@ TEST_P(WatchTest, StrikesAtTheSameCallsOnAllRanks) {
           Engine& engine = session.core().engine();
           Watch watch(engine, every);
           std::vector<int>& mine = struck.at(static_cast<std::size_t>(session.rank()));
-          for (int call = 1; call <= kCalls; ++call) {
+          for (int call = 1; call <= kCalls || (mine.size() < 3 && call < 1'000'000); ++call) {
             amble(session.rank(), call);
             // Now and then all meet for another reason, and the time begins anew.
             const bool strikes = watch.strike();
@@ -54,7 +54,7 @@ TEST_P(WatchTest, StrikesAtTheSameCallsOnAllRanks) {
         },
         hosts(GetParam()));
     for (const auto& theirs : struck) EXPECT_EQ(theirs, struck[0]);
-    EXPECT_GE(struck[0].size(), every == 0 ? 97U : 0U);
+    EXPECT_GE(struck[0].size(), every == 0 ? 97U : 3U);
   }
 }
 

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import os
+import re
 import sys
 
 import neon
@@ -10,7 +11,7 @@ import pleiad
 from neon.experiments.fit import FitExperiment
 from neon.util.distarray.global_array import comm
 from neon.util.together import SharedError, together, words_of
-from pleiad.errors import Error, OrderError, TransportError
+from pleiad.errors import Error, OrderError, TimeoutError, TransportError
 
 
 def main(words: "list[str] | None" = None) -> int:
@@ -60,12 +61,14 @@ def main(words: "list[str] | None" = None) -> int:
 
 
 def _is_news(session: pleiad.Session, problem: Exception) -> bool:
-    """Leaves the session. False where another rank was first with these words, or its end is what this rank met."""
+    """Leaves the session. False where another rank tells this, or its end is what this rank met."""
     mine = words_of(problem)
     head = f"rank {comm.rank}: "
     first = session.leave(head + mine)
     if not first or first.startswith(head):
         return True
+    if not re.match(r"rank \d+: ", first):  # the session's own words, which no rank has said that it will tell
+        return isinstance(problem, TimeoutError) or comm.rank == 0
     return mine not in first and not isinstance(problem, OrderError | TransportError)
 
 

@@ -26,13 +26,19 @@ class FitPredictErrorExperiment(FitExperiment):
         if not isinstance(wanted, dict) or not set(wanted) <= {"train", "test", "validation"}:
             raise InvalidArgument(f"metrics: expected {{train: [...], test: [...]}}; received {wanted!r}")
         for name, metrics in wanted.items():
-            bad = [each for each in metrics if not isinstance(each, Metric)] if isinstance(metrics, list) else [metrics]
+            bad = (
+                [each for each in metrics if not isinstance(each, Metric)]
+                if isinstance(metrics, list | tuple)
+                else [metrics]
+            )
             if bad:
                 raise InvalidArgument(f"metrics: {name}: expected a list of metrics; received {bad[0]!r}")
         self.metrics: dict[str, list[Metric]] = wanted
 
     def work(self) -> "dict[str, float]":
         if self.predictions:  # before hours of training, not after them
+            if "test" not in self.metrics:
+                raise InvalidArgument("predictions: they are those of the test set, and metrics has no test")
             together(partial(self._write, "a", ()))
         results = super().work()
         for name, metrics in self.metrics.items():
@@ -46,7 +52,8 @@ class FitPredictErrorExperiment(FitExperiment):
                     print(f"{key}: {results[key]:.6g}", flush=True)
             if name == "test" and self.predictions:
                 rows = [
-                    f"{predicted} {right}\n" for predicted, right in zip(outputs.argmax(axis=1), targets, strict=True)
+                    f"{int(predicted)} {int(right)}\n"
+                    for predicted, right in zip(outputs.argmax(axis=1), targets, strict=True)
                 ]
                 together(partial(self._write, "w", ("# predicted right\n", *rows)))
         return results
