@@ -387,11 +387,10 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
           }
         },
         options);
-    const std::regex words(R"((get|barrier) waited (\d+\.\d) s for rank 2)");
+    const std::regex words(std::string(clocked ? "get" : "barrier") + R"( waited (\d+\.\d) s for rank 2)");
     std::smatch found;
     ASSERT_TRUE(std::regex_search(text, found, words)) << text;
-    EXPECT_EQ(found[1], clocked ? "get" : "barrier");
-    EXPECT_GE(std::stod(found[2]), 1.5);
+    EXPECT_GE(std::stod(found[1]), 1.5);
     EXPECT_NE(text.find("idle"), std::string::npos) << text;
   }
 }
