@@ -223,6 +223,54 @@ assert 'ip1' in m.summary() and 'AllReduce, 2 ranks' in m.explain(2)
     assert done.returncode == 0, done.stderr
 
 
+def test_a_parameter_is_a_template(root, in_world):
+    program = """
+import numpy
+from singa.model import *
+x, y, w = mnist.load_data(batch_size=100)
+p = Parameter(init='gaussian', std=0.05)
+m = Sequential('template', [])
+m.add(Dense(40, w_param=p, b_param=p, activation='relu'))
+p.update(std=2)
+m.add(Dense(40, w_param=p, b_param=p, activation='relu'))
+own = p.copy(std=7)
+m.add(Dense(10, w_param=p, b_param=p, activation='softmax'))
+m.compile(optimizer=SGD(lr=1e-9), cluster=Cluster(w))
+m.fit(x, nb_epoch=1)
+weights = m.get_weights()
+assert 0.045 < weights['w1'].std() < 0.055, weights['w1'].std()
+assert 1.8 < weights['w2'].std() < 2.2, weights['w2'].std()
+assert 1.7 < weights['w3'].std() < 2.3, weights['w3'].std()
+assert not numpy.array_equal(weights['w2'][:10], weights['w3'])
+assert p.fields['std'] == 2 and own.fields['std'] == 7
+rate = SGD(lr=0.5, lr_type='step').proto.learning_rate
+assert rate.base_lr == 0.5 and rate.step_conf.change_freq == 60 and abs(rate.step_conf.gamma - 0.997) < 1e-6, rate
+rate = SGD(lr=0.5, lr_type='step', gamma=0.25, change_freq=3).proto.learning_rate
+assert rate.step_conf.change_freq == 3 and rate.step_conf.gamma == 0.25, rate
+"""
+    done = in_world("alone", root, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tests_beside_the_training_have_as_many_batches_as_asked_for(root, in_world):
+    program = """
+from singa.model import *
+x, y, w = mnist.load_data(batch_size=50)
+def losses(steps):
+    m = Sequential('beside', [])
+    m.add(Dense(10, activation='softmax'))
+    m.compile(optimizer=SGD(lr=1e-9), cluster=Cluster(w))
+    m.fit(x, nb_epoch=4, with_test=True)
+    result = m.evaluate(y, batch_size=50, test_steps=steps, test_freq=2)
+    return [each['loss'] for reports in result.values() for each in reports if each['phase'] == 'test']
+one, five, again = losses(1), losses(5), losses(5)
+assert len(one) == len(five) >= 2, (one, five)
+assert five == again and one[0] != five[0], (one, five)
+"""
+    done = in_world("alone", root, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
 def test_stores_are_built_from_local_files_on_first_use(in_world, tmp_path):
     program = """
 import numpy, sys
