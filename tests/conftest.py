@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+pytest.register_assert_rewrite("singa_root")  # which tests import, and whose fixtures they use
+
 
 def pytest_configure(config):
     # A shell starts what runs in its background with Ctrl-C ignored, and so would every process of the tests be.
