@@ -2,7 +2,6 @@
 
 #include "core/kernels.h"
 #include "plan/on_tile.h"
-#include "plan/stand_in.h"
 #include "spatial/block.h"
 
 namespace pleiad {

@@ -50,6 +50,14 @@ Tensor rows_of(const Tensor& tensor, Interval samples) {
           static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
 }
 
+void tell_moment(nn::Pass& inner, const nn::Pass& outer) {
+  inner.phase = outer.phase;
+  inner.seed = outer.seed;
+  inner.step = outer.step;
+  inner.first_sample = outer.first_sample;
+  inner.parts = outer.parts;
+}
+
 void take_parameters(nn::Pass& inner, const nn::Pass& outer) {
   inner.name = outer.name;
   inner.parameter = outer.parameter;

@@ -20,6 +20,8 @@ namespace pleiad {
 /// Samples first to last - 1 of a tensor; an empty one of an empty one.
 [[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
 
+/// At every call: when it is, and of which samples.
+void tell_moment(nn::Pass& inner, const nn::Pass& outer);
 /// Name, parameters, their gradients and states are those of `outer`; nobody takes gradients piece by piece.
 void take_parameters(nn::Pass& inner, const nn::Pass& outer);
 /// A part besides the first: its gradients lie by themselves, until they are added to those of `outer`.

@@ -27,13 +27,4 @@ class StandIn : public nn::Layer {
   const nn::LayerPtr whole_;
 };
 
-/// When it is, and of which samples: what a pass inside a stand-in has from the one around it at every call.
-inline void tell_moment(nn::Pass& inner, const nn::Pass& outer) {
-  inner.phase = outer.phase;
-  inner.seed = outer.seed;
-  inner.step = outer.step;
-  inner.first_sample = outer.first_sample;
-  inner.parts = outer.parts;
-}
-
 }  // namespace pleiad

@@ -109,13 +109,7 @@ void Watch::check_lives() {
     }
     return ranks;
   };
-  const auto none = [&] {
-    for (int r = 0; r < engine_.size(); ++r) {
-      if (engine_.life(r) == Life::dead) return false;
-    }
-    return true;
-  };
-  engine_.wait(board_->changed, {.call = Call::wait, .ready = none, .missing = dead});
+  engine_.wait(board_->changed, {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
 }
 
 // Every look makes the ranks wait for the first one, so the next is half the way ahead that the pace leaves; but never

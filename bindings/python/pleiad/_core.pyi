@@ -218,7 +218,9 @@ class Session:
     def start(options: Mapping[str, str]) -> Session: ...
     def shutdown(self) -> None: ...
     def leave(self, why: str = "") -> str:
-        """Ends the session without the others, who take it for a death."""
+        """
+        Ends the session without the others, who take it for a death: their waits raise with the words `why`. Returns the first words of any rank.
+        """
 
     @property
     def rank(self) -> int: ...

@@ -279,7 +279,8 @@ void bind_session(nb::module_& m) {
   c.def_static("start", &SessionHandle::start, nb::arg("options"))
       .def("shutdown", [](const SessionHandle& h) { with(h, [](Session& s) { s.shutdown(); }); })
       .def("leave", &SessionHandle::leave, nb::arg("why") = "",
-           "Ends the session without the others, who take it for a death.");
+           "Ends the session without the others, who take it for a death: their waits raise with the words `why`. "
+           "Returns the first words of any rank.");
   bind_world(c);
   bind_collectives(c);
   bind_creation(c);
