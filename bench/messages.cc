@@ -1,5 +1,8 @@
 // A table on another host against bare ZeroMQ: the same bytes there and back in the same chunks. Two processes, started
 // by mpirun with PLEIAD_SPLIT_HOSTS=2: rank 0 is the worker, rank 1 the server of both.
+//
+// An add that is waited for and a get are two ways there and back, add_get is one: each is compared with as many of
+// bare ZeroMQ's. message_to_one_trip has the two calls against one way: no two calls over ZeroMQ could come to 1 there.
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -9,41 +12,48 @@
 #include "bench/measure.h"
 #include "engine/messenger.h"
 #include "session/core.h"
+#include "table/request.h"
 
 namespace {
 
 using namespace pleiad;
 
-constexpr std::size_t chunk_of(std::size_t bytes) {
-  return bytes <= Messenger::kWholeBytes ? bytes : Messenger::kChunkBytes;
+// What a table's request and its answer carry beside the numbers.
+constexpr std::size_t kSmall = sizeof(FrameHead) + sizeof(TableHead);
+
+// At the front of a ping: how long it is, and how long its answer. A ping without an answer is the last.
+struct Trip {
+  std::size_t there = 0;
+  std::size_t back = 0;
+};
+
+// Calls one(first byte, bytes) for each chunk.
+template <class F>
+void by_chunks(std::size_t bytes, F&& one) {
+  const std::size_t chunk = bytes <= Messenger::kWholeBytes ? bytes : Messenger::kChunkBytes;
+  for (std::size_t done = 0; done < bytes; done += chunk) one(done, std::min(chunk, bytes - done));
 }
 
-// Takes all chunks of a ping, then sends as many bytes back.
-void pong(zmq::socket_t& socket, std::size_t bytes) {
-  static std::vector<char> buffer;
-  buffer.resize(bytes);
-  const std::size_t chunk = chunk_of(bytes);
+void send_all(zmq::socket_t& socket, const std::vector<char>& from, std::size_t bytes) {
+  by_chunks(bytes, [&](std::size_t at, std::size_t n) { (void)socket.send(zmq::const_buffer(from.data() + at, n)); });
+}
+
+void receive_all(zmq::socket_t& socket, std::vector<char>& to, std::size_t bytes) {
+  by_chunks(bytes, [&](std::size_t at, std::size_t n) { (void)socket.recv(zmq::mutable_buffer(to.data() + at, n)); });
+}
+
+// Bare ZeroMQ: takes all chunks of a ping, then sends as many bytes back as it asks for.
+void pong(zmq::socket_t& socket, std::size_t most) {
+  std::vector<char> buffer(most);
   for (;;) {
-    for (std::size_t done = 0; done < bytes; done += chunk) {
-      const auto got = socket.recv(zmq::mutable_buffer(buffer.data() + done, std::min(chunk, bytes - done)));
-      if (got && got->size == 0) return;
-    }
-    for (std::size_t done = 0; done < bytes; done += chunk) {
-      (void)socket.send(zmq::const_buffer(buffer.data() + done, std::min(chunk, bytes - done)));
-    }
-  }
-}
-
-void ping(zmq::socket_t& socket, const std::vector<float>& out, std::vector<float>& in) {
-  const std::size_t bytes = out.size() * sizeof(float);
-  const auto* from = reinterpret_cast<const char*>(out.data());
-  auto* to = reinterpret_cast<char*>(in.data());
-  const std::size_t chunk = chunk_of(bytes);
-  for (std::size_t done = 0; done < bytes; done += chunk) {
-    (void)socket.send(zmq::const_buffer(from + done, std::min(chunk, bytes - done)));
-  }
-  for (std::size_t done = 0; done < bytes; done += chunk) {
-    (void)socket.recv(zmq::mutable_buffer(to + done, std::min(chunk, bytes - done)));
+    const auto first = socket.recv(zmq::mutable_buffer(buffer.data(), buffer.size()));
+    Trip trip;
+    std::memcpy(&trip, buffer.data(), sizeof trip);
+    if (trip.back == 0) return;
+    by_chunks(trip.there, [&](std::size_t at, std::size_t n) {
+      if (at >= first->size) (void)socket.recv(zmq::mutable_buffer(buffer.data() + at, n));
+    });
+    send_all(socket, buffer, trip.back);
   }
 }
 
@@ -72,8 +82,9 @@ int main(int argc, char** argv) {
       port[0] = std::atoll(bound.substr(bound.rfind(':') + 1).c_str());
     }
     session.broadcast(port, 1);
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(float);
     if (server) {
-      std::thread peer([&] { pong(socket, static_cast<std::size_t>(size) * sizeof(float)); });
+      std::thread peer([&] { pong(socket, bytes); });
       session.barrier();
       peer.join();
       continue;
@@ -87,17 +98,34 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "bench: wrong result in message\n");
       return 1;
     }
-    const auto measure = [&](const char* name, const bench::Body& ours) {
-      const bench::Plan plan{.name = name, .size = size, .rounds = rounds, .block_ms = 60};
-      bench::print(plan, "procs", 2,
-                   bench::interleave(plan, ours, [&] { ping(socket, delta, out); }, bench::microseconds_each));
+    std::vector<char> there(bytes);
+    std::vector<char> back(bytes);
+    const auto ping = [&](const Trip& trip) {
+      std::memcpy(there.data(), &trip, sizeof trip);
+      send_all(socket, there, trip.there);
+      if (trip.back > 0) receive_all(socket, back, trip.back);
     };
-    measure("message", [&] {
+    const auto one_trip = [&] { ping({bytes, bytes}); };
+    const auto two_trips = [&] {
+      ping({bytes, kSmall});
+      ping({kSmall, bytes});
+    };
+    const auto measure = [&](const char* name, const bench::Body& ours, const bench::Body& peer) {
+      const bench::Plan plan{.name = name, .size = size, .rounds = rounds, .block_ms = 60};
+      bench::print(plan, "procs", 2, bench::interleave(plan, ours, peer, bench::microseconds_each));
+    };
+    const auto two_calls = [&] {
       table.add(delta);
       table.get(out);
-    });
-    measure("message_add_get", [&] { table.add_get(delta, out); });
-    (void)socket.send(zmq::message_t(0), zmq::send_flags::none);
+    };
+    for (int i = 0; i < (size > 1'000'000 ? 3 : 500); ++i) {  // buffers grow, pages are touched
+      two_calls();
+      two_trips();
+    }
+    measure("message", two_calls, two_trips);
+    measure("message_add_get", [&] { table.add_get(delta, out); }, one_trip);
+    measure("message_to_one_trip", two_calls, one_trip);
+    ping({sizeof(Trip), 0});
     session.barrier();
   }
   session.shutdown();
