@@ -7,7 +7,7 @@ LAUNCH = $(BUILD)/bin/pleiad launch
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
 CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -ra -o cache_dir=build/pytest_cache
+PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR --reruns 1 -o cache_dir=build/pytest_cache
 # Kernels that randomise addresses widely and gcc's thread sanitizer do not get on.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -34,12 +34,14 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: tables,
 	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/demo/singa_mlp.py
 	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 4 $(PYTHON) -m neon examples/demo/neon_cnn.yaml
 
-# Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's. More threads
-# than cores: those of OpenMP would spin through each other's time (5 times as slow on a busy machine).
+# Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's. A case that
+# fails runs once more, and is named. More threads than cores: those of OpenMP would spin through each other's time (5
+# times as slow on a busy machine).
 define run_suites
 @mkdir -p build; code=0; export OMP_WAIT_POLICY=passive; \
-ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
+ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --repeat until-pass:2 -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
 $(PYTEST) -n 2 $(2) 2>&1 | tee build/pytest.log || code=1; \
+grep -E '\*\*\*(Failed|Timeout|Exception)' build/ctest.log | sed 's/^/FAILED at least once: /'; \
 echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo did not finish);" \
      "pytest: $$(tail -n 1 build/pytest.log)"; \
 exit $$code
@@ -57,15 +59,13 @@ test-full: setup ## test, and all that takes long: sanitizers over everything, t
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
 	$(CMAKE) --build --preset asan --target conformance files data
-	build/asan/bin/conformance --gtest_brief=1
-	build/asan/bin/files --gtest_brief=1
-	build/asan/bin/data --gtest_brief=1
+	for program in conformance files data; do tools/cases.py build/asan/bin/$$program --gtest_brief=1 || exit 1; done
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
 	$(CMAKE) --build --preset tsan --target conformance data
-	$(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc3*'
-	TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" $(FIXED_ADDRESSES) \
+	tools/cases.py $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc3*'
+	TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" tools/cases.py $(FIXED_ADDRESSES) \
 	  build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc2on2_Clock*:Inproc4on2_Table*:Inproc4on2_Litmus*'
-	$(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter='Loader*:*Threads*'
+	tools/cases.py $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter='Loader*:*Threads*'
 
 sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI, which leaks and races by itself, is not there
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
