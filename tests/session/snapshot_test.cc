@@ -7,8 +7,10 @@
 #include <csignal>
 #include <mutex>
 
+#include "file/saved_set.h"
 #include "pleiad/pleiad.hpp"
 #include "tests/file/folder.h"
+#include "tests/roles.h"
 #include "updater/updater.h"
 
 namespace pleiad {
@@ -19,6 +21,7 @@ using test::Folder;
 constexpr std::int64_t kSize = 70'001;  // three stripes of floats, the last one short
 constexpr std::int64_t kRows = 11;
 constexpr std::int64_t kCols = 5'000;
+constexpr std::int64_t kThreeStripes = 3 * 128 * 1024 / 4;
 
 std::vector<float> numbers(std::int64_t count, int seed) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -165,6 +168,60 @@ TEST(Snapshot, RoundsThatAreCompleteAreInIt) {
     table.get(out);
     EXPECT_EQ(out, (std::vector<float>{-5, -7, -9}));
   });
+}
+
+std::map<std::string, std::string> said_in(const std::filesystem::path& set) {
+  return SavedSet(set).manifest().metadata;
+}
+
+// Rank 0 only serves: what it counted itself is nothing.
+TEST(Snapshot, SaysHowFarTheClocksWere) {
+  for (const int host_count : {1, 2}) {
+    const Folder folder;
+    test::run_roles({"server", "worker", "worker"}, host_count, [&](Session& session) {
+      const ArrayTable sync = session.create_array(3, {.name = "sync", .clock = "sync"});
+      const ArrayTable ssp = session.create_array(3, {.name = "ssp", .clock = "ssp", .staleness = 9});
+      const ArrayTable free = session.create_array(3, {.name = "free"});
+      std::vector<float> three(3);
+      if (session.worker_id() >= 0) {
+        for (int i = 0; i < 4; ++i) sync.add(three);
+        sync.get(three);
+        for (int i = 0; i <= session.worker_id(); ++i) ssp.tick();
+      }
+      save_tables(session, folder / "set");
+    });
+    const auto said = said_in(folder / "set");
+    EXPECT_EQ(said.at("workers"), "2");
+    EXPECT_EQ(said.at("table.sync.clock.adds"), "4");
+    EXPECT_EQ(said.at("table.sync.clock.gets"), "1");
+    EXPECT_EQ(said.at("table.ssp.clock.ticks"), "1,2");
+    EXPECT_FALSE(said.contains("table.free.clock.adds"));
+  }
+}
+
+// Of three workers two are enough for a round. It is closed by whoever asks next, and nobody has when it is saved.
+TEST(Snapshot, ARoundThatEnoughWorkersAddedToIsInItThoughNobodyAskedSince) {
+  for (const int host_count : {1, 3}) {
+    const Folder folder;
+    const TableOptions options{.name = "w", .clock = "sync", .backup = 0.34, .apply = "round"};
+    run_cluster(
+        3,
+        [&](Session& session) {
+          const ArrayTable table = session.create_array(kThreeStripes, options);
+          if (session.rank() != 1) table.add(std::vector<float>(kThreeStripes, 1));
+          save_tables(session, folder / "set");
+        },
+        hosts(host_count));
+    EXPECT_EQ(said_in(folder / "set").at("table.w.clock.rounds"), "1");
+    run_cluster(2, [&](Session& session) {
+      const ArrayTable table = session.create_array(kThreeStripes, options);
+      (void)load_tables(session, folder / "set");
+      std::vector<float> out(kThreeStripes);
+      table.get(out);
+      EXPECT_EQ(std::ranges::count(out, 2.0F), kThreeStripes) << out[0];
+      session.barrier();
+    });
+  }
 }
 
 TEST(Snapshot, AWorkerThatIsOneCallShortIsToldAtTheSave) {
@@ -318,6 +375,31 @@ TEST(Snapshot, ADiskThatIsFullLeavesThePreviousOneWhole) {
   });
 }
 
+// Of three stripes the first rank writes one, the second two: so there is a bound that only the second meets.
+constexpr rlim_t kRoomForOne = 200'000;
+
+TEST(Snapshot, WhereOneRankHasNoRoomTheOthersLeaveNothingEither) {
+  const Folder folder;
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kThreeStripes, Tables::options("w", "sum"));
+        save_tables(session, folder / "set");
+        {
+          std::optional<LittleRoom> room;
+          if (session.rank() == 0) room.emplace(kRoomForOne);
+          session.barrier();
+          contains(problem_of([&] { save_tables(session, folder / "set"); }), "00001.safetensors");
+          session.barrier();
+        }
+        (void)load_tables(session, folder / "set");
+        if (session.rank() != 0) return;
+        const auto files = std::filesystem::directory_iterator(folder / "set");
+        EXPECT_EQ(std::distance(begin(files), end(files)), 3) << "two parts and the manifest";
+      },
+      hosts(1));
+}
+
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
@@ -450,6 +532,36 @@ TEST(Snapshots, AFailureInTheBackgroundIsToldAndTheNextSaveTriesAgain) {
         EXPECT_EQ(snapshots.load_last()->step, 2);
       },
       hosts(1));
+}
+
+// The rank that commits does not wait for a part that will never come.
+TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNothing) {
+  const Folder folder;
+  SessionOptions options = hosts(1);
+  options.timeout = 60;  // how long it would wait
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kThreeStripes, Tables::options("w", "sum"));
+        Snapshots snapshots(session, folder / "run", {.every_steps = 1});
+        snapshots.save({.step = 1, .text = {}});
+        snapshots.wait();
+        {
+          std::optional<LittleRoom> room;
+          if (session.rank() == 0) room.emplace(kRoomForOne);
+          session.barrier();
+          EXPECT_TRUE(snapshots.step(2));
+          const std::string problem = problem_of([&] { snapshots.wait(); });
+          contains(problem, "00001.safetensors");
+          contains(problem, "File too large");
+        }
+        session.barrier();
+        EXPECT_EQ(snapshots.load_last()->step, 1) << "the one before is whole";
+        EXPECT_TRUE(snapshots.step(3));
+        snapshots.wait();
+      },
+      options);
+  EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000001", "step-00000003"}));
 }
 
 // Calls step until it has saved so often, or ten thousand times; time goes on by a millisecond a call.
