@@ -2,6 +2,7 @@
 // connections that break in the middle.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -184,6 +185,31 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     zmq::context_t context;
     Channel stranger(context, JobKey::random(), 0, 1, target.endpoint);
     EXPECT_FALSE(welcomed(stranger, 1500));
+    // Nor one that takes the other side on trust and answers its challenge with a proof by another key.
+    zmq::socket_t forger = dealer(context, target.endpoint);
+    const Nonce nonce = random_nonce();
+    FrameHead forged;
+    forged.kind = FrameKind::hello;
+    forged.rank = 0;
+    zmq::message_t hello = make_frame(forged, nonce.size());
+    std::memcpy(body_of(hello).data(), nonce.data(), nonce.size());
+    (void)forger.send(hello, zmq::send_flags::none);
+    const auto challenge = answer(forger);
+    ASSERT_TRUE(challenge && challenge->frame.head.kind == FrameKind::challenge);
+    Nonce theirs;
+    std::memcpy(theirs.data(), challenge->frame.body.data() + nonce.size(), theirs.size());
+    const Proof proof = make_proof(JobKey::random(), "client", nonce, theirs, 0, 1);
+    forged.kind = FrameKind::proof;
+    zmq::message_t proves = make_frame(forged, nonce.size() + proof.size());
+    std::memcpy(body_of(proves).data(), nonce.data(), nonce.size());
+    std::memcpy(body_of(proves).data() + nonce.size(), proof.data(), proof.size());
+    (void)forger.send(proves, zmq::send_flags::none);
+    forged.kind = FrameKind::ping;  // the first answer is to this: nothing came for the proof
+    zmq::message_t ping = make_frame(forged, 0);
+    (void)forger.send(ping, zmq::send_flags::none);
+    const auto refused = answer(forger);
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->frame.head.kind, FrameKind::stranger);
     // Nor is one heard that does not even ask.
     zmq::socket_t socket = dealer(context, target.endpoint);
     FrameHead head;
@@ -283,6 +309,45 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
     EXPECT_TRUE(eventually([&] { return received() > 2; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(received(), 3);
+  });
+}
+
+TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
+  under_attack([](const Target& target) {
+    zmq::context_t context;
+    Channel channel(context, target.key, 0, 1, target.endpoint);
+    ASSERT_TRUE(welcomed(channel, 60000));
+    zmq::socket_t thief = dealer(context, target.endpoint);  // has recorded all of it, and has no key
+    std::mt19937_64 random(17);
+    std::vector<std::vector<char>> recorded;
+    std::uint64_t highest = 0;
+    bool last = false;
+    const auto hear = [&] {
+      while (auto incoming = channel.receive()) last = last || incoming->frame.head.sequence == highest;
+    };
+    for (int pair = 0; pair < 300; ++pair) {
+      const auto value = static_cast<std::int64_t>(random() % 1000);
+      for (const std::int64_t delta : {value, -value}) {
+        zmq::message_t frame = add_request(channel, ++highest, 1000);
+        const std::vector<std::int64_t> deltas(1000, delta);
+        std::memcpy(body_of(frame).data() + sizeof(TableHead), deltas.data(), deltas.size() * sizeof(std::int64_t));
+        recorded.emplace_back(frame.data<char>(), frame.data<char>() + frame.size());
+        ASSERT_TRUE(eventually([&] { return channel.send(frame); }));
+        for (std::uint64_t again = random() % 3; again > 0; --again) {
+          const auto& old = recorded[recorded.size() - 1 - random() % std::min<std::size_t>(recorded.size(), 150)];
+          zmq::message_t copy(old.data(), old.size());
+          (void)channel.send(copy);
+          zmq::message_t stolen(old.data(), old.size());
+          (void)thief.send(stolen, zmq::send_flags::dontwait);
+        }
+      }
+      hear();
+    }
+    // What is sent over one connection arrives in order: with the last answer all were heard.
+    EXPECT_TRUE(eventually([&] {
+      hear();
+      return last;
+    }));
   });
 }
 
