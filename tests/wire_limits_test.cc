@@ -1,12 +1,20 @@
 // What a connection between hosts is held to: proofs of both sides, chunks, few of them under way, heartbeats.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <list>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
 #include <utility>
 
+#include "engine/inproc.h"
 #include "engine/messenger.h"
 #include "session/core.h"
 #include "table/request.h"
@@ -141,6 +149,45 @@ TEST(Wire, ALongCallGoesInChunksOfWhichFewAreUnderWay) {
   run_cluster(2, rank, options);
 }
 
+// A socket on loopback.
+class Socket {
+ public:
+  explicit Socket(int file) : file_(file) {}
+  Socket(Socket&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (file_ >= 0) close(file_);
+  }
+  [[nodiscard]] int file() const { return file_; }
+
+  static Socket listening(int& port) {
+    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = at(0);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(made.file_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(made.file_, 64), 0);
+    EXPECT_EQ(getsockname(made.file_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port = ntohs(address.sin_port);
+    return made;
+  }
+  static Socket connected(int port) {
+    Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in address = at(port);
+    EXPECT_EQ(connect(made.file_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return made;
+  }
+
+ private:
+  static sockaddr_in at(int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+  }
+  int file_;
+};
+
 // A host without power sends no end of its connections: one that does not answer ZeroMQ's heartbeats is closed.
 TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   zmq::context_t context;
@@ -148,13 +195,8 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   set_up_socket(router);
   router.bind("tcp://127.0.0.1:*");
   const std::string bound = router.get(zmq::sockopt::last_endpoint);
-  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_GE(silent, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(bound.substr(bound.rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(silent, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const Socket peer = Socket::connected(std::stoi(bound.substr(bound.rfind(':') + 1)));
+  const int silent = peer.file();
   // ZMTP 3.1: the greeting and READY of a dealer, and never a PONG.
   std::string words("\xFF\0\0\0\0\0\0\0\0\x7F\x03\x01NULL", 16);
   words.resize(64);
@@ -172,7 +214,165 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   EXPECT_EQ(got, 0) << "after " << heard.size() << " bytes it was still open";
   EXPECT_NE(heard.find("READY"), std::string::npos) << "it was not even taken for a connection";
   EXPECT_NE(heard.find("PING"), std::string::npos) << "it was closed without a question";
-  close(silent);
+}
+
+// Two hosts whose messengers the test starts itself, so that it can stand between them.
+struct Pair {
+  explicit Pair(double host_timeout) {
+    SessionOptions options;
+    options.timeout = 60;
+    options.host_timeout = host_timeout;
+    options.log_level = "off";
+    const std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"},
+                                       {.host = 1, .local = 0, .name = "right"}};
+    const auto wire = std::make_shared<InprocWire>(2);
+    for (int r = 0; r < 2; ++r) {
+      engines.push_back(
+          std::make_shared<InprocEngine>(options, r, places, std::make_shared<InprocHost>(1), wire, nullptr));
+      messengers.push_back(std::make_unique<Messenger>(*engines.back(), key, true));
+    }
+  }
+  /// Rank 0 reaches rank 1 at `port`.
+  void start(int port) {
+    Addresses other = messengers[1]->addresses();
+    messengers[1]->start({messengers[0]->addresses(), other});
+    other.port = port;
+    messengers[0]->start({messengers[0]->addresses(), other});
+  }
+  /// Sends `count` numbered requests of `bytes` from rank 0 to rank 1 and waits for all answers.
+  void ask(std::size_t count, std::size_t bytes) {
+    const Part part{.to = 1, .operation = 1, .repeatable = false, .bytes = bytes};
+    std::size_t answered = 0;
+    messengers[0]->exchange(
+        {.call = Call::add,
+         .count = count,
+         .part = [&](std::size_t) { return part; },
+         .fill = [](std::size_t item, std::span<char> to) { std::memcpy(to.data(), &item, sizeof item); },
+         .take = [&](std::size_t, std::span<const char>) { ++answered; },
+         .meanwhile = [] {}});
+    EXPECT_EQ(answered, count);
+  }
+
+  JobKey key = JobKey::random();
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  std::vector<std::unique_ptr<Messenger>> messengers;
+};
+
+TEST(Wire, AHostThatTakesConnectionsAndNeverAnswersIsNamedAfterTheDeadline) {
+  int port = 0;
+  const Socket mute = Socket::listening(port);
+  Pair pair(1);
+  pair.start(port);
+  try {
+    pair.ask(1, 100);
+    ADD_FAILURE() << "nobody has answered";
+  } catch (const TransportError& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1 (on right"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("has not answered for"), std::string::npos) << error.what();
+  }
+}
+
+// Carries bytes between rank 0 and rank 1 and breaks every connection after some of them, in the middle of frames.
+class Breaker {
+ public:
+  Breaker(int to, int breaks) : to_(to), left_(breaks), listener_(Socket::listening(port)) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Breaker() {
+    stop_ = true;
+    thread_.join();
+  }
+  int port = 0;
+  [[nodiscard]] int left() const { return left_; }
+
+ private:
+  struct Link {
+    Socket here, there;
+    std::size_t until;
+  };
+  void run() {
+    std::mt19937_64 random(3);
+    std::list<Link> links;
+    std::vector<char> buffer(64 * 1024);
+    while (!stop_) {
+      std::vector<pollfd> polled = {{listener_.file(), POLLIN, 0}};
+      for (const Link& link : links) {
+        polled.push_back({link.here.file(), POLLIN, 0});
+        polled.push_back({link.there.file(), POLLIN, 0});
+      }
+      (void)poll(polled.data(), polled.size(), 20);
+      std::size_t at = 1;
+      for (auto link = links.begin(); link != links.end(); at += 2) {
+        const bool whole = carry(polled[at], link->there.file(), buffer, link->until) &&
+                           carry(polled[at + 1], link->here.file(), buffer, link->until);
+        link = whole ? std::next(link) : links.erase(link);
+      }
+      if ((polled[0].revents & POLLIN) != 0) {
+        Socket here(accept(listener_.file(), nullptr, nullptr));
+        links.push_back({std::move(here), Socket::connected(to_), 50'000 + random() % 1'500'000});
+      }
+    }
+  }
+  /// False where the connection has ended, by itself or by us.
+  bool carry(const pollfd& from, int to, std::vector<char>& buffer, std::size_t& until) {
+    if (from.revents == 0) return true;
+    const ssize_t got = read(from.fd, buffer.data(), buffer.size());
+    if (got <= 0) return false;
+    auto count = static_cast<std::size_t>(got);
+    const bool breaks = left_ > 0 && count >= until;
+    if (breaks) {
+      count = until;
+      --left_;
+    }
+    until -= std::min(until, count);
+    for (std::size_t done = 0; done < count;) {
+      const ssize_t put = send(to, buffer.data() + done, count - done, MSG_NOSIGNAL);
+      if (put <= 0) return false;
+      done += static_cast<std::size_t>(put);
+    }
+    return !breaks;
+  }
+
+  int to_;
+  std::atomic<int> left_;
+  Socket listener_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
+  class Counter final : public RequestHandler {
+   public:
+    bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)>) override {
+      std::size_t item = 0;
+      std::memcpy(&item, request.body.data(), sizeof item);
+      const std::lock_guard lock(mutex);
+      if (!request.repeated) ++times[item];
+      return true;
+    }
+    void tick() override {}
+    [[nodiscard]] bool unanswered() const override { return false; }
+    std::mutex mutex;
+    std::map<std::size_t, int> times;  // guarded by mutex
+  } counter;
+  constexpr std::size_t kItems = 300;
+  Pair pair(30);
+  pair.messengers[1]->set_handler(&counter);
+  Breaker breaker(pair.messengers[1]->addresses().port, 8);
+  pair.start(breaker.port);
+  for (int round = 0; breaker.left() > 0 && round < 100; ++round) {
+    {
+      const std::lock_guard lock(counter.mutex);
+      counter.times.clear();
+    }
+    pair.ask(kItems, 40'000);
+    const std::lock_guard lock(counter.mutex);
+    ASSERT_EQ(counter.times.size(), kItems);
+    for (const auto& [item, times] : counter.times) ASSERT_EQ(times, 1) << "request " << item;
+  }
+  EXPECT_EQ(breaker.left(), 0) << "nothing was broken: nothing was tried";
+  pair.messengers[1]->set_handler(nullptr);
+  for (auto& messenger : pair.messengers) messenger->stop();
 }
 
 }  // namespace pleiad

@@ -362,6 +362,26 @@ CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
   session.barrier();
 }
 
+CASE_FOR(Sparse, RowsThatAreTooOldGoBeforeTheTableTakesMoreMemory, 1, true) {
+  TableOptions options = options_of<float>();
+  options.max_age = 0.05;
+  options.init = "constant";
+  options.init_value = -1;
+  constexpr std::int64_t kCols = 4000;  // eight rows a stripe
+  const SparseTable table = session.create_sparse(kCols, options);
+  if (session.rank() == 0) {
+    const std::vector<RowId> old = some_ids(30, 2);
+    table.add(old, std::vector<float>(30 * kCols, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::vector<RowId> others;  // more than there is room for beside them
+    for (RowId id = 1000; id < 1060; ++id) others.push_back(id);
+    table.add(others, std::vector<float>(60 * kCols, 1));
+    EXPECT_LE(table.rows(), 60);
+    EXPECT_EQ(rows_at<float>(table, old, kCols), std::vector<float>(30 * kCols, -1)) << "they begin anew";
+  }
+  session.barrier();
+}
+
 // Rows come and go under the readers' hands: a get sees a whole row or a fresh one, never another's.
 CASE_FOR(Sparse, ARowThatGoesAwayIsNeverTakenForAnother, 2) {
   TableOptions options = options_of<std::int64_t>();
