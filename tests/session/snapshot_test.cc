@@ -415,28 +415,6 @@ TEST(Snapshots, ACopyAfterAnotherIsRight) {
   }
 }
 
-TEST(Snapshots, AFailureInTheBackgroundIsToldAndTheNextSaveTriesAgain) {
-  const Folder folder;
-  run_cluster(
-      2,
-      [&](Session& session) {
-        const ArrayTable table = session.create_array(kSize, Tables::options("w", "sum"));
-        Snapshots snapshots(session, folder / "run", {.every_steps = 1});
-        {
-          std::optional<LittleRoom> room;
-          if (session.rank() == 0) room.emplace(10'000);
-          session.barrier();
-          EXPECT_TRUE(snapshots.step(1));
-          contains(problem_of([&] { snapshots.wait(); }), "File too large");
-        }
-        session.barrier();
-        EXPECT_TRUE(snapshots.step(2));
-        snapshots.wait();
-        EXPECT_EQ(snapshots.load_last()->step, 2);
-      },
-      hosts(1));
-}
-
 // The rank that commits does not wait for a part that will never come.
 TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNothing) {
   const Folder folder;
@@ -465,6 +443,28 @@ TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNot
       },
       options);
   EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000001", "step-00000003"}));
+}
+
+TEST(Snapshots, AFailureInTheBackgroundIsToldAndTheNextSaveTriesAgain) {
+  const Folder folder;
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kSize, Tables::options("w", "sum"));
+        Snapshots snapshots(session, folder / "run", {.every_steps = 1});
+        {
+          std::optional<LittleRoom> room;
+          if (session.rank() == 0) room.emplace(10'000);
+          session.barrier();
+          EXPECT_TRUE(snapshots.step(1));
+          contains(problem_of([&] { snapshots.wait(); }), "File too large");
+        }
+        session.barrier();
+        EXPECT_TRUE(snapshots.step(2));
+        snapshots.wait();
+        EXPECT_EQ(snapshots.load_last()->step, 2);
+      },
+      hosts(1));
 }
 
 // Calls step until it has saved so often, or ten thousand times; time goes on by a millisecond a call.
