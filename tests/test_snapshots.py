@@ -34,6 +34,18 @@ def digests(job):
     return {key: {line[key] for line in ends if key in line} for key in ("sums", "rounds")}
 
 
+def replayed(ranks, steps):
+    """The digest of the sums after a serial replay of all adds."""
+    index, rank = np.arange(1000)[:, None], np.arange(ranks)[None, :]
+    sums = np.zeros(1000, np.int64)
+    for step in range(1, steps + 1):
+        sums += ((index * 13 + step * 7 + rank * 5) % 31 - 15).sum(1)
+    digest = 1469598103934665603
+    for byte in sums.tobytes():
+        digest = (digest ^ byte) * 1099511628211 % 2**64
+    return str(digest)
+
+
 def kill_at_random(job, pids, kills, seed):
     """Kills one rank of each attempt at a moment within its first quarter of a second; returns how many."""
     moment = random.Random(seed)
@@ -71,7 +83,12 @@ def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_pa
     assert killed.process.returncode == 0, killed.text()
     assert done == kills, killed.text()
     assert digests(killed) == expected
+    assert digests(killed)["sums"] == {replayed(3, steps)}
     starts = [int(line["from"]) for line in killed.objects() if "from" in line]
+    newest = None  # that rank 0 saw in the folder before it loaded
+    for line in killed.objects():
+        newest = line.get("newest", newest)
+        assert line.get("from", newest) == newest, "an attempt did not go on from the last snapshot"
     assert starts == sorted(starts), "an attempt began before the snapshot of an earlier one"
     assert any("restart 1 of" in line for line in killed.err), killed.text()
 

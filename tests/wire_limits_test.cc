@@ -188,6 +188,65 @@ class Socket {
   int file_;
 };
 
+// What a request that comes again does to every kind of table: nothing.
+TEST(Wire, ARepeatedRequestChangesNoTable) {
+  const auto rank = [](Session& session) {
+    TableOptions options;
+    options.dtype = DType::int64;
+    const ArrayTable array = session.create_array(1000, options);
+    const MatrixTable matrix = session.create_matrix(40'000, 2, options);  // so long that both hosts have a part
+    const SparseTable sparse = session.create_sparse(2, options);
+    session.barrier();
+    if (session.rank() == 1) {
+      RequestHandler& service = *session.core().context().service;
+      std::vector<char> answer;
+      const auto room = [&](std::size_t bytes) {
+        answer.resize(bytes);
+        return std::span(answer);
+      };
+      // Table by table: an operation with its body, and one that reads the same numbers back.
+      const auto ask = [&](std::uint32_t table, TableOperation operation, bool repeated, std::int64_t count,
+                           const std::vector<std::int64_t>& body) {
+        TableHead head;
+        head.table = table;
+        head.count = count;
+        std::vector<std::int64_t> words(sizeof head / sizeof(std::int64_t));
+        std::memcpy(words.data(), &head, sizeof head);
+        words.insert(words.end(), body.begin(), body.end());
+        answer.clear();
+        EXPECT_TRUE(
+            service.handle({.from = 0,
+                            .operation = static_cast<std::uint32_t>(operation),
+                            .repeated = repeated,
+                            .body = {reinterpret_cast<const char*>(words.data()), words.size() * sizeof words[0]},
+                            .back = {}},
+                           room));
+        std::vector<std::int64_t> numbers(answer.size() / sizeof(std::int64_t));
+        std::memcpy(numbers.data(), answer.data(), answer.size());
+        return numbers;
+      };
+      using Op = TableOperation;
+      for (const std::uint32_t table : {1U, 2U}) {
+        for (const bool repeated : {false, true, true}) (void)ask(table, Op::add_rows, repeated, 1, {5, 7, 8});
+        EXPECT_EQ(ask(table, Op::get_rows, false, 1, {5}), (std::vector<std::int64_t>{7, 8})) << table;
+        EXPECT_EQ(ask(table, Op::get_rows, true, 1, {5}), (std::vector<std::int64_t>{7, 8})) << "only reads";
+      }
+      // A short array lies on one of the hosts, in one stripe.
+      if (array.shard(1).second > array.shard(1).first) {
+        const std::vector<std::int64_t> threes(1000, 3);
+        for (const bool repeated : {false, true}) (void)ask(0, Op::add, repeated, 1, threes);
+        EXPECT_EQ(ask(0, Op::add_get, false, 1, threes), std::vector<std::int64_t>(1000, 6));
+        EXPECT_EQ(ask(0, Op::add_get, true, 1, threes), std::vector<std::int64_t>(1000, 6));
+      }
+    }
+    session.barrier();
+  };
+  SessionOptions options;
+  options.log_level = "off";
+  options.split_hosts = 2;
+  run_cluster(2, rank, options);
+}
+
 // A host without power sends no end of its connections: one that does not answer ZeroMQ's heartbeats is closed.
 TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   zmq::context_t context;
