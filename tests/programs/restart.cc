@@ -1,5 +1,6 @@
-// A job that goes on from its last snapshot: restart FOLDER STEPS. Every worker adds numbers that depend on the step
-// and on itself alone, so what the tables hold at the end does not depend on how often the job was killed on the way.
+// A job that goes on from its last snapshot: restart FOLDER STEPS [FILE]. Where there is a FILE to wait for, nobody
+// takes the last step before it is there. Every worker adds numbers that depend on the step and on itself alone, so
+// what the tables hold at the end does not depend on how often the job was killed on the way.
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "pleiad/pleiad.hpp"
+#include "tests/eventually.h"
 #include "tests/programs/line.h"
 
 using namespace pleiad;
@@ -53,7 +55,7 @@ std::int64_t newest_in(const std::filesystem::path& run) {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string folder = argv[1];
   const std::int64_t steps = std::atoll(argv[2]);
   try {
@@ -76,6 +78,7 @@ int main(int, char** argv) {
     const auto note = snapshots.load_last();
     if (session.rank() == 0) say(0, "from", std::to_string(note ? note->step : 0));
     for (std::int64_t step = note ? note->step + 1 : 1; step <= steps; ++step) {
+      if (step == steps && argc > 3) (void)eventually([&] { return access(argv[3], F_OK) == 0; });
       async.add(numbers<std::int64_t>(session.worker_id(), step));
       sync.add(numbers<float>(session.worker_id(), step));
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
