@@ -6,7 +6,7 @@ import time
 import pytest
 from hosts import Network, need_root
 from jobs import Job
-from test_hosts import adding, exact, lines_of
+from test_hosts import adding, exact, lines_of, wait_for
 
 
 @pytest.fixture
@@ -51,18 +51,19 @@ def test_a_job_on_two_hosts_goes_on_from_its_last_snapshot_after_a_host_is_lost(
     hosts = network(2)
     folder = tmp_path / "job"
     folder.mkdir()
-    steps = 300
+    lost = tmp_path / "lost"  # before it is there nobody takes the last step
     command, env = launch_words(
-        hosts, pleiad, 4, "--restart", 3, "--grace", 5, build_dir / "bin" / "restart", folder, steps
+        hosts, pleiad, 4, "--restart", 3, "--grace", 5, build_dir / "bin" / "restart", folder, 300, lost
     )
     job = Job(command, env={**env, "PLEIAD_HOST_TIMEOUT": "3"})
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not list(folder.glob("run/step-*/manifest.json")):
             assert time.monotonic() < deadline, "no snapshot was made"
             time.sleep(0.01)
         hosts.kill(1, "restart")
-        assert job.finish(seconds=180) == 0, job.text()
+        lost.touch()
+        assert job.finish(seconds=400) == 0, job.text()
         lines = job.objects()
         starts = [int(line["from"]) for line in lines if "from" in line]
         assert starts[0] == 0 and starts[-1] > 0, job.text()
@@ -77,12 +78,13 @@ def test_a_job_on_two_hosts_goes_on_from_its_last_snapshot_after_a_host_is_lost(
 @pytest.mark.full
 def test_four_hosts_of_which_one_is_cut_off_for_long_lose_nothing(network, build_dir, monkeypatch):
     hosts = network(4)
-    job = adding(hosts, build_dir, monkeypatch, seconds=16, host_timeout=3)
-    time.sleep(0.5)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=5)
     hosts.cut(2)
-    time.sleep(7)
+    wait_for(hosts.folder, "failed", range(4))
     hosts.mend(2)
-    job.finish(90)
+    wait_for(hosts.folder, "again", range(4))
+    (hosts.folder / "stop").touch()
+    job.finish(120)
     lines = lines_of(job)
     exact(lines, 4)
     assert lines[0]["hosts"] == 4
@@ -96,8 +98,9 @@ def test_four_hosts_of_which_one_is_cut_off_for_long_lose_nothing(network, build
 def test_four_hosts_with_delay_and_loss_lose_nothing(network, build_dir, monkeypatch):
     hosts = network(4)
     hosts.disturb(delay=0.005, jitter=0.002, loss=0.01)
-    job = adding(hosts, build_dir, monkeypatch, seconds=5, host_timeout=60)
-    job.finish(120)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=300)
+    (hosts.folder / "stop").touch()  # after some adds
+    job.finish(300)
     lines = lines_of(job)
     exact(lines, 4)
     assert [line["error"] for line in lines] == [""] * 4
@@ -106,10 +109,11 @@ def test_four_hosts_with_delay_and_loss_lose_nothing(network, build_dir, monkeyp
 @pytest.mark.full
 def test_four_hosts_of_which_one_is_killed_name_it(network, build_dir, monkeypatch):
     hosts = network(4)
-    job = adding(hosts, build_dir, monkeypatch, seconds=8, host_timeout=3, recovery=True)
-    time.sleep(0.5)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=5, recovery=True)
     hosts.kill(3, "hosts")
-    job.read_until(lambda job: len(lines_of(job)) == 3, seconds=60)
+    wait_for(hosts.folder, "failed", range(3))
+    (hosts.folder / "stop").touch()
+    job.read_until(lambda job: len(lines_of(job)) == 3, seconds=120)
     job.close()
     assert sorted(line["rank"] for line in lines_of(job)) == [0, 1, 2], job.text()
     for line in lines_of(job):
