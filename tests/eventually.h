@@ -6,13 +6,13 @@
 
 namespace pleiad {
 
-/// Polls until `happened()`; false where it has not within a minute.
+/// Polls until `happened()`; false where it has not within ten minutes.
 template <class F>
-[[nodiscard]] bool eventually(F&& happened) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+[[nodiscard]] bool eventually(F&& happened, std::chrono::milliseconds between = std::chrono::milliseconds(1)) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (!happened()) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(between);
   }
   return true;
 }

@@ -21,9 +21,10 @@ struct Plan {
   int slow_rank = -1;    ///< this rank is late for every barrier
   int torn_at_most = 1;  ///< stripes that may be half-changed: a victim has one thread
   bool synchronous = true;
-  bool rows = false;                ///< a sparse table too, in which every step makes rows
-  std::function<void()> end_now;    ///< as SIGKILL would
-  std::function<void()> end_later;  ///< as SIGKILL would, while this rank is in its next wait
+  bool rows = false;                        ///< a sparse table too, in which every step makes rows
+  std::function<void()> end_now;            ///< as SIGKILL would
+  std::function<void(Session&)> end_later;  ///< as SIGKILL would, once this rank has said that it shuts down
+  std::function<void(Session&)> await_end;  ///< by the others: until that has happened
 };
 
 struct Observation {
@@ -134,11 +135,7 @@ inline Observation observe(Session& session, const Plan& plan) {
     ok = ok && attempt([&] { session.barrier(); }) && attempt([&] { session.all_reduce(sums); });
   }
   if (ok && plan.late_victim >= 0) {
-    if (session.rank() == plan.late_victim) {
-      plan.end_later();
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
-    }
+    (session.rank() == plan.late_victim ? plan.end_later : plan.await_end)(session);
   }
   // Whatever happened, the asynchronous table serves those who are left, and no lock is held.
   if (async) {

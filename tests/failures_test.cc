@@ -1,6 +1,8 @@
 // The failure matrix of docs/consistency.md, its column for ranks that are threads; and what a wait says when it fails.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
@@ -11,6 +13,7 @@
 #include "session/core.h"
 #include "tests/eventually.h"
 #include "tests/failure_program.h"
+#include "tests/file/folder.h"
 
 namespace pleiad {
 namespace {
@@ -21,7 +24,7 @@ using failures::Plan;
 SessionOptions quiet() {
   SessionOptions options;
   options.log_level = "off";
-  options.timeout = 30;
+  options.timeout = 600;
   return options;
 }
 
@@ -31,10 +34,18 @@ std::vector<std::optional<Observation>> observe_all(int ranks, const std::string
   if (!fault.empty()) hooks.emplace(Fault::parse(fault), true);
   std::vector<std::optional<Observation>> seen(static_cast<std::size_t>(ranks));
   plan.end_now = [] { throw RankKilled{}; };
+  std::atomic<bool> ended{false};
+  plan.await_end = [&](Session&) { EXPECT_TRUE(eventually([&] { return ended.load(); })); };
   run_inproc(ranks, quiet(), hooks ? &*hooks : nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
     const int rank = engine->rank();
     Plan own = plan;
-    own.end_later = [&] { engine->set_interrupt([]() -> bool { throw RankKilled{}; }); };
+    own.end_later = [&](Session&) {
+      engine->set_interrupt([&ended, self = engine.get()] {
+        if (self->life(self->rank()) != Life::finished) return false;
+        ended = true;
+        throw RankKilled{};
+      });
+    };
     try {
       Session session(std::make_shared<SessionCore>(engine));
       seen[static_cast<std::size_t>(rank)] = observe(session, own);
@@ -59,7 +70,7 @@ void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool t
     ASSERT_TRUE(seen[r]);
     EXPECT_EQ(seen[r]->error, ErrorKind::transport) << seen[r]->text;
     EXPECT_TRUE(names(seen[r]->text, 1)) << seen[r]->text;
-    EXPECT_LT(seen[r]->seconds, 10);
+    EXPECT_LT(seen[r]->seconds, 60) << "that is not soon on any machine";
     if (!tables) continue;
     EXPECT_EQ(seen[r]->table_problem, "");
     EXPECT_TRUE(names(seen[r]->shutdown_text, 1)) << seen[r]->shutdown_text;
@@ -271,6 +282,7 @@ TEST(InprocFailure, AnUncaughtErrorOfOneRankIsADeathToTheOthers) {
 TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsWhatItHadUnderWay) {
   // Rank 1's adds wait for rank 0's gets in another thread when its session ends.
   std::string text;
+  std::atomic<bool> leaves{false};
   EXPECT_THROW(run_cluster(
                    2,
                    [&](Session& session) {
@@ -281,10 +293,11 @@ TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsWhatItHadUnderWay) {
                      if (session.rank() == 1) {
                        table.get(out);
                        for (int i = 0; i < 5; ++i) (void)table.add_async(ones);
+                       leaves = true;
                        throw std::logic_error("leaves");
                      }
                      try {
-                       std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                       EXPECT_TRUE(eventually([&] { return leaves.load(); }));
                        for (;;) {
                          table.get(out);
                          table.add(ones);
@@ -350,7 +363,7 @@ TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
 TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
   for (const bool clocked : {true, false}) {
     SessionOptions options = quiet();
-    options.timeout = 1.5;
+    options.timeout = 5;  // by far longer than all need to come to their calls
     std::mutex mutex;
     std::string text;  // guarded by mutex
     std::atomic<bool> told{false};
@@ -390,16 +403,36 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
     const std::regex words(std::string(clocked ? "get" : "barrier") + R"( waited (\d+\.\d) s for rank 2)");
     std::smatch found;
     ASSERT_TRUE(std::regex_search(text, found, words)) << text;
-    EXPECT_GE(std::stod(found[1]), 1.5);
+    EXPECT_GE(std::stod(found[1]), 5);
     EXPECT_NE(text.find("idle"), std::string::npos) << text;
   }
 }
+
+/// While it lives, what goes to stderr goes into a file.
+class StderrInto {
+ public:
+  explicit StderrInto(const std::string& path) : before_(dup(STDERR_FILENO)) {
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    EXPECT_NE(dup2(file, STDERR_FILENO), -1);
+    close(file);
+  }
+  ~StderrInto() {
+    (void)dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+  StderrInto(const StderrInto&) = delete;
+  StderrInto& operator=(const StderrInto&) = delete;
+
+ private:
+  int before_;
+};
 
 TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
   SessionOptions options = quiet();
   options.log_level = "warn";
   options.warn_after = 0.2;
-  testing::internal::CaptureStderr();
+  const test::Folder folder;
+  const StderrInto captured(folder / "stderr");
   run_cluster(
       2,
       [&](Session& session) {
@@ -409,8 +442,7 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
         table.add(delta);
         table.get(out);
         if (session.rank() == 1) {  // as long as the other needs to be warned
-          EXPECT_TRUE(eventually([&] { return session.report().find(", waiting") != std::string::npos; }));
-          std::this_thread::sleep_for(std::chrono::milliseconds(800));
+          EXPECT_TRUE(eventually([&] { return test::slurp(folder / "stderr").find("idle") != std::string::npos; }));
         }
         table.add(delta);
         table.get(out);
@@ -418,7 +450,7 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
         session.shutdown();
       },
       options);
-  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string log = test::slurp(folder / "stderr");
   EXPECT_NE(log.find("warn"), std::string::npos) << log;
   EXPECT_NE(log.find("rank 0 "), std::string::npos) << log;
   EXPECT_NE(log.find("(\"weights\"), waiting"), std::string::npos) << log;
@@ -441,7 +473,7 @@ TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
   StopInAnAdd hooks;
   std::atomic<bool> added{false};
   SessionOptions options = quiet();
-  options.timeout = 1;
+  options.timeout = 5;  // by far longer than both need to come to their calls
   run_inproc(2, options, &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(3, {.name = "async", .dtype = DType::int64});
@@ -469,7 +501,7 @@ TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
   std::atomic<bool> given_up{false};
   std::atomic<bool> told{false};
   SessionOptions options = quiet();
-  options.timeout = 1;
+  options.timeout = 5;  // by far longer than both need to come to their calls
   run_inproc(2, options, nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     std::vector<float> large(4'000'000, 1);

@@ -71,7 +71,7 @@ class Network:
 
     @staticmethod
     def ip(*words):
-        subprocess.run(["ip", *map(str, words)], check=True, capture_output=True, text=True, timeout=20)
+        subprocess.run(["ip", *map(str, words)], check=True, capture_output=True, text=True, timeout=120)
 
     def cut(self, host):
         self.ip("-n", self.switch, "link", "set", f"port{host}", "down")
@@ -85,7 +85,7 @@ class Network:
         for port in range(len(self.names)):
             netem = ["netem", "delay", f"{delay * 1e6:.0f}us", f"{jitter * 1e6:.0f}us", "loss", f"{loss * 100}%"]
             command = ["tc", "-n", self.switch, "qdisc", "replace", "dev", f"port{port}", "root", *netem]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if "kind is unknown" in done.stderr:
                 self.replace_switch(delay, jitter, loss)
                 return
@@ -102,7 +102,7 @@ class Network:
             stdout=subprocess.PIPE,
             text=True,
         )
-        ready, _, _ = select.select([self.slow.stdout], [], [], 20)
+        ready, _, _ = select.select([self.slow.stdout], [], [], 120)
         assert ready and self.slow.stdout.readline() == "ready\n", "the switch in user space has not started"
         for i, name in enumerate(self.names):
             self.give_address(i, name)
@@ -111,7 +111,7 @@ class Network:
         """How many frames the network in user space has lost so far; ends it. None where the kernel does it."""
         if self.slow is None:
             return None
-        told, _ = self.slow.communicate(timeout=20)
+        told, _ = self.slow.communicate(timeout=120)
         self.slow = None
         return int(told.split()[-1])
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import kill_session, processes_of
+from conftest import PATIENCE, kill_session, processes_of
 
 
 class Job:
@@ -29,7 +29,8 @@ class Job:
         self.streams = {self.process.stdout.fileno(): self.out, self.process.stderr.fileno(): self.err}
 
     def read_until(self, enough, seconds=30):
-        """Reads both streams until enough(self) or their end."""
+        """Reads both streams until enough(self) or their end, at most PATIENCE times so many seconds."""
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while self.streams and not enough(self):
             ready, _, _ = select.select(list(self.streams), [], [], max(0, deadline - time.monotonic()))
@@ -49,15 +50,15 @@ class Job:
     def finish(self, seconds=30):
         """The exit code, after the last line."""
         self.read_until(lambda job: False, seconds)
-        return self.process.wait(timeout=seconds)
+        return self.process.wait(timeout=seconds * PATIENCE)
 
     def objects(self):
         """The lines of JSON on stdout."""
         return [json.loads(line) for line in self.out if line.startswith("{")]
 
     def left(self):
-        """The processes of the job that are still there, a moment after its end."""
-        deadline = time.monotonic() + 2
+        """The processes of the job that stay after its end. Those that are about to go may take their time."""
+        deadline = time.monotonic() + 60
         while (left := processes_of(self.process.pid)) and time.monotonic() < deadline:
             time.sleep(0.01)
         return left
@@ -67,7 +68,7 @@ class Job:
 
     def close(self):
         kill_session(self.process.pid)
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=120)
         self.process.stdout.close()
         self.process.stderr.close()
 

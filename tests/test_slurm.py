@@ -89,7 +89,7 @@ PartitionName=main Nodes={self.node} Default=YES State=UP
         with open(self.folder / f"{name}.out", "w") as log:
             self.started.append(subprocess.Popen(command, env=self.env, stdout=log, stderr=log, start_new_session=True))
 
-    def wait_for(self, ready, what, seconds=30):
+    def wait_for(self, ready, what, seconds=300):
         deadline = time.monotonic() + seconds
         while not ready():
             if time.monotonic() > deadline or any(process.poll() is not None for process in self.started):
@@ -112,10 +112,10 @@ PartitionName=main Nodes={self.node} Default=YES State=UP
             process.terminate()
         for process in reversed(self.started):
             try:
-                process.wait(timeout=10)
+                process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(timeout=10)
+                process.wait(timeout=120)
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from safetensors.numpy import load_file
 
 @pytest.fixture
 def job(pleiad, build_dir, tmp_path):
-    """job(ranks, restarts, steps): `pleiad launch` of tests/programs/restart.cc in a folder of its own."""
+    """job(ranks, restarts, steps, *until): `pleiad launch` of tests/programs/restart.cc in a folder of its own."""
     jobs = []
 
-    def call(ranks, restarts=0, steps=9, folder="job"):
+    def call(ranks, *until, restarts=0, steps=9, folder="job"):
         (tmp_path / folder).mkdir(exist_ok=True)
-        program = [build_dir / "bin" / "restart", tmp_path / folder, steps]
-        jobs.append(Job([pleiad, "launch", "-n", ranks, "--grace", 20, "--restart", restarts, *program]))
+        program = [build_dir / "bin" / "restart", tmp_path / folder, steps, *until]
+        jobs.append(Job([pleiad, "launch", "-n", ranks, "--grace", 200, "--restart", restarts, *program]))
         return jobs[-1]
 
     yield call
@@ -34,8 +34,21 @@ def digests(job):
     return {key: {line[key] for line in ends if key in line} for key in ("sums", "rounds")}
 
 
+def replayed(ranks, steps):
+    """The digest of the sums after a serial replay of all adds."""
+    index, rank = np.arange(1000)[:, None], np.arange(ranks)[None, :]
+    sums = np.zeros(1000, np.int64)
+    for step in range(1, steps + 1):
+        sums += ((index * 13 + step * 7 + rank * 5) % 31 - 15).sum(1)
+    digest = 1469598103934665603
+    for byte in sums.tobytes():
+        digest = (digest ^ byte) * 1099511628211 % 2**64
+    return str(digest)
+
+
 def kill_at_random(job, pids, kills, seed):
-    """Kills one rank of each attempt at a moment within its first quarter of a second; returns how many."""
+    """Kills one rank of each attempt at a moment within its first quarter of a second; returns how many. The job waits for
+    that before its last step."""
     moment = random.Random(seed)
     done, seen = 0, 0
     while done < kills and job.process.poll() is None:
@@ -46,32 +59,35 @@ def kill_at_random(job, pids, kills, seed):
         here = [int(pid) for pid in lines[seen : seen + 3]]
         seen += 3
         time.sleep(moment.random() * 0.25)
-        try:
-            os.kill(moment.choice(here), signal.SIGKILL)
-        except ProcessLookupError:  # the job was quicker
-            continue
+        os.kill(moment.choice(here), signal.SIGKILL)
         done += 1
     return done
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.full)])
 def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_path, kills):
-    steps = 100 * kills  # long enough that the kills fall into the work, not behind it
+    steps = 100 * kills  # long enough that most kills fall into the work, not into the wait before the last step
     calm = job(3, steps=steps, folder="calm")
     patience = 300 + 10 * kills  # a restart takes mpirun about a second
     assert calm.finish(seconds=patience) == 0, calm.text()
     expected = digests(calm)
     assert len(expected["sums"]) == len(expected["rounds"]) == 1, calm.text()
 
-    killed = job(3, restarts=kills, steps=steps)
+    killed = job(3, tmp_path / "killed", restarts=kills, steps=steps)
     reader = threading.Thread(target=killed.finish, kwargs={"seconds": patience})
     reader.start()
     done = kill_at_random(killed, tmp_path / "job" / "pids", kills, seed=kills)
+    (tmp_path / "killed").touch()
     reader.join()
     assert killed.process.returncode == 0, killed.text()
     assert done == kills, killed.text()
     assert digests(killed) == expected
+    assert digests(killed)["sums"] == {replayed(3, steps)}
     starts = [int(line["from"]) for line in killed.objects() if "from" in line]
+    newest = None  # that rank 0 saw in the folder before it loaded
+    for line in killed.objects():
+        newest = line.get("newest", newest)
+        assert line.get("from", newest) == newest, "an attempt did not go on from the last snapshot"
     assert starts == sorted(starts), "an attempt began before the snapshot of an earlier one"
     assert any("restart 1 of" in line for line in killed.err), killed.text()
 

@@ -71,7 +71,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(build_dir, run, pleiad, tmp_path):
     try:
         time.sleep(2)  # in the middle of it, or even before the first step
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     saved = sorted(path.name for path in folder.glob("step-*"))

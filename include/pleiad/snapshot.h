@@ -1,5 +1,5 @@
 // Snapshots: all tables of a session on disk, with what their rules keep. Any number of processes saves, any other
-// number loads. The files are safetensors; docs/formats.md describes them.
+// number loads. The files are safetensors; docs/snapshots.md describes them.
 #pragma once
 
 #include <cstdint>

@@ -46,6 +46,12 @@ std::int64_t cpu_ns(int pid) {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
+std::int64_t thread_cpu_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
 int thread_count(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;

@@ -15,6 +15,9 @@ namespace pleiad {
 /// Nanoseconds of processor time that a process of this host has used, all its threads together; 0 where unknown.
 [[nodiscard]] std::int64_t cpu_ns(int pid);
 
+/// The same of the calling thread alone.
+[[nodiscard]] std::int64_t thread_cpu_ns();
+
 /// How many threads a process of this host has; 0 where unknown.
 [[nodiscard]] int thread_count(int pid);
 

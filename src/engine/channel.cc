@@ -134,13 +134,14 @@ std::optional<Incoming> Channel::receive() {
     switch (frame->head.kind) {
       case FrameKind::challenge: answer(*frame); continue;
       case FrameKind::welcome:
-        if (welcomed_) continue;
+        if (welcomed_ || !proved_) continue;
         welcomed_ = true;
         ++epoch_;
         continue;
       case FrameKind::stranger:
         if (frame->head.epoch != epoch_) return incoming;  // of an old connection: only what it names is lost
         welcomed_ = false;
+        proved_ = false;
         greeted_ = 0;
         continue;
       case FrameKind::reply:
@@ -163,6 +164,7 @@ void Channel::answer(const Frame& challenge) {
   std::memcpy(proof.data(), at + mine.size() + theirs.size(), proof.size());
   // An answer to an older hello, or somebody who does not know the key.
   if (mine != nonce_ || !same(proof, make_proof(key_, "server", mine, theirs, rank_, to_))) return;
+  proved_ = true;
   const Proof answer = make_proof(key_, "client", mine, theirs, rank_, to_);
   zmq::message_t frame = make_frame(head(FrameKind::proof), mine.size() + answer.size());
   std::memcpy(body_of(frame).data(), mine.data(), mine.size());

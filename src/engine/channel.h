@@ -87,6 +87,7 @@ class Channel {
   std::uint64_t sequence_ = 0;
   std::uint32_t epoch_ = 0;
   bool welcomed_ = false;
+  bool proved_ = false;  ///< the other side knows the key
   std::int64_t greeted_ = 0;
   Nonce nonce_{};
 };

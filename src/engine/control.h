@@ -54,6 +54,7 @@ struct alignas(64) RankSlot {
   std::atomic<std::uint32_t> waiting_for_mail{0};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> polls{0};
+  std::atomic<std::int64_t> polls_cpu{0};  ///< nanoseconds of processor time that looking again has taken
 
   alignas(64) std::atomic<Call> call{Call::idle};
   std::atomic<std::uint32_t> table{kNoTable};

@@ -147,6 +147,7 @@ ProcessEngine::ProcessEngine(Meeting&& m)
       own_hooks_(std::move(m.hooks)),
       wire_(std::move(m.wire)),
       key_(m.key),
+      pids_(std::move(m.pids)),
       service_(std::move(m.service)) {
   announce_alive();
   if (!one_host()) {
@@ -154,7 +155,7 @@ ProcessEngine::ProcessEngine(Meeting&& m)
     messenger_->start(gather(*wire_, messenger_->addresses()));
   }
   gather(*wire_, char{0});
-  service_->watch(m.pids, [this](int rank) { peer_died(rank); });
+  service_->watch(pids_, [this](int rank) { peer_died(rank); });
 }
 
 ProcessEngine::~ProcessEngine() {
@@ -174,7 +175,9 @@ ProcessEngine::~ProcessEngine() {
 void ProcessEngine::after_leave(bool clean) {
   service_.reset();
   if (messenger_ != nullptr) messenger_->stop();
-  wire_->finish(clean);
+  std::vector<int> neighbours;
+  for (const auto& [rank, pid] : pids_) neighbours.push_back(pid);
+  wire_->finish(clean, neighbours);
 }
 
 void ProcessEngine::peer_died(int rank) {
@@ -226,7 +229,7 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
                              .in_step = true});
   } catch (...) {
     // The request is still under way and the caller's buffers are about to go: MPI must not touch them again.
-    wire_->finish(false);
+    wire_->finish(false, {});
     throw;
   }
   if (request->wrong_size) throw InvalidArgument(fmt::format("[receive] {}", request->error));

@@ -42,6 +42,7 @@ class ProcessEngine final : public Engine {
   std::unique_ptr<Hooks> own_hooks_;
   std::unique_ptr<Wire> wire_;
   JobKey key_;
+  std::vector<std::pair<int, int>> pids_;  ///< the other ranks on this host, and their processes
   std::unique_ptr<Service> service_;
 };
 

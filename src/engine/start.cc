@@ -86,7 +86,7 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   auto wire = load_wire(StartPatience(options, launch, interrupt));
   if (launch.size > 0 && wire->size() != launch.size) {
     const int size = wire->size();
-    wire->finish(true);
+    wire->finish(true, {});
     throw StateError(
         fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
                     "the one that Pleiad was built with (Open MPI); use that one's mpirun",

@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t kSlice = 50'000'000;
 constexpr std::int64_t kSpin = 200'000;
 constexpr int kPauses = 128;
-// A process that uses less than this share of a core over this time is idle: its waiting threads look around, no more.
+// A process that uses less than this share of a core over this time, what its waiting threads need to look around
+// aside, is idle.
 constexpr double kIdleSeconds = 0.5;
 constexpr double kIdleShare = 0.02;
 
@@ -152,7 +153,7 @@ class Engine::Stall {
   struct Sight {
     std::uint64_t changes;
     std::uint64_t polls;
-    std::int64_t cpu;
+    std::int64_t cpu;  ///< of its process, but for the polls of this rank
   };
 
   // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
@@ -165,6 +166,7 @@ class Engine::Stall {
     bool mail = false;
     int last_pid = 0;
     std::int64_t cpu = 0;
+    std::int64_t polls_cpu = 0;
     for (const int rank : engine_.neighbours_) {
       const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
       const Life life = slot.life.load();
@@ -178,7 +180,11 @@ class Engine::Stall {
       const int pid = slot.pid.load();
       if (pid != last_pid) cpu = cpu_ns(pid);
       last_pid = pid;
-      now.push_back({slot.changes.load(), slot.polls.load(), cpu});
+      polls_cpu += slot.polls_cpu.load();
+      now.push_back({slot.changes.load(), slot.polls.load(), cpu - slot.polls_cpu.load()});
+    }
+    if (engine_.kind() == "inproc") {  // all of one process
+      for (Sight& sight : now) sight.cpu = cpu - polls_cpu;
     }
     bool same = then_.size() == now.size();
     bool looked = seconds - then_seconds_ >= kIdleSeconds;
@@ -284,6 +290,7 @@ void Engine::sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Wait
   slot.since.store(start, std::memory_order_relaxed);
   std::int64_t virtual_time = 0;
   Stall stall(*this, waiting);
+  std::int64_t cpu = thread_cpu_ns();
   while (!waiting.ready()) {
     stall.look(static_cast<double>(scheduled() ? virtual_time : now_ns() - start) * 1e-9);
     if (scheduled()) {
@@ -293,6 +300,9 @@ void Engine::sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Wait
     }
     if (waiting.ready()) return;
     slot.polls.fetch_add(1);
+    const std::int64_t so_far = thread_cpu_ns();
+    slot.polls_cpu.fetch_add(so_far - cpu);
+    cpu = so_far;
   }
 }
 

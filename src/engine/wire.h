@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/control.h"
@@ -42,7 +43,9 @@ class Wire {
   /// Hands a request to the communication thread. Any thread may call it.
   virtual void start(std::shared_ptr<WireRequest> request) = 0;
   /// The session is over. Unless `clean`, the library is never called again: it may wait for ranks that are gone.
-  virtual void finish(bool clean) = 0;
+  /// `neighbours`: the processes of the other ranks on this host. The library's own end is not waited for long where
+  /// one of them is gone.
+  virtual void finish(bool clean, std::span<const int> neighbours) = 0;
 };
 
 /// Called about twenty times a second while the library waits for other processes at the start. Throws to give up.

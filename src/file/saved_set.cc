@@ -12,10 +12,12 @@
 
 namespace pleiad {
 
+std::string part_file(const std::string& tag, int index) { return fmt::format("{}-{:05}.safetensors", tag, index); }
+
 PartEntry write_part(const std::filesystem::path& folder, const std::string& tag, int index,
                      std::span<const PieceToWrite> pieces, const Metadata& metadata) {
   PartEntry part;
-  part.file = fmt::format("{}-{:05}.safetensors", tag, index);
+  part.file = part_file(tag, index);
   std::set<std::string> keys;
   std::vector<ArrayToWrite> arrays;
   for (const PieceToWrite& piece : pieces) {

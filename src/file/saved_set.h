@@ -29,7 +29,10 @@ struct PieceToWrite {
   std::span<const std::byte> bytes;  ///< the rectangle's elements, row-major
 };
 
-/// Writes FOLDER/TAG-INDEX.safetensors, in one step and through to the disk. The folder must exist.
+/// The name of a part: TAG-INDEX.safetensors, the index in five digits.
+[[nodiscard]] std::string part_file(const std::string& tag, int index);
+
+/// Writes FOLDER/part_file(tag, index), in one step and through to the disk. The folder must exist.
 [[nodiscard]] PartEntry write_part(const std::filesystem::path& folder, const std::string& tag, int index,
                                    std::span<const PieceToWrite> pieces, const Metadata& metadata = {});
 

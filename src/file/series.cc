@@ -45,6 +45,14 @@ std::vector<std::int64_t> steps_in(const fs::path& run, bool whole) {
   return steps;
 }
 
+void remove_unfinished(const fs::path& run) {
+  const std::vector<std::int64_t> whole = steps_in(run, true);
+  std::error_code ignored;
+  for (const std::int64_t step : steps_in(run, false)) {
+    if (std::ranges::find(whole, step) == whole.end()) fs::remove_all(step_folder(run, step), ignored);
+  }
+}
+
 void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   if (keep <= 0) return;
   std::vector<std::int64_t> stay = steps_in(run, true);

@@ -31,29 +31,8 @@ fs::path entry_file(const fs::path& folder, const std::string& tag, int rank) {
   return folder / fmt::format("{}-{}.entry", tag, rank);
 }
 
-Metadata metadata_of(const SessionCore& core, const SnapshotNote& note) {
-  Metadata m;
-  m["step"] = std::to_string(note.step);
-  m["saved"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  m["ranks"] = std::to_string(core.engine().size());
-  m["workers"] = std::to_string(core.context().roster.workers.size());
-  for (const auto& [key, value] : note.text) m[std::string(kNote) + key] = value;
-  for (const auto& table : core.tables()) {
-    const TableSpec& spec = table->spec();
-    const auto say = [&](std::string_view what, std::string value) {
-      m[fmt::format("table.{}.{}", table->name(), what)] = std::move(value);
-    };
-    say("kind", spec.kind());
-    for (const auto& field : table_fields()) {
-      if (field.name != "name") say(field.name, field.get(spec.options));
-    }
-    for (const auto& field : updater_fields()) say(field.name, field.get(spec.options.updater));
-    if (const auto clock = table->clock_counts()) {
-      say("clock.adds", std::to_string(clock->adds));
-      say("clock.gets", std::to_string(clock->gets));
-    }
-  }
-  return m;
+fs::path failure_file(const fs::path& folder, const std::string& tag, int rank) {
+  return folder / fmt::format("{}-{}.failed", tag, rank);
 }
 
 std::string read_text(const fs::path& path) {
@@ -71,27 +50,34 @@ void require_folder(const fs::path& folder) {
   }
 }
 
-/// Workers who have made different numbers of calls to a synchronous table are in the middle of a round.
-void check_clocks(const SessionCore& core) {
+/// What all ranks have counted: of rank r and table t at(r, t).
+struct Clocks {
+  std::size_t tables = 0;
+  std::vector<Table::ClockCounts> counts;
+  [[nodiscard]] const Table::ClockCounts& at(int rank, std::size_t table) const {
+    return counts[static_cast<std::size_t>(rank) * tables + table];
+  }
+};
+
+bool counts_calls(const TableSpec& spec) { return spec.options.clock == "sync" && spec.options.backup == 0; }
+
+/// Collective. Workers who have made different numbers of calls to a synchronous table are in the middle of a round.
+Clocks check_clocks(const SessionCore& core) {
   Engine& engine = core.engine();
   const auto tables = core.tables();
   std::vector<Table::ClockCounts> mine;
-  for (const auto& table : tables) mine.push_back(table->clock_counts().value_or(Table::ClockCounts{}));
-  std::vector<Table::ClockCounts> all(mine.size() * static_cast<std::size_t>(engine.size()));
-  engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(Table::ClockCounts));
-  // A round that one rank knows to be closed is closed for what all save.
-  std::vector<std::uint64_t> known;
-  for (const auto& table : tables) known.push_back(table->closed_rounds());
-  std::vector<std::uint64_t> of_all(known.size() * static_cast<std::size_t>(engine.size()));
-  engine.all_gather(known.data(), of_all.data(), known.size() * sizeof(std::uint64_t));
-  for (std::size_t i = 0; i < of_all.size(); ++i) tables[i % known.size()]->close_rounds(of_all[i]);
+  for (const auto& table : tables) mine.push_back(table->clock_counts());
+  Clocks clocks{.tables = tables.size(), .counts = {}};
+  clocks.counts.resize(mine.size() * static_cast<std::size_t>(engine.size()));
+  engine.all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
   const std::vector<int>& workers = core.context().roster.workers;
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    if (!tables[t]->clock_counts()) continue;
-    const auto of = [&](int rank) { return all[static_cast<std::size_t>(rank) * mine.size() + t]; };
+    // A round that one rank knows to be closed is closed for what all save.
+    for (int r = 0; r < engine.size(); ++r) tables[t]->close_rounds(clocks.at(r, t).closed);
+    if (!counts_calls(tables[t]->spec())) continue;
     for (const int other : workers) {
-      const auto a = of(workers[0]);
-      const auto b = of(other);
+      const Table::ClockCounts& a = clocks.at(workers[0], t);
+      const Table::ClockCounts& b = clocks.at(other, t);
       if (a.adds == b.adds && a.gets == b.gets) continue;
       throw OrderError(fmt::format(
           "[save] table \"{}\" is synchronous, and its workers are not at the same point: {} has made {} adds and {} "
@@ -99,6 +85,41 @@ void check_clocks(const SessionCore& core) {
           tables[t]->name(), engine.describe(workers[0]), a.adds, a.gets, engine.describe(other), b.adds, b.gets));
     }
   }
+  return clocks;
+}
+
+Metadata metadata_of(const SessionCore& core, const SnapshotNote& note, const Clocks& clocks) {
+  Metadata m;
+  const std::vector<int>& workers = core.context().roster.workers;
+  m["step"] = std::to_string(note.step);
+  m["saved"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  m["ranks"] = std::to_string(core.engine().size());
+  m["workers"] = std::to_string(workers.size());
+  for (const auto& [key, value] : note.text) m[std::string(kNote) + key] = value;
+  const auto tables = core.tables();
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const TableSpec& spec = tables[t]->spec();
+    const auto say = [&](std::string_view what, std::string value) {
+      m[fmt::format("table.{}.{}", tables[t]->name(), what)] = std::move(value);
+    };
+    say("kind", spec.kind());
+    for (const auto& field : table_fields()) {
+      if (field.name != "name") say(field.name, field.get(spec.options));
+    }
+    for (const auto& field : updater_fields()) say(field.name, field.get(spec.options.updater));
+    if (workers.empty()) continue;
+    if (counts_calls(spec)) {
+      say("clock.adds", std::to_string(clocks.at(workers[0], t).adds));
+      say("clock.gets", std::to_string(clocks.at(workers[0], t).gets));
+    } else if (spec.options.clock == "sync") {
+      say("clock.rounds", std::to_string(clocks.at(workers[0], t).closed));
+    } else if (spec.options.clock == "ssp") {
+      std::vector<std::uint64_t> ticks;
+      for (const int worker : workers) ticks.push_back(clocks.at(worker, t).ticks);
+      say("clock.ticks", fmt::format("{}", fmt::join(ticks, ",")));
+    }
+  }
+  return m;
 }
 
 }  // namespace
@@ -132,7 +153,7 @@ void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vec
 SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare) {
   Engine& engine = core.engine();
   SnapshotCut cut;
-  check_clocks(core);
+  const Clocks clocks = check_clocks(core);
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
   engine.broadcast(&number, sizeof number, 0);
   cut.tag = fmt::format("part-{:016x}", number);
@@ -148,7 +169,7 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& 
       copy_share(*table, spare, cut.pieces);
       ends.push_back(cut.pieces.size());
     }
-    cut.metadata = metadata_of(core, note);
+    cut.metadata = metadata_of(core, note, clocks);
   });
   spare.drop();
   if (std::ranges::any_of(core.tables(), [](const auto& table) { return table->spec().sparse; })) {
@@ -176,6 +197,12 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
       if (!fs::exists(entry_file(folder, cut.tag, r))) missing.push_back(r);
     }
     if (missing.empty()) break;
+    for (const int r : missing) {
+      const fs::path word = failure_file(folder, cut.tag, r);
+      if (!fs::exists(word)) continue;
+      const std::string why = read_text(word);
+      throw FileError(why.empty() ? fmt::format("{}: rank {} could not write its part", folder.string(), r) : why);
+    }
     if (!patience(missing)) {
       throw FileError(fmt::format("{}: the parts of rank {} have not come", folder.string(), fmt::join(missing, ", ")));
     }
@@ -195,7 +222,24 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
 void remove_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
   std::error_code ignored;
   fs::remove(entry_file(folder, cut.tag, rank), ignored);
-  fs::remove(folder / fmt::format("{}-{}.safetensors", cut.tag, rank), ignored);
+  fs::remove(folder / part_file(cut.tag, rank), ignored);
+}
+
+void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank, const std::string& why) {
+  remove_cut(folder, cut, rank);
+  if (rank == 0) {
+    std::error_code ignored;
+    for (const auto& file : fs::directory_iterator(folder, ignored)) {
+      if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
+    }
+    return;
+  }
+  const fs::path word = failure_file(folder, cut.tag, rank);
+  try {
+    write_whole_file(word, std::as_bytes(std::span(why)));
+  } catch (const Error&) {
+    std::ofstream{word};  // no room for a word: an empty file often needs none
+  }
 }
 
 void save_tables(Session& session, const fs::path& folder, const SnapshotNote& note) {

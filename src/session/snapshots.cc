@@ -93,7 +93,9 @@ class Snapshots::Inside {
     }
     session_.barrier();
     together(engine_, "save", [&] {
-      if (engine_.rank() == 0) make_folder(target);
+      if (engine_.rank() != 0) return;
+      remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
+      make_folder(target);
     });
     for (CopiedPiece& piece : cut_.pieces) spare_.give(std::move(piece.bytes));
     cut_ = {};
@@ -135,7 +137,7 @@ class Snapshots::Inside {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      remove_cut(target, cut_, engine_.rank());
+      abandon_cut(target, cut_, engine_.rank(), problem_.text);
     }
     writing_.store(false);
   }

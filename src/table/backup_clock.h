@@ -17,6 +17,7 @@ class BackupClock final : public Clock {
     return storage_.clock(context_.roster.worker).adds_issued.load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t complete_rounds() const override;
+  [[nodiscard]] std::uint64_t settle() const override { return complete_rounds(); }
 
  private:
   [[nodiscard]] bool closed(std::uint64_t round) const;

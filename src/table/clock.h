@@ -33,6 +33,9 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
   /// Backup workers on several hosts: the last closed round that this worker was told of. The shards need to know.
   [[nodiscard]] virtual std::uint64_t closed() const { return 0; }
+  /// Backup workers, while nobody is in a call: closes the last round if enough have added to it, though none has asked
+  /// for it since. Returns how many are closed.
+  [[nodiscard]] virtual std::uint64_t settle() const { return 0; }
 };
 
 /// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.

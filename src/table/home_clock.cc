@@ -73,6 +73,14 @@ void HomeClock::end(const TableHead& head, const Request& request) {
   look();
 }
 
+std::uint64_t HomeClock::settle(const TableHead& head) {
+  TableClock& table = clock(head.table, head.worker);
+  if (table.rule.kind != ClockKind::backup) return 0;
+  bool moved = false;
+  (void)table.rounds.close(table.closed.load() + 1, moved);
+  return table.closed.load();
+}
+
 // False where the worker is so far ahead that its call cannot be written down yet.
 bool HomeClock::record(Wait& wait) {
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
@@ -204,6 +212,19 @@ void RemoteClock::ask(TableOperation operation, Call call) {
   ask_home(context_, operation, head, [&](std::size_t, std::span<const char> body) {
     if (backup_ && body.size() == sizeof turn_) std::memcpy(&turn_, body.data(), sizeof turn_);
   });
+}
+
+std::uint64_t RemoteClock::settle() const {
+  if (!backup_) return 0;
+  TableHead head;
+  head.table = table_;
+  head.worker = context_.roster.worker;
+  head.call = Call::barrier;
+  std::uint64_t closed = 0;
+  ask_home(context_, TableOperation::settle, head, [&](std::size_t, std::span<const char> body) {
+    if (body.size() == sizeof closed) std::memcpy(&closed, body.data(), sizeof closed);
+  });
+  return closed;
 }
 
 Turn RemoteClock::begin(Call call) {

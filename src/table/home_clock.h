@@ -23,6 +23,8 @@ class HomeClock {
   [[nodiscard]] bool begin(const TableHead& head, const Request& request,
                            FunctionRef<std::span<char>(std::size_t)> answer);
   void end(const TableHead& head, const Request& request);
+  /// As Clock has it.
+  [[nodiscard]] std::uint64_t settle(const TableHead& head);
   [[nodiscard]] LedgerEntry entry(std::uint64_t k) const { return entries_[k % kLedgerEntries]; }
 
   /// Answers those whose turn has come, or never will.
@@ -77,6 +79,7 @@ class RemoteClock final : public Clock {
   [[nodiscard]] std::uint64_t round() const override { return backup_ ? turn_.round : adds_done_ + 1; }
   [[nodiscard]] std::uint64_t complete_rounds() const override { return backup_ ? turn_.closed : adds_done_; }
   [[nodiscard]] std::uint64_t closed() const override { return turn_.closed; }
+  [[nodiscard]] std::uint64_t settle() const override;
 
  private:
   void ask(TableOperation operation, Call call);

@@ -21,6 +21,7 @@ enum class TableOperation : std::uint32_t {
   extent,    ///< of rows: answered by how many there are, and how many stripes hold something
   changed,   ///< stripes [first, first + count) and what was seen of each follow; answered by that and changed rows
   evict,     ///< rows that may go are dropped; answered by their number
+  settle,    ///< to the clocks' home: Clock::settle; answered by its number
 };
 
 /// Stands at the beginning of every request.

@@ -396,6 +396,7 @@ void Table::tick() {
   const CallMark mark(engine_, Call::tick, id_);
   clock_->begin(Call::tick);
   clock_->end(Call::tick);
+  ticks_.fetch_add(1);
 }
 
 std::uint64_t Table::rounds() const {

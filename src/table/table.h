@@ -27,17 +27,20 @@ class Table {
   [[nodiscard]] const TableContext& context() const { return *context_; }
   [[nodiscard]] TableStats stats() const;
 
-  /// How many calls this rank has made to a synchronous table.
+  /// How many calls this rank has made, and with backup workers how many rounds are closed. While nobody is in a call.
   struct ClockCounts {
     std::uint64_t adds = 0;
     std::uint64_t gets = 0;
+    std::uint64_t ticks = 0;
+    std::uint64_t closed = 0;
   };
-  [[nodiscard]] std::optional<ClockCounts> clock_counts() const {
-    if (spec_.options.clock != "sync" || spec_.options.backup > 0) return std::nullopt;
-    return ClockCounts{.adds = added_.calls.load(), .gets = got_.calls.load()};
+  [[nodiscard]] ClockCounts clock_counts() const {
+    return {.adds = added_.calls.load(),
+            .gets = got_.calls.load(),
+            .ticks = ticks_.load(),
+            .closed = clock_ ? clock_->settle() : 0};
   }
-  /// Backup workers: what this rank knows of closed rounds, and what the others know.
-  [[nodiscard]] std::uint64_t closed_rounds() const { return clock_ ? clock_->closed() : 0; }
+  /// Backup workers: so many rounds are closed.
   void close_rounds(std::uint64_t closed) { pieces_.close_rounds(closed); }
   void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
 
@@ -116,6 +119,7 @@ class Table {
   Counters added_;
   Counters got_;
   std::atomic<std::uint64_t> waited_ns_{0};
+  std::atomic<std::uint64_t> ticks_{0};
 };
 
 }  // namespace pleiad

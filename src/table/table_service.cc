@@ -88,6 +88,11 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
     case TableOperation::changed: on_changed(head, rest, answer); return true;
     case TableOperation::begin: return home_.begin(head, request, answer);
     case TableOperation::end: home_.end(head, request); return true;
+    case TableOperation::settle: {
+      const std::uint64_t closed = home_.settle(head);
+      std::memcpy(answer(sizeof closed).data(), &closed, sizeof closed);
+      return true;
+    }
     case TableOperation::entry: {
       const LedgerEntry entry = home_.entry(static_cast<std::uint64_t>(head.first));
       std::memcpy(answer(sizeof entry).data(), &entry, sizeof entry);

@@ -217,7 +217,7 @@ class Session:
 
     open = []
 
-    def __init__(self, options="timeout=30, log_level=off"):
+    def __init__(self, options="timeout=600, log_level=off"):
         self.handle = c_void_p()
         check(c.pleiad_session_start(options.encode(), byref(self.handle)))
         Session.open.append(self)

@@ -384,10 +384,10 @@ def stay_until_gone(s, rank):
 
 @case(at_least=2)
 def a_late_rank_is_a_timeout():
-    s = Session("timeout=2, log_level=off")
+    s = Session("timeout=5, log_level=off")
     if s.rank == 0:
         fails(TIMEOUT, c.pleiad_barrier(s.handle), "rank 1")
-        assert float(re.search(r"barrier waited (\d+\.\d) s", last_error())[1]) >= 2
+        assert float(re.search(r"barrier waited (\d+\.\d) s", last_error())[1]) >= 5
     else:
         stay_until_gone(s, 0)
     s.free()
@@ -486,9 +486,9 @@ def a_session_freed_with_operations_under_way_ends_at_once():
         c.pleiad_pending_free(pending)
         assert list(out) == [0] * 10
     else:
-        time.sleep(0.3)
+        stay_until_gone(s, 0)
         s.free()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 60
 
 
 @case()

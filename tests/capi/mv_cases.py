@@ -9,7 +9,7 @@ from ctypes import byref, c_char_p, c_float, c_int, c_void_p
 from binding import INVALID_ARGUMENT, ORDER, STATE, c, mv, mv_error, mv_fails, mv_fine, mv_init
 from runner import case, ranks_launched
 
-QUIET = ("-log_level=off", "-timeout=30")
+QUIET = ("-log_level=off", "-timeout=600")
 UNTOUCHED = 1234.5
 
 

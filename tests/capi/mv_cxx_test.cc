@@ -33,7 +33,7 @@ class MvCxx : public ::testing::Test {
   void SetUp() override {
     pleiad_clear_error();
     MV_SetFlag("log_level", "off");
-    MV_SetFlag("timeout", 30);
+    MV_SetFlag("timeout", 600);
     MV_SetFlag("sync", false);
     MV_Init();
     ASSERT_EQ(taken_code(), PLEIAD_OK);

@@ -21,11 +21,12 @@ TableOptions sync_table(const std::string& name, const std::string& apply = "eac
 
 const std::vector<float> kDelta = {1, 2, 3};
 
-// The OrderError that every rank must get out of `body`, within seconds.
+// The OrderError that every rank must get out of `body`, within seconds: on a busy machine a minute, but by far not the
+// timeout.
 std::string told(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
   std::string text = message_of<OrderError>(body);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << "that is no prompt answer";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120)) << "that is no prompt answer";
   return text;
 }
 
@@ -267,7 +268,7 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
   EXPECT_EQ(all_of<float>(other)[0], static_cast<float>(session.size()));
 }
 
-CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2) {
+CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2, false, kPatient) {
   // Every rank has a thread in a wait, but rank 0 has another one, which is about to send. The engine knows of it
   // because it has waited before.
   std::vector<float> one(1);
@@ -294,7 +295,7 @@ CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2) {
   EXPECT_EQ(problem, "");
 }
 
-CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2) {
+CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2, false, kPatient) {
   // Every rank waits, but rank 0 has a thread that the engine has not met yet.
   std::vector<float> one(1);
   if (session.rank() != 0) {
@@ -316,7 +317,7 @@ CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2) {
   EXPECT_EQ(problem, "");
 }
 
-CASE_FOR(Ledger, AThreadThatComputesBeforeItsFirstCollectiveIsNoDeadlock, 2) {
+CASE_FOR(Ledger, AThreadThatComputesBeforeItsFirstCollectiveIsNoDeadlock, 2, false, kPatient) {
   // Rank 0 waits for the others' adds, they wait for it at a barrier, and a thread of it that the engine has not met
   // yet computes before it comes there.
   const ArrayTable table = session.create_array(3, sync_table("weights"));

@@ -34,10 +34,10 @@ void add(const std::string& world, const Case& c, std::function<void()> run) {
                         [run = std::move(run)]() -> testing::Test* { return new Body(run); });
 }
 
-SessionOptions test_options() {
+SessionOptions options_of(const Case& c) {
   SessionOptions options;
-  options.timeout = 60;
-  options.warn_after = 2;
+  options.timeout = 600;
+  options.warn_after = c.warn_after;
   options.log_level = "error";
   return options;
 }
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
       const int ranks = std::atoi(launched);
       if (ranks < c.at_least) continue;
       add("Mpi" + std::to_string(ranks), c, [&c] {
-        auto session = pleiad::Session::start(test_options());
+        auto session = pleiad::Session::start(options_of(c));
         if (c.one_host && session.hosts() > 1) {
           session.shutdown();
           GTEST_SKIP() << "needs its ranks on one host";
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     }
     const auto add_world = [&](const std::string& name, int ranks, int hosts) {
       add(name, c, [&c, ranks, hosts] {
-        pleiad::SessionOptions options = test_options();
+        pleiad::SessionOptions options = options_of(c);
         options.split_hosts = hosts;
         pleiad::run_cluster(
             ranks,

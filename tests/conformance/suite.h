@@ -19,14 +19,18 @@ struct Case {
   std::function<void(Session&)> run;
   int at_least = 1;       ///< ranks it needs to mean anything
   bool one_host = false;  ///< what it asks for cannot be seen from another host
+  double warn_after = 2;  ///< seconds; ranks that all wait, one for a message, are told so after as many
 };
+
+/// warn_after of cases in which a thread is late for its call, so long that no machine makes it as late.
+inline constexpr double kPatient = 300;
 
 std::vector<Case>& cases();
 
 struct Register {
   Register(const char* suite, const char* name, std::function<void(Session&)> run, int at_least = 1,
-           bool one_host = false) {
-    cases().push_back({suite, name, std::move(run), at_least, one_host});
+           bool one_host = false, double warn_after = 2) {
+    cases().push_back({suite, name, std::move(run), at_least, one_host, warn_after});
   }
 };
 
@@ -57,7 +61,8 @@ inline bool waits_in(const Session& session, const std::string& call) {
 
 }  // namespace pleiad::conformance
 
-/// CASE(Suite, Name) { ... session ... }; CASE_FOR adds the ranks it needs, and whether they must share a host.
+/// CASE(Suite, Name) { ... session ... }; CASE_FOR adds the ranks it needs, whether they must share a host, and
+/// warn_after.
 #define CASE_FOR(SUITE, NAME, ...)                                                                                    \
   static void SUITE##_##NAME(::pleiad::Session& session);                                                             \
   static const ::pleiad::conformance::Register register_##SUITE##_##NAME(#SUITE, #NAME, SUITE##_##NAME, __VA_ARGS__); \

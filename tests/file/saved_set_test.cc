@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <random>
 
+#include <nlohmann/json.hpp>
+
+#include "file/checksum.h"
 #include "tests/file/folder.h"
 
 namespace {
@@ -182,10 +187,17 @@ TEST(Manifest, OfALaterVersionSaysSo) {
   const Folder folder;
   save(folder.path(), "s", {10}, 0, 1);
   const auto path = folder / Manifest::kFile;
-  std::string text = slurp(path);
-  text.replace(text.find("\"version\": 1"), 12, "\"version\": 2");
-  spit(path, text);
+  nlohmann::json outer = nlohmann::json::parse(slurp(path));
+  outer["manifest"]["version"] = Manifest::kVersion + 1;
+  spit(path, outer.dump());
   expect_error<FileError>([&] { (void)Manifest::read(folder.path()); }, {path, "damaged"});
+  const std::string body = outer["manifest"].dump();
+  std::array<char, 9> sum{};
+  (void)std::snprintf(sum.data(), sum.size(), "%08x", crc32c(std::as_bytes(std::span(body))));
+  outer["crc32c"] = sum.data();
+  spit(path, outer.dump());
+  expect_error<FileError>([&] { (void)Manifest::read(folder.path()); },
+                          {path, "version " + std::to_string(Manifest::kVersion + 1), "reads versions 1 to"});
 }
 
 }  // namespace

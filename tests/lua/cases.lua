@@ -4,7 +4,7 @@ local multiverso = require "multiverso"
 local case, equal, raises, times = harness.case, harness.equal, harness.raises, harness.times
 
 local function options(more)
-  local all = {log_level = "off", timeout = 30}
+  local all = {log_level = "off", timeout = 600}
   for name, value in pairs(more or {}) do all[name] = value end
   return all
 end

@@ -1,7 +1,7 @@
 --- The Lua workers of a job whose other workers are Python's (tests/lua/mixed.py).
 local multiverso = require "multiverso"
 
-multiverso.init{log_level = "off", timeout = 30}
+multiverso.init{log_level = "off", timeout = 600}
 local id = multiverso.worker_id()
 local matrix = multiverso.MatrixTableHandler:new(4, 3, {{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {4, 4, 4}})
 matrix:add({{id + 1, id + 1, id + 1}}, {2})

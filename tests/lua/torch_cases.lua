@@ -5,7 +5,7 @@ local multiverso = require "multiverso"
 local case, equal, raises = harness.case, harness.equal, harness.raises
 
 local function session(body)
-  multiverso.init{log_level = "off", timeout = 30}
+  multiverso.init{log_level = "off", timeout = 600}
   body(multiverso.num_workers(), multiverso.worker_id())
   multiverso.shutdown()
 end

@@ -1,6 +1,9 @@
 // The trace of a run, as a viewer reads it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/file/folder.h"
@@ -12,11 +15,28 @@ namespace {
 using namespace pleiad::test;
 using nlohmann::json;
 
-/// Parameters large enough that summing them takes a while, in front of a layer whose backward takes one too.
-nn::Net wide() {
+/// Passes everything on; backward takes its time.
+class Slow final : public nn::Layer {
+ public:
+  explicit Slow(std::chrono::milliseconds time) : time_(time) {}
+  [[nodiscard]] std::string kind() const override { return "slow"; }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return in; }
+  void forward(nn::Pass& pass) override { pass.y[0].copy_from(pass.x[0]); }
+  void backward(nn::Pass& pass) override {
+    std::this_thread::sleep_for(time_);
+    pass.dx[0].copy_from(pass.dy[0]);
+  }
+
+ private:
+  std::chrono::milliseconds time_;
+};
+
+/// Large parameters behind a layer whose backward takes so long.
+nn::Net wide(std::chrono::milliseconds time = {}) {
   nn::Net net({.name = "wide"});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
   net.add("first", nn::dense({.out = 600, .activation = "tanh"}));
+  net.add("slow", std::make_unique<Slow>(time));
   net.add("second", nn::dense({.out = 600, .activation = "tanh"}));
   net.add("third", nn::dense({.out = 600, .activation = "tanh"}));
   net.add("out", nn::dense({.out = 4}));
@@ -24,9 +44,9 @@ nn::Net wide() {
   return net;
 }
 
-json traced(int ranks, const std::string& exchange, const std::string& file) {
+json traced(int ranks, const std::string& exchange, const std::string& file, std::chrono::milliseconds time = {}) {
   run_cluster(ranks, [&](Session& session) {
-    nn::Net net = wide();
+    nn::Net net = wide(time);
     {
       TrainOptions o = options("momentum", exchange);
       o.trace = file;
@@ -69,13 +89,14 @@ int overlaps_of(const json& document, const std::string& what) {
   return overlaps;
 }
 
-// On a busy machine the thread of the exchange may not get to run before the pass is over: so not in every run.
+// On a busy machine the thread of the exchange may not get to run before the pass is over: then once more, with a pass
+// that takes longer.
 TEST(Trace, ShowsTheExchangeUnderTheBackwardPass) {
   const Folder folder;
   for (const std::string exchange : {"all_reduce", "tables"}) {
     int overlaps = 0;
-    for (int run = 0; run < 30 && overlaps == 0; ++run) {
-      const json document = traced(2, exchange, folder / "trace.json");
+    for (int time = 1; time <= 8192 && overlaps == 0; time *= 2) {
+      const json document = traced(2, exchange, folder / "trace.json", std::chrono::milliseconds(time));
       overlaps = overlaps_of(document, exchange == "tables" ? "table" : exchange);
     }
     EXPECT_GT(overlaps, 0) << exchange;
@@ -86,7 +107,7 @@ TEST(Trace, IsWrittenByOneProcessTooAndNotUnlessAsked) {
   const Folder folder;
   const json document = traced(1, "none", folder / "one.json");
   const auto& events = document["traceEvents"];
-  EXPECT_EQ(std::ranges::count_if(events, [](const json& e) { return e["ph"] == "X" && e["cat"] == "forward"; }), 25);
+  EXPECT_EQ(std::ranges::count_if(events, [](const json& e) { return e["ph"] == "X" && e["cat"] == "forward"; }), 30);
   nn::Net net = wide();
   Trainer trainer(net, options("sgd", "none"));
   const auto from = samples();

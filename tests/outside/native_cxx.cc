@@ -47,7 +47,7 @@ void run(pleiad::Session& session) {
 
 int main() {
   try {
-    pleiad::Session session = pleiad::Session::start({.timeout = 60});
+    pleiad::Session session = pleiad::Session::start({.timeout = 600});
     run(session);
     const int rank = session.rank();
     const int size = session.size();

@@ -101,7 +101,7 @@ static int collectives(pleiad_session* session, const pleiad_world* world) {
 int main(void) {
   pleiad_session* session = NULL;
   pleiad_world world;
-  MUST(pleiad_session_start("timeout=60, log_level=warn", &session));
+  MUST(pleiad_session_start("timeout=600, log_level=warn", &session));
   MUST(pleiad_session_world(session, &world));
   if (arrays(session, &world) != 0 || matrices(session, &world) != 0 || collectives(session, &world) != 0) return 1;
   MUST(pleiad_session_shutdown(session));

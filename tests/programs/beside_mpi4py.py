@@ -20,7 +20,7 @@ def sum_by_mpi():
 
 def sum_by_pleiad():
     session, table = ctypes.c_void_p(), ctypes.c_void_p()
-    check(lib.pleiad_session_start(b"timeout=30", ctypes.byref(session)))
+    check(lib.pleiad_session_start(b"timeout=600", ctypes.byref(session)))
     check(lib.pleiad_array_create(session, ctypes.c_int64(3), INT32, b"name=sums", None, ctypes.byref(table)))
     ones = (ctypes.c_int32 * 3)(1, 1, 1)
     check(lib.pleiad_table_add(table, ones, ctypes.c_int64(3), INT32, None))

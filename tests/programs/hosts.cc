@@ -1,7 +1,12 @@
-// Ranks on several hosts that add to a table of integers until their time is over (test_hosts.py). Each counts what was
-// acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank.
+// Ranks on several hosts that add to a table of integers until there is a file FOLDER/stop (test_hosts.py). Each counts
+// what was acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank. While the
+// network is cut only files tell how far they are: FOLDER/failed-RANK, and FOLDER/again-RANK once an add has come
+// through after that.
+//   hosts FOLDER
+#include <unistd.h>
+
 #include <chrono>
-#include <cstdlib>
+#include <fstream>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -19,7 +24,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 }  // namespace
 
 int main(int argc, char** argv) {
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
+  const std::string folder = argc > 1 ? argv[1] : ".";
   Session session = Session::start();
   TableOptions options{.name = "counts"};
   options.dtype = DType::int64;
@@ -33,17 +38,24 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> counts = {0, 0};  // acknowledged, failed
   std::string error;
   double error_after = 0;
-  const auto start = Clock::now();
-  while (since(start) < seconds) {
+  bool again = false;
+  const auto tell = [&](const std::string& what) {
+    const std::ofstream file(folder + "/" + what + "-" + std::to_string(session.rank()));
+  };
+  // At least so many adds that a network which loses frames has lost some.
+  while (access((folder + "/stop").c_str(), F_OK) != 0 || counts[0] + counts[1] < 20) {
     const auto call = Clock::now();
     try {
       table.add(ones);
       ++counts[0];
+      if (!error.empty() && !again) tell("again");
+      again = !error.empty();
     } catch (const TransportError& problem) {
       ++counts[1];
       if (error.empty()) {
         error = problem.what();
         error_after = since(call);
+        tell("failed");
       }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pleiad/pleiad.hpp"
+#include "tests/eventually.h"
 #include "tests/programs/line.h"
 
 namespace {
@@ -108,13 +109,10 @@ void in_child(Session& session, const ArrayTable& async, const ArrayTable& sync)
 }
 
 std::string end_of(pid_t child) {
-  for (int i = 0; i < 1000; ++i) {
-    int status = 0;
-    if (waitpid(child, &status, WNOHANG) == child) {
-      return WIFEXITED(status) ? "code " + std::to_string(WEXITSTATUS(status))
-                               : "signal " + std::to_string(WTERMSIG(status));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  int status = 0;
+  if (eventually([&] { return waitpid(child, &status, WNOHANG) == child; })) {
+    return WIFEXITED(status) ? "code " + std::to_string(WEXITSTATUS(status))
+                             : "signal " + std::to_string(WTERMSIG(status));
   }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -185,14 +183,19 @@ void again() {
   say(rank, "old table", error_of([&] { table.get(out); }));
 }
 
-// The last rank is late; the others wait for it in a barrier or a get.
-void late(double seconds, bool clocked) {
+// Looks seldom: what a job uses while it waits is measured.
+void await_file(const std::string& path) {
+  (void)eventually([&] { return access(path.c_str(), F_OK) == 0; }, std::chrono::milliseconds(100));
+}
+
+// The last rank comes once there is a file; the others wait for it in a barrier or a get.
+void late(const std::string& file, bool clocked) {
   Session session = Session::start();
   const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
   const std::vector<float> delta = {1, 2, 3};
   std::vector<float> out(3);
   say(session.rank(), "pid", std::to_string(getpid()));
-  if (session.rank() == session.size() - 1) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  if (session.rank() == session.size() - 1) await_file(file);
   const std::string problem = error_of([&] {
     if (clocked) {
       table.add(delta);
@@ -274,11 +277,11 @@ void throws() {
   }
 }
 
-// The last rank comes late to start itself.
-void late_start(double seconds) {
+// The last rank comes to start itself once there is a file.
+void late_start(const std::string& file) {
   const bool last =
       std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")) + 1 == std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"));
-  if (last) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  if (last) await_file(file);
   world();
 }
 
@@ -386,12 +389,12 @@ int main(int argc, char** argv) {
       {"fork", fork_a_child},
       {"spawn", [&] { spawn(argv[0]); }},
       {"again", again},
-      {"late", [&] { late(std::atof(argument.c_str()), false); }},
-      {"late-sync", [&] { late(std::atof(argument.c_str()), true); }},
+      {"late", [&] { late(argument, false); }},
+      {"late-sync", [&] { late(argument, true); }},
       {"flood", [&] { flood(argument); }},
       {"roles", roles},
       {"throws", throws},
-      {"late-start", [&] { late_start(std::atof(argument.c_str())); }},
+      {"late-start", [&] { late_start(argument); }},
       {"own-signal", own_signal},
       {"later-signal", later_signal},
       {"interrupted", interrupted},

@@ -1,12 +1,16 @@
-// A job that goes on from its last snapshot: restart FOLDER STEPS. Every worker adds numbers that depend on the step
-// and on itself alone, so what the tables hold at the end does not depend on how often the job was killed on the way.
+// A job that goes on from its last snapshot: restart FOLDER STEPS [FILE]. Where there is a FILE to wait for, nobody
+// takes the last step before it is there. Every worker adds numbers that depend on the step and on itself alone, so
+// what the tables hold at the end does not depend on how often the job was killed on the way.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "pleiad/pleiad.hpp"
+#include "tests/eventually.h"
 #include "tests/programs/line.h"
 
 using namespace pleiad;
@@ -38,9 +42,20 @@ std::string digest(const ArrayTable& table) {
   return std::to_string(hash);
 }
 
+/// The newest snapshot that was committed, found without Pleiad's help; 0 where there is none.
+std::int64_t newest_in(const std::filesystem::path& run) {
+  std::int64_t newest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    const std::string name = entry.path().filename().string();
+    if (!std::filesystem::exists(entry.path() / "manifest.json")) continue;
+    newest = std::max<std::int64_t>(newest, std::atoll(name.substr(name.find('-') + 1).c_str()));
+  }
+  return newest;
+}
+
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string folder = argv[1];
   const std::int64_t steps = std::atoll(argv[2]);
   try {
@@ -59,9 +74,11 @@ int main(int, char** argv) {
     const ArrayTable sync = session.create_array(kCount, rounds);
 
     Snapshots snapshots(session, folder + "/run", {.every_steps = 3});
+    if (session.rank() == 0) say(0, "newest", std::to_string(newest_in(folder + "/run")));
     const auto note = snapshots.load_last();
     if (session.rank() == 0) say(0, "from", std::to_string(note ? note->step : 0));
     for (std::int64_t step = note ? note->step + 1 : 1; step <= steps; ++step) {
+      if (step == steps && argc > 3) (void)eventually([&] { return access(argv[3], F_OK) == 0; });
       async.add(numbers<std::int64_t>(session.worker_id(), step));
       sync.add(numbers<float>(session.worker_id(), step));
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

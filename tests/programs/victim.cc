@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
+#include "tests/eventually.h"
 #include "tests/failure_program.h"
 #include "tests/programs/line.h"
 
@@ -16,11 +18,34 @@ using namespace pleiad;
 
 void end_now() { kill(getpid(), SIGKILL); }
 
-void end_later() {
-  std::thread([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    end_now();
+/// What follows "rank N " in the line of a rank in the report.
+std::string line_of(const Session& session, int rank) {
+  std::istringstream report(session.report());
+  const std::string own = "rank " + std::to_string(rank) + " ";
+  for (std::string line; std::getline(report, line);) {
+    if (line.starts_with(own)) return line.substr(own.size());
+  }
+  return "";
+}
+
+void end_later(Session& session) {
+  std::thread([&session, rank = session.rank()] {
+    if (eventually([&] { return line_of(session, rank).find("has shut down") != std::string::npos; })) end_now();
   }).detach();
+}
+
+/// Until the process of a rank has ended.
+void await_end(const Session& session, int rank) {
+  const std::string line = line_of(session, rank);
+  const std::string pid = line.substr(line.find("pid ") + 4);
+  const std::string path = "/proc/" + std::to_string(std::stoi(pid)) + "/stat";
+  (void)eventually([&] {
+    std::ifstream file(path);
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_ends = text.rfind(')');
+    return name_ends == std::string::npos || text[name_ends + 2] == 'Z';
+  });
 }
 
 failures::Plan plan_of(int argc, char** argv) {
@@ -32,7 +57,10 @@ failures::Plan plan_of(int argc, char** argv) {
     const auto number = [&] { return std::atoi(argv[++i]); };
     if (word == "--steps") plan.steps = number();
     if (word == "--idle") plan.idle_victim = number();
-    if (word == "--late") plan.late_victim = number();
+    if (word == "--late") {
+      plan.late_victim = number();
+      plan.await_end = [rank = plan.late_victim](Session& session) { await_end(session, rank); };
+    }
     if (word == "--slow") plan.slow_rank = number();
     if (word == "--async") plan.synchronous = false;
     if (word == "--rows") plan.rows = true;

@@ -13,7 +13,7 @@ Bad = pleiad.InvalidArgument
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def test_before_init_and_after_shutdown():

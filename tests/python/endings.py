@@ -20,7 +20,7 @@ def say(*words):
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def raises():
@@ -52,9 +52,9 @@ def raises_in_a_with_block():
 def interrupted_in_init():
     """Rank 1 comes too late; rank 0 is interrupted while it waits for it."""
     if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
-        time.sleep(30)
-    say("pid", os.getpid())
+        time.sleep(600)
     try:
+        say("pid", os.getpid())
         start()
     except KeyboardInterrupt:
         say("KeyboardInterrupt")
@@ -93,7 +93,7 @@ def interrupted():
     table = s.array(10, clock="sync")
     if s.rank != 0:
         say("other")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 600
         while s.alive(0) and time.monotonic() < deadline:
             time.sleep(0.02)
         try:
@@ -101,8 +101,8 @@ def interrupted():
         except pleiad.Error as problem:
             say(f"rank {s.rank} heard: {problem}")
         os._exit(0)
-    say("pid", os.getpid())
     try:
+        say("pid", os.getpid())
         if sys.argv[2] == "barrier":
             s.barrier()
         elif sys.argv[2] == "future":
@@ -110,7 +110,7 @@ def interrupted():
             table.get_async().wait()
         elif sys.argv[2] == "timed":
             table.add_async(ONES[:10])
-            table.get_async().wait(timeout=30)
+            table.get_async().wait(timeout=600)
         else:
             s.receive(1, np.empty(1))
     except KeyboardInterrupt:
@@ -185,7 +185,7 @@ def starts_a_process():
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import endings; print(endings.pool_task(0))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
     say("child:", done.stdout.strip(), done.stderr.strip())
     s.shutdown()
 
@@ -230,7 +230,12 @@ def gpu_recipe():
 
 
 def times_out():
-    s = pleiad.init(timeout=3, log_level="off")
+    """The ranks meet before they start: one's imports may take longer than the other's patience."""
+    folder, rank = sys.argv[2], os.environ["OMPI_COMM_WORLD_RANK"]
+    open(os.path.join(folder, rank), "w").close()
+    while len(os.listdir(folder)) < 2:
+        time.sleep(0.01)
+    s = pleiad.init(timeout=5, log_level="off")
     if s.rank == 0:
         try:
             s.barrier()

@@ -13,7 +13,7 @@ BATCH = 4
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def first(seed):

@@ -12,7 +12,7 @@ COUNT = 24
 
 
 def start():
-    return pleiad.init(timeout=60, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def make(seed, normalised=False):

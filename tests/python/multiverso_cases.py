@@ -9,7 +9,7 @@ from multiverso import api
 
 
 def start(*sync, **options):
-    mv.init(*sync, timeout=30, log_level="error", **options)
+    mv.init(*sync, timeout=600, log_level="error", **options)
 
 
 def test_the_world_is_numbered():

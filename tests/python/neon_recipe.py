@@ -100,7 +100,7 @@ for of_places in (False, True):
     assert alone.passes == 12 * 101  # three epochs of four batches
     expected.append((alone.costs, alone.predict(data, "test")))
 
-with pleiad.init(timeout=60):
+with pleiad.init(timeout=600):
     for of_places, (costs, outputs) in zip((False, True), expected, strict=True):
         model, data = experiment(True, of_places)
         model.fit(data)

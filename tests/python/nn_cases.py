@@ -25,7 +25,7 @@ def mlp(seed=3, **more):
 
 
 def quiet():
-    return pleiad.init(timeout=60, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def test_machines_learn_and_stacks_unroll_the_same_in_every_world():

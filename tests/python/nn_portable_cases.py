@@ -247,7 +247,7 @@ def test_commands_export_and_import():
     (FOLDER / "net.json").write_text(net.text())
 
     def pleiad_command(*words):
-        return subprocess.run([os.environ["PLEIAD"], *map(str, words)], capture_output=True, text=True, timeout=60)
+        return subprocess.run([os.environ["PLEIAD"], *map(str, words)], capture_output=True, text=True, timeout=600)
 
     done = pleiad_command(
         "import", FOLDER / "model.pt", FOLDER / "start", "--net", FOLDER / "net.json", "--rule", "adam"

@@ -32,7 +32,7 @@ def cnn(seed=3):
 
 
 def quiet():
-    return pleiad.init(timeout=60, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def stored(session, kind="kvfile"):

@@ -16,7 +16,7 @@ from pleiad import info
 
 
 def start(**options):
-    return pleiad.init(timeout=30, log_level="error", **options)
+    return pleiad.init(timeout=600, log_level="error", **options)
 
 
 def test_the_world_is_numbered():
@@ -28,7 +28,7 @@ def test_the_world_is_numbered():
         assert s.hosts == 1 and s.host_of(s.rank) == 0 and s.host_name(0)
         assert all(s.alive(rank) for rank in range(s.size))
         assert s.engine == ("mpi" if s.size > 1 else s.engine)
-        assert s.options["timeout"] == "30"
+        assert s.options["timeout"] == "600"
         assert f"rank {s.rank} of {s.size}" in repr(s)
     assert repr(s) == "<pleiad.Session: over>"
 
@@ -222,11 +222,11 @@ def test_futures_are_waited_for_or_dropped():
         adds = [table.add_async(np.ones(100_000, np.float32)) for _ in range(5)]
         table.add_async(np.ones(100_000, np.float32))
         for add in adds:
-            add.wait(timeout=30)
+            add.wait(timeout=600)
             assert add.done() and add.result() is None
         s.barrier()
         future = table.get_async()
-        values = future.result(timeout=30)
+        values = future.result(timeout=600)
         assert future.result() is values and "done" in repr(future)
         np.testing.assert_array_equal(values, 6 * s.size)
         out = np.empty(100_000, np.float32)

@@ -9,7 +9,7 @@ import pleiad
 
 
 def start(**options):
-    return pleiad.init(timeout=30, log_level="error", **options)
+    return pleiad.init(timeout=600, log_level="error", **options)
 
 
 @pleiad.register_rule("clipped")

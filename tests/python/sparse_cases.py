@@ -14,7 +14,7 @@ IDS = [0, -1, 2**63 - 1, -(2**63), 77]
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="error")
+    return pleiad.init(timeout=600, log_level="error")
 
 
 def test_rows_are_made_when_they_are_first_added_to():

@@ -52,8 +52,8 @@ def test_ctrl_c_stops_a_call_that_waits(python_env, call):
         pid = int(next(line.split()[1] for line in job.out if line.startswith("pid")))
         os.kill(pid, signal.SIGINT)
         sent = time.monotonic()
-        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=10)
-        assert time.monotonic() - sent < 5
+        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=30)
+        assert time.monotonic() - sent < 60
         job.finish()
         assert any(line.startswith("rank 1 heard") for line in job.out), job.text()
         assert any("in interrupted" in line for line in job.err), job.text()
@@ -68,8 +68,8 @@ def test_ctrl_c_stops_an_init_that_waits_for_another_rank(python_env):
         time.sleep(0.5)
         os.kill(int(job.out[0].split()[1]), signal.SIGINT)
         sent = time.monotonic()
-        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=10)
-        assert time.monotonic() - sent < 5
+        job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=30)
+        assert time.monotonic() - sent < 60
     finally:
         job.close()
 
@@ -116,6 +116,6 @@ def test_a_workers_number_is_known_before_theano_is_imported(python_job):
     assert sorted(done.stdout.splitlines()) == flags, done.stderr
 
 
-def test_a_deadline_that_passes_is_a_timeout_error(python_job):
-    done = python_job(2, PROGRAM, "times_out", recovery=True)
+def test_a_deadline_that_passes_is_a_timeout_error(python_job, tmp_path):
+    done = python_job(2, PROGRAM, "times_out", tmp_path, recovery=True)
     assert "timeout True True" in done.stdout, done.stderr

@@ -15,7 +15,7 @@ DistributedOptimizer, ParameterManager = pleiad.torch.DistributedOptimizer, plei
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def sgd(model):
@@ -238,7 +238,7 @@ def test_data_loaders_with_workers():
         manager = ParameterManager(model)
         for context in ("fork", "spawn"):
             loader = torch.utils.data.DataLoader(
-                Numbers(), batch_size=4, num_workers=1, multiprocessing_context=context, timeout=60
+                Numbers(), batch_size=4, num_workers=1, multiprocessing_context=context, timeout=600
             )
             seen = []
             for numbers, problems in loader:

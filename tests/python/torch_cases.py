@@ -14,7 +14,7 @@ BATCH = 6
 
 
 def start():
-    return pleiad.init(timeout=30, log_level="off")
+    return pleiad.init(timeout=600, log_level="off")
 
 
 def seeded(seed, make):

@@ -259,7 +259,7 @@ TEST(Halo, RefusesWhatCannotBe) {
 
 TEST(Halo, WaitsForADeadRankEndWithItsName) {
   SessionOptions options;
-  options.timeout = 20;
+  options.timeout = 600;
   try {
     run_cluster(
         2,

@@ -4,10 +4,13 @@
 // On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls
 // (blocking calls from many threads are a hundred times slower) and polls only while requests are outstanding.
 #include <mpi.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -17,6 +20,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -41,6 +46,29 @@ struct Library {
 Library library;
 
 constexpr std::chrono::milliseconds kAsk{50};  // how often a wait asks for patience
+constexpr std::chrono::seconds kGone{10};      // how long the end waits for MPI after a neighbour has gone
+
+// The processes of a host. Each is watched by a descriptor, so a number that is given anew misleads nobody.
+class Neighbours {
+ public:
+  void watch(std::span<const int> pids) {
+    for (const pollfd& one : watched_) close(one.fd);
+    watched_.clear();
+    lost_ = false;
+    for (const int pid : pids) {
+      const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+      if (fd >= 0) watched_.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+      lost_ |= fd < 0 && errno == ESRCH;
+    }
+  }
+  /// Whether one of them has ended.
+  bool one_is_gone() { return lost_ || poll(watched_.data(), watched_.size(), 0) > 0; }
+
+ private:
+  std::vector<pollfd> watched_;
+  bool lost_ = false;
+};
+Neighbours& neighbours_of_last = *new Neighbours;  // of the last session; never destroyed, as the end comes late
 
 // MPI_Init_thread waits for all processes of the job, and nothing calls it off. So a thread of its own makes the call
 // and stays, because MPI asks that the same thread calls MPI_Finalize.
@@ -60,11 +88,17 @@ class Keeper {
     }
     return code_;
   }
+  /// MPI_Finalize waits for all processes of the job: for ever for one that died behind its last session.
   void finalize() {
     std::unique_lock lock(mutex_);
     over_ = true;
     changed_.notify_all();
-    changed_.wait(lock, [this] { return down_; });
+    std::optional<std::chrono::steady_clock::time_point> gone;
+    while (!changed_.wait_for(lock, kAsk, [this] { return down_; })) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!gone && neighbours_of_last.one_is_gone()) gone = now;
+      if (gone && now - *gone >= kGone) return;
+    }
   }
 
  private:
@@ -182,8 +216,11 @@ class MpiWire final : public pleiad::Wire {
     filled_.notify_one();
   }
 
-  void finish(bool clean) override {
-    if (!finished_) --library.open;
+  void finish(bool clean, std::span<const int> neighbours) override {
+    if (!finished_) {
+      --library.open;
+      neighbours_of_last.watch(neighbours);
+    }
     finished_ = true;
     library.clean = library.clean && clean;
     {

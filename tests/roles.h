@@ -1,0 +1,49 @@
+// A world of threads whose ranks have roles of their own, on any number of hosts.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/inproc.h"
+#include "session/core.h"
+
+namespace pleiad::test {
+
+/// Runs body(session) on a thread for each role, and a shutdown after it. Ranks of a host stand one after another.
+inline void run_roles(const std::vector<std::string>& roles, int hosts, const std::function<void(Session&)>& body) {
+  const auto ranks = static_cast<int>(roles.size());
+  std::vector<Place> places;
+  std::vector<std::shared_ptr<InprocHost>> memory;
+  for (int host = 0; host < hosts; ++host) {
+    const int first = ranks * host / hosts;
+    const int end = ranks * (host + 1) / hosts;
+    memory.push_back(std::make_shared<InprocHost>(end - first));
+    for (int r = first; r < end; ++r)
+      places.push_back({.host = host, .local = r - first, .name = "node" + std::to_string(host)});
+  }
+  const auto wire = hosts > 1 ? std::make_shared<InprocWire>(ranks) : nullptr;
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (int r = 0; r < ranks; ++r) {
+    SessionOptions options;
+    options.timeout = 60;
+    options.log_level = "off";
+    options.role = roles[static_cast<std::size_t>(r)];
+    const auto& host = memory[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];
+    engines.push_back(std::make_shared<InprocEngine>(options, r, places, host, wire, nullptr));
+  }
+  if (wire != nullptr) InprocEngine::introduce(engines, JobKey::random());
+  std::vector<std::thread> threads;
+  for (auto& engine : engines) {
+    threads.emplace_back([&body, engine = std::move(engine)] {
+      Session session(std::make_shared<SessionCore>(engine));
+      body(session);
+      session.shutdown();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace pleiad::test

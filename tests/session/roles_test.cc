@@ -1,0 +1,141 @@
+// Ranks that only work and ranks that only serve, on one host and on several: all that tables do, they do there too.
+#include "tests/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "pleiad/pleiad.hpp"
+#include "tests/file/folder.h"
+
+namespace pleiad {
+namespace {
+
+struct World {
+  std::vector<std::string> roles;
+  int hosts;
+};
+
+class Roles : public testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, Roles,
+                         testing::Values(World{{"worker", "worker", "server", "server"}, 1},
+                                         World{{"worker", "worker", "server", "server"}, 2},
+                                         World{{"server", "worker", "worker", "server"}, 2},
+                                         World{{"server", "worker", "worker", "none"}, 4},
+                                         World{{"server", "server", "worker", "both"}, 2}));
+
+constexpr std::int64_t kSize = 200'000;  // seven stripes of floats
+constexpr std::int64_t kCols = 40;
+
+std::vector<RowId> some_ids() {
+  std::vector<RowId> ids;
+  for (std::int64_t i = 0; i < 900; ++i)
+    ids.push_back(static_cast<RowId>(static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15U));
+  return ids;
+}
+
+template <class T>
+void expect_all(std::span<const T> values, T expected, const char* what) {
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(values, expected)), values.size()) << what << ": " << values[0];
+}
+
+TEST_P(Roles, EveryKindOfTableIsHeldByTheServersAndChangedByTheWorkers) {
+  test::run_roles(GetParam().roles, GetParam().hosts, [](Session& session) {
+    const ArrayTable async = session.create_array(kSize, {.name = "async"});
+    const ArrayTable rounds =
+        session.create_array(kSize, {.name = "rounds",
+                                     .clock = "sync",
+                                     .apply = "round",
+                                     .updater = {.rule = "momentum", .learning_rate = 1, .momentum = 0.5}});
+    const ArrayTable stale = session.create_array(kSize, {.name = "stale", .clock = "ssp", .staleness = 1});
+    const SparseTable sparse = session.create_sparse(kCols, {.name = "sparse", .init = "constant", .init_value = 0.5});
+    const KeyValueTable counts = session.create_key_value(1, {.name = "counts", .dtype = DType::int64});
+    const auto ids = some_ids();
+    const auto workers = static_cast<float>(session.workers());
+    const std::vector<float> ones(static_cast<std::size_t>(kSize), 1);
+    const std::vector<float> row_ones(ids.size() * kCols, 1);
+    std::vector<float> out(ones.size());
+    std::vector<float> rows(row_ones.size());
+    if (session.worker_id() >= 0) {
+      float velocity = 0;
+      float expected = 0;
+      for (int step = 1; step <= 3; ++step) {
+        async.add(ones);
+        rounds.add(ones);
+        rounds.get(out);
+        velocity = 0.5F * velocity + workers;
+        expected -= velocity;
+        expect_all<float>(out, expected, "rounds");
+        stale.add(ones);
+        stale.tick();
+        stale.get(out);
+        EXPECT_GE(out[0], workers * static_cast<float>(step - 1));
+        sparse.add(ids, row_ones);
+        counts.add(ids, std::vector<std::int64_t>(ids.size(), 1));
+      }
+    } else {
+      EXPECT_THROW(rounds.add(ones), StateError);
+      EXPECT_THROW(stale.tick(), StateError);
+    }
+    session.barrier();
+    async.get(out);
+    expect_all<float>(out, 3 * workers, "async");
+    sparse.get(ids, rows);
+    expect_all<float>(rows, 0.5F + 3 * workers, "sparse");
+    EXPECT_EQ(sparse.rows(), static_cast<std::int64_t>(ids.size()));
+    EXPECT_EQ(counts.at<std::int64_t>(ids[7]), 3 * session.workers());
+    session.barrier();  // who serves stays until all have seen it
+  });
+}
+
+// Whoever holds nothing has nothing to write, and whoever serves alone takes part.
+TEST_P(Roles, WhatTheyHoldIsSavedAndLoaded) {
+  const test::Folder folder;
+  const TableOptions dense{.name = "dense", .updater = {.rule = "adam"}};
+  const TableOptions sparse{.name = "sparse", .updater = {.rule = "adam"}};
+  const auto ids = some_ids();
+  const std::vector<float> ones(static_cast<std::size_t>(kSize), 1);
+  const std::vector<float> row_ones(ids.size() * kCols, 1);
+  std::vector<float> values(ones.size());
+  std::vector<float> rows(row_ones.size());
+  test::run_roles(GetParam().roles, GetParam().hosts, [&](Session& session) {
+    const ArrayTable array = session.create_array(kSize, dense);
+    const SparseTable table = session.create_sparse(kCols, sparse);
+    if (session.worker_id() == 0) {
+      array.add(ones);
+      table.add(ids, row_ones);
+    }
+    save_tables(session, folder / "set");
+    if (session.worker_id() == 0) {  // what the rule keeps shows in the next add
+      array.add(ones);
+      table.add(ids, row_ones);
+      array.get(values);
+      table.get(ids, rows);
+    }
+    session.barrier();
+  });
+  const auto loads = [&](const World& world) {
+    test::run_roles(world.roles, world.hosts, [&](Session& session) {
+      const ArrayTable array = session.create_array(kSize, dense);
+      const SparseTable table = session.create_sparse(kCols, sparse);
+      (void)load_tables(session, folder / "set");
+      if (session.worker_id() == 0) {
+        array.add(ones);
+        table.add(ids, row_ones);
+        std::vector<float> out(values.size());
+        array.get(out);
+        EXPECT_EQ(out, values);
+        out.resize(rows.size());
+        table.get(ids, out);
+        EXPECT_EQ(out, rows);
+      }
+      session.barrier();
+    });
+  };
+  loads(GetParam());
+  loads({{"both"}, 1});
+  loads({{"server", "worker", "server"}, 3});
+}
+
+}  // namespace
+}  // namespace pleiad
