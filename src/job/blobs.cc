@@ -44,8 +44,12 @@ std::string bytes_of(const std::string& path) {
 
 BlobProtos parse(const std::string& path) {
   if (!fs::exists(path)) {
-    throw FileError(fmt::format("{}: no such checkpoint; the job whose workspace is {} writes it", path,
-                                fs::path(path).parent_path().parent_path().string()));
+    const fs::path folder = fs::path(path).parent_path();
+    const std::string writer = folder.filename() != "checkpoint"
+                                   ? ""
+                                   : fmt::format("; the job whose workspace is {} writes it",
+                                                 folder.has_parent_path() ? folder.parent_path().string() : ".");
+    throw FileError(fmt::format("{}: no such checkpoint{}", path, writer));
   }
   BlobProtos blobs;
   if (!blobs.ParseFromString(bytes_of(path))) throw FileError(fmt::format("{}: is no checkpoint of SINGA's", path));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -277,7 +278,9 @@ Job Job::from_text(const std::string& text, const std::string& where) {
 Job Job::from_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.good() && !file.eof()) throw FileError(fmt::format("{}: cannot be read", path));
+  if (!file.good() && !file.eof()) {
+    throw FileError(fmt::format("{}: {}", path, std::filesystem::exists(path) ? "cannot be read" : "no such file"));
+  }
   return from_text(text, path);
 }
 

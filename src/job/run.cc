@@ -296,7 +296,9 @@ std::string explain_job(const Job& job, int ranks) {
                                  grouped(in.proto.train_steps()), grouped(numbers), job.workspace());
   text += job::describe(topology, batch);
   const int together = topology.ranks / topology.groups;
-  return text + explain(make_plan(built.net, options.plan, together, batch));
+  const Plan plan = make_plan(built.net, options.plan, together, batch);
+  if (topology.groups > 1) text += "each group:\n";
+  return text + explain(plan, job::traffic(topology, plan));
 }
 
 std::string describe_job(const Job& job) { return job::build(job).net.describe(); }

@@ -370,7 +370,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     bool go_on = true;
     if (due(o, o.validate, o.validate_after, at)) go_on &= run.evaluate(validate, nn::Phase::validate);
     if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
-    if (at > 0 && due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
+    if (due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
     if (go_on || !sync) {  // without a clock a rank goes on until all have voted
       if (!in.serves()) {
         static const std::string no_name;

@@ -83,6 +83,18 @@ TEST(JobMistakes, ACheckpointThatIsNotThereIsNamed) {
       << words;
 }
 
+TEST(JobMistakes, AFileThatIsNotThereIsNamed) {
+  try {
+    (void)Job::from_file("nowhere/job.conf");
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_STREQ(error.what(), "nowhere/job.conf: no such file");
+  }
+  const std::string words = said("train_steps: 20", "train_steps: 20 checkpoint_path: \"nowhere/step6-worker0\"");
+  EXPECT_NE(words.find("nowhere/step6-worker0: no such checkpoint"), std::string::npos) << words;
+  EXPECT_EQ(words.find("workspace"), std::string::npos) << words;
+}
+
 TEST(JobMistakes, AlgorithmsAndUpdatersMustBeNamed) {
   EXPECT_NE(said("alg: kBP", "").find("small.conf:4: train_one_batch.alg: expected kBP, kCD or kBPTT"),
             std::string::npos);

@@ -82,6 +82,9 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   const std::string path = (folder / "work" / "checkpoint" / "step20-worker0").string();
   EXPECT_EQ(result.checkpoint, path);
   EXPECT_TRUE(std::filesystem::exists(folder / "work" / "checkpoint" / "step10-worker0"));
+  job::BlobProtos first;  // what the job begins with is one of them
+  ASSERT_TRUE(first.ParseFromString(content((folder / "work" / "checkpoint" / "step0-worker0").string())));
+  EXPECT_EQ(first.version(0), 0);
   job::BlobProtos blobs;
   ASSERT_TRUE(blobs.ParseFromString(content(path)));
   const std::vector<std::string> names(blobs.name().begin(), blobs.name().end());
@@ -89,6 +92,7 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   EXPECT_EQ(blobs.blob(0).shape(0), 8);
   EXPECT_EQ(blobs.blob(0).shape(1), 4);
   EXPECT_EQ(blobs.version(0), 20);
+  EXPECT_NE(blobs.blob(0).data(0), first.blob(0).data(0));
   // Tested alone, and with bare names, it is as good as it was.
   const double tested = metric(result.reports.back(), "loss");
   for (const bool bare : {false, true}) {
@@ -270,7 +274,10 @@ TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
     (void)run(small_job(own, {.cluster = "nworker_groups: 2 nserver_groups: 2" + apart}), 4);
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("there is nothing to serve"), std::string::npos) << error.what();
+    EXPECT_NE(
+        std::string(error.what()).find("nothing to serve; expected as many ranks as there are workers, 2; received 4"),
+        std::string::npos)
+        << error.what();
   }
 }
 
@@ -337,6 +344,29 @@ TEST(JobClusters, AreExplained) {
       explain_job(small_job(folder, {.cluster = "nworker_groups: 2 nserver_groups: 2 sync_freq: 5"}));
   EXPECT_NE(hogwild.find("distributed Hogwild, 2 ranks in 2 groups of 1"), std::string::npos) << hogwild;
   EXPECT_NE(hogwild.find("every 5 steps"), std::string::npos) << hogwild;
+  // 67 parameters, or 268 bytes: 8 x 4 and 8, 3 x 8 and 3.
+  const auto explained = [&](const std::string& cluster) {
+    return explain_job(small_job(folder, {.cluster = cluster}));
+  };
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"nworkers_per_group: 1", "  0 bytes a step are exchanged with each rank, 268 bytes of parameters held"},
+      {"nworkers_per_group: 2", "  268 bytes a step are exchanged with each rank, 268 bytes of parameters held"},
+      {"nworkers_per_group: 2 server_worker_separate: true",
+       "  536 bytes a step are exchanged with each worker: 268 bytes of gradients, and 268 bytes of parameters back; "
+       "268 bytes of parameters held"},
+      {"nworker_groups: 2",
+       "  536 bytes a step are exchanged with each group: 268 bytes of gradients, and 268 bytes of parameters back; "
+       "268"},
+      {"nworker_groups: 2 nserver_groups: 2 sync_freq: 4 nworkers_per_group: 2",
+       "  134 bytes a step are exchanged with each group: every 4 steps 268 bytes of changes, and 268 bytes of "
+       "parameters "
+       "back; inside a group 536 bytes with each worker but the first; 268 bytes of parameters held"},
+      {"nworker_groups: 2 nworkers_per_group: 3", "  group 0: ranks 0-2\n  group 1: ranks 3-5\n"},
+      {"nworker_groups: 12", "  group 6: rank 6\n  ...\n  group 11: rank 11\n"},
+  };
+  for (const auto& [cluster, line] : expected) {
+    EXPECT_NE(explained(cluster).find(line), std::string::npos) << line << "\n" << explained(cluster);
+  }
 }
 
 TEST(Job, TravelsAsSafetensors) {
