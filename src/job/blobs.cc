@@ -174,14 +174,19 @@ BlobProtos blobs_of(const Built& built, const nn::Net& net, std::int64_t step) {
 
 }  // namespace
 
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths) {
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths,
+                                    std::int64_t* step) {
   Found found(built);
   for (const std::string& path : paths) {
     if (fs::is_directory(path)) {  // one of our own
       load_parameters(net, path);
       found.all();
     } else {
-      found.take(parse(path), path);
+      const BlobProtos blobs = parse(path);
+      found.take(blobs, path);
+      for (const std::int64_t version : blobs.version()) {
+        if (step != nullptr) *step = std::max(*step, version);
+      }
     }
   }
   return found.put(net);

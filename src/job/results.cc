@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -91,6 +92,15 @@ void Results::resume(std::int64_t step) {
   std::ifstream old(workspace_ + "/results.csv");
   for (std::string line; std::getline(old, line);) {
     if (const auto report = report_of(line); report && report->step < step) reports_.push_back(*report);
+  }
+}
+
+void Results::keep() {
+  if (workspace_.empty()) return;
+  std::ifstream file(workspace_ + "/results.json");
+  const auto before = nlohmann::json::parse(file, nullptr, false);
+  if (before.is_object() && before.contains("job") && before["job"] == job_) {
+    resume(std::numeric_limits<std::int64_t>::max());
   }
 }
 

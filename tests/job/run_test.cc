@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -50,6 +51,19 @@ TEST(Job, LearnsAndReportsInSingasOrder) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
   EXPECT_NE(content((folder / "work" / "results.json").string()).find("\"phase\": \"validate\""), std::string::npos);
   EXPECT_NE(content((folder / "work" / "job.log").string()).find("Test step 60"), std::string::npos);
+}
+
+TEST(Job, TheRateOfTrainingHasNoTestsInIt) {
+  const Folder folder;
+  const Job job = small_job(folder, {.steps = 40, .more = "disp_freq: 1 test_freq: 1 validate_freq: 1"});
+  const auto start = std::chrono::steady_clock::now();
+  const JobResult result = run_job(job, silent());
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  double told = 0;  // times that lie apart are no longer together than all of it
+  for (const JobReport& report : result.reports) {
+    told += (report.phase == "train" ? 24 : 240) / report.samples_per_second;
+  }
+  EXPECT_LE(told, all.count() * (1 + 1e-9));
 }
 
 TEST(Job, StoppedAndResumedGivesTheSameLosses) {
@@ -107,6 +121,11 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
         run_job(small_job(folder, {.more = fmt::format("checkpoint_path: \"{}\"", other)}), options);
     ASSERT_EQ(alone.reports.size(), 1U);
     EXPECT_EQ(alone.reports[0].phase, "test");
+    EXPECT_EQ(alone.reports[0].step, 20);
+    // It comes after what the training told.
+    const std::string csv = content((folder / "work" / "results.csv").string());
+    EXPECT_NE(csv.find("\n0,test,"), std::string::npos) << csv;
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), bare ? 5 : 4) << csv;
     EXPECT_NEAR(metric(alone.reports[0], "loss"), tested, 1e-6);
   }
 }

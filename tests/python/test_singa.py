@@ -140,7 +140,7 @@ assert d.Train() == result and d.Train('examples/mnist/conv.conf') == result  # 
 blobs = common_pb2.BlobProtos.FromString(open('examples/mnist/conv/checkpoint/step2-worker0', 'rb').read())
 assert '0#w1' in list(blobs.name)
 job.checkpoint_path.append('examples/mnist/conv/checkpoint/step2-worker0')
-assert d.Test(job)[0] == [row for row in result[2] if row['phase'] == 'test']
+assert d.Test(job)[2] == [row for row in result[2] if row['phase'] == 'test']
 print('all there')
 """
     )
@@ -665,4 +665,6 @@ def test_the_options_of_a_run(root, run, pleiad):
     checkpoint = "examples/mnist/conv/checkpoint/step2-worker0"
     shortened(root / "examples" / "mnist" / "conv.conf", 2, checkpoint_path=f'"{checkpoint}"', test_steps=10)
     done = run(pleiad, "run", "examples/mnist/conv.conf", "-test", cwd=root)
-    assert done.returncode == 0 and re.search(r"Test step 0: loss [\d.]+, acc", done.stderr), done.stderr
+    assert done.returncode == 0 and re.search(r"Test step 2: loss [\d.]+, acc", done.stderr), done.stderr
+    workspace = root / "examples" / "mnist" / "conv"  # which has the training's numbers still
+    assert len(results(workspace)) == 2 and len(results(workspace, "test")) == 3
