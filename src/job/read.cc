@@ -57,6 +57,10 @@ std::string in_our_words(const std::string& message) {
       return fmt::format("{}: {}", type->name(), unknown_name("field", quoted(message, 1), known));
     }
   }
+  if (constexpr std::string_view strange = "Interpreting non ascii codepoint "; message.starts_with(strange)) {
+    return fmt::format("the byte {}, which is no character of a job",
+                       message.substr(strange.size(), message.size() - strange.size() - 1));
+  }
   if (message.starts_with("Unknown enumeration value of \"")) {
     const std::string field = quoted(message, 1);
     for (const char* name : {"LayerType", "AlgType", "UpdaterType", "Phase", "InitMethod", "ChangeMethod", "PoolMethod",

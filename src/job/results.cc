@@ -39,7 +39,7 @@ std::optional<JobReport> report_of(const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> cells;
   for (std::string cell; std::getline(words, cell, ',');) cells.push_back(cell);
-  if (cells.size() != 7) return {};
+  if (cells.size() != 7 || (cells[1] != "train" && cells[1] != "test" && cells[1] != "validate")) return {};
   try {
     JobReport report{.step = std::stoll(cells[0]), .phase = cells[1], .metrics = {}};
     for (std::size_t i = 0; i < 4; ++i) {

@@ -29,6 +29,10 @@ TEST(JobMistakes, AnUnknownFieldGivesItsLineAndTheNearest) {
   EXPECT_NE(words.find("did you mean \"srclayers\"?"), std::string::npos) << words;
 }
 
+TEST(JobMistakes, ABrokenCharacterIsNamed) {
+  EXPECT_EQ(said("alg: kBP", "alg: kBP \xff"), "small.conf:4: the byte 255, which is no character of a job");
+}
+
 TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
   const std::string words = said("kSTanh", "kStanh");
   EXPECT_NE(words.find("small.conf:23: type: unknown value \"kStanh\""), std::string::npos) << words;

@@ -90,6 +90,25 @@ TEST(Job, StoppedAndResumedGivesTheSameLosses) {
   }
 }
 
+TEST(Job, GoesOnWhateverBecameOfItsResults) {
+  const Folder folder;
+  const Job job = small_job(folder, {.more = std::string(kEvery) + " checkpoint_freq: 20"});
+  const std::string checkpoint = run_job(job, silent()).checkpoint;
+  JobOptions test = silent();
+  test.test = true;
+  const Job alone = job.with(fmt::format("checkpoint_path: \"{}\"", checkpoint));
+  for (const std::string name : {"results.csv", "results.json"}) {
+    const std::string path = (folder / "work" / name).string(), bytes = content(path);
+    for (std::uint32_t seed = 0; seed < 60; ++seed) {
+      std::ofstream(path, std::ios::binary) << damage(bytes, seed);
+      EXPECT_EQ(run_job(alone, test).reports.size(), 1U) << name << " " << seed;
+    }
+    std::ofstream(path, std::ios::binary) << "0,tr\xff,1,1,,,1\n";
+    EXPECT_EQ(run_job(alone, test).reports.size(), 1U) << name;
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+}
+
 TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   const Folder folder;
   const JobResult result = run_job(small_job(folder, {.more = "checkpoint_freq: 10 test_freq: 20"}), silent());
