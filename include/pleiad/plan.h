@@ -83,7 +83,8 @@ struct Plan {
 [[nodiscard]] PLEIAD_API Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch);
 
 /// A table: who does what, and the bytes of a step; of a spatial plan the grid as a picture, tiles and halos too.
-[[nodiscard]] PLEIAD_API std::string explain(const Plan& plan);
+/// traffic: what is exchanged, in words, where it is not what the plan alone would have (tables, groups of ranks).
+[[nodiscard]] PLEIAD_API std::string explain(const Plan& plan, const std::string& traffic = {});
 
 /// Nets to look at and to begin with, by name: "mlp", "cnn", "autoencoder", "small".
 [[nodiscard]] PLEIAD_API nn::Net example_net(const std::string& name);

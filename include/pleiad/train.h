@@ -102,8 +102,8 @@ struct TrainOptions {
   std::int64_t test_after = 0;
   std::int64_t test_batches = 0;
   std::int64_t test_batch = 0;
-  /// What comes every so many steps comes at step 0 too, and a display tells the number of the step before it, so that
-  /// the first one is of step 0 (SINGA).
+  /// What comes every so many steps, checkpoints included, comes at step 0 too, and a display tells the number of the
+  /// step before it, so that the first one is of step 0 (SINGA).
   bool from_zero = false;
   std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
   std::int64_t checkpoint_after = 0;   ///< not before this step

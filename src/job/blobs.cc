@@ -44,8 +44,12 @@ std::string bytes_of(const std::string& path) {
 
 BlobProtos parse(const std::string& path) {
   if (!fs::exists(path)) {
-    throw FileError(fmt::format("{}: no such checkpoint; the job whose workspace is {} writes it", path,
-                                fs::path(path).parent_path().parent_path().string()));
+    const fs::path folder = fs::path(path).parent_path();
+    const std::string writer = folder.filename() != "checkpoint"
+                                   ? ""
+                                   : fmt::format("; the job whose workspace is {} writes it",
+                                                 folder.has_parent_path() ? folder.parent_path().string() : ".");
+    throw FileError(fmt::format("{}: no such checkpoint{}", path, writer));
   }
   BlobProtos blobs;
   if (!blobs.ParseFromString(bytes_of(path))) throw FileError(fmt::format("{}: is no checkpoint of SINGA's", path));
@@ -170,14 +174,19 @@ BlobProtos blobs_of(const Built& built, const nn::Net& net, std::int64_t step) {
 
 }  // namespace
 
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths) {
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths,
+                                    std::int64_t* step) {
   Found found(built);
   for (const std::string& path : paths) {
     if (fs::is_directory(path)) {  // one of our own
       load_parameters(net, path);
       found.all();
     } else {
-      found.take(parse(path), path);
+      const BlobProtos blobs = parse(path);
+      found.take(blobs, path);
+      for (const std::int64_t version : blobs.version()) {
+        if (step != nullptr) *step = std::max(*step, version);
+      }
     }
   }
   return found.put(net);

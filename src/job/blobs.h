@@ -8,9 +8,10 @@
 
 namespace pleiad::job {
 
-/// Reads files into a net like the built one: each parameter from the first that has it. Returns the names that were
-/// found.
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths);
+/// Reads files into a net like the built one: each parameter from the last that has it. Returns the names that were
+/// found. step: the largest of the steps that the files are of, where they say it.
+std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths,
+                                    std::int64_t* step = nullptr);
 /// One file, whole or not at all.
 void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step);
 /// The same numbers under the same names, in SINGA's order, as safetensors.

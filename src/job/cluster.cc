@@ -15,6 +15,12 @@ constexpr const char* kNoServers =
     "as "
     "the job has workers and servers for that)";
 
+constexpr int kShown = 7;  // groups before the list is cut short
+
+std::string ranks_text(int first, int count) {
+  return count == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, first + count - 1);
+}
+
 }  // namespace
 
 Topology topology_of(const Inside& job, int ranks) {
@@ -57,9 +63,11 @@ Topology topology_of(const Inside& job, int ranks) {
 void note_servers(const Inside& job, int servers, Topology& topology) {
   if (servers == 0) return;
   if (topology.exchange == "replicas") {
-    mistake(job, "cluster.server_worker_separate",
-            "in distributed Hogwild each group of workers has its parameters by itself: there is nothing to serve; "
-            "received true");
+    mistake(
+        job, "cluster.server_worker_separate",
+        fmt::format("in distributed Hogwild each group of workers has its parameters by itself: there is nothing to "
+                    "serve; expected as many ranks as there are workers, {}; received {}",
+                    topology.ranks, topology.ranks + servers));
   }
   topology.servers = servers;
   std::erase(topology.notes, kNoServers);
@@ -107,6 +115,14 @@ std::string describe(const Topology& t, std::int64_t batch) {
   if (t.groups > 1) text += fmt::format(" in {} groups of {}", t.groups, per_group);
   if (t.servers > 0) text += fmt::format(", and {} that only serve{}", t.servers, t.servers == 1 ? "s" : "");
   text += "\n";
+  for (int group = 0; t.groups > 1 && group < t.groups; ++group) {
+    if (group == kShown && t.groups > kShown + 1) {
+      text += "  ...\n";
+      group = t.groups - 1;
+    }
+    text += fmt::format("  group {}: {}\n", group, ranks_text(group * per_group, per_group));
+  }
+  if (t.servers > 0) text += fmt::format("  parameters: {}\n", ranks_text(t.ranks, t.servers));
   if (t.ranks > 1) {
     text += fmt::format("  a worker takes {} of the {} samples of a {}batch\n", batch / per_group, batch,
                         t.groups > 1 ? "group's " : "");
@@ -122,6 +138,31 @@ std::string describe(const Topology& t, std::int64_t batch) {
         t.sync_every, t.sync_every == 1 ? "" : "s");
   }
   for (const std::string& note : t.notes) text += fmt::format("  note: {}\n", note);
+  return text;
+}
+
+std::string traffic(const Topology& t, const Plan& plan) {
+  if (t.exchange != "tables" && t.exchange != "replicas") return {};
+  std::int64_t shared = 0, between = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    if (!layer.cut) shared += layer.parameter_bytes;
+    between += layer.forward_bytes + layer.backward_bytes;
+  }
+  const auto size = [](std::int64_t bytes) { return byte_size(static_cast<std::uint64_t>(bytes)); };
+  const char* const who = t.groups > 1 ? "group" : "worker";
+  std::string text;
+  if (t.exchange == "replicas") {
+    text = fmt::format(
+        "{} a step are exchanged with each group: every {} step{} {} of changes, and {} of parameters back",
+        size(2 * shared / t.sync_every), t.sync_every, t.sync_every == 1 ? "" : "s", size(shared), size(shared));
+  } else {
+    text = fmt::format("{} a step are exchanged with each {}: {} of gradients, and {} of parameters back",
+                       size(2 * shared + between), who, size(shared), size(shared));
+  }
+  if (between > 0) text += fmt::format(", {} for layers that are cut", size(between));
+  if (plan.ranks > 1 && t.groups > 1) {
+    text += fmt::format("; inside a group {} with each worker but the first", size(2 * shared));
+  }
   return text;
 }
 

@@ -35,4 +35,7 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
 /// In words, line by line.
 [[nodiscard]] std::string describe(const Topology& topology, std::int64_t batch);
 
+/// The bytes of a step where parameters lie in tables; nothing where the plan says it all. `plan` is that of one group.
+[[nodiscard]] std::string traffic(const Topology& topology, const Plan& plan);
+
 }  // namespace pleiad::job

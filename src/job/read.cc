@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -55,6 +56,10 @@ std::string in_our_words(const std::string& message) {
       for (int i = 0; i < type->field_count(); ++i) known.push_back(type->field(i)->name());
       return fmt::format("{}: {}", type->name(), unknown_name("field", quoted(message, 1), known));
     }
+  }
+  if (constexpr std::string_view strange = "Interpreting non ascii codepoint "; message.starts_with(strange)) {
+    return fmt::format("the byte {}, which is no character of a job",
+                       message.substr(strange.size(), message.size() - strange.size() - 1));
   }
   if (message.starts_with("Unknown enumeration value of \"")) {
     const std::string field = quoted(message, 1);
@@ -277,7 +282,9 @@ Job Job::from_text(const std::string& text, const std::string& where) {
 Job Job::from_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.good() && !file.eof()) throw FileError(fmt::format("{}: cannot be read", path));
+  if (!file.good() && !file.eof()) {
+    throw FileError(fmt::format("{}: {}", path, std::filesystem::exists(path) ? "cannot be read" : "no such file"));
+  }
   return from_text(text, path);
 }
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -38,7 +39,7 @@ std::optional<JobReport> report_of(const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> cells;
   for (std::string cell; std::getline(words, cell, ',');) cells.push_back(cell);
-  if (cells.size() != 7) return {};
+  if (cells.size() != 7 || (cells[1] != "train" && cells[1] != "test" && cells[1] != "validate")) return {};
   try {
     JobReport report{.step = std::stoll(cells[0]), .phase = cells[1], .metrics = {}};
     for (std::size_t i = 0; i < 4; ++i) {
@@ -91,6 +92,15 @@ void Results::resume(std::int64_t step) {
   std::ifstream old(workspace_ + "/results.csv");
   for (std::string line; std::getline(old, line);) {
     if (const auto report = report_of(line); report && report->step < step) reports_.push_back(*report);
+  }
+}
+
+void Results::keep() {
+  if (workspace_.empty()) return;
+  std::ifstream file(workspace_ + "/results.json");
+  const auto before = nlohmann::json::parse(file, nullptr, false);
+  if (before.is_object() && before.contains("job") && before["job"] == job_) {
+    resume(std::numeric_limits<std::int64_t>::max());
   }
 }
 

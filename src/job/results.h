@@ -21,6 +21,8 @@ class Results {
 
   /// A run that goes on at `step`: reports from then on are dropped, as they will come again.
   void resume(std::int64_t step);
+  /// A test by itself: its report comes after those of the run before, if that was of the same job.
+  void keep();
   void line(const std::string& text);
   void add(const JobReport& report);
   /// After every step.

@@ -85,7 +85,7 @@ class Run {
     if (rank() == 0) {
       try {
         const auto& paths = in_.proto.checkpoint_path();
-        const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()});
+        const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()}, &loaded_step_);
         const bool state = resuming() && !steps_in(state_folder(), true).empty();
         if (!state) expect_loaded(in_, built_, found);
       } catch (const Error& error) {
@@ -93,8 +93,9 @@ class Run {
       }
     }
     if (session_ != nullptr) {
-      std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size())};
+      std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size()), loaded_step_};
       session_->broadcast(length, 0);
+      loaded_step_ = length[1];
       std::vector<std::int32_t> letters(static_cast<std::size_t>(length[0]) + 1);
       std::copy(problem.begin(), problem.end(), letters.begin());
       session_->broadcast(letters, 0);
@@ -184,7 +185,9 @@ class Run {
   [[nodiscard]] std::string state_folder() const { return job_.workspace() + "/checkpoint/state"; }
 
   JobResult test(Trainer& trainer, const TrainOptions& train) {
-    const Report report = trainer.evaluate(*test_, nn::Phase::test, train.test_batches, train.test_batch);
+    Report report = trainer.evaluate(*test_, nn::Phase::test, train.test_batches, train.test_batch);
+    report.step = loaded_step_;
+    if (results_) results_->keep();
     tell(report);
     if (results_) results_->write_json();
     return std::move(result_);
@@ -245,6 +248,7 @@ class Run {
   Built built_;
   Topology topology_;
   std::unique_ptr<Samples> train_, validate_, test_;
+  std::int64_t loaded_step_ = 0;  // of the checkpoint that the parameters start from
   std::int64_t train_batch_ = 1, validate_batch_ = 0, test_batch_ = 0;
   std::unique_ptr<Results> results_;
   JobResult result_;
@@ -296,7 +300,9 @@ std::string explain_job(const Job& job, int ranks) {
                                  grouped(in.proto.train_steps()), grouped(numbers), job.workspace());
   text += job::describe(topology, batch);
   const int together = topology.ranks / topology.groups;
-  return text + explain(make_plan(built.net, options.plan, together, batch));
+  const Plan plan = make_plan(built.net, options.plan, together, batch);
+  if (topology.groups > 1) text += "each group:\n";
+  return text + explain(plan, job::traffic(topology, plan));
 }
 
 std::string describe_job(const Job& job) { return job::build(job).net.describe(); }

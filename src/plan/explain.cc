@@ -21,7 +21,7 @@ std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(
 
 }  // namespace
 
-std::string explain(const Plan& plan) {
+std::string explain(const Plan& plan, const std::string& traffic) {
   if (plan.kind == "spatial") return explain_spatial(plan);
   std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
                                 plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch, plan.batch / plan.ranks);
@@ -41,8 +41,9 @@ std::string explain(const Plan& plan) {
   }
   out += fmt::format(fmt::runtime(row), "all", "", "", bytes_text(sum.parameter_bytes), bytes_text(sum.forward_bytes),
                      bytes_text(sum.backward_bytes), bytes_text(sum.gradient_bytes), "");
-  out += fmt::format("  {} a step are exchanged with each rank, {} of parameters held\n",
-                     byte_size(static_cast<std::uint64_t>(sum.bytes())),
+  const std::string own =
+      fmt::format("{} a step are exchanged with each rank", byte_size(static_cast<std::uint64_t>(sum.bytes())));
+  out += fmt::format("  {}{} of parameters held\n", traffic.empty() ? own + ", " : traffic + "; ",
                      byte_size(static_cast<std::uint64_t>(sum.parameter_bytes)));
   for (const LayerPlan& layer : plan.layers) {
     if (!layer.cut) continue;

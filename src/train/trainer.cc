@@ -253,6 +253,19 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
 
 namespace {
 
+/// What takes its time here is no time of training: a moment before it is moved on.
+class Pause {
+ public:
+  explicit Pause(std::int64_t& moment) : moment_(moment), start_(now_ns()) {}
+  ~Pause() { moment_ += now_ns() - start_; }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  std::int64_t& moment_;
+  const std::int64_t start_;
+};
+
 /// The part of a run that goes on at its frequencies.
 class Run {
  public:
@@ -282,6 +295,7 @@ class Run {
   }
 
   bool evaluate(Samples* samples, nn::Phase phase) {
+    const Pause pause(shown_ns_);
     const TrainOptions& o = in_.options;
     const bool test = phase == nn::Phase::test;
     return samples == nullptr || tell(trainer_.evaluate(*samples, phase, test ? o.test_batches : o.validate_batches,
@@ -289,6 +303,7 @@ class Run {
   }
 
   bool checkpoint() {
+    const Pause pause(shown_ns_);
     saved_at_ = in_.now();
     bool go_on = true;
     if (!in_.options.checkpoint_folder.empty()) go_on = save();
@@ -370,7 +385,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     bool go_on = true;
     if (due(o, o.validate, o.validate_after, at)) go_on &= run.evaluate(validate, nn::Phase::validate);
     if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
-    if (at > 0 && due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
+    if (due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
     if (go_on || !sync) {  // without a clock a rank goes on until all have voted
       if (!in.serves()) {
         static const std::string no_name;

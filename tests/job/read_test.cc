@@ -29,6 +29,10 @@ TEST(JobMistakes, AnUnknownFieldGivesItsLineAndTheNearest) {
   EXPECT_NE(words.find("did you mean \"srclayers\"?"), std::string::npos) << words;
 }
 
+TEST(JobMistakes, ABrokenCharacterIsNamed) {
+  EXPECT_EQ(said("alg: kBP", "alg: kBP \xff"), "small.conf:4: the byte 255, which is no character of a job");
+}
+
 TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
   const std::string words = said("kSTanh", "kStanh");
   EXPECT_NE(words.find("small.conf:23: type: unknown value \"kStanh\""), std::string::npos) << words;
@@ -81,6 +85,18 @@ TEST(JobMistakes, ACheckpointThatIsNotThereIsNamed) {
   EXPECT_NE(words.find("rbm1/checkpoint/step6-worker0: no such checkpoint; the job whose workspace is rbm1 writes it"),
             std::string::npos)
       << words;
+}
+
+TEST(JobMistakes, AFileThatIsNotThereIsNamed) {
+  try {
+    (void)Job::from_file("nowhere/job.conf");
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_STREQ(error.what(), "nowhere/job.conf: no such file");
+  }
+  const std::string words = said("train_steps: 20", "train_steps: 20 checkpoint_path: \"nowhere/step6-worker0\"");
+  EXPECT_NE(words.find("nowhere/step6-worker0: no such checkpoint"), std::string::npos) << words;
+  EXPECT_EQ(words.find("workspace"), std::string::npos) << words;
 }
 
 TEST(JobMistakes, AlgorithmsAndUpdatersMustBeNamed) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -52,6 +53,19 @@ TEST(Job, LearnsAndReportsInSingasOrder) {
   EXPECT_NE(content((folder / "work" / "job.log").string()).find("Test step 60"), std::string::npos);
 }
 
+TEST(Job, TheRateOfTrainingHasNoTestsInIt) {
+  const Folder folder;
+  const Job job = small_job(folder, {.steps = 40, .more = "disp_freq: 1 test_freq: 1 validate_freq: 1"});
+  const auto start = std::chrono::steady_clock::now();
+  const JobResult result = run_job(job, silent());
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  double told = 0;  // times that lie apart are no longer together than all of it
+  for (const JobReport& report : result.reports) {
+    told += (report.phase == "train" ? 24 : 240) / report.samples_per_second;
+  }
+  EXPECT_LE(told, all.count() * (1 + 1e-9));
+}
+
 TEST(Job, StoppedAndResumedGivesTheSameLosses) {
   const Folder folder;
   const std::string more = std::string(kEvery) + " checkpoint_freq: 100";
@@ -76,12 +90,34 @@ TEST(Job, StoppedAndResumedGivesTheSameLosses) {
   }
 }
 
+TEST(Job, GoesOnWhateverBecameOfItsResults) {
+  const Folder folder;
+  const Job job = small_job(folder, {.more = std::string(kEvery) + " checkpoint_freq: 20"});
+  const std::string checkpoint = run_job(job, silent()).checkpoint;
+  JobOptions test = silent();
+  test.test = true;
+  const Job alone = job.with(fmt::format("checkpoint_path: \"{}\"", checkpoint));
+  for (const std::string name : {"results.csv", "results.json"}) {
+    const std::string path = (folder / "work" / name).string(), bytes = content(path);
+    for (std::uint32_t seed = 0; seed < 60; ++seed) {
+      std::ofstream(path, std::ios::binary) << damage(bytes, seed);
+      EXPECT_EQ(run_job(alone, test).reports.size(), 1U) << name << " " << seed;
+    }
+    std::ofstream(path, std::ios::binary) << "0,tr\xff,1,1,,,1\n";
+    EXPECT_EQ(run_job(alone, test).reports.size(), 1U) << name;
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+}
+
 TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   const Folder folder;
   const JobResult result = run_job(small_job(folder, {.more = "checkpoint_freq: 10 test_freq: 20"}), silent());
   const std::string path = (folder / "work" / "checkpoint" / "step20-worker0").string();
   EXPECT_EQ(result.checkpoint, path);
   EXPECT_TRUE(std::filesystem::exists(folder / "work" / "checkpoint" / "step10-worker0"));
+  job::BlobProtos first;  // what the job begins with is one of them
+  ASSERT_TRUE(first.ParseFromString(content((folder / "work" / "checkpoint" / "step0-worker0").string())));
+  EXPECT_EQ(first.version(0), 0);
   job::BlobProtos blobs;
   ASSERT_TRUE(blobs.ParseFromString(content(path)));
   const std::vector<std::string> names(blobs.name().begin(), blobs.name().end());
@@ -89,6 +125,7 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   EXPECT_EQ(blobs.blob(0).shape(0), 8);
   EXPECT_EQ(blobs.blob(0).shape(1), 4);
   EXPECT_EQ(blobs.version(0), 20);
+  EXPECT_NE(blobs.blob(0).data(0), first.blob(0).data(0));
   // Tested alone, and with bare names, it is as good as it was.
   const double tested = metric(result.reports.back(), "loss");
   for (const bool bare : {false, true}) {
@@ -103,6 +140,11 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
         run_job(small_job(folder, {.more = fmt::format("checkpoint_path: \"{}\"", other)}), options);
     ASSERT_EQ(alone.reports.size(), 1U);
     EXPECT_EQ(alone.reports[0].phase, "test");
+    EXPECT_EQ(alone.reports[0].step, 20);
+    // It comes after what the training told.
+    const std::string csv = content((folder / "work" / "results.csv").string());
+    EXPECT_NE(csv.find("\n0,test,"), std::string::npos) << csv;
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), bare ? 5 : 4) << csv;
     EXPECT_NEAR(metric(alone.reports[0], "loss"), tested, 1e-6);
   }
 }
@@ -270,7 +312,10 @@ TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
     (void)run(small_job(own, {.cluster = "nworker_groups: 2 nserver_groups: 2" + apart}), 4);
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("there is nothing to serve"), std::string::npos) << error.what();
+    EXPECT_NE(
+        std::string(error.what()).find("nothing to serve; expected as many ranks as there are workers, 2; received 4"),
+        std::string::npos)
+        << error.what();
   }
 }
 
@@ -337,6 +382,29 @@ TEST(JobClusters, AreExplained) {
       explain_job(small_job(folder, {.cluster = "nworker_groups: 2 nserver_groups: 2 sync_freq: 5"}));
   EXPECT_NE(hogwild.find("distributed Hogwild, 2 ranks in 2 groups of 1"), std::string::npos) << hogwild;
   EXPECT_NE(hogwild.find("every 5 steps"), std::string::npos) << hogwild;
+  // 67 parameters, or 268 bytes: 8 x 4 and 8, 3 x 8 and 3.
+  const auto explained = [&](const std::string& cluster) {
+    return explain_job(small_job(folder, {.cluster = cluster}));
+  };
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"nworkers_per_group: 1", "  0 bytes a step are exchanged with each rank, 268 bytes of parameters held"},
+      {"nworkers_per_group: 2", "  268 bytes a step are exchanged with each rank, 268 bytes of parameters held"},
+      {"nworkers_per_group: 2 server_worker_separate: true",
+       "  536 bytes a step are exchanged with each worker: 268 bytes of gradients, and 268 bytes of parameters back; "
+       "268 bytes of parameters held"},
+      {"nworker_groups: 2",
+       "  536 bytes a step are exchanged with each group: 268 bytes of gradients, and 268 bytes of parameters back; "
+       "268"},
+      {"nworker_groups: 2 nserver_groups: 2 sync_freq: 4 nworkers_per_group: 2",
+       "  134 bytes a step are exchanged with each group: every 4 steps 268 bytes of changes, and 268 bytes of "
+       "parameters "
+       "back; inside a group 536 bytes with each worker but the first; 268 bytes of parameters held"},
+      {"nworker_groups: 2 nworkers_per_group: 3", "  group 0: ranks 0-2\n  group 1: ranks 3-5\n"},
+      {"nworker_groups: 12", "  group 6: rank 6\n  ...\n  group 11: rank 11\n"},
+  };
+  for (const auto& [cluster, line] : expected) {
+    EXPECT_NE(explained(cluster).find(line), std::string::npos) << line << "\n" << explained(cluster);
+  }
 }
 
 TEST(Job, TravelsAsSafetensors) {

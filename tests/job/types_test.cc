@@ -173,6 +173,7 @@ std::map<std::string, Use> uses() {
                            "kCudnnActivation", "kCudnnBM", "kBridgeSrc", "kBridgeDst", "kSplit"}) {
     all[type] = {through(type)};
   }
+  all["kCudnnBM"] = {through("kCudnnBM", "bm_conf {}")};
   // Those that stand in another's net.
   all["kRGBImage"] = all["kLabel"] = all["kLMDBData"];
   all["kShardData"] = all["kMnist"];

@@ -140,7 +140,7 @@ assert d.Train() == result and d.Train('examples/mnist/conv.conf') == result  # 
 blobs = common_pb2.BlobProtos.FromString(open('examples/mnist/conv/checkpoint/step2-worker0', 'rb').read())
 assert '0#w1' in list(blobs.name)
 job.checkpoint_path.append('examples/mnist/conv/checkpoint/step2-worker0')
-assert d.Test(job)[0] == [row for row in result[2] if row['phase'] == 'test']
+assert d.Test(job)[2] == [row for row in result[2] if row['phase'] == 'test']
 print('all there')
 """
     )
@@ -299,6 +299,72 @@ assert list(machine.batchsize) == [100] and machine.std_value == 255 and not mac
         assert "mnist: records of mnist: " in done.stdout, done.stdout
 
 
+def test_stores_are_built_anew_where_other_files_are_named_or_come(in_world, tmp_path):
+    """What stood in for MNIST gives way when MNIST is there; a named folder is where the records come from, or an error;
+    a store that was not built here is left as it is."""
+    program = """
+import sys
+from pathlib import Path
+
+import numpy
+from pleiad import nn
+from singa.datasets import cifar10, mnist
+
+def write(folder, count):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    draw = numpy.random.default_rng(1)
+    for part in ('train', 't10k'):
+        images = draw.integers(0, 255, (count, 1, 28, 28), dtype='uint8')
+        name = f'{folder}/{part}'
+        nn.write_store('idx', f'{name}-images-idx3-ubyte', f'{name}-labels-idx1-ubyte', data=images, labels=numpy.arange(count) % 10)
+
+def records(**fields):
+    return len(nn.open_store('kvfile', mnist.load_data(**fields)[0].layer.store_conf.path))
+
+assert records() == 60000  # Fashion-MNIST
+write('examples/mnist', 30)
+assert records() == 30
+write('other', 20)
+assert records(folder='other') == 20
+changed = Path('examples/mnist/train_data.bin').stat().st_mtime_ns
+assert records() == 20 and records(folder='other') == 20
+assert Path('examples/mnist/train_data.bin').stat().st_mtime_ns == changed
+for loader, words in ((mnist, 'nowhere: no MNIST there'), (cifar10, 'nowhere: no CIFAR-10 there')):
+    try:
+        loader.load_data(folder='nowhere')
+    except FileNotFoundError as problem:
+        assert words in str(problem), problem
+    else:
+        raise AssertionError('no error')
+Path('examples/mnist/source.txt').unlink()  # not built here, for all we know
+assert records() == 20
+write('third', 10)
+assert records(folder='third') == 20
+"""
+    done = in_world("alone", tmp_path, sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "mnist: records of fashion-mnist: " in done.stdout
+    assert "mnist: building examples/mnist/train_data.bin and examples/mnist/test_data.bin anew" in done.stdout
+    assert "mnist: records of mnist: other/train-images-idx3-ubyte" in done.stdout, done.stdout
+
+
+def test_a_job_whose_files_are_missing_says_who_makes_them(in_world, tmp_path):
+    shutil.copytree(
+        COMPAT, tmp_path / "new", ignore=shutil.ignore_patterns("*.bin", "*.txt", "checkpoint", "generated")
+    )
+    for conf, script in (
+        ("mnist/job", "datasets/mnist"),
+        ("cifar10/job", "datasets/cifar10"),
+        ("char-rnn/job", "char_rnn_text"),
+        ("rbm2", "mnist_rbm1"),
+        ("autoencoder", "mnist_rbm4"),
+    ):
+        done = in_world("alone", tmp_path / "new", "bin/singa-run.sh", "-conf", f"examples/{conf}.conf")
+        assert done.returncode == 1 and re.search("no such (file|checkpoint)", done.stderr), done.stderr
+        assert f"bin/singa-run.sh -exec tool/python/examples/{script}.py makes them" in done.stderr, done.stderr
+        assert (tmp_path / "new" / "tool" / "python" / "examples" / f"{script}.py").exists()
+
+
 def test_a_layer_and_an_updater_of_a_scripts_own(root, in_world):
     program = """
 import numpy
@@ -367,7 +433,28 @@ else:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("Dense(10, activaton='relu')", 'Dense: unknown argument "activaton"'),
+        ("Dense(10, activaton='relu')", 'Dense: unknown argument "activaton"; did you mean "activation"?'),
+        ("MaxPooling2D(pool_size=3, strid=2)", 'MaxPooling2D: unknown argument "strid"; did you mean "stride"?'),
+        ("LRN2D(3, alfa=1)", 'LRN2D: unknown argument "alfa"; did you mean "alpha"?'),
+        ("RBM([3], samplin='gaussian')", 'RBM: unknown argument "samplin"; did you mean "sampling"?'),
+        ("Autoencoder([3], outdim=4)", 'Autoencoder: unknown argument "outdim"; did you mean "out_dim"?'),
+        ("Dense('ten')", "Dense: output_dim: expected a whole number; received 'ten'"),
+        ("Convolution2D(0)", "Convolution2D: nb_filter: expected 1 or more; received 0"),
+        ("RBM([30, -1])", "RBM: out_dim: expected 1 or more; received -1"),
+        ("RMSProp(roh=0.9)", 'RMSProp: unknown argument "roh"; did you mean "rho"?'),
+        ("Data(load='recordinputs')", 'LayerType: unknown argument "recordinputs"; did you mean "recordinput"?'),
+        ("Updater('sgdd')", 'UpdaterType: unknown argument "sgdd"; did you mean "sgd"?'),
+        ("compiled().fit(None, nb_epochs=3)", 'fit: unknown argument "nb_epochs"; did you mean "nb_epoch"?'),
+        ("compiled().fit(None, nb_epoch=3, with_tests=1)", 'unknown argument "with_tests"; did you mean "with_test"?'),
+        (
+            "compiled().fit(None, validation_data=1)",
+            'unknown argument "validation_data"; did you mean "validate_data"?',
+        ),
+        ("compiled().fit(None, devices=[0])", 'fit: unknown argument "devices"; did you mean "device"?'),
+        ("compiled().fit(None, disp_frq=1)", 'fit: unknown argument "disp_frq"; did you mean "disp_freq"?'),
+        ("compiled().fit(None, nb_epoch='a')", "fit: nb_epoch, the steps: expected a whole number; received 'a'"),
+        ("compiled().evaluate(None, batchsize=3)", 'unknown argument "batchsize"; did you mean "batch_size"?'),
+        ("compiled().compile(optimiser=SGD())", 'unknown argument "optimiser"; did you mean "optimizer"?'),
         ("Dense(10, w_sdt=1)", 'w_...: unknown argument "sdt"; did you mean "std"?'),
         ("Parameter(intit='uniform')", 'Parameter: unknown argument "intit"; did you mean "init"?'),
         ("Parameter(init='unifrom')", 'unknown init "unifrom"'),
@@ -386,7 +473,10 @@ else:
     ],
 )
 def test_mistakes_are_told(run, python_env, code, words):
-    done = run(sys.executable, "-c", f"from singa.model import *\n{code}", env=python_env)
+    head = "from singa.model import *\n"
+    if "compiled" in code:
+        head += "def compiled():\n m = Sequential('a')\n m.compile(optimizer=SGD(), cluster=Cluster('w'))\n return m\n"
+    done = run(sys.executable, "-c", head + code, env=python_env)
     assert done.returncode != 0
     assert words in done.stderr, done.stderr
 
@@ -474,6 +564,9 @@ def test_jobs_are_explained(root, run, pleiad):
     done = run(pleiad, "explain", "examples/cifar10/hybrid.conf", cwd=root)
     assert done.returncode == 0, done.stderr
     assert "AllReduce, 2 ranks" in done.stdout and "5 of 10 outputs" in done.stdout, done.stdout
+    assert re.search(r"^  [\d.]+ KB a step are exchanged with each rank, ", done.stdout, re.MULTILINE), done.stdout
+    done = run(pleiad, "explain", "examples/mnist/hogwild.conf", cwd=root)
+    assert "204 KB a step are exchanged with each group: every 4 steps 407 KB of changes" in done.stdout, done.stdout
     done = run(pleiad, "explain", "examples/mnist/job.conf", "-n", "4", cwd=root)
     assert "a worker takes 16 of the 64 samples" in done.stdout, done.stdout
     assert "note: the job asks for 1 worker; the 4 ranks that were started are its workers" in done.stdout
@@ -572,4 +665,6 @@ def test_the_options_of_a_run(root, run, pleiad):
     checkpoint = "examples/mnist/conv/checkpoint/step2-worker0"
     shortened(root / "examples" / "mnist" / "conv.conf", 2, checkpoint_path=f'"{checkpoint}"', test_steps=10)
     done = run(pleiad, "run", "examples/mnist/conv.conf", "-test", cwd=root)
-    assert done.returncode == 0 and re.search(r"Test step 0: loss [\d.]+, acc", done.stderr), done.stderr
+    assert done.returncode == 0 and re.search(r"Test step 2: loss [\d.]+, acc", done.stderr), done.stderr
+    workspace = root / "examples" / "mnist" / "conv"  # which has the training's numbers still
+    assert len(results(workspace)) == 2 and len(results(workspace, "test")) == 3

@@ -8,7 +8,7 @@ from singa.job_pb2 import *  # noqa: F403
 from singa.parameter import Parameter, taken
 from singa.utils.message import MODULE as pb
 from singa.utils.message import enumActivationType, enumLayerType, enumPhase
-from singa.utils.utility import refuse_unknown, setval
+from singa.utils.utility import arguments_of_class, refuse_unknown, setval, whole
 
 COMMON = ("name", "partition_dim", "src", "exclude", "include")
 _FUNCTIONS = {"relu": "RELU", "sigmoid": "SIGMOID", "tanh": "TANH", "stanh": "STANH"}
@@ -39,7 +39,7 @@ class Layer(Lone):
     is_datalayer = False
 
     def __init__(self, **kwargs: Any) -> None:
-        refuse_unknown(type(self).__name__, kwargs, COMMON)
+        refuse_unknown(type(self).__name__, kwargs, {*COMMON, *arguments_of_class(type(self))})
         super().__init__()
         self.layer = pb.LayerProto()
         self.src = kwargs.pop("src", None)
@@ -128,10 +128,8 @@ class Dense(_Weighted):
     ) -> None:
         own, others = _split(kwargs)
         super().__init__(**others)
-        if output_dim < 1:
-            raise ValueError(f"Dense: output_dim: expected 1 or more; received {output_dim}")
         self._set_type("innerproduct")
-        setval(self.layer.innerproduct_conf, num_output=output_dim)
+        setval(self.layer.innerproduct_conf, num_output=whole("Dense: output_dim", output_dim))
         if transpose:
             setval(self.layer.innerproduct_conf, transpose=True)
         self._weigh(init, w_param, b_param, activation, own)
@@ -156,10 +154,8 @@ class Convolution2D(_Weighted):
     ) -> None:
         own, others = _split(kwargs)
         super().__init__(**others)
-        if nb_filter < 1:
-            raise ValueError(f"Convolution2D: nb_filter: expected 1 or more; received {nb_filter}")
         self._set_type("cconvolution")
-        setval(self.layer.convolution_conf, num_filters=nb_filter)
+        setval(self.layer.convolution_conf, num_filters=whole("Convolution2D: nb_filter", nb_filter))
         lengths = {"kernel": ("kernel", kernel), "stride": ("stride", stride), "pad": ("pad", pad)}
         _set_lengths(self.layer.convolution_conf, "Convolution2D", **lengths)
         self._weigh(init, w_param, b_param, activation, own)
@@ -205,10 +201,8 @@ class LRN2D(Layer):
         self, size: int = 0, alpha: float = 1.0, beta: float = 0.75, knorm: float = 1.0, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if size < 1:
-            raise ValueError(f"LRN2D: size: expected 1 or more; received {size}")
         self._set_type("lrn")
-        setval(self.layer.lrn_conf, local_size=size, alpha=alpha, beta=beta, knorm=knorm)
+        setval(self.layer.lrn_conf, local_size=whole("LRN2D: size", size), alpha=alpha, beta=beta, knorm=knorm)
 
 
 class Activation(Layer):
@@ -341,13 +335,13 @@ class Autoencoder:
         b_param: "Parameter | None" = None,
         **kwargs: Any,
     ) -> None:
-        if out_dim < 1:
-            raise ValueError(f"Autoencoder: out_dim: expected 1 or more; received {out_dim}")
+        own, others = _split(kwargs)
+        refuse_unknown("Autoencoder", others, arguments_of_class(Autoencoder))
         if hid_dim is None:
             raise TypeError("Autoencoder: expected hid_dim")
-        own, others = _split(kwargs)
-        refuse_unknown("Autoencoder", others, ())
-        self.hid_dim = [hid_dim] if isinstance(hid_dim, int) else list(hid_dim)
+        dims = [hid_dim] if isinstance(hid_dim, int) else list(hid_dim)
+        self.hid_dim = [whole("Autoencoder: hid_dim", dim) for dim in dims]
+        out_dim = whole("Autoencoder: out_dim", out_dim)
         self.out_dim, self.activation, self.param_share = out_dim, activation, param_share
         self.w_param = taken("w", w_param, "gaussian", own)
         self.b_param = taken("b", b_param, "constant", own)
@@ -394,7 +388,8 @@ class RBM(Layer):
             raise TypeError("RBM: expected out_dim")
         if sampling not in (None, "gaussian"):
             raise ValueError(f'RBM: sampling: expected None or "gaussian"; received {sampling!r}')
-        self.out_dim = [out_dim] if isinstance(out_dim, int) else list(out_dim)
+        dims = [out_dim] if isinstance(out_dim, int) else list(out_dim)
+        self.out_dim = [whole("RBM: out_dim", dim) for dim in dims]
         self.sampling = sampling
         level = len(self.out_dim)
         self.w_param = taken("w", w_param, "gaussian", own)

@@ -22,7 +22,7 @@ from singa.updater import *  # noqa: F403
 from singa.utils.message import *  # noqa: F403
 from singa.utils.message import MODULE as pb
 from singa.utils.message import enumAlgType, enumLayerType, enumPhase
-from singa.utils.utility import field_names, generate_name, refuse_unknown, setval  # noqa: F401
+from singa.utils.utility import arguments_of, field_names, generate_name, refuse_unknown, setval, whole  # noqa: F401
 
 LOSSES = {"categorical_crossentropy": "softmaxloss", "mean_squared_error": "euclideanloss"}
 Results = dict[int, list[dict[str, Any]]]
@@ -66,7 +66,7 @@ class Model:
     ) -> None:
         """optimizer (or updater): SGD, AdaGrad and so on. cluster: a Cluster. loss: categorical_crossentropy or
         mean_squared_error; a last softmax is the former by itself. topk: labels among so many best scores count."""
-        refuse_unknown("compile", kwargs, ("optimizer", "updater", "cluster", "loss", "topk"))
+        refuse_unknown("compile", kwargs, arguments_of(Model.compile))
         if (optimizer is None) == (updater is None):
             raise TypeError("compile: expected optimizer or updater, one of them")
         if cluster is None:
@@ -143,12 +143,12 @@ class Model:
         disp_freq (a tenth of the steps), checkpoint_freq (at the end), checkpoint_path, test_freq and so on. alg: bp, cd,
         bptt or an Algorithm. Called again, it goes on with the parameters it has."""
         self._check_compiled("fit")
-        known = {*field_names(self.jobconf), "cd_k"}
-        refuse_unknown("fit", fields, known)
-        if nb_epoch < 1:
-            raise ValueError(f"fit: nb_epoch: expected steps, 1 or more; received {nb_epoch}")
+        refuse_unknown("fit", fields, {*field_names(self.jobconf), "cd_k", *arguments_of(Model.fit)})
+        nb_epoch = whole("fit: nb_epoch, the steps", nb_epoch)
         job = self._job()
-        setval(job, train_steps=nb_epoch, disp_freq=max(1, nb_epoch // 10), checkpoint_freq=nb_epoch)
+        setval(job, train_steps=nb_epoch, disp_freq=max(1, nb_epoch // 10))
+        if "checkpoint_freq" not in fields:  # at the end alone
+            setval(job, checkpoint_freq=nb_epoch, checkpoint_after=nb_epoch)
         self._set_algorithm(job, alg, fields)
         if device is not None:
             setval(job, gpu=device)
@@ -186,7 +186,8 @@ class Model:
         every test_freq steps (a tenth of them); otherwise it tests the parameters of the last fit, or those of
         checkpoint_path."""
         self._check_compiled("evaluate")
-        refuse_unknown("evaluate", fields, field_names(self.jobconf))
+        refuse_unknown("evaluate", fields, {*field_names(self.jobconf), *arguments_of(Model.evaluate)})
+        test_steps = whole("evaluate: test_steps", test_steps, 0)
         tests = self._sources(data, "test", batch_size)
         job, self._pending = self._pending, None
         if job is not None and checkpoint_path is None:

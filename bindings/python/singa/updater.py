@@ -4,7 +4,7 @@ from typing import Any
 
 from singa.utils.message import MODULE as pb
 from singa.utils.message import enumAlgType, enumUpdaterType
-from singa.utils.utility import field_names, refuse_unknown, setval
+from singa.utils.utility import arguments_of_class, field_names, refuse_unknown, setval
 
 __all__ = [
     "SGD",
@@ -48,7 +48,8 @@ class Updater:
         **fields: Any,
     ) -> None:
         proto = pb.UpdaterProto(type=enumUpdaterType(upd_type))
-        refuse_unknown(type(self).__name__, fields, [*field_names(proto), "lr", "lr_type", "decay", "step", "step_lr"])
+        known = arguments_of_class(type(self)) - ({"upd_type"} if type(self) is not Updater else set())
+        refuse_unknown(type(self).__name__, fields, {*field_names(proto), *known})
         if not lr > 0:
             raise ValueError(f"{type(self).__name__}: lr: expected more than 0; received {lr}")
         kind = lr_type or "fixed"

@@ -54,4 +54,20 @@ if [ -n "$script" ]; then
 fi
 pleiad=$build/bin/pleiad
 [ -x "$pleiad" ] || pleiad=$(command -v pleiad) || missing "there is no $build/bin/pleiad, and none on the PATH"
+
+# Of the files that a job of this root names and that are not there, who makes them.
+makers() {
+  grep -oE '(path|mean_file): *"[^"]*"' "$conf" 2>/dev/null | cut -d '"' -f 2 | while read -r file; do
+    [ ! -e "$file" ] || continue
+    case $file in
+      examples/mnist/*.bin) echo tool/python/examples/datasets/mnist.py ;;
+      examples/cifar10/*.bin) echo tool/python/examples/datasets/cifar10.py ;;
+      examples/char-rnn/*.txt) echo tool/python/examples/char_rnn_text.py ;;
+      examples/rbm/rbm[1-4]/checkpoint/*) echo "tool/python/examples/mnist_$(cut -d / -f 3 <<<"$file").py" ;;
+    esac
+  done | sort -u
+}
+if [ "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-0}}" = 0 ]; then
+  makers | sed 's|^|singa-run.sh: files of this job are not there: bin/singa-run.sh -exec |; s|$| makes them|' >&2
+fi
 exec "$pleiad" run "$conf" "${flags[@]}"

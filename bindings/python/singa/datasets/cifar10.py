@@ -4,14 +4,15 @@ use."""
 from pathlib import Path
 from typing import Any
 
-from singa.datasets.files import build_once, say
+from singa.datasets.files import Found, build_once
 
 FOLDER = Path("examples/cifar10")
 GENERATED = {"train": 10_000, "test": 2_000}
 
 
-def _find(folder: str) -> tuple[Any, Any, str]:
-    """CIFAR-10 where it is, in `folder` or on this machine, else a set of pictures that is made."""
+def _find(folder: str, stand_in: bool) -> "Found | None":
+    """CIFAR-10 where it is, in `folder` or on this machine; else a set of pictures that is made, unless a folder was
+    named."""
     from pleiad import nn
     from pleiad.errors import Error
     from singa.engine import _job
@@ -26,6 +27,8 @@ def _find(folder: str) -> tuple[Any, Any, str]:
         except Error as problem:
             if folder:
                 raise FileNotFoundError(f"{folder}: no CIFAR-10 there: {problem}") from problem
+    if not stand_in:
+        return None
     made = str(FOLDER / "generated")
     _job.generate_cifar10(made, GENERATED["train"], GENERATED["test"])
     return (
@@ -42,19 +45,13 @@ def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path, Path]:
 
     paths = FOLDER / "train_data.bin", FOLDER / "test_data.bin", FOLDER / "image_mean.bin"
 
-    def convert() -> None:
-        train, test, name = _find(folder)
-        say(f"cifar10: {paths[0]} and {paths[1]} are built from {name} ({train.name})")
+    def convert(train: Any, test: Any) -> None:
         images = train.read("data")
         nn.write_store(backend, paths[0], data=images, labels=train.read("label"), digits=5)
         nn.write_store(backend, paths[1], data=test.read("data"), labels=test.read("label"), digits=5)
         _job.write_mean(str(paths[2]), [3, 32, 32], images.mean(axis=0).reshape(-1).tolist())
-        (FOLDER / "source.txt").write_text(f"{name}: {train.name}\n")
 
-    build_once([*paths], convert)
-    origin = FOLDER / "source.txt"
-    if origin.exists():
-        say(f"cifar10: records of {origin.read_text().strip()}")
+    build_once("cifar10", [*paths], folder, _find, convert)
     return paths
 
 

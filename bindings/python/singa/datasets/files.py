@@ -2,19 +2,45 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from singa.engine import session
 
+# Stores to train and to test with, and what they are: "mnist".
+Found = tuple[Any, Any, str]
 
-def build_once(paths: list[Path], build: Callable[[], None]) -> None:
-    """Calls build where a file is missing; under a launcher the first rank does it, and the others wait."""
+
+def build_once(
+    name: str, paths: list[Path], folder: str, find: Callable[[str, bool], "Found | None"], convert: Callable[..., None]
+) -> None:
+    """Builds the stores `paths` where one is missing, and tells what their records are. Those that were built here are
+    built anew where `folder` has other files than they came from, or where they came from a stand-in and what it stands
+    in for is there now. find(folder, stand_in) looks for the files; convert(train, test) writes the stores. Under a
+    launcher the first rank does it, and the others wait."""
     world = session()
-    if world.rank == 0 and not all(path.exists() for path in paths):
-        for path in paths:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        build()
+    if world.rank == 0:
+        origin = paths[0].parent / "source.txt"
+        missing = not all(path.exists() for path in paths)
+        was = origin.read_text().strip() if origin.exists() else ""
+        stood_in = was != "" and not was.startswith(f"{name}: ")
+        found = find(folder, missing) if missing or (was and (folder or stood_in)) else None
+        if found is not None and (missing or _source(found) != was):
+            say(f"{name}: building {' and '.join(str(path) for path in paths[:2])}{' anew' if not missing else ''}")
+            paths[0].parent.mkdir(parents=True, exist_ok=True)
+            origin.unlink(missing_ok=True)
+            convert(found[0], found[1])
+            was = _source(found)
+            origin.write_text(was + "\n")
+        if was:
+            say(f"{name}: records of {was}")
     if world.size > 1:
         world.barrier()
+
+
+def _source(found: Found) -> str:
+    files = found[0].name.split(", ")
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{found[2]}: {files[0]}{more}"
 
 
 def say(text: str) -> None:

@@ -4,25 +4,30 @@ import re
 from pathlib import Path
 from typing import Any
 
-from singa.datasets.files import build_once, say
+from singa.datasets.files import Found, build_once
 
 FOLDER = Path("examples/mnist")
 RBM_FOLDER = Path("examples/rbm")
 RBM_STEPS = 6000
 
 
-def _find(folder: str) -> tuple[Any, Any, str]:
-    """MNIST where it is, in `folder` or on this machine, else Fashion-MNIST."""
+def _find(folder: str, stand_in: bool) -> "Found | None":
+    """MNIST where it is, in `folder` or on this machine; else Fashion-MNIST, unless a folder was named."""
     from pleiad import nn
     from pleiad.errors import Error
 
     problems = []
-    places = [folder] if folder else [str(FOLDER), ""]
-    for name, where in [*(("mnist", place) for place in places), ("fashion-mnist", "")]:
+    for name, where in (
+        [("mnist", folder)] if folder else [("mnist", str(FOLDER)), ("mnist", ""), ("fashion-mnist", "")]
+    ):
+        if name != "mnist" and not stand_in:
+            return None
         try:
             return nn.open_dataset(name, "train", folder=where), nn.open_dataset(name, "test", folder=where), name
         except Error as problem:
             problems.append(str(problem))
+    if folder:
+        raise FileNotFoundError(f"{folder}: no MNIST there: {problems[0]}")
     raise FileNotFoundError("neither MNIST nor Fashion-MNIST is on this machine: " + "; ".join(problems))
 
 
@@ -32,18 +37,12 @@ def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path]:
 
     paths = FOLDER / "train_data.bin", FOLDER / "test_data.bin"
 
-    def convert() -> None:
-        train, test, name = _find(folder)
-        say(f"mnist: {paths[0]} and {paths[1]} are built from {name} ({train.name})")
+    def convert(train: Any, test: Any) -> None:
         for path, store in zip(paths, (train, test), strict=True):
             data = store.read("data")
             nn.write_store(backend, path, data=data.reshape(len(store), 28, 28), labels=store.read("label"))
-        (FOLDER / "source.txt").write_text(f"{name}: {train.name}\n")
 
-    build_once([*paths], convert)
-    origin = FOLDER / "source.txt"
-    if origin.exists():
-        say(f"mnist: records of {origin.read_text().strip()}")
+    build_once("mnist", [*paths], folder, _find, convert)
     return paths
 
 
@@ -90,7 +89,7 @@ def _machines(nb_rbm: int, steps: int) -> tuple[list[str], dict[str, str]]:
         made = [
             int(match.group(1))
             for file in (folder.iterdir() if folder.is_dir() else ())
-            if (match := re.fullmatch(r"step(\d+)-worker0", file.name))
+            if (match := re.fullmatch(r"step(\d+)-worker0", file.name)) and match.group(1) != "0"
         ]
         step = steps or max(made, default=RBM_STEPS)
         path = str(folder / f"step{step}-worker0")

@@ -22,13 +22,15 @@ class Message:
 
 def _enum(name: str) -> Callable[[Any], int]:
     values = dict(getattr(job_pb2, name).items())
-    short = {key.removeprefix("k").lower(): value for key, value in values.items()} | values
+    lower = {key.removeprefix("k").lower(): value for key, value in values.items()}
+    short = lower | values
 
     def find(word: Any) -> int:
         if isinstance(word, int):
             return word
         key = word if word in short else str(word).lower()
-        refuse_unknown(name, [key], short)
+        if key not in short:
+            refuse_unknown(name, [key], lower)
         return short[key]
 
     find.__doc__ = f"A value of {name}, by 'name' or 'kName'."

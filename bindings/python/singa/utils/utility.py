@@ -1,7 +1,8 @@
 """Setting the fields of messages by name, and names that nobody has yet."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # What scripts call fields that have another name.
@@ -30,6 +31,27 @@ def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> No
         near = difflib.get_close_matches(name, names, 1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         raise TypeError(f'{where}: unknown argument "{name}"{hint} (known: {", ".join(names)})')
+
+
+def arguments_of(*functions: Callable[..., Any]) -> set[str]:
+    """The names that can be given to one of these."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = {p.name for each in functions for p in inspect.signature(each).parameters.values() if p.kind in named}
+    return found - {"self"}
+
+
+def arguments_of_class(kind: type) -> set[str]:
+    """The names that can be given to a class, or to one that it hands the others on to."""
+    return arguments_of(*(vars(each)["__init__"] for each in kind.__mro__[:-1] if "__init__" in vars(each)))
+
+
+def whole(where: str, value: Any, least: int = 1) -> int:
+    """A whole number that was given, checked."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{where}: expected a whole number; received {value!r}")
+    if value < least:
+        raise ValueError(f"{where}: expected {least} or more; received {value}")
+    return int(value)
 
 
 def field_names(message: Any) -> list[str]:
