@@ -16,8 +16,8 @@ struct World {
   int hosts;
 };
 
-class Roles : public testing::TestWithParam<World> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Roles,
+class RolesOnHosts : public testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, RolesOnHosts,
                          testing::Values(World{{"worker", "worker", "server", "server"}, 1},
                                          World{{"worker", "worker", "server", "server"}, 2},
                                          World{{"server", "worker", "worker", "server"}, 2},
@@ -39,7 +39,7 @@ void expect_all(std::span<const T> values, T expected, const char* what) {
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(values, expected)), values.size()) << what << ": " << values[0];
 }
 
-TEST_P(Roles, EveryKindOfTableIsHeldByTheServersAndChangedByTheWorkers) {
+TEST_P(RolesOnHosts, EveryKindOfTableIsHeldByTheServersAndChangedByTheWorkers) {
   test::run_roles(GetParam().roles, GetParam().hosts, [](Session& session) {
     const ArrayTable async = session.create_array(kSize, {.name = "async"});
     const ArrayTable rounds =
@@ -89,7 +89,7 @@ TEST_P(Roles, EveryKindOfTableIsHeldByTheServersAndChangedByTheWorkers) {
 }
 
 // Whoever holds nothing has nothing to write, and whoever serves alone takes part.
-TEST_P(Roles, WhatTheyHoldIsSavedAndLoaded) {
+TEST_P(RolesOnHosts, WhatTheyHoldIsSavedAndLoaded) {
   const test::Folder folder;
   const TableOptions dense{.name = "dense", .updater = {.rule = "adam"}};
   const TableOptions sparse{.name = "sparse", .updater = {.rule = "adam"}};
@@ -135,6 +135,73 @@ TEST_P(Roles, WhatTheyHoldIsSavedAndLoaded) {
   loads(GetParam());
   loads({{"both"}, 1});
   loads({{"server", "worker", "server"}, 3});
+}
+
+TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
+  test::run_roles({"server", "worker", "none", "both"}, 1, [](Session& session) {
+    EXPECT_EQ(session.workers(), 2);
+    EXPECT_EQ(session.servers(), 2);
+    EXPECT_EQ(session.worker_id(), (std::vector{-1, 0, -1, 1}[static_cast<std::size_t>(session.rank())]));
+    EXPECT_EQ(session.server_id(), (std::vector{0, -1, -1, 1}[static_cast<std::size_t>(session.rank())]));
+    EXPECT_EQ(session.worker_rank(1), 3);
+    EXPECT_EQ(session.server_rank(0), 0);
+    const ArrayTable sync =
+        session.create_array(10, {.name = "sync", .dtype = DType::int64, .clock = "sync", .apply = "round"});
+    const ArrayTable async = session.create_array(10, {.name = "async", .dtype = DType::int64});
+    EXPECT_EQ(sync.shard(1).second, 10);
+    std::vector<std::int64_t> out(10);
+    const std::vector<std::int64_t> ones(10, 1);
+    if (session.worker_id() < 0) {
+      try {
+        sync.get(out);
+        ADD_FAILURE() << "a rank that is no worker has no clock";
+      } catch (const StateError& error) {
+        EXPECT_NE(std::string(error.what()).find("no worker"), std::string::npos) << error.what();
+      }
+      EXPECT_THROW(sync.add(ones), StateError);
+    } else {
+      for (int step = 1; step <= 5; ++step) {
+        sync.add(ones);
+        sync.get(out);
+        EXPECT_EQ(out[9], 2 * step);
+      }
+    }
+    async.add(ones);  // an asynchronous table serves everybody
+    session.barrier();
+    async.get(out);
+    EXPECT_EQ(out[0], 4);
+  });
+}
+
+TEST(Roles, AWorldWithoutServersHasNoTables) {
+  test::run_roles({"worker", "none"}, 1, [](Session& session) {
+    try {
+      (void)session.create_array(10);
+      ADD_FAILURE() << "somebody holds it";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("no rank is a server"), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(session.barrier());
+  });
+}
+
+TEST(Roles, AnUnknownRoleIsAnErrorOnAllRanks) {
+  const auto host = std::make_shared<InprocHost>(2);
+  std::vector<std::shared_ptr<InprocEngine>> engines;
+  for (const int r : {0, 1}) {
+    SessionOptions options;
+    options.log_level = "off";
+    options.role = r == 0 ? "both" : "slave";
+    engines.push_back(std::make_shared<InprocEngine>(options, r, host, nullptr));
+  }
+  std::thread other([&] { EXPECT_THROW(SessionCore core(engines[1]), InvalidArgument); });
+  try {
+    const SessionCore core(engines[0]);
+    ADD_FAILURE() << "did not hear of it";
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+  }
+  other.join();
 }
 
 }  // namespace

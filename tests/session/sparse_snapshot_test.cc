@@ -9,6 +9,7 @@
 #include "pleiad/pleiad.hpp"
 #include "pleiad/snapshot.h"
 #include "tests/file/folder.h"
+#include "tests/file/mutate.h"
 #include "updater/updater.h"
 
 namespace pleiad {
@@ -222,6 +223,51 @@ TEST(SparseSnapshot, WhatDoesNotFitIsRefusedBeforeARowIsTouched) {
   options = Tables::options("sum");
   options.name = "others";
   refused(kCols, options, "not there");
+}
+
+// Bits, bytes and ends that went: found before a row is touched, whichever file it is.
+TEST(SparseSnapshot, RandomDamageIsAnErrorAndChangesNothing) {
+  const Folder folder;
+  std::int64_t saved_rows = 0;
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const Tables tables(session, "adam");
+        tables.train(session.rank());
+        save_tables(session, folder / "set");
+        if (session.rank() == 0) saved_rows = tables.rows.rows();
+      },
+      hosts(1));
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "set")) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 3U) << "two parts and the manifest";
+  std::ranges::sort(files);
+  std::mt19937 random(5);
+  run_cluster(
+      1,
+      [&](Session& session) {
+        const Tables tables(session, "adam");
+        tables.train(9);
+        auto before = tables.all();
+        for (int i = 0; i < 150; ++i) {
+          const auto& path = files[static_cast<std::size_t>(i) % files.size()];
+          const std::string good = test::slurp(path);
+          const std::string bad = test::mutated(good, random);
+          test::spit(path, bad);
+          try {
+            (void)load_tables(session, folder / "set");
+            // Blanks between a manifest's words do not count.
+            ASSERT_TRUE(bad == good || path.filename() == "manifest.json") << path << " was loaded";
+            EXPECT_EQ(tables.rows.rows(), saved_rows);
+            before = tables.all();
+          } catch (const FileError& error) {
+            EXPECT_NE(std::string(error.what()).find((folder / "set").string()), std::string::npos) << error.what();
+          }
+          test::spit(path, good);
+          ASSERT_TRUE(tables.all() == before) << path;
+        }
+      },
+      hosts(1));
 }
 
 }  // namespace
