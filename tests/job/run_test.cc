@@ -230,6 +230,9 @@ TEST(JobClusters, SynchronousOnesGiveTheLossesOfOneWorker) {
       {.more = kEvery, .cluster = "nworkers_per_group: 2"},
       {.more = kEvery, .cluster = "nworkers_per_group: 4 nservers_per_group: 4"},
       {.more = kEvery, .cluster = "nworkers_per_group: 3 nservers_per_group: 2 server_worker_separate: true"},
+      {.more = kEvery,  // what says how SINGA's processes talk is taken
+       .cluster = "nworkers_per_group: 2 nworkers_per_procs: 2 nservers_per_procs: 2 share_memory: false "
+                  "start_port: 7000 poll_time: 5"},
       {.more = kEvery, .cluster = "nworkers_per_group: 2", .net = "partition_dim: 1"},
       {.more = kEvery, .cluster = "nworkers_per_group: 2", .hidden = "partition_dim: 1"},
   };
