@@ -66,7 +66,9 @@ Clocks check_clocks(const SessionCore& core) {
   Engine& engine = core.engine();
   const auto tables = core.tables();
   std::vector<Table::ClockCounts> mine;
-  for (const auto& table : tables) mine.push_back(table->clock_counts());
+  together(engine, "save", [&] {
+    for (const auto& table : tables) mine.push_back(table->clock_counts());
+  });
   Clocks clocks{.tables = tables.size(), .counts = {}};
   clocks.counts.resize(mine.size() * static_cast<std::size_t>(engine.size()));
   engine.all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
@@ -219,26 +221,45 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
   for (int r = 0; r < ranks; ++r) fs::remove(entry_file(folder, cut.tag, r), ignored);
 }
 
+namespace {
+
+/// An error may come after the set was committed: the folder's own way to the disk is the last step.
+bool is_committed(const fs::path& folder, const SnapshotCut& cut) {
+  try {
+    const Manifest manifest = Manifest::read(folder);
+    return std::ranges::any_of(manifest.parts, [&](const PartEntry& part) { return part.file.starts_with(cut.tag); });
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 void remove_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
+  if (is_committed(folder, cut)) return;
   std::error_code ignored;
   fs::remove(entry_file(folder, cut.tag, rank), ignored);
   fs::remove(folder / part_file(cut.tag, rank), ignored);
 }
 
 void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank, const std::string& why) {
-  remove_cut(folder, cut, rank);
-  if (rank == 0) {
-    std::error_code ignored;
-    for (const auto& file : fs::directory_iterator(folder, ignored)) {
-      if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
-    }
-    return;
-  }
-  const fs::path word = failure_file(folder, cut.tag, rank);
   try {
-    write_whole_file(word, std::as_bytes(std::span(why)));
-  } catch (const Error&) {
-    std::ofstream{word};  // no room for a word: an empty file often needs none
+    remove_cut(folder, cut, rank);
+    if (rank == 0) {
+      if (is_committed(folder, cut)) return;
+      for (const auto& file : fs::directory_iterator(folder)) {
+        std::error_code ignored;
+        if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
+      }
+      return;
+    }
+    const fs::path word = failure_file(folder, cut.tag, rank);
+    try {
+      write_whole_file(word, std::as_bytes(std::span(why)));
+    } catch (const Error&) {
+      std::ofstream{word};  // no room for a word: an empty file often needs none
+    }
+  } catch (const std::exception&) {  // what stays, the next save removes
   }
 }
 

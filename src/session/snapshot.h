@@ -38,7 +38,7 @@ void commit_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int
 void remove_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
 /// The same in the background: the rank that commits, 0, removes what it finds of all ranks, and every other one leaves
-/// it word of why.
+/// it word of why. Never throws.
 void abandon_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank, const std::string& why);
 
 }  // namespace pleiad

@@ -132,14 +132,24 @@ class Snapshots::Inside {
           return now_ns() < deadline &&
                  std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
         });
-        prune_steps(folder_, options_.keep, step);
       }
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
       abandon_cut(target, cut_, engine_.rank(), problem_.text);
     }
+    if (engine_.rank() == 0 && problem_.text.empty()) prune(step);
     writing_.store(false);
+  }
+
+  // The snapshot is there, whatever becomes of the old ones.
+  void prune(std::int64_t step) {
+    try {
+      prune_steps(folder_, options_.keep, step);
+    } catch (...) {
+      problem_ = Problem::current();
+      engine_.log().error(fmt::format("old snapshots in {} stay: {}", folder_.string(), problem_.text));
+    }
   }
 
   Session& session_;

@@ -215,7 +215,7 @@ void RemoteClock::ask(TableOperation operation, Call call) {
 }
 
 std::uint64_t RemoteClock::settle() const {
-  if (!backup_) return 0;
+  if (!backup_ || context_.roster.worker < 0) return 0;  // who is no worker has no clock at home
   TableHead head;
   head.table = table_;
   head.worker = context_.roster.worker;

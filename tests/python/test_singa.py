@@ -339,6 +339,14 @@ def test_a_job_file_explains_itself_and_trains(root, in_world, pleiad, conf):
     assert (workspace / "checkpoint" / "step2-worker0").exists()
 
 
+def test_a_job_that_is_not_there_or_names_no_file_is_left_to_the_program_that_runs_it(root, in_world):
+    done = in_world("alone", root, "bin/singa-run.sh", "-conf", "examples/mnist/jop.conf")
+    assert done.returncode != 0 and "examples/mnist/jop.conf: no such file" in done.stderr, done.stderr
+    (root / "bare.conf").write_text('name: "bare"')
+    done = in_world("alone", root, "bin/singa-run.sh", "-conf", "bare.conf")
+    assert done.returncode != 0 and "bare.conf" in done.stderr, done.stderr
+
+
 def test_a_recurrent_net_writes_what_it_has_read(root, in_world):
     folder = root / "examples" / "char-rnn"
     folder.joinpath("input.txt").write_text("hello world, " * 400)

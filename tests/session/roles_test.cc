@@ -137,6 +137,31 @@ TEST_P(RolesOnHosts, WhatTheyHoldIsSavedAndLoaded) {
   loads({{"server", "worker", "server"}, 3});
 }
 
+TEST(Roles, WhoOnlyServesTakesPartInSavingTablesThatHaveBackupWorkers) {
+  const test::Folder folder;
+  const TableOptions options{.name = "late", .clock = "sync", .backup = 0.34, .apply = "round"};
+  const std::vector<float> ones(10, 1);
+  const auto work = [&](Session& session, const ArrayTable& table, float expected) {
+    if (session.worker_id() < 0) return;
+    std::vector<float> out(ones.size());
+    table.add(ones);
+    table.get(out);
+    EXPECT_EQ(out[0], expected);  // of the three the slowest is not waited for, and its add is dropped
+  };
+  test::run_roles({"server", "worker", "worker", "worker"}, 2, [&](Session& session) {
+    const ArrayTable table = session.create_array(10, options);
+    work(session, table, 2);
+    session.barrier();
+    save_tables(session, folder / "set");
+  });
+  test::run_roles({"worker", "worker", "worker", "server"}, 2, [&](Session& session) {
+    const ArrayTable table = session.create_array(10, options);
+    (void)load_tables(session, folder / "set");
+    work(session, table, 4);
+    session.barrier();
+  });
+}
+
 TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
   test::run_roles({"server", "worker", "none", "both"}, 1, [](Session& session) {
     EXPECT_EQ(session.workers(), 2);

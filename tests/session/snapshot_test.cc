@@ -7,7 +7,9 @@
 #include <csignal>
 #include <mutex>
 
+#include "file/manifest.h"
 #include "pleiad/pleiad.hpp"
+#include "session/snapshot.h"
 #include "tests/file/folder.h"
 #include "updater/updater.h"
 
@@ -314,6 +316,23 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
   std::ranges::sort(names);
   return names;
+}
+
+// The last step to the disk, and the removal of old ones, may fail after it is there.
+TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
+  const Folder folder;
+  run_cluster(1, [&](Session& session) {
+    Tables tables(session, "sum");
+    save_tables(session, folder / "set");
+    const std::string part = Manifest::read(folder / "set").parts.at(0).file;
+    const SnapshotCut cut{.tag = part.substr(0, part.rfind('-')), .pieces = {}, .metadata = {}};
+    remove_cut(folder / "set", cut, 0);
+    abandon_cut(folder / "set", cut, 0, "the folder cannot be brought to the disk");
+    EXPECT_NO_THROW((void)load_tables(session, folder / "set"));
+    abandon_cut(folder / "nowhere", cut, 0,
+                "there is no folder");  // a thread of its own calls it: nothing may come out
+    abandon_cut(folder / "nowhere", cut, 1, "there is no folder");
+  });
 }
 
 TEST(Snapshots, TheLastFewStayAndTheNewestIsLoaded) {

@@ -57,7 +57,7 @@ pleiad=$build/bin/pleiad
 
 # Of the files that a job of this root names and that are not there, who makes them.
 makers() {
-  grep -oE '(path|mean_file): *"[^"]*"' "$conf" 2>/dev/null | cut -d '"' -f 2 | while read -r file; do
+  { grep -oE '(path|mean_file): *"[^"]*"' "$conf" 2>/dev/null || true; } | cut -d '"' -f 2 | while read -r file; do
     [ ! -e "$file" ] || continue
     case $file in
       examples/mnist/*.bin) echo tool/python/examples/datasets/mnist.py ;;

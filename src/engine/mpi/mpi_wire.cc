@@ -97,7 +97,10 @@ class Keeper {
     while (!changed_.wait_for(lock, kAsk, [this] { return down_; })) {
       const auto now = std::chrono::steady_clock::now();
       if (!gone && neighbours_of_last.one_is_gone()) gone = now;
-      if (gone && now - *gone >= kGone) return;
+      if (!gone || now - *gone < kGone) continue;
+      std::fprintf(stderr, "pleiad: MPI_Finalize still waits %d s after a process of this job ended: left without it\n",
+                   static_cast<int>(kGone.count()));
+      return;
     }
   }
 

@@ -27,7 +27,8 @@ def build_once(
         if found is not None and (missing or _source(found) != was):
             say(f"{name}: building {' and '.join(str(path) for path in paths[:2])}{' anew' if not missing else ''}")
             paths[0].parent.mkdir(parents=True, exist_ok=True)
-            origin.unlink(missing_ok=True)
+            for old in (origin, *paths):  # if this is cut short, the next one finds something missing
+                old.unlink(missing_ok=True)
             convert(found[0], found[1])
             was = _source(found)
             origin.write_text(was + "\n")
