@@ -117,7 +117,6 @@ void Channel::greet(std::int64_t now) {
   if (welcomed_ || (greeted_ != 0 && now - greeted_ < kAgain)) return;
   greeted_ = now;
   nonce_ = random_nonce();
-  proved_ = false;
   zmq::message_t hello = make_frame(head(FrameKind::hello), nonce_.size());
   std::memcpy(body_of(hello).data(), nonce_.data(), nonce_.size());
   (void)send(hello);
