@@ -78,6 +78,52 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   EXPECT_EQ(next->head.kind, FrameKind::hello);
 }
 
+// A client says hello about once a second. Where the way there and back takes more than half of one, each welcome comes
+// after the next hello: if it did not count then, nobody would ever be welcomed.
+TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
+  const JobKey key = JobKey::random();
+  zmq::context_t context;
+  zmq::socket_t server(context, zmq::socket_type::router);
+  set_up_socket(server);
+  server.bind("tcp://127.0.0.1:*");
+  server.set(zmq::sockopt::rcvtimeo, 120000);
+  Channel channel(context, key, 0, 1, server.get(zmq::sockopt::last_endpoint));
+  zmq::message_t connection;
+  zmq::message_t message;
+  const auto hear = [&](FrameKind expected) {
+    EXPECT_TRUE(server.recv(connection).has_value() && server.recv(message).has_value());
+    const auto frame = parse_frame({message.data<char>(), message.size()});
+    EXPECT_TRUE(frame && frame->head.kind == expected);
+    return frame.value_or(Frame{}).head;
+  };
+  const auto reply = [&](FrameHead head, FrameKind kind, std::span<const char> body) {
+    head.kind = kind;
+    zmq::message_t frame = make_frame(head, body.size());
+    std::ranges::copy(body, body_of(frame).data());
+    (void)server.send(zmq::buffer(connection.to_string()), zmq::send_flags::sndmore);
+    (void)server.send(frame, zmq::send_flags::none);
+  };
+  channel.greet(10'000'000'000);
+  const FrameHead head = hear(FrameKind::hello);
+  Nonce client;
+  std::memcpy(client.data(), message.data<char>() + sizeof(FrameHead), client.size());
+  const Nonce mine = random_nonce();
+  const Proof proof = make_proof(key, "server", client, mine, 0, 1);
+  std::vector<char> body(client.begin(), client.end());
+  body.insert(body.end(), mine.begin(), mine.end());
+  body.insert(body.end(), proof.begin(), proof.end());
+  reply(head, FrameKind::challenge, body);
+  reply(head, FrameKind::pong, {});  // behind it, so that the caller knows when the challenge was dealt with
+  EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
+  (void)hear(FrameKind::proof);
+  channel.greet(20'000'000'000);
+  (void)hear(FrameKind::hello);
+  reply(head, FrameKind::welcome, {});
+  reply(head, FrameKind::pong, {});
+  EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
+  EXPECT_TRUE(channel.welcomed());
+}
+
 // Puts requests off until no more come, and notes how many and how long they are.
 class Hesitant final : public RequestHandler {
  public:
