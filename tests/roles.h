@@ -28,7 +28,7 @@ inline void run_roles(const std::vector<std::string>& roles, int hosts, const st
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < ranks; ++r) {
     SessionOptions options;
-    options.timeout = 60;
+    options.timeout = 600;
     options.log_level = "off";
     options.role = roles[static_cast<std::size_t>(r)];
     const auto& host = memory[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <list>
 #include <map>
 #include <mutex>
@@ -29,7 +30,7 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   zmq::socket_t impostor(context, zmq::socket_type::router);
   set_up_socket(impostor);
   impostor.bind("tcp://127.0.0.1:*");
-  impostor.set(zmq::sockopt::rcvtimeo, 20000);
+  impostor.set(zmq::sockopt::rcvtimeo, 120000);
   Channel channel(context, JobKey::random(), 0, 1, impostor.get(zmq::sockopt::last_endpoint));
   const JobKey wrong = JobKey::random();
   std::int64_t now = 0;
@@ -75,6 +76,52 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   const auto next = parse_frame({message.data<char>(), message.size()});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->head.kind, FrameKind::hello);
+}
+
+// A client says hello about once a second. Where the way there and back takes more than half of one, each welcome comes
+// after the next hello: if it did not count then, nobody would ever be welcomed.
+TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
+  const JobKey key = JobKey::random();
+  zmq::context_t context;
+  zmq::socket_t server(context, zmq::socket_type::router);
+  set_up_socket(server);
+  server.bind("tcp://127.0.0.1:*");
+  server.set(zmq::sockopt::rcvtimeo, 120000);
+  Channel channel(context, key, 0, 1, server.get(zmq::sockopt::last_endpoint));
+  zmq::message_t connection;
+  zmq::message_t message;
+  const auto hear = [&](FrameKind expected) {
+    EXPECT_TRUE(server.recv(connection).has_value() && server.recv(message).has_value());
+    const auto frame = parse_frame({message.data<char>(), message.size()});
+    EXPECT_TRUE(frame && frame->head.kind == expected);
+    return frame.value_or(Frame{}).head;
+  };
+  const auto reply = [&](FrameHead head, FrameKind kind, std::span<const char> body) {
+    head.kind = kind;
+    zmq::message_t frame = make_frame(head, body.size());
+    std::ranges::copy(body, body_of(frame).data());
+    (void)server.send(zmq::buffer(connection.to_string()), zmq::send_flags::sndmore);
+    (void)server.send(frame, zmq::send_flags::none);
+  };
+  channel.greet(10'000'000'000);
+  const FrameHead head = hear(FrameKind::hello);
+  Nonce client;
+  std::memcpy(client.data(), message.data<char>() + sizeof(FrameHead), client.size());
+  const Nonce mine = random_nonce();
+  const Proof proof = make_proof(key, "server", client, mine, 0, 1);
+  std::vector<char> body(client.begin(), client.end());
+  body.insert(body.end(), mine.begin(), mine.end());
+  body.insert(body.end(), proof.begin(), proof.end());
+  reply(head, FrameKind::challenge, body);
+  reply(head, FrameKind::pong, {});  // behind it, so that the caller knows when the challenge was dealt with
+  EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
+  (void)hear(FrameKind::proof);
+  channel.greet(20'000'000'000);
+  (void)hear(FrameKind::hello);
+  reply(head, FrameKind::welcome, {});
+  reply(head, FrameKind::pong, {});
+  EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
+  EXPECT_TRUE(channel.welcomed());
 }
 
 // Puts requests off until no more come, and notes how many and how long they are.
@@ -146,6 +193,7 @@ TEST(Wire, ALongCallGoesInChunksOfWhichFewAreUnderWay) {
   SessionOptions options;
   options.log_level = "off";
   options.split_hosts = 2;
+  options.host_timeout = 300;
   run_cluster(2, rank, options);
 }
 
@@ -254,8 +302,6 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   set_up_socket(router);
   router.bind("tcp://127.0.0.1:*");
   const std::string bound = router.get(zmq::sockopt::last_endpoint);
-  const Socket peer = Socket::connected(std::stoi(bound.substr(bound.rfind(':') + 1)));
-  const int silent = peer.file();
   // ZMTP 3.1: the greeting and READY of a dealer, and never a PONG.
   std::string words("\xFF\0\0\0\0\0\0\0\0\x7F\x03\x01NULL", 16);
   words.resize(64);
@@ -263,14 +309,19 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
       "\x04\x1C\x05READY\x0BSocket-Type\0\0\0\x06"
       "DEALER",
       30);
-  ASSERT_EQ(write(silent, words.data(), words.size()), static_cast<ssize_t>(words.size()));
-  const timeval patience{.tv_sec = 60, .tv_usec = 0};
-  setsockopt(silent, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   std::string heard;
-  char buffer[256];
-  ssize_t got = 0;
-  while ((got = read(silent, buffer, sizeof buffer)) > 0) heard.append(buffer, static_cast<std::size_t>(got));
-  EXPECT_EQ(got, 0) << "after " << heard.size() << " bytes it was still open";
+  // A machine that stands still for seconds closes it in the handshake already: then once more.
+  for (int attempt = 0; attempt < 20 && heard.find("PING") == std::string::npos; ++attempt) {
+    heard.clear();
+    const Socket silent = Socket::connected(std::stoi(bound.substr(bound.rfind(':') + 1)));
+    ASSERT_EQ(write(silent.file(), words.data(), words.size()), static_cast<ssize_t>(words.size()));
+    const timeval patience{.tv_sec = 120, .tv_usec = 0};
+    setsockopt(silent.file(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    char buffer[256];
+    ssize_t got = 0;
+    while ((got = read(silent.file(), buffer, sizeof buffer)) > 0) heard.append(buffer, static_cast<std::size_t>(got));
+    ASSERT_FALSE(got < 0 && errno == EAGAIN) << "after " << heard.size() << " bytes it was still open";
+  }
   EXPECT_NE(heard.find("READY"), std::string::npos) << "it was not even taken for a connection";
   EXPECT_NE(heard.find("PING"), std::string::npos) << "it was closed without a question";
 }
@@ -279,7 +330,7 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
 struct Pair {
   explicit Pair(double host_timeout) {
     SessionOptions options;
-    options.timeout = 60;
+    options.timeout = 240;
     options.host_timeout = host_timeout;
     options.log_level = "off";
     const std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"},
@@ -415,7 +466,7 @@ TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
     std::map<std::size_t, int> times;  // guarded by mutex
   } counter;
   constexpr std::size_t kItems = 300;
-  Pair pair(30);
+  Pair pair(120);
   pair.messengers[1]->set_handler(&counter);
   Breaker breaker(pair.messengers[1]->addresses().port, 8);
   pair.start(breaker.port);

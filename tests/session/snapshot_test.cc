@@ -444,7 +444,7 @@ TEST(Snapshots, ACopyAfterAnotherIsRight) {
 TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNothing) {
   const Folder folder;
   SessionOptions options = hosts(1);
-  options.timeout = 60;  // how long it would wait
+  options.timeout = 240;  // how long it would wait
   run_cluster(
       2,
       [&](Session& session) {
