@@ -223,7 +223,10 @@ class Run {
     result_.ended = trainer.run(*train_, validate_.get(), test_.get(), calls);
     result_.step = trainer.current_step();
     if (results_) {
-      if (!result_.ended) results_->line(fmt::format("stopped at step {}", result_.step));
+      if (!result_.ended) {
+        const bool saved = train.checkpoint > 0;
+        results_->line(fmt::format("stopped at step {}{}", result_.step, saved ? "; -resume goes on from there" : ""));
+      }
       results_->write_json();
     }
     return std::move(result_);

@@ -79,6 +79,9 @@ TEST(Job, StoppedAndResumedGivesTheSameLosses) {
     const JobResult first = run_job(job, options);
     EXPECT_FALSE(first.ended);
     EXPECT_EQ(first.step, stop);
+    EXPECT_NE(content((own / "work" / "job.log").string())
+                  .find(fmt::format("stopped at step {}; -resume goes on from there", stop)),
+              std::string::npos);
     JobOptions again = silent();
     again.resume = true;
     const JobResult second = run_job(job, again);
