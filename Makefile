@@ -7,7 +7,7 @@ LAUNCH = $(BUILD)/bin/pleiad launch
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
 CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR --reruns 1 -o cache_dir=build/pytest_cache
+PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -o cache_dir=build/pytest_cache
 # Kernels that randomise addresses widely and gcc's thread sanitizer do not get on.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -34,12 +34,11 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: tables,
 	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/demo/singa_mlp.py
 	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 4 $(PYTHON) -m neon examples/demo/neon_cnn.yaml
 
-# Runs both suites even if the first fails, and ends in their counts. $(1): ctest's filter, $(2): pytest's. A case that
-# fails runs once more, and is named. More threads than cores: those of OpenMP would spin through each other's time (5
-# times as slow on a busy machine).
+# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. More threads than
+# cores: those of OpenMP would spin through each other's time (5 times as slow on a busy machine).
 define run_suites
 @mkdir -p build; code=0; export OMP_WAIT_POLICY=passive; \
-ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --repeat until-pass:2 -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
+ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
 $(PYTEST) -n 2 $(2) 2>&1 | tee build/pytest.log || code=1; \
 grep -E '\*\*\*(Failed|Timeout|Exception)' build/ctest.log | sed 's/^/FAILED at least once: /'; \
 echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo did not finish);" \
@@ -47,9 +46,10 @@ echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo d
 exit $$code
 endef
 
+# A case that fails runs once more, and is named; in test-full none does.
 test: setup ## set up, build, check and test all but what takes long
 	@$(MAKE) --no-print-directory build format-check layout sanitize-short
-	$(call run_suites,-LE full,-m 'not full')
+	$(call run_suites,-LE full --repeat until-pass:2,-m 'not full' --reruns 1)
 
 test-full: setup ## test, and all that takes long: sanitizers over everything, the linter
 	@tools/setup.sh slurm
