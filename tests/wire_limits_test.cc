@@ -279,7 +279,7 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
 struct Pair {
   explicit Pair(double host_timeout) {
     SessionOptions options;
-    options.timeout = 60;
+    options.timeout = 600;
     options.host_timeout = host_timeout;
     options.log_level = "off";
     const std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"},
