@@ -3,6 +3,7 @@ after it; it needs root."""
 
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from conftest import run_with_deadline
@@ -108,12 +110,24 @@ class Network:
             self.give_address(i, name)
 
     def lost_frames(self):
-        """How many frames the network in user space has lost so far; ends it. None where the kernel does it."""
+        """How many frames the disturbed network has lost so far."""
         if self.slow is None:
-            return None
-        told, _ = self.slow.communicate(timeout=120)
-        self.slow = None
-        return int(told.split()[-1])
+            command = ["tc", "-n", self.switch, "-s", "qdisc", "show"]
+            told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+            return sum(map(int, re.findall(r"^qdisc netem .*\n.*\(dropped (\d+),", told, re.M)))
+        self.slow.stdin.write("lost?\n")
+        self.slow.stdin.flush()
+        ready, _, _ = select.select([self.slow.stdout], [], [], 120)
+        assert ready, "the switch in user space has not answered"
+        return int(self.slow.stdout.readline())
+
+    def lose_frames(self, count):
+        """Waits until so many more frames are lost."""
+        enough = self.lost_frames() + count
+        deadline = time.monotonic() + 600
+        while (lost := self.lost_frames()) < enough:
+            assert time.monotonic() < deadline, f"the network has lost {lost} frames, not {enough}"
+            time.sleep(0.1)
 
     def kill(self, host, program):
         """Ends the processes of a host that run `program`, as the loss of its power would."""

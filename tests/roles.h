@@ -1,7 +1,10 @@
 // A world of threads whose ranks have roles of their own, on any number of hosts.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -12,7 +15,8 @@
 
 namespace pleiad::test {
 
-/// Runs body(session) on a thread for each role, and a shutdown after it. Ranks of a host stand one after another.
+/// Runs body(session) on a thread for each role, and a shutdown after it; an error that leaves it is a failure of the
+/// test. Ranks of a host stand one after another.
 inline void run_roles(const std::vector<std::string>& roles, int hosts, const std::function<void(Session&)>& body) {
   const auto ranks = static_cast<int>(roles.size());
   std::vector<Place> places;
@@ -38,9 +42,13 @@ inline void run_roles(const std::vector<std::string>& roles, int hosts, const st
   std::vector<std::thread> threads;
   for (auto& engine : engines) {
     threads.emplace_back([&body, engine = std::move(engine)] {
-      Session session(std::make_shared<SessionCore>(engine));
-      body(session);
-      session.shutdown();
+      try {
+        Session session(std::make_shared<SessionCore>(engine));
+        body(session);
+        session.shutdown();
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << engine->rank() << ": " << error.what();
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();

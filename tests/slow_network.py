@@ -1,5 +1,6 @@
 """A switch in user space that delays, reorders and loses frames, for kernels without netem. Each host's network card is a
-tap device whose other end is here. Says "ready" once all cards are there and ends with its standard input.
+tap device whose other end is here. Says "ready" once all cards are there, answers every line with the number of frames
+it has lost so far, and ends with its standard input.
 
 ip netns exec SWITCH python slow_network.py --delay 0.01 --jitter 0.005 --loss 0.02 HOST_NAMESPACE ...
 """
@@ -44,7 +45,10 @@ def main():
         wait = max(0, on_the_way[0][0] - time.monotonic()) if on_the_way else None
         ready, _, _ = select.select([sys.stdin, *cards], [], [], wait)
         if sys.stdin in ready:
-            break
+            if not sys.stdin.readline():
+                break
+            print(lost, flush=True)
+            ready.remove(sys.stdin)
         for card in ready:
             frame = os.read(card, LONGEST_FRAME)
             if chance.random() < options.loss:
@@ -61,8 +65,7 @@ def main():
                 try:
                     os.write(card, frame)
                 except OSError:  # its queue is full, or the host is gone: as a switch, it drops
-                    lost += 1
-    print(f"carried {carried} frames, lost {lost}", flush=True)
+                    pass
 
 
 main()

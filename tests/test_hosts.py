@@ -1,5 +1,6 @@
 """Several hosts, as network namespaces: the conformance suite over a network, and what happens when the network fails."""
 
+import re
 import time
 
 import pytest
@@ -20,6 +21,10 @@ def network(tmp_path):
     yield make
     for one in made:
         one.remove()
+
+
+# What a call says of a host: that its request was not answered, or that what it waits for cannot come.
+SILENT = re.compile(r"has not answered for|nothing was heard from")
 
 
 def lines_of(job):
@@ -76,6 +81,7 @@ def test_a_long_cut_of_the_cable_is_an_error_that_names_the_host_and_work_goes_o
     job = adding(hosts, build_dir, monkeypatch, host_timeout=5)
     time.sleep(0.5)
     hosts.cut(1)
+    (hosts.folder / "broken").touch()
     wait_for(hosts.folder, "failed", range(4))
     hosts.mend(1)
     wait_for(hosts.folder, "again", range(4))
@@ -85,7 +91,7 @@ def test_a_long_cut_of_the_cable_is_an_error_that_names_the_host_and_work_goes_o
     exact(lines, 4)
     for line in lines:
         other = 1 - line["rank"] // 2
-        assert f"on node{other}" in line["error"] and "has not answered" in line["error"], line
+        assert f"on node{other}" in line["error"] and SILENT.search(line["error"]), line
         assert line["error_after"] < 5 + 60, line
 
 
@@ -93,14 +99,12 @@ def test_delay_and_loss_on_the_network_lose_nothing(network, build_dir, monkeypa
     hosts = network(2)
     hosts.disturb(delay=0.01, jitter=0.005, loss=0.02)
     job = adding(hosts, build_dir, monkeypatch, host_timeout=300)
-    time.sleep(5)
+    hosts.lose_frames(6)
     (hosts.folder / "stop").touch()
     job.finish(90)
     lines = lines_of(job)
     exact(lines, 4)
     assert [line["error"] for line in lines] == [""] * 4
-    lost = hosts.lost_frames()
-    assert lost is None or lost > 5, "nothing was lost: nothing was tried"
 
 
 def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, monkeypatch):
@@ -108,6 +112,7 @@ def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, 
     job = adding(hosts, build_dir, monkeypatch, host_timeout=5, recovery=True)
     time.sleep(0.5)
     hosts.kill(1, "hosts")
+    (hosts.folder / "broken").touch()
     wait_for(hosts.folder, "failed", (0, 1))
     (hosts.folder / "stop").touch()
     # mpirun itself does not always notice the end of a job whose ranks died on another host.

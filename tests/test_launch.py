@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PATIENCE, kill_session, processes_of
@@ -73,6 +74,11 @@ def stay(session):
     while (left := processes_of(session)) and time.monotonic() < deadline:
         time.sleep(0.01)
     return left
+
+
+def state(pid):
+    """What a process does: "S" sleep, "R" run, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture
@@ -195,21 +201,28 @@ while True:
         assert 1 <= lived < 60
 
 
-def test_the_first_failure_gives_the_code_and_later_ones_are_listed(launch, tmp_path):
-    gone = tmp_path / "gone"
+def test_the_first_failure_gives_the_code_and_later_ones_are_listed(start, tmp_path):
+    told, go = tmp_path / "told", tmp_path / "go"
     body = f"""
 if rank == 0:
-    with open({str(gone)!r} + "~", "w") as file: file.write(str(os.getpid()))
-    os.rename({str(gone)!r} + "~", {str(gone)!r})
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    if os.fork() == 0:  # what a rank leaves its wrapper ends once it has told the launcher of the failure
+        signal.sigwait([signal.SIGTERM])
+        open({str(told)!r}, "w").close()
+        os._exit(0)
 else:
-    {appears(gone)}
-    while os.path.exists("/proc/" + open({str(gone)!r}).read()): time.sleep(0.01)
-    time.sleep(2)  # for its wrapper, which has just heard of it
+    {appears(go)}
 sys.exit(10 + rank)
 """
-    job = launch("-n", 2, "--grace", 300, *script(body))
-    assert job.returncode == 10
-    assert "rank 0 exited with code 10, then rank 1 failed; exit code 10" in job.stderr.splitlines()[-1]
+    job = start("-n", 2, "--grace", 6000, *script(body))
+    deadline = time.monotonic() + 600
+    # A launcher with a report that it has not taken does not sleep.
+    while not told.exists() or state(job.process.pid) != "S":
+        assert time.monotonic() < deadline, job.lines
+        time.sleep(0.01)
+    go.touch()
+    assert job.finish() == 10
+    assert "rank 0 exited with code 10, then rank 1 failed; exit code 10" in job.lines[-1]
 
 
 def test_a_rank_that_dies_inside_mpi_leaves_the_others_time_to_report(launch):

@@ -316,7 +316,7 @@ TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     Channel channel(context, target.key, 0, 1, target.endpoint);
-    ASSERT_TRUE(welcomed(channel, 60000));
+    ASSERT_TRUE(welcomed(channel, 600000));
     zmq::socket_t thief = dealer(context, target.endpoint);  // has recorded all of it, and has no key
     std::mt19937_64 random(17);
     std::vector<std::vector<char>> recorded;

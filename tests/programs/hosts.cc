@@ -1,7 +1,8 @@
 // Ranks on several hosts that add to a table of integers until there is a file FOLDER/stop (test_hosts.py). Each counts
-// what was acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank. While the
-// network is cut only files tell how far they are: FOLDER/failed-RANK, and FOLDER/again-RANK once an add has come
-// through after that.
+// what was acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank.
+// FOLDER/broken says that the network, or a host, is: the error of the first add that begins after it is the one that
+// is told, whatever failed before. While the network is cut only files tell how far they are: FOLDER/failed-RANK after
+// that error, and FOLDER/again-RANK once an add has come through after that.
 //   hosts FOLDER
 #include <unistd.h>
 
@@ -38,25 +39,28 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> counts = {0, 0};  // acknowledged, failed
   std::string error;
   double error_after = 0;
+  bool failed = false;
   bool again = false;
+  const auto is_there = [&](const std::string& what) { return access((folder + "/" + what).c_str(), F_OK) == 0; };
   const auto tell = [&](const std::string& what) {
     const std::ofstream file(folder + "/" + what + "-" + std::to_string(session.rank()));
   };
-  // At least so many adds that a network which loses frames has lost some.
-  while (access((folder + "/stop").c_str(), F_OK) != 0 || counts[0] + counts[1] < 20) {
+  while (!is_there("stop") || counts[0] + counts[1] == 0) {
+    const bool broken = is_there("broken");
     const auto call = Clock::now();
     try {
       table.add(ones);
       ++counts[0];
-      if (!error.empty() && !again) tell("again");
-      again = !error.empty();
+      if (failed && !again) tell("again");
+      again = failed;
     } catch (const TransportError& problem) {
       ++counts[1];
-      if (error.empty()) {
+      if (error.empty() || (broken && !failed)) {
         error = problem.what();
         error_after = since(call);
-        tell("failed");
       }
+      if (broken && !failed) tell("failed");
+      failed = failed || broken;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

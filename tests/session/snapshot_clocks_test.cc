@@ -5,6 +5,7 @@
 
 #include "file/saved_set.h"
 #include "pleiad/pleiad.hpp"
+#include "tests/cluster.h"
 #include "tests/file/folder.h"
 #include "tests/roles.h"
 
@@ -12,15 +13,8 @@ namespace pleiad {
 namespace {
 
 using test::Folder;
-
-constexpr std::int64_t kThreeStripes = 3 * 128 * 1024 / 4;
-
-SessionOptions hosts(int count) {
-  SessionOptions options;
-  options.split_hosts = count;
-  options.log_level = "off";
-  return options;
-}
+using test::hosts;
+using test::kThreeStripes;
 
 TEST(SnapshotClocks, RoundsThatAreCompleteAreInIt) {
   const Folder folder;

@@ -10,6 +10,7 @@
 #include "file/manifest.h"
 #include "pleiad/pleiad.hpp"
 #include "session/snapshot.h"
+#include "tests/cluster.h"
 #include "tests/file/folder.h"
 #include "updater/updater.h"
 
@@ -17,11 +18,12 @@ namespace pleiad {
 namespace {
 
 using test::Folder;
+using test::hosts;
+using test::kThreeStripes;
 
 constexpr std::int64_t kSize = 70'001;  // three stripes of floats, the last one short
 constexpr std::int64_t kRows = 11;
 constexpr std::int64_t kCols = 5'000;
-constexpr std::int64_t kThreeStripes = 3 * 128 * 1024 / 4;
 
 std::vector<float> numbers(std::int64_t count, int seed) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -77,13 +79,6 @@ std::string problem_of(F&& call) {
 }
 
 void contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), text.npos) << text; }
-
-SessionOptions hosts(int count) {
-  SessionOptions options;
-  options.split_hosts = count;
-  options.log_level = "off";
-  return options;
-}
 
 // The last worker alone trains after the load, so that what a rule keeps for each worker has just been reset, or is the
 // same, in both runs.

@@ -8,6 +8,7 @@
 #include "file/saved_set.h"
 #include "pleiad/pleiad.hpp"
 #include "pleiad/snapshot.h"
+#include "tests/cluster.h"
 #include "tests/file/folder.h"
 #include "tests/file/mutate.h"
 #include "updater/updater.h"
@@ -16,15 +17,9 @@ namespace pleiad {
 namespace {
 
 using test::Folder;
+using test::hosts;
 
 constexpr std::int64_t kCols = 50;
-
-SessionOptions hosts(int count) {
-  SessionOptions options;
-  options.split_hosts = count;
-  options.log_level = "off";
-  return options;
-}
 
 std::vector<RowId> ids_of(int seed, std::size_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(seed));

@@ -10,16 +10,12 @@
 
 #include "pleiad/pleiad.hpp"
 #include "session/core.h"
+#include "tests/cluster.h"
 
 namespace pleiad {
 namespace {
 
-SessionOptions hosts(int count) {
-  SessionOptions options;
-  options.split_hosts = count;
-  options.log_level = "off";
-  return options;
-}
+using test::hosts;
 
 // Ranks that run at different and changing paces; the slow ones give up their core now and then.
 void amble(int rank, int call) {
