@@ -16,9 +16,9 @@ namespace data {
 namespace {
 
 /// Collects a message's fields, of either kind, and tells them apart at the end.
-class Parser {
+class RecordParser {
  public:
-  explicit Parser(RecordView& record) : record_(record) {}
+  explicit RecordParser(RecordView& record) : record_(record) {}
 
   std::string parse(std::span<const std::byte> bytes) {
     WireReader fields(bytes);
@@ -140,7 +140,7 @@ class Parser {
 
 std::string parse(std::span<const std::byte> bytes, RecordView& record) {
   record = {};
-  return Parser(record).parse(bytes);
+  return RecordParser(record).parse(bytes);
 }
 
 std::string encode(std::span<const std::int64_t> shape, std::optional<std::int32_t> label,

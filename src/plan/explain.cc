@@ -17,8 +17,6 @@ std::string places(const LayerPlan& layer, int ranks) {
                      widest == least ? fmt::format("{}", widest) : fmt::format("{}-{}", least, widest), layer.outputs);
 }
 
-std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes)); }
-
 }  // namespace
 
 std::string explain(const Plan& plan, const std::string& traffic) {

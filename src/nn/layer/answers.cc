@@ -72,7 +72,7 @@ class Accuracy final : public Layer {
   const std::int64_t top_k_;
 };
 
-const Fields<ArgsortOptions>& fields() {
+const Fields<ArgsortOptions>& answers_fields() {
   static const Fields<ArgsortOptions> all = {field("top_k", &ArgsortOptions::top_k, "how many of the largest scores")};
   return all;
 }
@@ -80,12 +80,12 @@ const Fields<ArgsortOptions>& fields() {
 }  // namespace
 
 LayerPtr argsort(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Argsort>(options), fields(), options);
+  return remembering(std::make_unique<Argsort>(options), answers_fields(), options);
 }
 LayerPtr accuracy(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Accuracy>(options), fields(), options);
+  return remembering(std::make_unique<Accuracy>(options), answers_fields(), options);
 }
-LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(fields(), text)); }
-LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(fields(), text)); }
+LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(answers_fields(), text)); }
+LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(answers_fields(), text)); }
 
 }  // namespace pleiad::nn

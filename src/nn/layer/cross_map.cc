@@ -47,7 +47,7 @@ class CrossMapPooling final : public Layer {
   const Tensor none_;
 };
 
-const Fields<CrossMapPoolingOptions>& fields() {
+const Fields<CrossMapPoolingOptions>& cross_map_fields() {
   using O = CrossMapPoolingOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("maps", &O::maps, "output maps")};
@@ -60,8 +60,10 @@ const Fields<CrossMapPoolingOptions>& fields() {
 }  // namespace
 
 LayerPtr cross_map_pooling(const CrossMapPoolingOptions& options) {
-  return remembering(std::make_unique<CrossMapPooling>(options), fields(), options);
+  return remembering(std::make_unique<CrossMapPooling>(options), cross_map_fields(), options);
 }
-LayerPtr cross_map_pooling_from(const LayerFields& text) { return cross_map_pooling(read_fields(fields(), text)); }
+LayerPtr cross_map_pooling_from(const LayerFields& text) {
+  return cross_map_pooling(read_fields(cross_map_fields(), text));
+}
 
 }  // namespace pleiad::nn

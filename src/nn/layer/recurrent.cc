@@ -133,7 +133,7 @@ Fields<O> common_fields() {
   add_param_fields(list, "bias", static_cast<Param O::*>(&O::bias_param));
   return list;
 }
-const Fields<RecurrentOptions>& fields() {
+const Fields<RecurrentOptions>& recurrent_fields() {
   static const Fields<RecurrentOptions> all = common_fields<RecurrentOptions>();
   return all;
 }
@@ -152,13 +152,13 @@ LayerPtr rnn(const RnnOptions& options) {
   return remembering(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
 }
 LayerPtr gru(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), fields(), options);
+  return remembering(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr lstm(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), fields(), options);
+  return remembering(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr rnn_from(const LayerFields& text) { return rnn(read_fields(rnn_fields(), text)); }
-LayerPtr gru_from(const LayerFields& text) { return gru(read_fields(fields(), text)); }
-LayerPtr lstm_from(const LayerFields& text) { return lstm(read_fields(fields(), text)); }
+LayerPtr gru_from(const LayerFields& text) { return gru(read_fields(recurrent_fields(), text)); }
+LayerPtr lstm_from(const LayerFields& text) { return lstm(read_fields(recurrent_fields(), text)); }
 
 }  // namespace pleiad::nn
