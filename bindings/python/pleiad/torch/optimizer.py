@@ -132,6 +132,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # The exchange.
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        self._in_pass = False  # a pass that raised has not ended by itself
         self.optimizer.zero_grad(set_to_none)
 
     def synchronize(self) -> None:
@@ -142,6 +143,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         current = self.optimizer._pleiad_wrapper()  # type: ignore[attr-defined]
         if current is not self:
             raise StateError(f"[{WHERE}] the optimizer was wrapped again; call the new wrapper instead of this one")
+        self._in_pass = False
         if self._any_rank(self._changed()):
             self._refresh()
         if self._any_rank(self._has_own_gradients()):
@@ -212,11 +214,13 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 x.grad._pleiad_mark = None  # type: ignore[union-attr]
             return
         if id(x) in self._seen:
+            self._in_pass = False
             raise StateError(
                 f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice (reentrant checkpointing "
                 f"does so); use no_sync() around it, or checkpoint(..., use_reentrant=False)"
             )
         if marked and not self._average:
+            self._in_pass = False
             raise StateError(
                 f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
                 f"to it; with average=False use no_sync() for all passes but the last"
