@@ -7,6 +7,7 @@ import tempfile
 import numpy
 import torch
 import torch.distributed
+import torch.utils.checkpoint
 from cases import raises, run
 from torch import nn
 
@@ -281,6 +282,25 @@ def test_statistics_of_half_precision_are_averaged():
         ours.step()
         mean = model[1].running_mean.float()
         assert (s.all_gather(mean) == mean.numpy()).all()
+
+
+def test_checkpointed_layers():
+    with start() as s:
+        for reentrant in (False, True):
+            model, serial = seeded(mlp), seeded(mlp)
+            ours, theirs = wrapped(model, bucket_bytes=64), torch.optim.SGD(serial.parameters(), 0.1, momentum=0.9)
+            everyone = [inputs(rank, 3) for rank in range(s.size)]
+            for i in range(3):
+                x = everyone[s.rank][i].requires_grad_()
+                hidden = torch.utils.checkpoint.checkpoint(model[:2], x, use_reentrant=reentrant)
+                (model[2](hidden) ** 2).mean().backward()
+                (serial(torch.cat([xs[i].detach() for xs in everyone])) ** 2).mean().backward()
+                for optimizer in (ours, theirs):
+                    optimizer.step()
+                    optimizer.zero_grad()
+            equal_on_all(s, model)
+            for x, y in zip(model.parameters(), serial.parameters(), strict=True):
+                torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
 
 
 def test_wrapping_again_while_a_scheduler_holds_the_first_wrapper():

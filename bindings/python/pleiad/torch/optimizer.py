@@ -132,7 +132,6 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # The exchange.
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._in_pass = False  # a pass that raised has not ended by itself
         self.optimizer.zero_grad(set_to_none)
 
     def synchronize(self) -> None:
@@ -143,7 +142,6 @@ class DistributedOptimizer(torch.optim.Optimizer):
         current = self.optimizer._pleiad_wrapper()  # type: ignore[attr-defined]
         if current is not self:
             raise StateError(f"[{WHERE}] the optimizer was wrapped again; call the new wrapper instead of this one")
-        self._in_pass = False
         if self._any_rank(self._changed()):
             self._refresh()
         if self._any_rank(self._has_own_gradients()):
@@ -206,21 +204,19 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Called by the backward pass when the gradient of `x` is complete."""
         if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
             return
-        if not self._in_pass:
-            self._begin_pass()
+        if self._pass != (task := torch._C._current_graph_task_id()):
+            self._begin_pass(task)
         marked = _is_marked(x, self._mark)
         if self._local:
             if marked:
                 x.grad._pleiad_mark = None  # type: ignore[union-attr]
             return
         if id(x) in self._seen:
-            self._in_pass = False
             raise StateError(
                 f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice (reentrant checkpointing "
                 f"does so); use no_sync() around it, or checkpoint(..., use_reentrant=False)"
             )
         if marked and not self._average:
-            self._in_pass = False
             raise StateError(
                 f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
                 f"to it; with average=False use no_sync() for all passes but the last"
@@ -231,8 +227,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._submit(self._buckets[self._next])
             self._next += 1
 
-    def _begin_pass(self) -> None:
-        self._in_pass = True
+    def _begin_pass(self, task: int) -> None:
+        """The pass before may not have ended: it raised, or it is the one around a reentrant pass. What it has sent is
+        exchanged, and the end of this pass exchanges everything again, which leaves averages as they are."""
+        self._helper.wait()
+        self._pass = task
         self._passes += 1
         self._local = self._paused or self._passes % self._accumulate != 0
         self._seen.clear()
@@ -243,7 +242,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _end_pass(self) -> None:
         """Called at the end of the backward pass. On return every gradient is the average."""
-        self._in_pass = False
+        self._pass = -1
         if not self._local:
             self._exchange_all(self._buckets[self._next :])
 
@@ -279,7 +278,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._name_of = {id(x): name for name, x in self._trained}
         self._seen: set[int] = set()
         self._next = 0
-        self._in_pass = False
+        self._pass = -1  # number of the backward pass that is running
         self._local = False
         # The parameters do not keep the optimizer: when it is dropped, they train without it again.
         weak = weakref.WeakMethod(self._made)
