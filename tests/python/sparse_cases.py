@@ -122,6 +122,8 @@ def test_key_value_tables_count():
         assert counts.get([-3, 2**62]).tolist() == [5 * s.size, 4 * s.size]
         found = dict(zip(*(part.tolist() for part in counts.items()), strict=True))
         assert found == {7: 2 * s.size, -3: 5 * s.size, 2**62: 4 * s.size}
+        assert 7 in counts and 8 not in counts and "7" not in counts
+        assert sorted(counts) == [-3, 7, 2**62]
         pairs = s.key_value(2)
         pairs.add(np.ones((1, 2), np.float32), [1])
         s.barrier()

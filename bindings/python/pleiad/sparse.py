@@ -1,6 +1,6 @@
 """Sparse tables: rows by 64-bit ids, made when they are first added to; and key-value tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -41,6 +41,14 @@ class _Sparse(_Table):
     def __len__(self) -> int:
         """How many rows or keys there are, on all hosts."""
         return self._table.rows()
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids or keys that are there, in no order. With clock "sync", all workers iterate."""
+        return iter(self.items()[0].tolist())
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a row or key is there. Reads all of them: `get` answers for many at once."""
+        return isinstance(key, int | numpy.integer) and bool((numpy.asarray(self.items()[0]) == key).any())
 
     def changed(self) -> tuple[Array, Array]:
         """With `track_changes`: ids and values of what has changed since this rank last asked; at first all that is
