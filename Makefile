@@ -70,16 +70,23 @@ test-full: ## test, and all that takes long: sanitizers over everything, the lin
 configure:
 	@$(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
 
+# A line each; three run at once, since their ranks wait for each other most of the time.
+define SANITIZED
+tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1
+tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc3*
+tools/cases.py asan_files build/asan/bin/files --gtest_brief=1
+TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc4on2_Table*:Inproc4on2_Litmus*
+tools/cases.py asan_data build/asan/bin/data --gtest_brief=1
+tools/cases.py tsan_data $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter=Loader*:*Threads*
+endef
+export SANITIZED
+
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
-	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
+	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
+	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build --preset asan --target conformance files data
-	for program in conformance files data; do tools/cases.py asan_$$program build/asan/bin/$$program --gtest_brief=1 || exit 1; done
-	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
 	$(CMAKE) --build --preset tsan --target conformance data
-	tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc3*'
-	TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" tools/cases.py tsan_hosts $(FIXED_ADDRESSES) \
-	  build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc2on2_Clock*:Inproc4on2_Table*:Inproc4on2_Litmus*'
-	tools/cases.py tsan_data $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter='Loader*:*Threads*'
+	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
 sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI, which leaks and races by itself, is not there
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
