@@ -11,7 +11,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -o ca
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build configure setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build configured setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -45,15 +45,15 @@ SHORT := grep -Ev --line-buffered '(^ *Start +[0-9]+: |   Passed +[0-9.]+ sec)'
 check: ## format, layout and the quick suites, without frameworks: under 3 minutes after a build
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configure build
+	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
 	$(call run_suites,-LE 'full|slow',-m 'quick and not full')
 
 # A case that fails runs once more and is named; more than two such cases fail the run. In test-full none runs twice.
 test: ## set up, build, check and test all but what takes long
 	@rm -rf $(REPORTS)
-	@tools/timed.sh "set-up" $(MAKE) --no-print-directory setup
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configure build
+	@tools/timed.sh "set-up" tools/setup.sh lint
+	@tools/timed.sh "build, with the frameworks' set-up beside it" $(MAKE) -j 2 --no-print-directory setup configured
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
 	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize-short
 	$(call run_suites,-LE full --repeat until-pass:2,-m 'not full' --reruns 1)
@@ -61,14 +61,15 @@ test: ## set up, build, check and test all but what takes long
 test-full: ## test, and all that takes long: sanitizers over everything, the linter
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configure build
+	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize
 	$(call run_suites,,)
 
-# Looks again for what set-up has installed since.
-configure:
-	@$(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+# Configures anew, since set-up may have installed more, and builds.
+configured:
+	@mkdir -p build; $(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	$(CMAKE) --build --preset release
 
 # A line each; three run at once, since their ranks wait for each other most of the time.
 define SANITIZED

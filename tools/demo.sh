@@ -17,6 +17,7 @@ part() { # what it shows, environment and command
   env "${@:2}"
 }
 
+mkdir -p build
 first=no
 [ -e $build/.demo ] || first=yes
 [ $first = no ] || step "1 of 3: installing Debian packages, NumPy and PyTorch (about a minute)"
