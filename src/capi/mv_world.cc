@@ -179,6 +179,19 @@ MvTable* World::create(int dtype, bool matrix, std::int64_t rows, std::int64_t c
   return made.release();
 }
 
+pleiad_table* World::create_key_value(int dtype) {
+  const auto open = use();
+  std::string options;
+  {
+    const std::lock_guard lock(mutex_);
+    options = present_.table_options(DType::int32);  // tables of integers always sum
+  }
+  if (open->world.servers == 0) throw StateError("there are no servers to hold a table");
+  pleiad_table* table = nullptr;
+  check(pleiad_key_value_create(open->session, 1, dtype, options.c_str(), &table));
+  return table;
+}
+
 const MvTable& World::table(const void* handle, bool matrix) const {
   if (in_forked_child())
     throw StateError("this process was forked after MV_Init: it is not a rank and cannot use its tables");

@@ -58,6 +58,8 @@ class World {
 
   /// Collective.
   [[nodiscard]] MvTable* create(int dtype, bool matrix, std::int64_t rows, std::int64_t cols);
+  /// Collective: a key-value table whose adds sum, with the clock that the flags name.
+  [[nodiscard]] pleiad_table* create_key_value(int dtype);
   /// What the program calls a table. Throws for what is none.
   [[nodiscard]] const MvTable& table(const void* handle, bool matrix) const;
 
