@@ -62,7 +62,7 @@ DETERMINISTIC = "layers of one's own work ['0x1.2602a8503270cp+0', '0x1.2bc4ec88
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_data_sets_groups_and_predictions(script, tmp_path, ranks):
-    assert script("neon_data.py", tmp_path, ranks=ranks).stdout.count("data sets work") == ranks
+    assert script("neon_data.py", tmp_path, ranks, ranks=ranks).stdout.count("data sets work") == ranks
 
 
 @pytest.fixture
