@@ -11,6 +11,7 @@ from neon_forms_data import Pixels  # noqa: F401  registers the data set
 import neon
 import pleiad
 from neon.layers import ActivationLayer, FCLayer, L2PoolingLayer, WeightLayer
+from neon.models import GBDist
 from neon.util.distarray import comm
 
 sys.argv = sys.argv[:1]
@@ -76,6 +77,16 @@ class OwnOutput(FCLayer):
         super().fprop(inputs)
 
 
+class SteppingGBDist(GBDist):
+    """A step of its own, with layers that exchange by themselves."""
+
+    def fprop(self, inputs):
+        super().fprop(inputs)
+
+    def bprop(self, targets, inputs, epoch, momentum):
+        super().bprop(targets, inputs, epoch, momentum)
+
+
 GB = """
 !obj:neon.experiments.fit.FitExperiment {{
   dist_flag: {dist}, backend: &be !obj:neon.backends._numpy.Numpy64 {{rng_seed: 1}},
@@ -124,8 +135,8 @@ def run(text):
     return [*sum(getattr(made.model, "pretrain_costs", []), []), *made.model.costs], outputs
 
 
-def gb(pool, pretraining, dist=True):
-    model, suffix = ("gb_dist.GBDist", "Dist") if dist else ("gb.GB", "")
+def gb(pool, pretraining, dist=True, model="GBDist"):
+    model, suffix = (f"gb_dist.{model}", "Dist") if dist else ("gb.GB", "")
     return GB.format(pool=pool, pretraining=pretraining, dist=dist, model=model, suffix=suffix)
 
 
@@ -158,6 +169,8 @@ with pleiad.init(timeout=600):
             "PlainL2PoolingLayer",
         ):
             same(run(gb(pool, pretraining)), values, pool)
+        for pool in ("L2PoolingLayerDist", "DocumentedL2PoolingLayerDist"):
+            same(run(gb(pool, pretraining, model="SteppingGBDist")), values, ("step", pool))
     for rule, values in gains.items():
         for name in ("Gain", "GainDist"):
             same(run(cnn(f"!obj:my.{name} {{name: g}},", rule)), values, (name, rule))

@@ -463,7 +463,7 @@ def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
     assert missing.returncode == 1 and "none.yaml" in missing.stderr
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 6])
+@pytest.mark.parametrize("ranks", [1, 2, 4, 6, 16])
 def test_the_recipe(run, pleiad, python_env, ranks):
     """The page's own layer, model and data set."""
     launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []

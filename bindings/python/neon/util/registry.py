@@ -131,7 +131,6 @@ class Component:
             self.refuse(field, f"{name}: expected a number{limits}; received {value!r}")
         return number
 
-
     def whole(self, field: str, value: Any, low: int) -> int:
         """A whole number of at least `low`."""
         number = self.number(field, "number", value, low)
