@@ -10,8 +10,9 @@ from neon_forms_data import Pixels  # noqa: F401  registers the data set
 
 import neon
 import pleiad
-from neon.layers import ActivationLayer, FCLayer, L2PoolingLayer, WeightLayer
+from neon.layers import ActivationLayer, FCLayer, FCLayerDist, L2PoolingLayer, WeightLayer
 from neon.models import GBDist
+from neon.transforms import CrossEntropy, Tanh
 from neon.util.distarray import comm
 
 sys.argv = sys.argv[:1]
@@ -77,6 +78,29 @@ class OwnOutput(FCLayer):
         super().fprop(inputs)
 
 
+class OwnFCLayerDist(FCLayerDist):
+    def fprop(self, inputs_):
+        super().fprop(inputs_)
+
+
+class SteeperTanh(Tanh):
+    def apply_function(self, x):
+        return numpy.tanh(2 * x)
+
+    def apply_derivative(self, y):
+        return 2 * (1 - y * y)
+
+
+class SmoothedEntropy(CrossEntropy):
+    """Of targets that are not quite certain."""
+
+    def apply_function(self, outputs, targets):
+        return super().apply_function(outputs, 0.9 * targets + 0.1 / targets.shape[1])
+
+    def apply_derivative(self, outputs, targets):
+        return super().apply_derivative(outputs, 0.9 * targets + 0.1 / targets.shape[1])
+
+
 class SteppingGBDist(GBDist):
     """A step of its own, with layers that exchange by themselves."""
 
@@ -109,10 +133,10 @@ CNN = """
   datasets: [!obj:neon.datasets.Pixels {{dist_flag: {dist}, backend: *be}}],
   model: !obj:neon.models.convnet_dist.ConvnetDist {{
     num_epochs: 2, batch_size: 5, {rule}, {more}
-    cost: !obj:neon.transforms.cross_entropy.CrossEntropy {{}},
+    cost: !obj:my.{cost} {{}},
     layers: [
       !obj:neon.models.layer.ConvLayerDist {{name: c, nofm: 2, fshape: [3, 3], stride: 1, {rate}
-        activation: !obj:neon.transforms.tanh.Tanh {{}}}},
+        activation: !obj:my.{function} {{}}}},
       {layers}
       !obj:neon.models.layer.L2PoolingLayerDist {{name: p, fshape: [2, 2], stride: 2}},
       !obj:my.{last} {{name: o, nout: 3, activation: !obj:neon.transforms.softmax.Softmax {{}}}},
@@ -140,8 +164,16 @@ def gb(pool, pretraining, dist=True, model="GBDist"):
     return GB.format(pool=pool, pretraining=pretraining, dist=dist, model=model, suffix=suffix)
 
 
-def cnn(layers="", rule="learning_rate: 0.05", last="FCLayer", more="", dist=True, deterministic=False, rate=""):
-    return CNN.format(layers=layers, rule=rule, last=last, more=more, dist=dist, deterministic=deterministic, rate=rate)
+def cnn(layers="", rule="learning_rate: 0.05", dist=True, **changed):
+    words = {
+        "last": "FCLayer",
+        "more": "",
+        "deterministic": False,
+        "rate": "",
+        "cost": "CrossEntropy",
+        "function": "Tanh",
+    }
+    return CNN.format(layers=layers, rule=rule, dist=dist, **(words | changed))
 
 
 def same(found, expected, what):
@@ -157,7 +189,14 @@ gains = {
 plain = {rule: run(cnn("", rule, dist=False)) for rule in (ADADELTA, DECAY)}
 centred = run(cnn("!obj:my.Centred {name: m},", dist=False))
 scaled = run(cnn("", rate="learning_rate: 0.01,", dist=False))
+others = [
+    {"function": "SteeperTanh"},
+    {"cost": "SmoothedEntropy"},
+    {"last": "OwnFCLayerDist", "function": "SteeperTanh"},
+]
+changed = [run(cnn(dist=False, **words)) for words in others]
 assert gains[ADADELTA][0] != gains[DECAY][0]
+assert len({round(values[0][0], 9) for values in [*changed, run(cnn(dist=False))]}) == 3  # their code has an effect
 assert expected[True][0][0] > 0 and len(expected[True][0]) == 3
 
 with pleiad.init(timeout=600):
@@ -178,6 +217,9 @@ with pleiad.init(timeout=600):
         same(run(cnn("", rule, last="OwnOutput")), values, rule)
     same(run(cnn("!obj:my.Centred {name: m},")), centred, "centred")
     same(run(cnn("", last="OwnOutput", rate="learning_rate: 0.01,")), scaled, "rates of layers")
+
+    for words, values in zip(others, changed, strict=True):
+        same(run(cnn(**words)), values, words)
 
     # Checkpoints: an epoch, saved by these ranks, and the next one from it.
     folder = Path(comm.gather_texts(tempfile.mkdtemp())[0])

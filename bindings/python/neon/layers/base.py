@@ -105,11 +105,13 @@ class Layer(Component):
 
     @property
     def users_own(self) -> bool:
-        """Whether fprop or bprop are not neon's: the layer then runs as it is written, inside the engine's net."""
-        return any(
-            not getattr(type(self), method).__module__.startswith("neon.")
-            for method in ("fprop", "bprop", "initialize", "adjust_for_dist")
-        )
+        """Whether the layer or its activation computes by code that is not neon's: the layer then runs as it is written,
+        inside the engine's net."""
+        methods = ("fprop", "bprop", "initialize", "adjust_for_dist", "update")
+        functions = ("apply_function", "apply_derivative", "backward")
+        found = [getattr(type(self), name) for name in methods if hasattr(type(self), name)]
+        found += [getattr(type(self.activation), name) for name in functions]
+        return any(not each.__module__.startswith("neon.") for each in found)
 
     @property
     def distributed(self) -> bool:
@@ -128,6 +130,9 @@ class Layer(Component):
             self.refuse("ifmshape", f"the layer before gives images of {shown}; received {ifmshape}")
         if "nifm" in self.given and getattr(self, "nifm", 0) not in (0, shape[-1]):
             self.refuse("nifm", f"the layer before gives {shape[-1]} maps; received {getattr(self, 'nifm', 0)}")
+        self._expect_types()
+
+    def _expect_types(self) -> None:
         for name in DTYPES:
             wanted = getattr(self, f"{name}_dtype")
             element = self.backend.element if self.backend is not None else numpy.dtype("float32")
@@ -231,6 +236,14 @@ class WeightLayer(Layer):
         """What biases start as: bias_init, of the layer or of weight_init."""
         own = float(getattr(self, "bias_init", 0.0))
         return own if "bias_init" in self.given else bias_of(self, self.weight_init)
+
+    def expect_input(self, shape: "tuple[int, ...]") -> None:
+        super().expect_input(shape)
+        if not self.has_bias() and bias_of(self, self.weight_init):
+            self.refuse("weight_init", "bias_init: the layer has no bias")
+
+    def has_bias(self) -> bool:
+        return bool(getattr(self, "use_biases", False))
 
     def norm(self) -> float:
         """What each filter is scaled to after an update; 0: filters are not scaled."""

@@ -5,8 +5,8 @@ from typing import Any
 import numpy
 
 from neon.layers.base import Array, WeightLayer
-from neon.params import weight_of
-from neon.util.distarray.global_array import comm
+from neon.params import generator_of, weight_of
+from neon.util.distarray.global_array import GlobalArray, comm
 from neon.util.registry import REQUIRED, register_as
 from pleiad import nn
 
@@ -86,7 +86,7 @@ class FCLayerDist(FCLayer):
 
     def fprop(self, inputs_: Array) -> None:
         sums = numpy.ascontiguousarray(inputs_.reshape(len(inputs_), -1) @ self.weights.T)
-        if self.input is not None:
+        if isinstance(self.input, GlobalArray):  # this rank has its tile; in the engine's net it is given whole images
             comm.all_reduce(sums)
         self.output = self.activation.apply_function(sums + self.bias if self.use_biases else sums)
 
@@ -108,7 +108,10 @@ class BiasedLayer(FCLayer):
     def bias_wish(self) -> Any:
         if not self.nin:
             self.refuse("nin", "expected the number of inputs, the bias included")
-        return nn.Param(self.weight()) if self.use_biases else False
+        if not self.use_biases:
+            return False
+        made = generator_of(self, self.weight_init)
+        return float(made.bias_init) if made is not None and "bias_init" in made.given else nn.Param(self.weight())
 
 
 class LayerWithNoBias(FCLayer):

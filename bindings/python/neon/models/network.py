@@ -7,7 +7,9 @@ from neon.layers.dense import FCLayer
 from neon.layers.simple import DataLayer
 from neon.models.own import CostOf, RunningLayer, joins, weights_of
 from neon.transforms import CrossEntropy, Logistic, Softmax, SumSquaredDiffs
+from neon.util.registry import FieldError
 from pleiad import nn
+from pleiad.errors import InvalidArgument
 from pleiad.nn.own import add_own
 
 
@@ -27,6 +29,14 @@ class Network:
 
     def layer(self, layer: Layer, linear: bool = False, apart: bool = False) -> None:
         """Adds a layer. linear: without its activation. apart: its weight is shared, and each use is an update."""
+        try:
+            self._add(layer, linear, apart)
+        except FieldError:
+            raise
+        except InvalidArgument as problem:  # what the engine says of it, with the line
+            layer.refuse("fshape" if "fshape" in layer.given else "name", str(problem))
+
+    def _add(self, layer: Layer, linear: bool, apart: bool) -> None:
         shape = tuple(self.value.shape)
         layer.expect_input(shape)
         if layer.users_own:
@@ -74,11 +84,11 @@ class Network:
             last.refuse("nout", f"{what}; received {last.nout}")
         if isinstance(cost, CrossEntropy) and not joined:
             model.refuse("cost", "CrossEntropy goes with a last layer whose activation is Softmax or Logistic")
-        names = {"CrossEntropy", "SumSquaredDiffs"}
-        if own or type(cost).__name__ not in names:
+        if own or type(cost) not in (CrossEntropy, SumSquaredDiffs):
             joins(model)
             target = self.net.input(self.value.shape, "target")
-            self.value = add_own(self.net, "loss", CostOf(cost, last), self.value, target)
+            function = last.activation if joined and not own else None
+            self.value = add_own(self.net, "loss", CostOf(cost, function), self.value, target)
             return
         soft = isinstance(last.activation, Softmax) and joined
         if soft and not model.reconstructs:

@@ -10,6 +10,7 @@ import numpy
 from neon.layers.base import Array, Layer, WeightLayer
 from neon.layers.dense import FCLayer
 from neon.layers.local import LocalFilteringLayer
+from neon.transforms import Activation
 from neon.util.distarray.global_array import LayerInput, comm, part_of
 from pleiad.errors import InvalidArgument
 from pleiad.nn.own import OwnLayer, OwnParam, TilePlace
@@ -177,19 +178,23 @@ class RunningLayer(OwnLayer):
 
 
 class CostOf(OwnLayer):
-    """The model's cost of what a last layer of a user's own gives."""
+    """The model's cost of what the last layer gives. activation: where it belongs to the cost, which is then given the sums
+    before it."""
 
     kind = "own:cost"
     metrics = ("loss",)
 
-    def __init__(self, cost: Any, last: Layer) -> None:
-        self.cost, self.last = cost, last
+    def __init__(self, cost: Any, activation: "Activation | None") -> None:
+        self.cost, self.activation = cost, activation
+
+    def result(self, x: Array) -> Array:
+        return x if self.activation is None else self.activation.apply_function(x)
 
     def outputs(self, shapes: "list[tuple[int, ...]]") -> tuple[int, ...]:
         return (1,)
 
     def forward(self, x: "list[Any]", parameters: "list[Any]", y: Any, training: bool, step: int) -> None:
-        y[0] = self.cost.apply_function(x[0], x[1].reshape(x[0].shape))
+        y[0] = self.cost.apply_function(self.result(x[0]), x[1].reshape(x[0].shape))
 
     def backward(
         self,
@@ -202,7 +207,7 @@ class CostOf(OwnLayer):
         step: int,
     ) -> None:
         if dx[0] is not None:
-            dx[0][...] = dy[0] * self.cost.apply_derivative(x[0], x[1].reshape(x[0].shape))
+            dx[0][...] = dy[0] * self.cost.apply_derivative(self.result(x[0]), x[1].reshape(x[0].shape))
 
 
 class ModelStep(OwnLayer):

@@ -8,7 +8,7 @@ import numpy
 from neon.layers.dense import RBMLayer
 from neon.models.autoencoder import Reconstructing
 from neon.models.convnet import Array
-from neon.transforms import CrossEntropy, Logistic
+from neon.transforms import CrossEntropy, Logistic, SumSquaredDiffs
 from neon.util.together import together
 from pleiad import nn
 
@@ -20,6 +20,12 @@ class DBN(Reconstructing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
+        if "cost" not in self.given:
+            self.cost = SumSquaredDiffs()
+        if type(self.cost) not in (CrossEntropy, SumSquaredDiffs):
+            self.refuse("cost", f"expected SumSquaredDiffs or CrossEntropy; received {type(self.cost).__name__}")
+        if self.cost.scale != 1:
+            self.cost.refuse("scale", "the cost of an RBM is not scaled")
         for layer in self.computing:
             if not isinstance(layer, RBMLayer):
                 layer.refuse("name", f"expected an RBMLayer; this is a {type(layer).__name__}")
