@@ -153,6 +153,9 @@ PLEIAD_API void pleiad_table_free(pleiad_table* table);
  * must be freed. Errors of earlier calls are reported on all ranks, and the table then stays open. */
 PLEIAD_API int pleiad_table_close(pleiad_table* table);
 
+/* Checks the updater that a list of table options names, for tables of float32: "updater=sgd,updater.momentum=0.9". */
+PLEIAD_API int pleiad_updater_check(const char* options);
+
 typedef struct pleiad_table_info {
   int64_t rows; /* of an array: 1; of a sparse or key-value table: 0, see pleiad_table_rows */
   int64_t cols; /* of an array: its size */

@@ -6,6 +6,7 @@
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "core/option_list.h"
+#include "updater/updater.h"
 
 using pleiad::AddOptions;
 using pleiad::checked_dtype;
@@ -155,6 +156,15 @@ int pleiad_table_close(pleiad_table* table) {
     const auto strong = handle.find("close");
     strong->close();
     handle.session->release(handle.table);
+  });
+}
+
+int pleiad_updater_check(const char* options) {
+  return guarded([&] {
+    pleiad::TableOptions read;
+    if (options == nullptr) throw InvalidArgument("[updater_check] the options are null");
+    pleiad::set_options(read, options);
+    (void)pleiad::make_updater(read.updater, pleiad::DType::float32);
   });
 }
 

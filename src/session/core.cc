@@ -188,7 +188,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
 }
 
 void SessionCore::refuse_table(const std::string& why) {
-  (void)create({.options = {}, .mistake = why.empty() ? "[create_table] wrong arguments" : why}, {});
+  TableSpec spec;
+  spec.mistake = why.empty() ? "[create_table] wrong arguments" : why;
+  (void)create(std::move(spec), {});
   throw InternalError("a table with a mistake was created");
 }
 

@@ -58,17 +58,21 @@ def test_multiverso_before_init_and_after_shutdown():
 
 def test_element_types():
     with start() as s:
-        table = s.array(4, name="w")
-        for dtype in (np.float64, np.int32, np.int64):
+        table = s.array(4, name="w", strict=True)
+        for dtype in (np.float64, np.int32, np.int64, np.float16, np.int8, np.uint32, np.bool_):
             with raises(Bad, '"w"', "holds float32", f"received {np.dtype(dtype).name}"):
                 table.add(np.ones(4, dtype))
+        for dtype in (np.float64, np.int32, np.int64):
             with raises(Bad, "holds float32", f"received {np.dtype(dtype).name}"):
                 table.get(out=np.ones(4, dtype))
         for dtype in (np.float16, np.int8, np.uint32, np.bool_, np.complex64, ">f4", "S4", object):
             with raises(Bad, "expected float32, float64, int32 or int64|cannot be read"):
-                table.add(np.zeros(4, dtype))
+                table.get(out=np.zeros(4, dtype))
         with raises(Bad, "float16", "to_float32"):
-            table.add(np.ones(4, np.float16))
+            table.get(out=np.ones(4, np.float16))
+        for dtype in (np.complex64, "S4", object):
+            with raises(Bad, '"loose"', "expected integers or floating-point numbers; received"):
+                s.array(4, name="loose").add(np.zeros(4, dtype))
         with raises(Bad, "float16", "to_float32"):
             s.array(4, dtype=np.float16)
         with raises(Bad, "dtype", "uint8"):

@@ -16,11 +16,11 @@ Array = NDArray[Any]
 Self = TypeVar("Self", bound="_Handler")
 
 
-def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool = False) -> Any:
+def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool) -> Any:
     """`data` in the table's type, by the rule of `pleiad.convert`, and contiguous. Lists of numbers are welcome too."""
     if not isinstance(data, numpy.ndarray) and not hasattr(data, "__array__") and not hasattr(data, "__dlpack__"):
-        return convert.from_numbers(data, dtype, where, strict)
-    converted = convert.for_table(data, dtype, where, strict)
+        return convert.from_numbers(data, dtype, f"[{where}] the table")
+    converted = convert.for_table(data, dtype, f"[{where}] the table", strict)
     return numpy.ascontiguousarray(converted) if isinstance(converted, numpy.ndarray) else converted
 
 

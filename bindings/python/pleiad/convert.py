@@ -5,6 +5,7 @@ accepts integer types that it can hold without loss, whatever the values are (in
 wider integers. With strict=True a table accepts its own type only.
 """
 
+import array
 from typing import Any
 
 import numpy
@@ -14,13 +15,18 @@ from pleiad.errors import InvalidArgument
 from pleiad.half import to_float32
 
 
-def for_table(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool = False) -> Any:
+def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = False) -> Any:
     """`data` itself if it has the table's type, else a copy in that type. Raises InvalidArgument for types that the table
-    does not accept. What is no array is returned as it is."""
+    does not accept. `table` begins the message: '[ArrayTable.add] table "w"'. What is no array is returned as it is."""
     if isinstance(data, numpy.ndarray):
         if data.dtype == dtype:
             return data
         given, name = data, data.dtype.name
+    elif isinstance(data, array.array | memoryview):
+        given = numpy.asarray(data)
+        name = given.dtype.name
+        if given.dtype == dtype:
+            return data
     else:
         own = getattr(data, "dtype", None)
         if own is None or not (hasattr(data, "__array__") or hasattr(data, "__dlpack__")):
@@ -29,59 +35,58 @@ def for_table(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool = F
         if name == dtype.name:
             return data
         given = None
-    _check(name, dtype, where, strict)
+    _check(name, dtype, table, strict)
     try:
         if name == "bfloat16":
             given = to_float32(data)
         elif given is None:
-            given = numpy.asarray(data)
-    except (RuntimeError, TypeError, ValueError) as problem:
-        raise InvalidArgument(f"[{where}] this {type(data).__name__} of {name} cannot be read: {problem}") from None
+            given = numpy.asarray(data) if hasattr(data, "__array__") else numpy.from_dlpack(data)
+    except (BufferError, RuntimeError, TypeError, ValueError) as problem:
+        raise InvalidArgument(f"{table}: this {type(data).__name__} of {name} cannot be read: {problem}") from None
     return given.astype(dtype, order="C")
 
 
-def from_numbers(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool = False) -> NDArray[Any]:
+def from_numbers(data: Any, dtype: "numpy.dtype[Any]", table: str) -> NDArray[Any]:
     """Numbers of Python's own (a list, lists of lists, one number) as an array of the table's type. They have no element
     type: a floating-point table rounds them, an integer table takes integers in its range."""
     try:
         given = numpy.asarray(data if hasattr(data, "__len__") or numpy.isscalar(data) else list(data))
     except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidArgument(
-            f"[{where}] expected an array or lists of numbers of equal length; received {type(data).__name__}: {problem}"
+            f"{table}: expected an array or lists of numbers of equal length; received {type(data).__name__}: {problem}"
         ) from None
     if given.dtype.kind not in "fiub":
         raise InvalidArgument(
-            f"[{where}] expected an array or lists of numbers of equal length; received {type(data).__name__} of "
+            f"{table}: expected an array or lists of numbers of equal length; received {type(data).__name__} of "
             f"{given.dtype}"
         )
     if dtype.kind == "f" or given.size == 0:
         return given.astype(dtype)
     if given.dtype.kind == "f":
-        _check(given.dtype.name, dtype, where, strict)
+        _check(given.dtype.name, dtype, table, False)
     limits = numpy.iinfo(dtype)
     for value in (int(given.min()), int(given.max())):
         if not limits.min <= value <= limits.max:
-            raise InvalidArgument(f"[{where}] the table holds {dtype.name}, whose range does not include {value}")
+            raise InvalidArgument(f"{table} holds {dtype.name}, whose range does not include {value}")
     return given.astype(dtype)
 
 
-def _check(name: str, dtype: "numpy.dtype[Any]", where: str, strict: bool) -> None:
+def _check(name: str, dtype: "numpy.dtype[Any]", table: str, strict: bool) -> None:
     """Raises unless a table of `dtype` accepts arrays of the type `name`."""
     if strict:
-        raise InvalidArgument(f"[{where}] the table holds {dtype.name} and strict is on; received {name}")
-    if name == "bfloat16":
-        given = numpy.dtype(numpy.float32)
-    else:
-        try:
-            given = numpy.dtype(name)
-        except TypeError:
-            raise InvalidArgument(f"[{where}] expected integers or floating-point numbers; received {name}") from None
-    if given.kind not in "fiub":
-        raise InvalidArgument(f"[{where}] expected integers or floating-point numbers; received {name}")
-    if dtype.kind == "f" or (given.kind != "f" and numpy.can_cast(given, dtype, "safe")):
+        raise InvalidArgument(f"{table} holds {dtype.name}, and strict=True accepts nothing else; received {name}")
+    try:
+        kind = numpy.dtype(numpy.float32 if name == "bfloat16" else name).kind
+    except TypeError:
+        kind = "?"
+    if kind not in "fiub":
+        raise InvalidArgument(
+            f"{table} holds {dtype.name}: expected integers or floating-point numbers; received {name}"
+        )
+    if dtype.kind == "f" or (kind != "f" and numpy.can_cast(numpy.dtype(name), dtype, "safe")):
         return
     advice = f", or make the table with dtype={name}" if name in ("float32", "float64", "int64") else ""
     raise InvalidArgument(
-        f"[{where}] the table holds {dtype.name}, which cannot hold every {name}; convert the array "
+        f"{table} holds {dtype.name}, which cannot hold every {name}; received {name}: convert the array "
         f"(x.astype(numpy.{dtype.name})){advice}"
     )

@@ -318,7 +318,7 @@ class Session:
         options["dtype"] = dtype_name(dtype, init)
         options |= updater_options(updater)
         if init is not None:
-            init = convert.for_table(init, numpy.dtype(options["dtype"]), "initial values", given["strict"])
+            init = convert.for_table(init, numpy.dtype(options["dtype"]), "[initial values] the table", given["strict"])
         return init, options
 
     def _keep(self, table: TableType) -> TableType:

@@ -155,7 +155,7 @@ class KeyValueTable(_Sparse):
     def _delta(self, delta: Any, call: str) -> Any:
         """Plain numbers become an array of the table's type."""
         if isinstance(delta, int | float | list | tuple):
-            return numpy.atleast_1d(convert.from_numbers(delta, self._dtype, f"KeyValueTable.{call}", self._strict))
+            return numpy.atleast_1d(convert.from_numbers(delta, self._dtype, self._where(call)))
         return super()._delta(delta, call)
 
     def get(self, keys: Iterable[int], out: Any = None) -> Any:

@@ -37,7 +37,10 @@ class _Table:
         """`delta` in the table's element type."""
         if type(delta) is numpy.ndarray and delta.dtype == self._dtype:
             return delta
-        return convert.for_table(delta, self._dtype, f"{type(self).__name__}.{call}", self._strict)
+        return convert.for_table(delta, self._dtype, self._where(call), self._strict)
+
+    def _where(self, call: str) -> str:
+        return f'[{type(self).__name__}.{call}] table "{self.name}"'
 
     @property
     def name(self) -> str:
