@@ -256,8 +256,8 @@ def test_a_failed_init_is_printed_and_ends_the_process_with_code_1(script):
 @pytest.mark.parametrize(
     "after",
     [
-        "pleiad.pleiad_last_error()",
-        "pleiad.pleiad_clear_error()",
+        "c.pleiad_last_error()",
+        "c.pleiad_clear_error()",
         "mv_init('-sync=true'); mv.MV_ShutDown()",  # a later init made up for it
     ],
 )

@@ -41,6 +41,8 @@ void Table::close() {
   check_same_table("close");
   closed_.store(true);
   while (users_.load() > 0) std::this_thread::yield();
+  context_->background.drain();  // what another thread has started since
+  context_->clocked.drain();
   engine_.barrier();  // from now on no rank has a request to this table under way
   release();
   if (context_->forget) context_->forget(id_);

@@ -65,7 +65,7 @@ def test_snapshots_are_saved_and_loaded():
         assert snapshots.load_last() is None
         assert [snapshots.step(step) for step in (1, 2, 3)] == [False, True, False]
         snapshots.wait()
-        assert snapshots.load_last()["step"] == 2
+        assert snapshots.load_last()["step"] == 3  # the last step, too
         with raises(pleiad.FileError, "nowhere"):
             s.load(f"{folder}/nowhere")
         s.barrier()

@@ -47,10 +47,10 @@ def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = F
 
 
 def from_numbers(data: Any, dtype: "numpy.dtype[Any]", table: str) -> NDArray[Any]:
-    """Numbers of Python's own (a list, lists of lists, one number) as an array of the table's type. They have no element
-    type: a floating-point table rounds them, an integer table takes integers in its range."""
+    """Numbers of Python's own (a list, lists of lists, a range) as an array of the table's type. They have no element
+    type: a floating-point table rounds them, an integer table takes integers; what is beyond its range is refused."""
     try:
-        given = numpy.asarray(data if hasattr(data, "__len__") or numpy.isscalar(data) else list(data))
+        given = numpy.asarray(data if hasattr(data, "__len__") else list(data))
     except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidArgument(
             f"{table}: expected an array or lists of numbers of equal length; received {type(data).__name__}: {problem}"
@@ -61,7 +61,13 @@ def from_numbers(data: Any, dtype: "numpy.dtype[Any]", table: str) -> NDArray[An
             f"{given.dtype}"
         )
     if dtype.kind == "f" or given.size == 0:
-        return given.astype(dtype)
+        with numpy.errstate(over="ignore"):
+            rounded = given.astype(dtype)
+        beyond = numpy.isinf(rounded) & ~numpy.isinf(given)
+        if beyond.any():
+            value = given.reshape(-1)[int(beyond.reshape(-1).argmax())]
+            raise InvalidArgument(f"{table} holds {dtype.name}, whose range does not include {value}")
+        return rounded
     if given.dtype.kind == "f":
         _check(given.dtype.name, dtype, table, False)
     limits = numpy.iinfo(dtype)

@@ -155,7 +155,8 @@ class KeyValueTable(_Sparse):
     def _delta(self, delta: Any, call: str) -> Any:
         """Plain numbers become an array of the table's type."""
         if isinstance(delta, int | float | list | tuple):
-            return numpy.atleast_1d(convert.from_numbers(delta, self._dtype, self._where(call)))
+            numbers = delta if isinstance(delta, list | tuple) else [delta]
+            return convert.from_numbers(numbers, self._dtype, self._where(call))
         return super()._delta(delta, call)
 
     def get(self, keys: Iterable[int], out: Any = None) -> Any:
