@@ -350,6 +350,33 @@ TEST(DroppedError, ThatItsHandleHasThrownIsNotThrownAgain) {
   });
 }
 
+TEST(DroppedError, AWorkerThatFailsInAnAddAndShutsDownStopsTheOthers) {
+  for (const int hosts : {1, 2}) {
+    for (const char* apply : {"each", "round"}) {
+      FailAnAdd hooks;
+      std::atomic<bool> failed{false};
+      run_inproc(2, on_hosts(hosts), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
+        Session session(std::make_shared<SessionCore>(engine));
+        const ArrayTable table =
+            session.create_array(100'000, {.name = "w", .dtype = DType::int64, .clock = "sync", .apply = apply});
+        Numbers values(100'000, 1);
+        if (engine->rank() == 0) {
+          hooks.armed = true;
+          EXPECT_THROW(table.add(values), MemoryError);
+          EXPECT_THROW(table.get(values), MemoryError);  // the table is closed for this worker
+          failed = true;
+        } else {
+          EXPECT_TRUE(eventually([&] { return failed.load(); }));
+          table.add(values);
+          // Without rank 0's add there is no first round, whether rank 0 is still there or not.
+          EXPECT_THROW(table.get(values), OrderError);
+        }
+        session.shutdown();
+      });
+    }
+  }
+}
+
 TEST(TableRelease, DroppedByAllRanksGivesItsMemoryBack) {
   for (const int hosts : {1, 2}) {
     run_inproc(4, on_hosts(hosts), nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {

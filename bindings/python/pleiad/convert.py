@@ -82,10 +82,10 @@ def _check(name: str, dtype: "numpy.dtype[Any]", table: str, strict: bool) -> No
     if strict:
         raise InvalidArgument(f"{table} holds {dtype.name}, and strict=True accepts nothing else; received {name}")
     try:
-        kind = numpy.dtype(numpy.float32 if name == "bfloat16" else name).kind
+        kind: str = numpy.dtype(numpy.float32 if name == "bfloat16" else name).kind
     except TypeError:
-        kind = "?"
-    if kind not in "fiub":
+        kind = "unknown"
+    if kind not in ("f", "i", "u", "b"):
         raise InvalidArgument(
             f"{table} holds {dtype.name}: expected integers or floating-point numbers; received {name}"
         )
