@@ -31,8 +31,8 @@ TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster
     : engine(std::move(the_engine)),
       roster(std::move(the_roster)),
       ledger(*engine, roster.workers),
-      clocked(*engine),
-      background(*engine) {}
+      clocked(*engine, failures),
+      background(*engine, failures) {}
 TableContext::~TableContext() = default;
 
 TableService::~TableService() {
@@ -48,6 +48,12 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
                  .shards = std::move(shards)};
   if (context_.engine->rank() != kHome || spec.options.clock == "async") return;
   home_.add_table(id, spec.clock_rule(static_cast<int>(context_.roster.workers.size())));
+}
+
+void TableService::remove_table(std::uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  tables_.erase(id);
+  home_.remove_table(id);
 }
 
 void TableService::tick() {

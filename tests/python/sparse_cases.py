@@ -184,9 +184,11 @@ def test_what_cannot_be_is_refused():
             s.sparse(3, "gausian")
         with raises(bad, "max_rows"):
             s.sparse(3, evict=True)
-        table = s.sparse(3)
         with raises(bad, "float64"):
-            table.add(np.ones((1, 3)), [1])
+            s.sparse(3, strict=True).add(np.ones((1, 3)), [1])
+        with raises(bad, "float64"):
+            s.sparse(3, dtype="int64").add(np.ones((1, 3)), [1])
+        table = s.sparse(3)
         with raises(bad, "2 rows"):
             table.add(np.ones((1, 3), np.float32), [1, 2])
         with raises(bad, "integers", "1.5"):
