@@ -141,15 +141,17 @@ void Results::add(const JobReport& report) {
   std::fflush(csv_);
 }
 
+bool Results::tick_due() const {
+  constexpr std::int64_t kEvery = 200'000'000;
+  return display_ == "live" && (!live_ || now_ns() - shown_ns_ >= kEvery);
+}
+
 void Results::tick(const JobReport& latest, std::int64_t samples) {
-  if (display_ != "live") return;
   const std::int64_t now = now_ns();
   if (first_step_ < 0) {
     first_step_ = shown_step_ = latest.step - 1;
     shown_ns_ = started_ns_;
   }
-  constexpr std::int64_t kEvery = 200'000'000;
-  if (live_ && now - shown_ns_ < kEvery) return;
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
   const double left =
       seconds / static_cast<double>(latest.step - first_step_) * static_cast<double>(steps_ - latest.step);

@@ -25,7 +25,9 @@ class Results {
   void keep();
   void line(const std::string& text);
   void add(const JobReport& report);
-  /// Call after every step. `latest` describes it; samples is the number of samples of a step, of all ranks.
+  /// Whether the moving line of a terminal is to be drawn again.
+  [[nodiscard]] bool tick_due() const;
+  /// Draws it after a step. `latest` describes it; samples is the number of samples of a step, of all ranks.
   void tick(const JobReport& latest, std::int64_t samples);
   void write_json() const;
 

@@ -161,9 +161,12 @@ class Run {
   }
 
   /// The last checkpoint of the run that used the workspace last.
-  [[nodiscard]] std::string own_checkpoint() const {
+  [[nodiscard]] std::string own_checkpoint() {
     const std::string state = state_folder(job_.workspace());
-    if (const auto steps = steps_in(state, true); !steps.empty()) return step_folder(state, steps.back()).string();
+    if (const auto steps = steps_in(state, true); !steps.empty()) {
+      loaded_step_ = steps.back();
+      return step_folder(state, steps.back()).string();
+    }
     const std::string file = workspace_ != nullptr && workspace_->last() ? "" : last_checkpoint_file(job_.workspace());
     if (!file.empty()) return file;
     throw FileError(
@@ -277,7 +280,7 @@ class Run {
       return true;
     };
     calls.stop = [&](std::int64_t step) {
-      if (results_ && options_.display == "live") {
+      if (results_ && results_->tick_due()) {
         const Report latest{.step = step, .phase = nn::Phase::train, .metrics = built_.net.metrics()};
         results_->tick(in_singas_words(latest, built_), train.batch);
       }

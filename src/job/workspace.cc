@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -111,7 +112,7 @@ Workspace::Workspace(std::string folder, const std::string& job) : folder_(std::
           .started = fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr))),
           .host = host_name(),
           .pid = getpid(),
-          .status = "running"};
+          .status = {}};
 }
 
 Workspace::~Workspace() {

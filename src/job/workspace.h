@@ -43,7 +43,7 @@ class Workspace {
   void write(const std::string& status, std::int64_t step);
 
   const std::string folder_;
-  RunRecord own_;
+  RunRecord own_;  // without a status until it begins
   std::optional<RunRecord> last_;
   int lock_ = -1;
 };

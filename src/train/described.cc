@@ -33,7 +33,7 @@ NamedValues described(const TrainOptions& o) {
   add("groups", o.groups);
   add("sync_every", o.sync_every);
   add("plan.kind", o.plan.kind);
-  add("plan.split", fmt::join(o.plan.split, ", "));
+  to.emplace_back("plan.split", fmt::format("{}", fmt::join(o.plan.split, ", ")));
   add("plan.grid", o.plan.grid);
   add("plan.overlap", o.plan.overlap);
   add("plan.halo_delay", o.plan.halo_delay);
@@ -60,7 +60,7 @@ NamedValues described(const TrainOptions& o) {
   add("trace", o.trace);
   add("trace_from", o.trace_from);
   add("trace_steps", o.trace_steps);
-  add("events_pictures", fmt::join(o.events_pictures, ", "));
+  to.emplace_back("events_pictures", fmt::format("{}", fmt::join(o.events_pictures, ", ")));
   return to;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -258,11 +259,11 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   Inside& in = *inside_;
   if (batch <= 0) {
     batch = in.options.batch;
-  } else if (batch < in.shares || (batch % in.shares != 0 && !in.uneven())) {
-    throw InvalidArgument(fmt::format(in.uneven()
-                                          ? "batch size {} is less than the {} ranks"
-                                          : "batch size {} is not divisible by the {} ranks, which split layers",
-                                      batch, in.shares));
+  } else if (batch < in.shares) {
+    throw InvalidArgument(fmt::format("batch size {} is less than the {} ranks", batch, in.shares));
+  } else if (batch % in.shares != 0 && !in.uneven()) {
+    throw InvalidArgument(
+        fmt::format("batch size {} is not divisible by the {} ranks, which split layers", batch, in.shares));
   }
   const Interval part = in.part_of_batch(batch);
   const std::int64_t whole = samples.count() / batch;

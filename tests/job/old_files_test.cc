@@ -37,7 +37,7 @@ void write_shard(const std::filesystem::path& folder, int count) {
 std::string old_job(const Folder& folder, const std::string& more) {
   return fmt::format(R"(name: "old" train_steps: 30 disp_freq: 10 {1}
 train_one_batch {{ alg: kBP }}
-updater {{ type: kSGD momentum: 0.9 learning_rate {{ type: kFixed base_lr: 0.001 }} }}
+updater {{ type: kSGD momentum: 0.9 learning_rate {{ type: kFixed base_lr: 0.00001 }} }}
 neuralnet {{
   layer {{ name: "data" type: kShardData sharddata_conf {{ path: "{0}/train" batchsize: 12 }} exclude: kTest }}
   layer {{ name: "data" type: kShardData sharddata_conf {{ path: "{0}/test" batchsize: 15 }} exclude: kTrain }}

@@ -1,6 +1,8 @@
 // Deterministic mode on random shapes: every layer that works on tiles has the bits of one rank on every grid.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>

@@ -135,7 +135,7 @@ TEST(Trainer, ALossThatIsNotFiniteEndsTrainingAndEvaluationByDefault) {
   };
   for (const bool evaluate : {false, true}) {
     const std::string words = words_of(evaluate, true);
-    EXPECT_NE(words.find("step 0: the loss is nan"), std::string::npos) << words;
+    EXPECT_NE(words.find("step 0: the loss is "), std::string::npos) << words;
     EXPECT_NE(words.find("\"hidden\""), std::string::npos) << words;
     testing::internal::CaptureStderr();
     EXPECT_EQ(words_of(evaluate, false), "");

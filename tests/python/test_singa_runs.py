@@ -54,7 +54,13 @@ def write_job(root, steps, **fields):
 
 @pytest.fixture
 def env(python_env, build_dir):
-    return {**python_env, "PLEIAD_BUILD": str(build_dir), "PYTHON": sys.executable, "PLEIAD_LOG_LEVEL": "warn"}
+    return {
+        **python_env,
+        "PLEIAD_BUILD": str(build_dir),
+        "PYTHON": sys.executable,
+        "PLEIAD_LOG_LEVEL": "warn",
+        "OMPI_MCA_odls_base_sigkill_timeout": "120",  # seconds; on a busy machine the usual one is not enough to save
+    }
 
 
 def started_job(command, env):
