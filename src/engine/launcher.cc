@@ -26,13 +26,13 @@ std::string variable(const char* name) {
 bool is_set(const char* name) { return !variable(name).empty(); }
 
 /// The number that `text` is, or -1.
-int number(const std::string& text) {
+int number_in(const std::string& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? value : -1;
 }
 
-int count(const char* name) { return number(variable(name)); }
+int count(const char* name) { return number_in(variable(name)); }
 
 // What MPI launchers and Slurm say about their job. PMIx names the job for both Open MPI's mpirun and srun --mpi=pmix;
 // a Slurm step has its own number too.

@@ -25,12 +25,12 @@ namespace {
 constexpr int kAskMilliseconds = 50;  // how often a wait calls the Patience
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
-using Digest = std::array<unsigned char, 32>;
+using JobDigest = std::array<unsigned char, 32>;
 
 // The job's name may hold a secret (the key of `pleiad launch`), so only hashes of it leave the process.
-Digest digest_of(const std::string& purpose, const std::string& job) {
+JobDigest digest_of(const std::string& purpose, const std::string& job) {
   const std::string text = fmt::format("{} {} {}", purpose, geteuid(), job);
-  Digest digest{};
+  JobDigest digest{};
   crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
                      nullptr, 0);
   return digest;
@@ -46,26 +46,26 @@ LocalAddress address_of_job(const std::string& job) {
   LocalAddress address;
   address.where.sun_family = AF_UNIX;
   std::string name = "pleiad-job-";
-  const Digest digest = digest_of("name", job);
+  const JobDigest digest = digest_of("name", job);
   for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", digest[i]);
   std::memcpy(address.where.sun_path + 1, name.data(), name.size());
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
 }
 
-struct Hello {
-  Digest proof{};
+struct LocalHello {
+  JobDigest proof{};
   std::int32_t rank = -1;
   std::int32_t size = 0;
 };
 
-struct FrameHead {
+struct LocalHead {
   std::uint32_t error = 0;  ///< 1: the payload is an error message
   std::uint32_t bytes = 0;
 };
 
 /// A connection with what has arrived on it. Does not block.
-struct Peer {
+struct LocalPeer {
   int fd = -1;
   int rank = -1;
   ucred who{};
@@ -91,7 +91,7 @@ struct Peer {
   }
 
   /// False until a whole frame has arrived.
-  bool take_frame(FrameHead& head, std::vector<char>& payload) {
+  bool take_frame(LocalHead& head, std::vector<char>& payload) {
     if (in.size() < sizeof head) return false;
     std::memcpy(&head, in.data(), sizeof head);
     if (in.size() < sizeof head + head.bytes) return false;
@@ -108,7 +108,7 @@ class LocalWire final : public Wire {
       : job_(launch.job), rank_(launch.rank), size_(launch.size), patience_(std::move(patience)), parent_(getppid()) {}
 
   ~LocalWire() override {
-    for (const Peer& peer : peers_) close(peer.fd);
+    for (const LocalPeer& peer : peers_) close(peer.fd);
     if (listener_ >= 0) close(listener_);
   }
   LocalWire(const LocalWire&) = delete;
@@ -133,7 +133,7 @@ class LocalWire final : public Wire {
     try {
       if (rank_ == 0) {
         collect(all, bytes);
-        for (Peer& peer : peers_) send_frame(peer, 0, all, total);
+        for (LocalPeer& peer : peers_) send_frame(peer, 0, all, total);
       } else {
         send_frame(peers_[0], 0, in, bytes);
         const std::vector<char> answer = await_frame(peers_[0]);
@@ -164,7 +164,7 @@ class LocalWire final : public Wire {
       if (errno == EADDRINUSE) throw StateError("[start] another process of this job says that it is rank 0, too");
       throw TransportError(fmt::format("[start] rank 0 cannot listen on its Unix socket: {}", std::strerror(errno)));
     }
-    std::vector<Peer> came;
+    std::vector<LocalPeer> came;
     int known = 0;
     try {
       while (known < size_ - 1) {
@@ -172,7 +172,7 @@ class LocalWire final : public Wire {
         accept_peers(came);
         for (auto at = came.begin(); at != came.end();) {
           at->read_all();
-          if (at->in.size() >= sizeof(Hello)) {
+          if (at->in.size() >= sizeof(LocalHello)) {
             greet(*at);
             ++known;
             peers_.push_back(std::move(*at));
@@ -184,22 +184,22 @@ class LocalWire final : public Wire {
             ++at;
           }
         }
-        for (Peer& peer : peers_) need_open(peer);
+        for (LocalPeer& peer : peers_) need_open(peer);
       }
     } catch (const Error& error) {
-      for (Peer& peer : peers_) tell_error(peer, error.what());
-      for (Peer& peer : came) close(peer.fd);
+      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
+      for (LocalPeer& peer : came) close(peer.fd);
       throw;
     }
-    for (Peer& peer : came) close(peer.fd);
+    for (LocalPeer& peer : came) close(peer.fd);
     close(listener_);
     listener_ = -1;
-    for (Peer& peer : peers_) send_frame(peer, 0, "", 0);
+    for (LocalPeer& peer : peers_) send_frame(peer, 0, "", 0);
   }
 
-  void accept_peers(std::vector<Peer>& came) const {
+  void accept_peers(std::vector<LocalPeer>& came) const {
     for (;;) {
-      Peer peer{.fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), .rank = -1, .who = {}, .in = {}};
+      LocalPeer peer{.fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), .rank = -1, .who = {}, .in = {}};
       if (peer.fd < 0) return;
       socklen_t size = sizeof peer.who;
       if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &peer.who, &size) == 0 && peer.who.uid == geteuid()) {
@@ -210,11 +210,11 @@ class LocalWire final : public Wire {
     }
   }
 
-  void greet(Peer& peer) {
-    Hello hello;
+  void greet(LocalPeer& peer) {
+    LocalHello hello;
     std::memcpy(&hello, peer.in.data(), sizeof hello);
     peer.in.erase(peer.in.begin(), peer.in.begin() + sizeof hello);
-    const Digest proof = digest_of("hello", job_);
+    const JobDigest proof = digest_of("hello", job_);
     if (sodium_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) {
       throw StateError(
           fmt::format("[start] {} came to meet the ranks of this job but does not belong to it", peer.name()));
@@ -224,7 +224,7 @@ class LocalWire final : public Wire {
       throw StateError(fmt::format("[start] {} was told that it is rank {} of {}; rank 0 was told that there are {}",
                                    peer.name(), hello.rank, hello.size, size_));
     }
-    for (const Peer& other : peers_) {
+    for (const LocalPeer& other : peers_) {
       if (other.rank != peer.rank) continue;
       tell_error(peer, fmt::format("[start] pid {} is rank {} already", other.who.pid, peer.rank));
       throw StateError(fmt::format("[start] two processes say that they are rank {}: pid {} and pid {}", peer.rank,
@@ -249,13 +249,13 @@ class LocalWire final : public Wire {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       be_patient();
     }
-    Peer& peer = peers_[0];
+    LocalPeer& peer = peers_[0];
     socklen_t size = sizeof peer.who;
     if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &peer.who, &size) != 0 || peer.who.uid != geteuid()) {
       throw TransportError(
           fmt::format("[start] the socket of rank 0 belongs to user {}, not to this one", peer.who.uid));
     }
-    const Hello hello{.proof = digest_of("hello", job_), .rank = rank_, .size = size_};
+    const LocalHello hello{.proof = digest_of("hello", job_), .rank = rank_, .size = size_};
     send_bytes(peer, &hello, sizeof hello);
     (void)await_frame(peer);
   }
@@ -263,14 +263,14 @@ class LocalWire final : public Wire {
   // Rank 0 takes a frame of every other rank.
   void collect(char* all, std::size_t bytes) {
     std::vector<char> there(peers_.size(), 0);
-    std::vector<Peer> none;
+    std::vector<LocalPeer> none;
     try {
       for (std::size_t missing = peers_.size(); missing > 0;) {
         wait_for_news(peers_, none);
         for (std::size_t i = 0; i < peers_.size(); ++i) {
-          Peer& peer = peers_[i];
+          LocalPeer& peer = peers_[i];
           peer.read_all();
-          FrameHead head;
+          LocalHead head;
           std::vector<char> payload;
           if (there[i] == 0 && peer.take_frame(head, payload)) {
             if (payload.size() != bytes)
@@ -284,15 +284,15 @@ class LocalWire final : public Wire {
         }
       }
     } catch (const Error& error) {
-      for (Peer& peer : peers_) tell_error(peer, error.what());
+      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
       throw;
     }
   }
 
-  std::vector<char> await_frame(Peer& peer) {
-    std::vector<Peer> none;
+  std::vector<char> await_frame(LocalPeer& peer) {
+    std::vector<LocalPeer> none;
     for (;;) {
-      FrameHead head;
+      LocalHead head;
       std::vector<char> payload;
       if (peer.take_frame(head, payload)) {
         if (head.error != 0) throw TransportError(std::string(payload.begin(), payload.end()));
@@ -304,20 +304,20 @@ class LocalWire final : public Wire {
     }
   }
 
-  void need_open(Peer& peer) const {
+  void need_open(LocalPeer& peer) const {
     if (!peer.closed) peer.read_all();
     if (peer.closed && peer.in.empty()) {
       throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
     }
   }
 
-  void wait_for_news(const std::vector<Peer>& peers, const std::vector<Peer>& more) {
+  void wait_for_news(const std::vector<LocalPeer>& peers, const std::vector<LocalPeer>& more) {
     std::vector<pollfd> watched;
     if (listener_ >= 0) watched.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
-    for (const Peer& peer : peers) {
+    for (const LocalPeer& peer : peers) {
       if (!peer.closed) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
     }
-    for (const Peer& peer : more) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
+    for (const LocalPeer& peer : more) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
     poll(watched.data(), watched.size(), kAskMilliseconds);
     be_patient();
   }
@@ -330,13 +330,13 @@ class LocalWire final : public Wire {
     patience_();
   }
 
-  void send_frame(Peer& peer, std::uint32_t error, const void* data, std::size_t bytes) {
-    const FrameHead head{.error = error, .bytes = static_cast<std::uint32_t>(bytes)};
+  void send_frame(LocalPeer& peer, std::uint32_t error, const void* data, std::size_t bytes) {
+    const LocalHead head{.error = error, .bytes = static_cast<std::uint32_t>(bytes)};
     send_bytes(peer, &head, sizeof head);
     send_bytes(peer, data, bytes);
   }
 
-  void send_bytes(const Peer& peer, const void* data, std::size_t bytes) {
+  void send_bytes(const LocalPeer& peer, const void* data, std::size_t bytes) {
     const auto* from = static_cast<const char*>(data);
     while (bytes > 0) {
       const ssize_t sent = send(peer.fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -353,8 +353,8 @@ class LocalWire final : public Wire {
     }
   }
 
-  static void tell_error(const Peer& peer, const std::string& text) {
-    const FrameHead head{.error = 1, .bytes = static_cast<std::uint32_t>(text.size())};
+  static void tell_error(const LocalPeer& peer, const std::string& text) {
+    const LocalHead head{.error = 1, .bytes = static_cast<std::uint32_t>(text.size())};
     std::string frame(reinterpret_cast<const char*>(&head), sizeof head);
     frame += text;
     (void)send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -366,7 +366,7 @@ class LocalWire final : public Wire {
   Patience patience_;
   pid_t parent_;
   int listener_ = -1;
-  std::vector<Peer> peers_;  // rank 0: all others, in the order in which they came; others: rank 0
+  std::vector<LocalPeer> peers_;  // rank 0: all others, in the order in which they came; others: rank 0
 };
 
 }  // namespace

@@ -17,11 +17,11 @@ namespace {
 constexpr std::size_t kShown = 4;      // differences in a message
 constexpr std::size_t kLongest = 120;  // characters of a value in a message
 constexpr char kBetween = '\x1f';      // between a name and its value
-constexpr char kEnd = '\x1e';          // after a value
+constexpr char kListEnd = '\x1e';      // after a value
 
 std::string packed_fields(const NamedValues& fields) {
   std::string text;
-  for (const auto& [name, value] : fields) text += name + kBetween + value + kEnd;
+  for (const auto& [name, value] : fields) text += name + kBetween + value + kListEnd;
   return text;
 }
 
@@ -29,7 +29,7 @@ std::map<std::string, std::string> unpacked_fields(const std::string& text) {
   std::map<std::string, std::string> fields;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t between = text.find(kBetween, at);
-    const std::size_t end = text.find(kEnd, between);
+    const std::size_t end = text.find(kListEnd, between);
     fields[text.substr(at, between - at)] = text.substr(between + 1, end - between - 1);
     at = end + 1;
   }
