@@ -76,7 +76,17 @@ def _refuse_first(given: Array, lost: NDArray[numpy.bool_], dtype: "numpy.dtype[
         )
 
 
-class _Handler:
+class TableHandler:
+    """The interface of the handlers, for classes of one's own."""
+
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not implement get")
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not implement add")
+
+
+class _Handler(TableHandler):
     """What both handlers have in common."""
 
     _table: "pleiad.ArrayTable | pleiad.MatrixTable"
