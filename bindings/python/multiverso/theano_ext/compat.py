@@ -128,6 +128,9 @@ def prepare_keras() -> None:
 
 def _theanorc_names_blas() -> bool:
     files = os.environ.get("THEANORC", "~/.theanorc").split(os.pathsep)
+    files = [
+        file for file in files if file != os.path.join(sys.prefix, "theanorc")
+    ]  # the environment's, not the user's
     settings = configparser.ConfigParser(interpolation=None)
     try:
         settings.read([os.path.expanduser(file) for file in files])
