@@ -3,7 +3,6 @@ SHELL := /bin/bash -o pipefail
 CMAKE ?= cmake
 PYTHON := .venv/bin/python
 BUILD := build/release
-LAUNCH = $(BUILD)/bin/pleiad launch
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
 CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
@@ -12,7 +11,7 @@ PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -o ca
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build configured setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -21,51 +20,74 @@ build: ## build into build/release (the default)
 setup: ## install what building, testing and the demo need
 	@tools/setup.sh lint frameworks theano
 
-demo: ## set up, build, and train on Fashion-MNIST in several processes: tables, a net, PyTorch, Lua, SINGA, neon
-	@tools/setup.sh bench
-	@$(MAKE) --no-print-directory build
-	$(LAUNCH) -n 4 $(BUILD)/bin/fashion_softmax --out out
-	@$(PYTHON) tools/plot_curve.py out/fashion_softmax.csv out/fashion_softmax.png \
-	  --title "Softmax regression on Fashion-MNIST"
-	@echo "the curve: out/fashion_softmax.png"
-	$(LAUNCH) -n 2 $(BUILD)/bin/fashion_cnn 300
-	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/torch/cnn.py --samples 12000 --epochs 1
-	LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" $(LAUNCH) -n 2 luajit examples/lua/xor.lua
-	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 2 $(PYTHON) examples/demo/singa_mlp.py
-	PYTHONPATH=$(BUILD)/python $(LAUNCH) -n 4 $(PYTHON) -m neon examples/demo/neon_cnn.yaml
+demo: ## set up, build, and train on Fashion-MNIST in several processes: a table, a net, PyTorch, Lua, SINGA, a split image
+	@tools/demo.sh
 
-# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. More threads than
-# cores: those of OpenMP would spin through each other's time (5 times as slow on a busy machine).
+# Many cases wait for processes, so twice as many run at once as there are cores.
+JOBS := $(shell echo $$((2 * $$(nproc))))
+REPORTS := build/reports
+
+# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. OpenMP's threads must not
+# spin, since there are more of them than cores.
 define run_suites
-@mkdir -p build; code=0; export OMP_WAIT_POLICY=passive; \
-ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(1) 2>&1 | tee build/ctest.log || code=1; \
-$(PYTEST) -n 2 $(2) 2>&1 | tee build/pytest.log || code=1; \
-grep -E '\*\*\*(Failed|Timeout|Exception)' build/ctest.log | sed 's/^/FAILED at least once: /'; \
-echo "tests: ctest: $$(grep -E 'tests passed|No tests' build/ctest.log || echo did not finish);" \
-     "pytest: $$(tail -n 1 build/pytest.log)"; \
+@mkdir -p $(REPORTS); code=0; export OMP_WAIT_POLICY=passive; \
+tools/timed.sh "C++ suites" ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS) \
+  --output-junit $(CURDIR)/$(REPORTS)/ctest.xml $(1) 2>&1 | tee $(REPORTS)/ctest.log | $(SHORT) || code=1; \
+tools/timed.sh "Python suites" $(PYTEST) -n $(JOBS) --junitxml=$(REPORTS)/pytest.xml $(2) 2>&1 | tee $(REPORTS)/pytest.log || code=1; \
+tools/durations.py || code=1; \
+echo "tests: ctest: $$(grep -E 'tests passed|No tests' $(REPORTS)/ctest.log || echo did not finish);" \
+     "pytest: $$(tail -n 1 $(REPORTS)/pytest.log)"; \
 exit $$code
 endef
+# ctest's lines about cases that passed stay in the log.
+SHORT := grep -Ev --line-buffered '(^ *Start +[0-9]+: |   Passed +[0-9.]+ sec)'
 
-# A case that fails runs once more, and is named; in test-full none does.
-test: setup ## set up, build, check and test all but what takes long
-	@$(MAKE) --no-print-directory build format-check layout sanitize-short
+check: ## format, layout and the quick suites, without frameworks: under 3 minutes after a build
+	@rm -rf $(REPORTS)
+	@tools/timed.sh "set-up" tools/setup.sh lint
+	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
+	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
+	$(call run_suites,-LE 'full|slow',-m 'quick and not full')
+
+# A case that fails runs once more and is named; more than two such cases fail the run. In test-full none runs twice.
+test: ## set up, build, check and test all but what takes long
+	@rm -rf $(REPORTS)
+	@tools/timed.sh "set-up" tools/setup.sh lint
+	@tools/timed.sh "build, with the frameworks' set-up beside it" $(MAKE) -j 2 --no-print-directory setup configured
+	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
+	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize-short
 	$(call run_suites,-LE full --repeat until-pass:2,-m 'not full' --reruns 1)
 
-test-full: setup ## test, and all that takes long: sanitizers over everything, the linter
-	@tools/setup.sh slurm
-	@$(MAKE) --no-print-directory build lint sanitize
+test-full: ## test, and all that takes long: sanitizers over everything, the linter
+	@rm -rf $(REPORTS)
+	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
+	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
+	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
+	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize
 	$(call run_suites,,)
 
+# Configures anew, since set-up may have installed more, and builds.
+configured:
+	@mkdir -p build; $(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	$(CMAKE) --build --preset release
+
+# A line each; three run at once, since their ranks wait for each other most of the time.
+define SANITIZED
+tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1
+tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc3*
+tools/cases.py asan_files build/asan/bin/files --gtest_brief=1
+TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc4on2_Table*:Inproc4on2_Litmus*
+tools/cases.py asan_data build/asan/bin/data --gtest_brief=1
+tools/cases.py tsan_data $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter=Loader*:*Threads*
+endef
+export SANITIZED
+
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
-	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
+	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
+	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
 	$(CMAKE) --build --preset asan --target conformance files data
-	for program in conformance files data; do tools/cases.py build/asan/bin/$$program --gtest_brief=1 || exit 1; done
-	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
 	$(CMAKE) --build --preset tsan --target conformance data
-	tools/cases.py $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc3*'
-	TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0" tools/cases.py $(FIXED_ADDRESSES) \
-	  build/tsan/bin/conformance --gtest_brief=1 --gtest_filter='Inproc2on2_Clock*:Inproc4on2_Table*:Inproc4on2_Litmus*'
-	tools/cases.py $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter='Loader*:*Threads*'
+	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
 sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI, which leaks and races by itself, is not there
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
@@ -141,8 +163,11 @@ install-lua: build ## install the libraries and the Lua module under PREFIX (/us
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX)
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX) --component lua
 
-lint: build format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
-	@tools/tidy.py $(BUILD) src cli
+lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
+	@[ -f build/dev/build.ninja ] || $(CMAKE) --preset dev
+	$(CMAKE) --build --preset dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_convert \
+	  pleiad_explain pleiad_export pleiad_import pleiad_run
+	@tools/tidy.py build/dev src cli
 
 format: ## format the C++ and Python sources
 	@clang-format-19 -i $(CXX_FILES)

@@ -14,11 +14,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <stdexcept>
 
 #include "core/process.h"
+#include "local_ranks.h"
+#include "rank.h"
 #include "report.h"
 
 namespace pleiad::cli {
@@ -28,8 +29,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-constexpr int kWatched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr double kPatience = 5;  // seconds that mpirun, told to end, has to do so
+constexpr int kWatched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGPIPE};
+constexpr double kPatience = 5;  // seconds between SIGTERM and SIGKILL for mpirun, or for ranks on this host
 constexpr Time kNever = Time::max();
 
 Time after(double seconds) {
@@ -62,7 +63,7 @@ class Job {
     sigprocmask(SIG_BLOCK, &watched, &inherited_mask_);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
     listener_ = listen_for_reports();
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind comes to us
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what ranks and mpirun leave behind comes to us
     if (options.timeout > 0) timeout_at_ = after(options.timeout);
   }
 
@@ -78,15 +79,18 @@ class Job {
   /// Nobody asked for its end, and it was once under way: it may do better next time.
   [[nodiscard]] bool may_restart() const { return stopped_by_ == 0 && !timed_out_ && !ranks_.empty(); }
 
+  /// `command` is mpirun's, and not used for ranks on this host.
   int run(const std::vector<std::string>& command) {
-    start(command);
-    while (mpirun_ != 0) {
+    setenv(kLauncherVariable, listener_.name.c_str(), 1);
+    options_.local ? ranks_here_.start(options_, inherited_mask_) : start(command);
+    while (mpirun_ != 0 || ranks_here_.running()) {
       wait_for_news();
       keep_time();
     }
-    take_reports();  // what arrived between the last look and mpirun's end
+    ranks_here_.streams().finish();
+    take_reports();  // what arrived between the last look and the end
     const int code = verdict();
-    if (code != 0) sweep();
+    if (code != 0) end_descendants();
     return code;
   }
 
@@ -95,30 +99,35 @@ class Job {
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
-    setenv(kLauncherVariable, listener_.name.c_str(), 1);
     const pid_t self = getpid();
+    const Streams::Ends ends = ranks_here_.streams().open(0, false);
     mpirun_ = fork();
     if (mpirun_ < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
     if (mpirun_ == 0) {
+      setpgid(0, 0);  // a terminal's Ctrl-C reaches this process alone, which passes it on
+      ends.use();
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
       if (getppid() == self) execv(words[0], words.data());
       say(fmt::format("cannot run {}: {}", command[0], std::strerror(errno)));
       _exit(127);
     }
+    ends.close_all();
   }
 
   void wait_for_news() {
     std::vector<pollfd> watched = {{.fd = signals_, .events = POLLIN, .revents = 0},
                                    {.fd = listener_.fd, .events = POLLIN, .revents = 0}};
     for (const auto& [fd, rank] : connections_) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-    const Time next = std::min({timeout_at_, end_at_, kill_at_});
+    ranks_here_.streams().watch(watched);
+    const Time next = std::min({timeout_at_, end_at_, stop_at_, kill_at_});
     int timeout = -1;
     if (next != kNever) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
       timeout = static_cast<int>(std::clamp<long>(left, 0, 1000000));
     }
     if (poll(watched.data(), watched.size(), timeout) <= 0) return;
+    ranks_here_.streams().pump();
     take_reports();
     for (signalfd_siginfo info{}; read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info);) {
       take_signal(info);
@@ -147,20 +156,29 @@ class Job {
         }
       }
     }
+    if (now >= stop_at_) {
+      stop_at_ = kNever;
+      say(fmt::format("{:g} s after SIG{}: ending {}", options_.stop_timeout, sigabbrev_np(stopped_by_),
+                      ranks_in_words(ranks_that(Rank::running))));
+      end();
+    }
     if (now >= kill_at_) {
       kill_at_ = kNever;
-      kill(mpirun_, SIGKILL);
+      signal_ranks(SIGKILL);
     }
   }
 
-  /// Has mpirun end every rank, on other hosts too.
+  /// Ends every rank, on other hosts by mpirun.
   void end() {
     ending_ = true;
-    kill(mpirun_, SIGTERM);
+    signal_ranks(SIGTERM);
     kill_at_ = after(kPatience);
   }
 
-  /// Lets the wrappers of failed ranks go. With no rank left that runs, mpirun then ends by itself, and faster.
+  /// To the ranks on this host, or to mpirun, which hands on most signals. The wrappers follow a mpirun that is killed.
+  void signal_ranks(int signal) const { options_.local ? ranks_here_.signal_all(signal) : void(kill(mpirun_, signal)); }
+
+  /// Lets the wrappers of failed ranks go. With no rank left that runs, the job then ends by itself, and faster.
   void release() {
     ending_ = true;
     for (const auto& [fd, rank] : connections_) close(fd);
@@ -212,6 +230,7 @@ class Job {
     if (rank < 0 || ending_ || ranks_[rank].state != Rank::running) return;
     ranks_[rank].state = Rank::lost;
     if (first_lost_ < 0) first_lost_ = rank;
+    if (options_.local) end();
   }
 
   [[nodiscard]] bool all_ended() const {
@@ -230,23 +249,46 @@ class Job {
   void take_signal(const signalfd_siginfo& info) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) {
-      int status = 0;
+      take_ends();
+    } else if (signal == SIGUSR1 || signal == SIGUSR2) {
+      signal_ranks(signal);
+    } else if (signal == SIGTSTP || signal == SIGCONT) {  // Ctrl-Z, and what follows it
+      signal_ranks(signal);
+      if (signal == SIGTSTP) raise(SIGSTOP);
+    } else if (signal == SIGPIPE) {
+      return;
+    } else if (stopped_by_ != 0) {
+      signal_ranks(SIGKILL);  // asked twice
+    } else {
+      stop(signal);
+    }
+  }
+
+  void take_ends() {
+    int status = 0;
+    if (!options_.local) {
       if (waitpid(mpirun_, &status, WNOHANG) == mpirun_) {
         mpirun_ = 0;
-        mpirun_status_ = status;
+        status_ = status;
       }
-    } else if (signal == SIGUSR1 || signal == SIGUSR2) {
-      kill(mpirun_, signal);  // which hands them to every rank
-    } else if (stopped_by_ != 0) {
-      kill(mpirun_, SIGKILL);  // asked twice: the wrappers see mpirun's end and follow
-    } else {
-      stopped_by_ = signal;
-      say(fmt::format("SIG{}: ending the job", sigabbrev_np(signal)));
-      ending_ = true;
-      // A terminal's Ctrl-C has reached mpirun as well, which takes a second one for impatience.
-      if (info.ssi_code == SI_USER) kill(mpirun_, SIGTERM);
-      kill_at_ = after(kPatience);
+      return;
     }
+    // Orphans of the ranks come to this process, too, and are reaped with the wrappers.
+    for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
+      ranks_here_.take_end(pid, status);
+    }
+    status_ = ranks_here_.status();
+  }
+
+  /// Passes a request to end on to the ranks, which may save their state before they end.
+  void stop(int signal) {
+    stopped_by_ = signal;
+    ending_ = true;
+    say(fmt::format("SIG{}: ending the job; the ranks have {:g} s (a second signal ends them at once)",
+                    sigabbrev_np(signal), options_.stop_timeout));
+    stop_at_ = after(options_.stop_timeout);
+    // mpirun itself would leave the ranks a second. It hands on kStopSignal, which the wrappers turn into SIGINT.
+    signal_ranks(options_.local ? signal : kStopSignal);
   }
 
   /// Says how a job that did not succeed ended.
@@ -268,30 +310,11 @@ class Job {
     if (first_lost_ >= 0) {
       return say_end(fmt::format("rank {} was lost, its wrapper killed", first_lost_), 128 + SIGKILL);
     }
-    if (mpirun_status_ == 0) return 0;
-    std::string cause = fmt::format("mpirun {}", describe(mpirun_status_));
+    if (status_ == 0) return 0;
+    std::string cause = fmt::format("{} {}", options_.local ? "a rank's wrapper" : "mpirun", describe(status_));
     if (ranks_.empty()) cause += " before a rank started";
-    if (!options_.verbose && WIFEXITED(mpirun_status_)) cause += " (--verbose shows its own words)";
-    return say_end(cause, exit_code(mpirun_status_));
-  }
-
-  /// Ends what is left of the job on this host.
-  static void sweep() {
-    const Time kill_at = after(2);
-    bool asked = false;
-    for (;;) {
-      while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
-      std::ifstream list(fmt::format("/proc/self/task/{}/children", getpid()));
-      std::vector<pid_t> left;
-      for (pid_t pid = 0; list >> pid;) left.push_back(pid);
-      if (left.empty()) return;
-      const bool impatient = Clock::now() >= kill_at;
-      for (const pid_t pid : left) {
-        if (impatient || !asked) kill(pid, impatient ? SIGKILL : SIGTERM);
-      }
-      asked = true;
-      usleep(10000);
-    }
+    if (!options_.local && !options_.verbose && WIFEXITED(status_)) cause += " (--verbose shows its own words)";
+    return say_end(cause, exit_code(status_));
   }
 
   const LaunchOptions& options_;
@@ -300,7 +323,8 @@ class Job {
   int signals_ = -1;
   Listener listener_;
   pid_t mpirun_ = 0;
-  int mpirun_status_ = 0;
+  LocalRanks ranks_here_;
+  int status_ = 0;                  // of mpirun, or the first of a wrapper that failed
   std::map<int, int> connections_;  // of wrappers: rank by file descriptor
   std::map<int, Rank> ranks_;
   Report first_;  // the first failure; its rank is -1 until then
@@ -310,28 +334,37 @@ class Job {
   int stopped_by_ = 0;
   Time timeout_at_ = kNever;
   Time end_at_ = kNever;
+  Time stop_at_ = kNever;
   Time kill_at_ = kNever;
 };
 
 }  // namespace
 
-int launch(const LaunchOptions& options) {
+int launch(const LaunchOptions& asked) {
+  LaunchOptions options = asked;
+  options.local = !needs_mpirun(options);
   if (options.bind == "core" && options.hostfile.empty() && options.ranks > usable_cores()) {
     throw std::runtime_error(
         fmt::format("--bind core needs a core for each rank; {} ranks, {} cores", options.ranks, usable_cores()));
-  }
-  const std::string mpirun = find_mpirun();
-  const std::string version = version_of(mpirun);
-  if (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos) {
-    throw std::runtime_error(
-        fmt::format("{} is not Open MPI's (its version: \"{}\"); set PLEIAD_MPIRUN", mpirun, version));
   }
   if (options.hostfile.empty() && !find_program(options.command[0])) {
     say(fmt::format("no program \"{}\" is found", options.command[0]));
     return 127;
   }
-  const std::vector<std::string> command = mpirun_command(options, mpirun);
-  if (options.verbose) say(fmt::format("{}", fmt::join(command, " ")));
+  std::vector<std::string> command;
+  if (!options.local) {
+    const std::string mpirun = find_mpirun();
+    const std::string version = version_of(mpirun);
+    if (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos) {
+      throw std::runtime_error(
+          fmt::format("{} is not Open MPI's (its version: \"{}\"); set PLEIAD_MPIRUN", mpirun, version));
+    }
+    command = mpirun_command(options, mpirun);
+  }
+  if (options.verbose) {
+    say(options.local ? fmt::format("{} processes on this host: {}", options.ranks, fmt::join(options.command, " "))
+                      : fmt::format("{}", fmt::join(command, " ")));
+  }
   for (int attempt = 0;; ++attempt) {
     setenv("PLEIAD_RESTARTED", std::to_string(attempt).c_str(), 1);
     Job job(options);

@@ -1,4 +1,4 @@
-// `pleiad launch`: a job of several ranks under mpirun, watched.
+// `pleiad launch`: a job of several ranks, started on this host or by mpirun, and watched.
 #pragma once
 
 #include "mpirun.h"

@@ -66,6 +66,11 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
   app.add_option("--grace", options.grace, "How long the other ranks may go on after one has failed")
       ->check(seconds)
       ->capture_default_str();
+  app.add_option(
+         "--stop-timeout", options.stop_timeout,
+         "How long the ranks may take to end after Ctrl-C or SIGTERM, which they get first, to save their state")
+      ->check(seconds)
+      ->capture_default_str();
   app.add_option("--restart", options.restarts,
                  "Start the job again when a rank has died or failed, so many times; it goes on from its last snapshot")
       ->check(CLI::NonNegativeNumber)
@@ -74,12 +79,13 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
       ->check(CLI::IsMember({"core", "none"}))
       ->capture_default_str();
   app.add_flag("--tag-output", options.tag_output, "Put job, rank and stream before each line");
-  app.add_flag("-v,--verbose", options.verbose, "Show the mpirun command, and what mpirun says");
+  app.add_flag("--mpi", options.mpi, "Use mpirun on one host, too, for programs that call MPI themselves");
+  app.add_flag("-v,--verbose", options.verbose, "Show what is run, and what mpirun says");
 }
 
 int run_launch(Words words) {
   LaunchOptions options;
-  CLI::App app("Run a command in several processes under mpirun.", "pleiad launch");
+  CLI::App app("Run a command in several processes, on several hosts by mpirun.", "pleiad launch");
   app.footer("CMD ARGS... stand after the options: pleiad launch -n 4 python3 train.py --epochs 2");
   add_launch_options(app, options);
   options.command = cut_command(app, words);
@@ -111,7 +117,7 @@ int run_generate(const Words& words) {
 
 int run_inspect(const Words& words) {
   pleiad::cli::InspectOptions options;
-  CLI::App app("Print what a snapshot, a folder of snapshots or a safetensors file holds.", "pleiad inspect");
+  CLI::App app("Print what a snapshot, a folder of snapshots, a safetensors file or a checkpoint of SINGA holds.", "pleiad inspect");
   app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
   app.add_flag("--numbers", options.numbers, "The least, the greatest and the mean number of every array");
   app.add_flag("--verify", options.verify, "Read everything and compare the checksums");
@@ -169,7 +175,7 @@ int run(const Words& words) {
 
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
-  app.add_subcommand("launch", "Run a command in several processes under mpirun");
+  app.add_subcommand("launch", "Run a command in several processes");
   const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
@@ -178,7 +184,7 @@ int run(const Words& words) {
   app.add_subcommand("import", "Make a checkpoint of a safetensors file or a PyTorch state dict");
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
-  app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
+  app.add_subcommand("inspect", "Print what a snapshot, a safetensors file or a checkpoint of SINGA holds");
   app.add_subcommand("run", "Run a training job: SINGA's job.conf, or neon's experiment in YAML");
   const Words known = {"convert", "explain", "export", "generate", "import",
                        "info",    "inspect", "launch", "options",  "run"};

@@ -6,10 +6,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
+
+#include "rank.h"
 
 namespace pleiad::cli {
 
@@ -28,7 +31,25 @@ bool has_allocation() {
   return false;
 }
 
+/// True in a Slurm job's own script where all its tasks are on this host. salloc's shell may be on another one.
+bool slurm_gave_this_host_alone() {
+  const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  return nodes != nullptr && std::string(nodes) == "1" && std::getenv("SLURMD_NODENAME") != nullptr;
+}
+
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
 }  // namespace
+
+bool needs_mpirun(const LaunchOptions& options) {
+  if (options.mpi || !options.hostfile.empty() || is_set("PLEIAD_SPLIT_HOSTS") || is_set("PLEIAD_SHARED_MEMORY")) {
+    return true;
+  }
+  return has_allocation() && !slurm_gave_this_host_alone();
+}
 
 std::optional<std::string> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return is_program(name) ? std::optional(name) : std::nullopt;
@@ -75,6 +96,7 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (!options.hostfile.empty()) add({"--hostfile", options.hostfile});
   if (options.tag_output) add({"--tag-output"});
   add({"--bind-to", options.bind, "--stdin", "0"});
+  add({"--mca", "ess_base_forward_signals", fmt::format("SIG{}", sigabbrev_np(kStopSignal))});
   add({std::filesystem::read_symlink("/proc/self/exe"), "rank", "--grace", fmt::format("{}", options.grace), "--"});
   words.insert(words.end(), options.command.begin(), options.command.end());
   return words;

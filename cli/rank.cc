@@ -49,6 +49,7 @@ class Wrapper {
     sigemptyset(&blocked);
     for (const int signal : kForwarded) sigaddset(&blocked, signal);
     sigaddset(&blocked, SIGCHLD);
+    sigaddset(&blocked, kStopSignal);
     sigaddset(&blocked, SIGPIPE);  // mpirun may be gone when the wrapper speaks
     sigprocmask(SIG_BLOCK, &blocked, &inherited_mask_);
     sigdelset(&blocked, SIGPIPE);
@@ -138,9 +139,17 @@ class Wrapper {
       if (waitpid(child_, &status, WNOHANG) == child_) status_ = status;
       return;
     }
-    const bool from_mpirun = static_cast<pid_t>(info.ssi_pid) == parent_;
+    const auto sender = static_cast<pid_t>(info.ssi_pid);
+    if (sender == getpid()) return;  // sent to the whole group by this process
+    const bool from_mpirun = sender == parent_;
+    if (signal == kStopSignal) {
+      if (!from_mpirun) return;
+      asked_ = true;
+      kill(leads_group() ? 0 : child_, SIGINT);
+      return;
+    }
     if (from_mpirun && signal != SIGUSR1 && signal != SIGUSR2) asked_ = true;
-    // mpirun signals the whole process group that it gave its child, and so has reached the command already.
+    // mpirun and the launcher signal the whole process group of the wrapper, and so has reached the command already.
     if (!from_mpirun || !leads_group()) kill(child_, signal);
   }
 
@@ -169,7 +178,8 @@ class Wrapper {
       if (watched[0].revents != 0 || watched[1].revents != 0) return;
       for (signalfd_siginfo info{}; read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info);) {
         const auto sender = static_cast<pid_t>(info.ssi_pid);
-        const bool ends = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP;
+        const bool ends = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT || info.ssi_signo == SIGHUP ||
+                          info.ssi_signo == kStopSignal;
         if (ends && sender != getpid()) return;
       }
     }

@@ -1,10 +1,15 @@
 // The wrapper that `pleiad launch` puts around each rank.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <vector>
 
 namespace pleiad::cli {
+
+/// mpirun hands it to every wrapper, as the launcher asks; they send SIGINT to their ranks. Without a handler it does
+/// nothing, so it does no harm in the ranks, which mpirun hands it to as well.
+inline constexpr int kStopSignal = SIGURG;
 
 struct RankOptions {
   double grace = 5;  ///< seconds the wrapper outlives a failed command, so that the other ranks can report

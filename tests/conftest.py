@@ -24,7 +24,29 @@ def pytest_configure(config):
     # A shell starts what runs in its background with Ctrl-C ignored, and so would every process of the tests be.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.addinivalue_line("markers", "quick: runs in `make check` too")
     config.addinivalue_line("markers", "full: too long for `make test`; `make test-full` runs it")
+
+
+# The files whose cases take seconds and need no framework.
+QUICK = {
+    "test_capi",
+    "test_cases",
+    "test_convert",
+    "test_docs",
+    "test_durations",
+    "test_generate",
+    "test_layout",
+    "test_plot",
+    "test_promises",
+    "test_safetensors",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem in QUICK:
+            item.add_marker("quick")
 
 
 def processes_of(session):

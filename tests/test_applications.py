@@ -221,6 +221,17 @@ def test_words_of_one_topic_end_closer_than_those_of_two(mpirun, build_dir, tmp_
     assert near > far + 0.3, (near, far)
 
 
+@pytest.mark.parametrize("more", [[], ["-use_adagrad", 1, "-cbow", 1]])
+def test_words_are_trained_by_several_threads(mpirun, build_dir, tmp_path, more):
+    text = topics(tmp_path / "text", 1500, 6)
+    words = ["-train_file", text, "-output", tmp_path / "vectors", "-size", 24, "-window", 4, "-data_block_size", 2000]
+    words += ["-epoch", 4, "-alpha", 0.05, "-negative", 5, "-threads", 16, *(more or ["-cbow", 0])]
+    done = mpirun(2, build_dir / "bin" / "word_embedding", *words, timeout=60)
+    assert done.returncode == 0, done.stderr
+    near, far = within_and_across(vectors(tmp_path / "vectors"))
+    assert near > far + 0.3, (near, far)
+
+
 def test_adagrad_stopwords_a_list_of_words_and_binary_vectors(mpirun, build_dir, tmp_path):
     text = topics(tmp_path / "text", 1500, 6)
     write(tmp_path / "stop", ["the"])
@@ -252,6 +263,7 @@ def test_adagrad_stopwords_a_list_of_words_and_binary_vectors(mpirun, build_dir,
         (["-train_file", "/nowhere"], ["/nowhere: cannot be read"]),
         ([], ["-train_file is missing"]),
         (["-train_file", "x", "-hs", "1", "-negative", "5"], ["choose one"]),
+        (["-train_file", "x", "-threads", "0"], ["-threads: expected a number"]),
         (["-train_file", "x", "-size", "many"], ["-size: expected a number", '"many"']),
     ],
 )

@@ -242,6 +242,33 @@ mv.MV_ShutDown()
     assert len(lines) == 4, "log_level=off is silent"
 
 
+FAILED_INIT = "argc, argv = ctypes.c_int(2), (ctypes.c_char_p * 2)(b'program', b'-sync=maybe')\n"
+FAILED_INIT += "mv.MV_Init(ctypes.byref(argc), argv)\n"
+
+
+def test_a_failed_init_is_printed_and_ends_the_process_with_code_1(script):
+    job = script("alone", FAILED_INIT + "import atexit; print('after', flush=True)")
+    assert job.returncode == 1
+    assert "multiverso: MV_Init: " in job.stderr and "maybe" in job.stderr
+    assert "after" in job.stdout, "the process goes on"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "c.pleiad_last_error()",
+        "c.pleiad_clear_error()",
+        "mv_init('-sync=true'); mv.MV_ShutDown()",  # a later init made up for it
+    ],
+)
+def test_a_failed_init_that_the_program_has_looked_at_leaves_the_exit_code_alone(script, after):
+    assert script("alone", FAILED_INIT + after).returncode == 0
+
+
+def test_a_failed_init_leaves_other_exit_codes_alone(script):
+    assert script("alone", FAILED_INIT + "import sys; sys.exit(7)").returncode == 7
+
+
 def test_unknown_flags_are_told_once_in_a_job(script):
     job = script(4, "mv_init('-mine=1'); mv.MV_ShutDown()")
     assert job.returncode == 0, job.stderr

@@ -149,7 +149,7 @@ def test_stdin_goes_to_rank_0(launch):
 
 def test_mpi_works_inside(launch):
     code = "from mpi4py import MPI; c = MPI.COMM_WORLD; print(c.size, c.allreduce(c.rank))"
-    job = launch("-n", 4, *script(code), timeout=60)
+    job = launch("-n", 4, "--mpi", *script(code), timeout=60)
     assert job.returncode == 0, job.stderr
     assert job.stdout.splitlines() == ["4 6"] * 4
 
@@ -234,7 +234,7 @@ time.sleep(1)
 print("rank", rank, "reports")
 os._exit(4)
 """
-    job = launch("-n", 3, "--grace", 300, *script(body), timeout=60)
+    job = launch("-n", 3, "--mpi", "--grace", 300, *script(body), timeout=60)
     assert job.returncode == 128 + signal.SIGSEGV
     assert "died of SIGSEGV (Segmentation fault" in job.stderr
     assert sorted(job.stdout.splitlines()) == ["rank 0 reports", "rank 2 reports"]
@@ -242,7 +242,7 @@ os._exit(4)
 
 def test_mpi_abort_gives_its_code(launch):
     body = "from mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\nif rank == 1: MPI.COMM_WORLD.Abort(5)\ntime.sleep(600)"
-    job = launch("-n", 3, *script(body), timeout=60)
+    job = launch("-n", 3, "--mpi", *script(body), timeout=60)
     assert job.returncode == 5, job.stderr
     assert job.stderr.splitlines()[-1].endswith("; exit code 5")
 
@@ -362,7 +362,7 @@ def test_a_killed_launcher_leaves_no_process(start):
 
 
 def test_a_killed_mpirun_leaves_no_process(start):
-    job = start("-n", 3, *script("print('up')\ntime.sleep(600)"))
+    job = start("-n", 3, "--mpi", *script("print('up')\ntime.sleep(600)"))
     job.wait_for("up", 3)
     (mpirun,) = (pid for pid, words in job.running().items() if "mpirun" in os.path.basename(words[0]))
     os.kill(mpirun, signal.SIGKILL)
@@ -459,7 +459,7 @@ def test_a_rank_can_be_bound_to_a_core(launch):
 
 
 def test_a_missing_mpirun_names_the_package(launch, tmp_path):
-    job = launch("-n", 2, "/bin/true", env={"PATH": str(tmp_path)})
+    job = launch("-n", 2, "--mpi", "/bin/true", env={"PATH": str(tmp_path)})
     assert job.returncode == 1
     assert "mpirun is not on the PATH" in job.stderr
     assert "openmpi-bin" in job.stderr
@@ -469,7 +469,7 @@ def test_another_mpi_is_refused(launch, tmp_path):
     other = tmp_path / "mpirun"
     other.write_text("#!/bin/sh\necho HYDRA build details:\n")
     other.chmod(0o755)
-    job = launch("-n", 2, "/bin/true", env={"PLEIAD_MPIRUN": str(other)})
+    job = launch("-n", 2, "--mpi", "/bin/true", env={"PLEIAD_MPIRUN": str(other)})
     assert job.returncode == 1
     assert "is not Open MPI's" in job.stderr
 

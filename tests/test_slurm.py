@@ -152,11 +152,21 @@ def test_srun_starts_a_program_of_one_process(slurm, build_dir):
     assert (done.returncode, done.stdout) == (0, "1 ranks made weights[0] = 0.5\n"), done.stderr
 
 
-def test_srun_starts_the_ranks_where_slurm_has_pmix_and_else_says_what_to_do(slurm, build_dir, tmp_path):
+def test_srun_starts_the_ranks_by_pmix_where_slurm_has_it(slurm, build_dir, tmp_path):
     kinds = slurm.run("srun", "--mpi=list")
-    if "pmix" in kinds.stdout + kinds.stderr:
-        code, text = slurm.batch("direct.sbatch", build_dir / "bin" / "first", cwd=tmp_path)
-        assert (code, text) == (0, "4 ranks made weights[0] = 2\n")
+    if "pmix" not in kinds.stdout + kinds.stderr:
+        pytest.skip("this Slurm was built without PMIx")
+    code, text = slurm.batch("direct.sbatch", build_dir / "bin" / "first", cwd=tmp_path)
+    assert (code, text) == (0, "4 ranks made weights[0] = 2\n")
+
+
+def test_tasks_of_srun_on_one_host_meet_without_pmix(slurm, build_dir):
     done = slurm.run("srun", "--mpi=none", "-n", 4, build_dir / "bin" / "first")
+    assert (done.returncode, done.stdout) == (0, "4 ranks made weights[0] = 2\n"), done.stderr
+
+
+def test_tasks_of_srun_on_several_hosts_are_told_what_to_do(slurm, build_dir):
+    words = ["env", "SLURM_STEP_NUM_NODES=2", build_dir / "bin" / "first"]
+    done = slurm.run("srun", "--mpi=none", "-n", 4, *words)
     assert done.returncode != 0
     assert "srun has started 4 processes without PMIx" in done.stderr and "mpirun inside sbatch" in done.stderr

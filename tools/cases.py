@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Runs a GoogleTest program, and once more those of its cases that failed: cases.py COMMAND...
+"""Runs a GoogleTest program, and once more those of its cases that failed: cases.py NAME COMMAND...
 
 Machines differ, and a case that fails by chance should not stop what comes after it. One that passes the second time is
-named, for it needs mending. What a sanitizer reports counts at once: the program then ends with another code, or without
-its list of cases.
+recorded in build/reports/NAME.retried: tools/durations.py names it and fails the run where there are more than a few. What a
+sanitizer reports counts at once: the program then ends with another code, or without its list of cases.
 """
 
 import pathlib
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree
+
+REPORTS = pathlib.Path("build/reports")
 
 
 def failed_cases(report):
@@ -23,17 +24,18 @@ def failed_cases(report):
 
 
 def main():
-    command = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder) / "cases.xml"
-        code = subprocess.run([*command, f"--gtest_output=xml:{report}"], check=False).returncode
-        cases = failed_cases(report) if code == 1 and report.exists() else []
+    name, *command = sys.argv[1:]
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    report = REPORTS / f"{name}.xml"
+    report.unlink(missing_ok=True)
+    code = subprocess.run([*command, f"--gtest_output=xml:{report.resolve()}"], check=False).returncode
+    cases = failed_cases(report) if code == 1 and report.exists() else []
     if not cases:
         return code
     filters = [word for word in command if not word.startswith("--gtest_filter")]
     code = subprocess.run([*filters, f"--gtest_filter={':'.join(cases)}"], check=False).returncode
     if code == 0:
-        print(f"FAILED ONCE, passed the second time: {' '.join(cases)}", flush=True)
+        (REPORTS / f"{name}.retried").write_text("".join(f"{case}\n" for case in cases))
     return code
 
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Installs what a part of the work needs. What is there already is left alone, so every call but the first is quick.
+# Installs what a part of the work needs. Skips what is installed already, so every call but the first is quick. What apt and
+# pip print goes to build/setup.log, which is shown if they fail.
 #
-#   tools/setup.sh base         to build, to test the core and to run the demo
+#   tools/setup.sh build        to build the libraries, the commands and the Python package
+#   tools/setup.sh demo         build, and what `make demo` runs: PyTorch, LuaJIT, Fashion-MNIST
+#   tools/setup.sh base         build, and what the tests of the core need
 #   tools/setup.sh lint         base, and the formatter and linter
 #   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3 and PyTensor in .venv
 #   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
@@ -12,25 +15,29 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-base_packages=(
-  cmake ninja-build g++ make pkg-config ccache
+build_packages=(
+  cmake ninja-build g++ make pkg-config ccache mold
   git python3-venv python3-dev
   openmpi-bin libopenmpi-dev
   libgtest-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libzmq3-dev cppzmq-dev libsodium-dev iproute2
+  libzmq3-dev cppzmq-dev libsodium-dev
   libdnnl-dev libopenblas-dev
   libprotobuf-dev protobuf-compiler
   liblmdb-dev libhdf5-dev libpng-dev libturbojpeg0-dev
-  dataset-fashion-mnist graphviz
-  luajit libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
+)
+demo_packages=(dataset-fashion-mnist luajit)
+base_packages=(
+  "${demo_packages[@]}" graphviz iproute2
+  libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
 lint_packages=(clang-format-19 clang-tidy-19 libomp-19-dev)
 theano_packages=(libopenblas-dev)
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
-base_tools=(cmake ninja g++ make pkg-config python3 mpirun mpicxx)
+build_tools=(cmake ninja g++ make pkg-config python3 mpirun mpicxx)
 lint_tools=(clang-format-19 clang-tidy-19)
 
+log=build/setup.log
 say() { echo "setup: $*"; }
 die() {
   echo "setup: $*" >&2
@@ -44,11 +51,21 @@ is_debian_12() {
   )
 }
 
+# Runs a command whose output goes to the log, and shows the end of the log if it fails.
+quietly() {
+  mkdir -p build
+  echo "\$ $*" >>"$log"
+  "$@" >>"$log" 2>&1 || {
+    tail -n 30 "$log" >&2
+    die "this failed: $* (the whole output: $log)"
+  }
+}
+
 missing_packages() {
-  local package
-  for package in "$@"; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
-  done
+  # One call for all: it takes as long as a call for one.
+  comm -23 <(printf '%s\n' "$@" | sort -u) \
+    <(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "$@" 2>/dev/null |
+      sed -n 's/^\([^ :]*\)[^ ]* installed$/\1/p' | sort -u)
 }
 
 install_packages() {
@@ -60,9 +77,9 @@ install_packages() {
       die "these packages are missing, and there is neither root nor sudo to install them: ${missing[*]}"
     as_root=(sudo)
   fi
-  say "installing ${missing[*]}"
-  "${as_root[@]}" apt-get -q update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${missing[@]}"
+  say "installing ${#missing[@]} Debian packages and what they need"
+  quietly "${as_root[@]}" apt-get -q update
+  quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${missing[@]}"
 }
 
 # On other systems: names what Debian calls the packages, and goes on where the programs are there.
@@ -99,7 +116,7 @@ make_environment() { # folder, test of the Python, its words
   python=$(find_python "$2" "$3")
   say "making $1 with $("$python" --version)"
   rm -rf "$1"
-  "$python" -m venv "$1"
+  quietly "$python" -m venv "$1"
 }
 
 # Runs the commands of install_NAME once for what the file of requirements says: a stamp in the environment remembers its hash.
@@ -113,11 +130,14 @@ install_once() { # environment, name, file of requirements
   touch "$stamp"
 }
 
+# Without --no-compile pip would compile every module of PyTorch, of which most are never imported.
 quiet_pip() { # python, pip's arguments
   local python=$1
   shift
-  "$python" -m pip install --quiet --disable-pip-version-check "$@"
+  quietly "$python" -m pip install --no-compile --disable-pip-version-check "$@"
 }
+install_build() { quiet_pip "$1" -r "$2"; }
+install_torch() { quiet_pip "$1" -r "$2"; }
 install_base() { quiet_pip "$1" -r "$2"; }
 install_frameworks() { quiet_pip "$1" -r "$2"; }
 # The old packages' set-up scripts want the old setuptools, and numpy, in the environment itself. Keras 1 lies in a folder
@@ -130,10 +150,21 @@ install_theano() {
 }
 
 [ $# -gt 0 ] || set -- base
-packages=("${base_packages[@]}")
-tools=("${base_tools[@]}")
-frameworks=no theano=no
+packages=("${build_packages[@]}")
+tools=("${build_tools[@]}")
+base=no torch=no frameworks=no theano=no
 for stage in "$@"; do
+  case $stage in
+    build) continue ;;
+    demo)
+      torch=yes
+      packages+=("${demo_packages[@]}")
+      continue
+      ;;
+  esac
+  # Every other stage contains the base.
+  base=yes
+  packages+=("${base_packages[@]}")
   case $stage in
     base) ;;
     lint)
@@ -146,7 +177,7 @@ for stage in "$@"; do
       packages+=("${theano_packages[@]}")
       ;;
     slurm) packages+=("${slurm_packages[@]}") ;;
-    *) die "unknown stage \"$stage\"; known: base, lint, frameworks, theano, bench, slurm" ;;
+    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, slurm" ;;
   esac
 done
 
@@ -156,7 +187,13 @@ else
   require_tools .venv/bin/python
 fi
 make_environment .venv "sys.version_info >= (3, 11)" "3.11 or later"
-install_once .venv base tools/requirements.txt
+install_once .venv build tools/requirements-build.txt
+if [ $base = yes ]; then
+  install_once .venv base tools/requirements.txt
+fi
+if [ $torch = yes ] || [ $frameworks = yes ]; then
+  install_once .venv torch tools/requirements-torch.txt
+fi
 if [ $frameworks = yes ]; then
   install_once .venv frameworks tools/requirements-frameworks.txt
 fi

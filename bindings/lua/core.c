@@ -22,6 +22,7 @@
   X(pleiad_array_create)        \
   X(pleiad_matrix_create)       \
   X(pleiad_table_free)          \
+  X(pleiad_table_close)         \
   X(pleiad_table_get)           \
   X(pleiad_table_get_rows)      \
   X(pleiad_table_add)           \
@@ -220,6 +221,9 @@ static int free_table(lua_State* L) {
   return 0;
 }
 
+/* close(handle) */
+static int close_table(lua_State* L) { return result(L, lib.pleiad_table_close(table_at(L, 1))); }
+
 /* The initial values at `at`, or null; they must be `count` of `dtype`. */
 static const void* initial_at(lua_State* L, int at, int64_t count, int dtype) {
   if (lua_isnoneornil(L, at)) return NULL;
@@ -320,6 +324,7 @@ int luaopen_multiverso_core(lua_State* L) {
                                        {"start_of", start_of},
                                        {"create_array", create_array},
                                        {"create_matrix", create_matrix},
+                                       {"close", close_table},
                                        {"get", get},
                                        {"add", add},
                                        {NULL, NULL}};

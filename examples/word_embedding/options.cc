@@ -66,10 +66,7 @@ Options Options::parse(int argc, char** argv) {
       {"data_block_size", count(o.data_block_size, 1)},
       {"max_preload_data_size",
        [](const std::string& name, const std::string& v) { (void)number<std::int64_t>(name, v, 1); }},
-      {"threads",
-       [](const std::string&, const std::string& v) {
-         if (v != "1") throw std::runtime_error("-threads: one thread a process; start more processes instead");
-       }},
+      {"threads", count(o.threads, 1)},
   };
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i][0] == '-' ? argv[i] + 1 : argv[i];

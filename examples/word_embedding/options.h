@@ -22,6 +22,7 @@ struct Options {
   std::string read_vocab;  ///< lines of "word count", in place of a first pass over the text
   bool use_adagrad = false;
   bool is_pipeline = true;
+  int threads = 1;                           ///< that train a block together, on the same copies of its rows
   std::int64_t data_block_size = 1'000'000;  ///< bytes of text between two gets
 
   /// A std::runtime_error says what was expected and what came.

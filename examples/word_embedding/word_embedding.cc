@@ -7,6 +7,7 @@
 // text block by block: it gets the rows that the block touches, trains on its copies, and adds what has changed. With
 // -is_pipeline 1 the rows of the next block are on their way meanwhile.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +15,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "examples/demo/progress.h"
@@ -238,48 +241,98 @@ class Trainer {
       if (part != nullptr) part->wait();
     }
     const auto rate = static_cast<float>(options_.use_adagrad ? options_.alpha : options_.alpha * left);
-    const auto size = static_cast<std::size_t>(options_.size);
-    std::vector<float> hidden(size);
-    std::vector<float> error(size);
-    for (const Block::Pass& pass : block.passes) {
-      std::ranges::fill(hidden, 0.0F);
-      std::ranges::fill(error, 0.0F);
-      for (const std::int64_t word : pass.context) {
-        const float* row = block.in->row(word);
-        for (std::size_t k = 0; k < size; ++k) hidden[k] += row[k] / static_cast<float>(pass.context.size());
+    const std::span<const Block::Pass> passes(block.passes);
+    const std::size_t count =
+        std::min(static_cast<std::size_t>(options_.threads), std::max<std::size_t>(1, passes.size()));
+    std::vector<Loss> losses(count);
+    const auto slice = [&](std::size_t i) {
+      const std::size_t first = passes.size() * i / count;
+      return passes.subspan(first, passes.size() * (i + 1) / count - first);
+    };
+    if (count == 1) {
+      losses[0] = train_passes<false>(block, passes, rate);
+    } else {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < count; ++i) {
+        threads.emplace_back([&, i] { losses[i] = train_passes<true>(block, slice(i), rate); });
       }
-      for (const Goal& goal : pass.goals) {
-        float* row = block.out->row(goal.row);
-        float dot = 0;
-        for (std::size_t k = 0; k < size; ++k) dot += hidden[k] * row[k];
-        const float p = 1 / (1 + std::exp(-dot));
-        loss_ -= std::log(std::clamp(goal.label == 1 ? p : 1 - p, 1e-7F, 1.0F));
-        ++losses_;
-        const float step = goal.label - p;
-        float* squares = options_.use_adagrad ? block.out_squares->row(goal.row) : nullptr;
-        for (std::size_t k = 0; k < size; ++k) {
-          error[k] += step * row[k];
-          move(row[k], step * hidden[k], rate, squares == nullptr ? nullptr : squares + k);
-        }
-      }
-      for (const std::int64_t word : pass.context) {
-        float* row = block.in->row(word);
-        float* squares = options_.use_adagrad ? block.in_squares->row(word) : nullptr;
-        for (std::size_t k = 0; k < size; ++k) move(row[k], error[k], rate, squares == nullptr ? nullptr : squares + k);
-      }
+    }
+    for (const Loss& loss : losses) {
+      loss_ += loss.sum;
+      losses_ += loss.count;
     }
     for (Part* part : {block.in.get(), block.out.get(), block.in_squares.get(), block.out_squares.get()}) {
       if (part != nullptr) part->add_changes(1 / static_cast<float>(session_.workers()));
     }
   }
 
-  static void move(float& value, float gradient, float rate, float* squares) {
-    if (squares == nullptr) {
-      value += rate * gradient;
-      return;
+  struct Loss {
+    double sum = 0;
+    double count = 0;
+  };
+
+  // With several threads (kShared) all of them read and write the same rows without locks, as Multiverso's do: an
+  // update of a value that two threads change at the same time may be lost.
+  template <bool kShared>
+  static float load(float& value) {
+    if constexpr (kShared) return std::atomic_ref(value).load(std::memory_order_relaxed);
+    return value;
+  }
+  template <bool kShared>
+  static void store(float& value, float now) {
+    if constexpr (kShared) {
+      std::atomic_ref(value).store(now, std::memory_order_relaxed);
+    } else {
+      value = now;
     }
-    *squares += gradient * gradient;
-    value += rate * gradient / (std::sqrt(*squares) + 1e-6F);
+  }
+
+  template <bool kShared>
+  Loss train_passes(Block& block, std::span<const Block::Pass> passes, float rate) const {
+    Loss loss;
+    const auto size = static_cast<std::size_t>(options_.size);
+    std::vector<float> hidden(size);
+    std::vector<float> error(size);
+    for (const Block::Pass& pass : passes) {
+      std::ranges::fill(hidden, 0.0F);
+      std::ranges::fill(error, 0.0F);
+      for (const std::int64_t word : pass.context) {
+        float* row = block.in->row(word);
+        for (std::size_t k = 0; k < size; ++k) {
+          hidden[k] += load<kShared>(row[k]) / static_cast<float>(pass.context.size());
+        }
+      }
+      for (const Goal& goal : pass.goals) {
+        float* row = block.out->row(goal.row);
+        float dot = 0;
+        for (std::size_t k = 0; k < size; ++k) dot += hidden[k] * load<kShared>(row[k]);
+        const float p = 1 / (1 + std::exp(-dot));
+        loss.sum -= std::log(std::clamp(goal.label == 1 ? p : 1 - p, 1e-7F, 1.0F));
+        ++loss.count;
+        const float step = goal.label - p;
+        float* squares = options_.use_adagrad ? block.out_squares->row(goal.row) : nullptr;
+        for (std::size_t k = 0; k < size; ++k) {
+          error[k] += step * load<kShared>(row[k]);
+          move<kShared>(row[k], step * hidden[k], rate, squares == nullptr ? nullptr : squares + k);
+        }
+      }
+      for (const std::int64_t word : pass.context) {
+        float* row = block.in->row(word);
+        float* squares = options_.use_adagrad ? block.in_squares->row(word) : nullptr;
+        for (std::size_t k = 0; k < size; ++k) {
+          move<kShared>(row[k], error[k], rate, squares == nullptr ? nullptr : squares + k);
+        }
+      }
+    }
+    return loss;
+  }
+
+  template <bool kShared>
+  static void move(float& value, float gradient, float rate, float* squares) {
+    if (squares == nullptr) return store<kShared>(value, load<kShared>(value) + rate * gradient);
+    const float sum = load<kShared>(*squares) + gradient * gradient;
+    store<kShared>(*squares, sum);
+    store<kShared>(value, load<kShared>(value) + rate * gradient / (std::sqrt(sum) + 1e-6F));
   }
 
   Session& session_;

@@ -30,7 +30,10 @@ typedef void* TableHandler;
  *
  * backup_worker_ratio, omp_threads, logtostderr, machine_file, port, allocator_type, allocator_alignment and
  * is_pipelined are taken and mean nothing here. Any other is left in argv, with a warning. A second MV_Init fails, and
- * the first session goes on; after MV_ShutDown another one may follow. */
+ * the first session goes on; after MV_ShutDown another one may follow.
+ *
+ * Where MV_Init fails, it prints the error and returns. If the program then ends with code 0 and has not read the error
+ * (pleiad_last_error(), pleiad_last_error_code(), pleiad_clear_error()), the process ends with code 1 instead. */
 PLEIAD_API void MV_Init(int* argc, char* argv[]);
 /* Collective: flushes, and waits until all have come here. */
 PLEIAD_API void MV_ShutDown(void);

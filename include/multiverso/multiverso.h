@@ -1,4 +1,4 @@
-// Multiverso's API for C++, over Pleiad. Tables: multiverso/table/array_table.h and matrix_table.h.
+// Multiverso's API for C++, over Pleiad. Tables: multiverso/table/.
 //
 // Nothing here throws. Where the original would exit, these leave the outputs alone, log to stderr and set the error
 // that pleiad_last_error() returns; functions that return a number return -1. Any thread may call them, collectives one

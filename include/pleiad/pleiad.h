@@ -146,8 +146,15 @@ PLEIAD_API int pleiad_sparse_create(pleiad_session* session, int64_t cols, int d
                                     pleiad_table** out);
 PLEIAD_API int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, const char* options,
                                        pleiad_table** out);
-/* Releases the handle, not the table. Null is allowed. */
+/* Frees the handle. Once every rank has freed its handle of a table, its memory is released when all ranks next create
+ * a table or come to a barrier. Null is allowed. */
 PLEIAD_API void pleiad_table_free(pleiad_table* table);
+/* Collective: releases the table's memory on every rank now. Later calls fail with PLEIAD_STATE. The handle remains and
+ * must be freed. Errors of earlier calls are reported on all ranks, and the table then stays open. */
+PLEIAD_API int pleiad_table_close(pleiad_table* table);
+
+/* Checks the updater that a list of table options names, for tables of float32: "updater=sgd,updater.momentum=0.9". */
+PLEIAD_API int pleiad_updater_check(const char* options);
 
 typedef struct pleiad_table_info {
   int64_t rows; /* of an array: 1; of a sparse or key-value table: 0, see pleiad_table_rows */

@@ -54,9 +54,9 @@ class PLEIAD_API Session {
   [[nodiscard]] std::string engine() const;
   [[nodiscard]] const SessionOptions& options() const;
 
-  /// Collective: all ranks create the same tables in the same order. Of `initial`, only that of options.init_rank
-  /// counts; it has the table's size and type, or is empty for zeros. When it returns, all ranks see the initial
-  /// values.
+  /// Collective: all ranks create the same tables in the same order. The table starts with the `initial` values of
+  /// options.init_rank, or with zeros where these are empty. Values that other ranks pass are checked for the table's
+  /// size and type, and not used. When it returns, all ranks see the initial values.
   [[nodiscard]] ArrayTable create_array(std::int64_t size, const TableOptions& options = {}, ConstView initial = {});
   [[nodiscard]] MatrixTable create_matrix(std::int64_t rows, std::int64_t cols, const TableOptions& options = {},
                                           ConstView initial = {});
@@ -65,7 +65,13 @@ class PLEIAD_API Session {
   /// `width` numbers a key.
   [[nodiscard]] KeyValueTable create_key_value(std::int64_t width = 1, const TableOptions& options = {});
 
-  /// Flushes this worker's asynchronous adds, then waits for all ranks.
+  /// Takes part in the creation of a table that the other ranks are making, with an error in place of a table: all
+  /// ranks throw an InvalidArgument with the text `why`. For callers that find a mistake in their arguments on one
+  /// rank.
+  [[noreturn]] void refuse_table(const std::string& why);
+
+  /// Flushes this worker's asynchronous adds, then waits for all ranks. Throws the error of an earlier call on a table
+  /// that nobody has received.
   void barrier();
   /// In place; sums in rank order, so all ranks get the same bits.
   void all_reduce(View data, ReduceOp op = ReduceOp::sum);

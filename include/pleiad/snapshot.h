@@ -56,13 +56,14 @@ class PLEIAD_API Snapshots {
 
   /// Loads the newest snapshot that is whole; damaged ones are warned of and passed over. Nothing if there is none.
   [[nodiscard]] std::optional<SnapshotNote> load_last(const LoadOptions& options = {});
-  /// Called after every step; saves where it is time to. True where a save was begun. One that comes while an earlier
-  /// one is still being written is left out with a warning. A failure in the background is logged, and the next save
-  /// tries again.
+  /// Call this after every step; it saves when a save is due. Returns true where a save was begun. A save that becomes
+  /// due while an earlier one is still being written is postponed to the first step after that. A failure in the
+  /// background is logged, and the next save tries again.
   bool step(std::int64_t step, const std::map<std::string, std::string>& text = {});
   /// Saves now.
   void save(const SnapshotNote& note);
-  /// Waits until what was begun is on the disk. Throws, on all ranks, where the last save failed.
+  /// Call this at the end: saves the state of the last step() if it was not saved, and waits until everything is on
+  /// disk. Throws, on all ranks, where a save failed.
   void wait();
 
  private:

@@ -2,7 +2,13 @@
 //
 // Any thread may call an asynchronous table. A worker calls the synchronous tables of a session in one order, the same
 // on every worker: a second thread that calls one meanwhile gets a StateError, and workers whose calls differ all get
-// an OrderError. A handle is cheap to copy and never owns the table: the session does, until its shutdown.
+// an OrderError. A handle is cheap to copy. A table lives until it is closed, or until every rank has dropped all its
+// handles (its memory is then released when all ranks next create a table or come to a barrier), or until the shutdown.
+//
+// An error of a started call is never lost. It is thrown by the call's handle, or else by the next call on the same
+// table, a barrier, a save or the shutdown, whichever comes first. A get never returns before this worker's earlier
+// adds to the table have been applied or their error has been thrown. After a failed call a synchronous table is closed
+// for this worker: every later call on it throws.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +30,8 @@ class Operation;
 
 using RowId = std::int64_t;
 
-/// A get or add that was started. Dropping it is allowed: an add is carried out all the same, and a get leaves its
-/// buffer alone from then on.
+/// A get or add that was started. It may be dropped: an add is still carried out, and a get no longer writes to its
+/// buffer. If the operation then fails, the next call on the table, a barrier, a save or the shutdown throws its error.
 class PLEIAD_API Pending {
  public:
   Pending() = default;
@@ -36,6 +42,8 @@ class PLEIAD_API Pending {
 
   /// True once wait() would return at once.
   [[nodiscard]] bool done() const;
+  /// True once the operation is complete and wait() would throw.
+  [[nodiscard]] bool failed() const;
   /// Returns when the operation is complete, or throws what went wrong in it.
   void wait();
 
@@ -92,6 +100,11 @@ class PLEIAD_API TableHandle {
   /// Collective over all ranks: every value of the table becomes that of `values` at rank `root`, past the rule, whose
   /// state stays. At the other ranks `values` is not looked at. What is wrong at one rank all ranks throw.
   void set(const ConstView& values, int root = 0) const;
+  /// Collective over all ranks: releases the table's memory now. Later calls, by other copies of the handle too, throw
+  /// a StateError. Throws the errors of earlier calls on all ranks; the table then stays open. Does nothing if the
+  /// table was closed.
+  void close() const;
+  [[nodiscard]] bool closed() const;
 
  protected:
   explicit TableHandle(std::shared_ptr<Table> table) : table_(std::move(table)) {}
@@ -131,10 +144,12 @@ class PLEIAD_API ArrayTable : public TableHandle {
   /// alone they change as by synchronous rounds, but read in place.
   void step(std::span<const ArrayPart> delta, const AddOptions& options = {}) const;
   /// The table's own numbers, which all workers of one host see: whoever computes with them needs no get. They are
-  /// there until the session's shutdown and longer while a handle lives. Who is alone may change them. With more
+  /// there while a handle lives and the table is not closed. Who is alone may change them. With more
   /// workers they are read, and change by adds at any time, number by number, or by `step`. With several hosts, or
   /// apply = round, or more workers and a clock: a StateError.
   [[nodiscard]] View map() const;
+  /// Keeps the memory of map() past close() and the last handle.
+  [[nodiscard]] std::shared_ptr<void> mapped_memory() const;
   /// `out` must outlive the handle.
   [[nodiscard]] Pending get_async(const View& out) const;
   /// `delta` is free again on return: it was applied, or copied.

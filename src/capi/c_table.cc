@@ -6,6 +6,7 @@
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "core/option_list.h"
+#include "updater/updater.h"
 
 using pleiad::AddOptions;
 using pleiad::checked_dtype;
@@ -52,14 +53,14 @@ struct TableCall {
     selection = {.all = false, .ids = {ids, static_cast<std::size_t>(n)}};
   }
 
-  std::shared_ptr<Table> table;
+  pleiad::TableLease table;
   Selection selection;
   View numbers;
 };
 
-std::shared_ptr<Table> rows_of(pleiad_table* handle, std::string_view where) {
-  auto table = need(handle, where, "table").use(where);
-  if (table->spec().matrix) return table;
+pleiad::TableLease rows_of(pleiad_table* handle, std::string_view where) {
+  auto table = need(handle, where, "table").find(where);
+  if (table->spec().matrix) return pleiad::TableLease(std::move(table));
   throw InvalidArgument(fmt::format("[{}] table \"{}\" is an array and has no rows", where, table->name()));
 }
 
@@ -70,19 +71,12 @@ Table& array_of(const TableCall& call, std::string_view where) {
   return *call.table;
 }
 
-// Hands out a handle for what was started. What is done already keeps nothing but its outcome.
+// Returns a handle for what was started. A handle of a call that succeeded already keeps nothing.
 pleiad_pending* handle_of(const pleiad_table& table, pleiad::Pending started) {
   auto handle = std::make_unique<pleiad_pending>();
   handle->session = table.session;
-  if (started.done()) {
-    try {
-      started.wait();
-    } catch (const pleiad::Error& error) {
-      handle->code = static_cast<int>(error.kind());
-      handle->words = error.what();
-    }
-    return handle.release();
-  }
+  // The error of one that failed stays with it until somebody waits for it: the handle may be freed before.
+  if (started.done() && !started.failed()) return handle.release();
   handle->operation = std::make_shared<pleiad::Pending>(std::move(started));
   if (!table.session->enlist(handle.get())) handle->give_up();
   return handle.release();
@@ -151,13 +145,33 @@ int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, c
 
 void pleiad_table_free(pleiad_table* table) {
   if (table == nullptr || table->session->in_forked_child()) return;
+  (void)guarded([&] { table->session->release(table->table); });
   delete table;
+}
+
+int pleiad_table_close(pleiad_table* table) {
+  return guarded([&] {
+    const pleiad_table& handle = need(table, "close", "table");
+    const auto core = handle.session->use("close");
+    const auto strong = handle.find("close");
+    strong->close();
+    handle.session->release(handle.table);
+  });
+}
+
+int pleiad_updater_check(const char* options) {
+  return guarded([&] {
+    pleiad::TableOptions read;
+    if (options == nullptr) throw InvalidArgument("[updater_check] the options are null");
+    pleiad::set_options(read, options);
+    (void)pleiad::make_updater(read.updater, pleiad::DType::float32);
+  });
 }
 
 int pleiad_table_describe(const pleiad_table* table, pleiad_table_info* out) {
   return guarded([&] {
     pleiad_table_info& to = need(out, "describe", "the result");
-    const auto strong = need(table, "describe", "table").use("describe");
+    const auto strong = need(table, "describe", "table").find("describe");
     const TableSpec& spec = strong->spec();
     to = {.rows = spec.rows,
           .cols = spec.cols,
@@ -173,7 +187,7 @@ int pleiad_table_describe(const pleiad_table* table, pleiad_table_info* out) {
 int pleiad_table_name(const pleiad_table* table, const char** text) {
   return guarded([&] {
     const char*& to = need(text, "name", "the result");
-    to = keep_text(need(table, "name", "table").use("name")->name());
+    to = keep_text(need(table, "name", "table").find("name")->name());
   });
 }
 
@@ -182,7 +196,7 @@ int pleiad_table_shard(const pleiad_table* table, int32_t server, int64_t* begin
     std::int64_t& first = need(begin, "shard", "begin");
     std::int64_t& last = need(end, "shard", "end");
     // Array and matrix tables answer alike.
-    const auto [from, to] = pleiad::ArrayTable(need(table, "shard", "table").use("shard")).shard(server);
+    const auto [from, to] = pleiad::ArrayTable(need(table, "shard", "table").find("shard")).shard(server);
     first = from;
     last = to;
   });

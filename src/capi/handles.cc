@@ -62,6 +62,13 @@ std::shared_ptr<Table> CSession::create(TableSpec spec, ConstView initial) {
   return table;
 }
 
+void CSession::release(const std::weak_ptr<Table>& table) {
+  const auto strong = table.lock();
+  if (strong == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (parts_ != nullptr) std::erase(parts_->tables, strong);
+}
+
 // The caller holds the core, so the engine is there until all outcomes are known.
 void CSession::close() {
   const std::lock_guard lock(mutex_);
@@ -116,7 +123,7 @@ void CSession::delist(pleiad_pending* pending) {
 
 }  // namespace pleiad
 
-std::shared_ptr<pleiad::Table> pleiad_table::use(std::string_view where) const {
+std::shared_ptr<pleiad::Table> pleiad_table::find(std::string_view where) const {
   if (!session->in_forked_child()) {
     if (auto strong = table.lock()) return strong;
   }

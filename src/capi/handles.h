@@ -13,6 +13,7 @@
 
 #include "pleiad/pleiad.h"
 #include "session/core.h"
+#include "table/table.h"
 
 namespace pleiad {
 
@@ -29,6 +30,8 @@ class CSession {
   [[nodiscard]] bool in_forked_child() const;
 
   [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
+  /// A handle of the table was freed. Each table has one.
+  void release(const std::weak_ptr<Table>& table);
   void shutdown();
   /// Ends the session without waiting for the others.
   void drop();
@@ -43,8 +46,6 @@ class CSession {
   void delist(pleiad_pending* pending);
 
  private:
-  // An operation under way uses its table without owning it, so the tables go after the core, which ends what is under
-  // way.
   struct Parts {
     std::vector<std::shared_ptr<Table>> tables;  // guarded by mutex_
     std::shared_ptr<SessionCore> core;
@@ -73,11 +74,29 @@ struct pleiad_session {
   std::shared_ptr<pleiad::CSession> session;
 };
 
+namespace pleiad {
+
+/// A table during one call from C: neither the end of the session nor close() takes it away.
+class TableLease {
+ public:
+  explicit TableLease(std::shared_ptr<Table> table) : table_(std::move(table)), use_(*table_) {}
+  Table* operator->() const { return table_.get(); }
+  Table& operator*() const { return *table_; }
+  [[nodiscard]] const std::shared_ptr<Table>& table() const { return table_; }
+
+ private:
+  std::shared_ptr<Table> table_;
+  TableUse use_;
+};
+
+}  // namespace pleiad
+
 struct pleiad_table {
   std::shared_ptr<pleiad::CSession> session;
-  std::weak_ptr<pleiad::Table> table;  // the session owns it until its shutdown
+  std::weak_ptr<pleiad::Table> table;  // the session owns it until its shutdown, or until this handle is freed
 
-  [[nodiscard]] std::shared_ptr<pleiad::Table> use(std::string_view where) const;
+  [[nodiscard]] std::shared_ptr<pleiad::Table> find(std::string_view where) const;
+  [[nodiscard]] pleiad::TableLease use(std::string_view where) const { return pleiad::TableLease(find(where)); }
 };
 
 struct pleiad_pending {

@@ -1,5 +1,6 @@
 #include "capi/last_error.h"
 
+#include <atomic>
 #include <string>
 
 #include "pleiad/pleiad.h"
@@ -14,6 +15,7 @@ struct LastError {
   int code = PLEIAD_OK;
 };
 thread_local LastError last;
+std::atomic<std::uint64_t> reads{0};
 
 }  // namespace
 
@@ -28,13 +30,25 @@ int set_last_error(int code, std::string_view text) noexcept {
   return code;
 }
 
+const char* peek_last_error() noexcept { return last.shown; }
+std::uint64_t error_reads() noexcept { return reads.load(); }
+
 }  // namespace pleiad
 
 extern "C" {
 
-const char* pleiad_last_error(void) { return pleiad::last.shown; }
-int pleiad_last_error_code(void) { return pleiad::last.code; }
-void pleiad_clear_error(void) { pleiad::set_last_error(PLEIAD_OK, ""); }
+const char* pleiad_last_error(void) {
+  pleiad::reads.fetch_add(1);
+  return pleiad::last.shown;
+}
+int pleiad_last_error_code(void) {
+  pleiad::reads.fetch_add(1);
+  return pleiad::last.code;
+}
+void pleiad_clear_error(void) {
+  pleiad::reads.fetch_add(1);
+  pleiad::set_last_error(PLEIAD_OK, "");
+}
 const char* pleiad_version(void) { return PLEIAD_VERSION; }
 
 }  // extern "C"

@@ -1,8 +1,13 @@
 // multiverso/c_api.h.
 #include "multiverso/c_api.h"
 
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+
 #include "capi/guard.h"
 #include "capi/mv_world.h"
+#include "core/process.h"
 
 using multiverso::detail::Rows;
 using pleiad::mv::check;
@@ -12,6 +17,26 @@ using pleiad::mv::World;
 using pleiad::mv::world_number;
 
 namespace {
+
+// A program whose MV_Init failed and that never read the error must not end with exit code 0: its launcher and its user
+// would take what it did for a result.
+std::atomic<bool> init_failed{false};
+std::atomic<std::uint64_t> reads_at_failure{0};
+std::atomic<std::uint64_t> failed_in{0};  // a generation of forks
+
+void at_exit(int status, void* /*unused*/) {
+  if (status != 0 || !init_failed.exchange(false) || failed_in.load() != pleiad::fork_generation()) return;
+  // On Linux exit may be called again from a handler: the remaining handlers run once, and the process ends with 1.
+  if (pleiad::error_reads() == reads_at_failure.load()) std::exit(1);
+}
+
+void note_failed_init() {
+  reads_at_failure.store(pleiad::error_reads());
+  failed_in.store(pleiad::fork_generation());
+  init_failed.store(true);
+  static const int registered = on_exit(at_exit, nullptr);
+  (void)registered;
+}
 
 void create(std::string_view where, bool matrix, int rows, int cols, TableHandler* out) {
   run(where, [&] {
@@ -38,7 +63,12 @@ void add_async(std::string_view where, TableHandler handler, bool matrix, Rows r
 extern "C" {
 
 void MV_Init(int* argc, char* argv[]) {
-  run("MV_Init", [&] { World::the().init(argc, argv); });
+  const bool started = run("MV_Init", [&] { World::the().init(argc, argv); });
+  if (started) {
+    init_failed.store(false);
+  } else if (World::the().find() == nullptr) {  // a second MV_Init leaves the session as it is
+    note_failed_init();
+  }
 }
 
 void MV_ShutDown(void) {

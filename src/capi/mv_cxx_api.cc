@@ -173,6 +173,7 @@ WorkerTable::WorkerTable(int dtype, bool matrix, std::int64_t rows, std::int64_t
 
 WorkerTable::~WorkerTable() {
   for (auto& [id, what] : inside_->started) pleiad_pending_free(what.pending);
+  World::the().release(inside_->table);
   delete inside_;
 }
 

@@ -34,21 +34,21 @@ void say_plainly(std::string_view line) noexcept {
 }  // namespace
 
 void check(int code) {
-  if (code != PLEIAD_OK) throw Error(static_cast<ErrorKind>(code), pleiad_last_error());
+  if (code != PLEIAD_OK) throw Error(static_cast<ErrorKind>(code), peek_last_error());
 }
 
 bool run(std::string_view where, FunctionRef<void()> body) noexcept {
   if (guarded(body) == PLEIAD_OK) return true;
   try {
     const auto open = World::the().in_forked_child() ? nullptr : World::the().find();
-    const std::string line = fmt::format("{}: {}", where, pleiad_last_error());
+    const std::string line = fmt::format("{}: {}", where, peek_last_error());
     if (open != nullptr) {
       open->log->error(line);
     } else {
       say_plainly(line);
     }
   } catch (...) {
-    say_plainly(pleiad_last_error());
+    say_plainly(peek_last_error());
   }
   return false;
 }
@@ -177,6 +177,27 @@ MvTable* World::create(int dtype, bool matrix, std::int64_t rows, std::int64_t c
   const std::unique_lock lock(tables_mutex_);
   tables_.insert(made.get());
   return made.release();
+}
+
+pleiad_table* World::create_key_value(int dtype) {
+  const auto open = use();
+  std::string options;
+  {
+    const std::lock_guard lock(mutex_);
+    options = present_.table_options(DType::int32);  // tables of integers always sum
+  }
+  if (open->world.servers == 0) throw StateError("there are no servers to hold a table");
+  pleiad_table* table = nullptr;
+  check(pleiad_key_value_create(open->session, 1, dtype, options.c_str(), &table));
+  return table;
+}
+
+void World::release(MvTable* table) noexcept {
+  if (table == nullptr || in_forked_child()) return;
+  const std::unique_lock lock(tables_mutex_);
+  tables_.erase(table);
+  pleiad_table_free(table->table);
+  delete table;
 }
 
 const MvTable& World::table(const void* handle, bool matrix) const {

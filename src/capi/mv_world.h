@@ -20,8 +20,8 @@
 
 namespace pleiad::mv {
 
-/// A table of some session. Never freed, for the API has no call for it: one of a session that is over is still
-/// recognised.
+/// A table of some session. Those of the C API are never freed, because it has no call for that: a table of a session
+/// that is over is still recognised.
 struct MvTable {
   pleiad_table* table = nullptr;
   int dtype = PLEIAD_FLOAT32;
@@ -58,6 +58,10 @@ class World {
 
   /// Collective.
   [[nodiscard]] MvTable* create(int dtype, bool matrix, std::int64_t rows, std::int64_t cols);
+  /// Collective: a key-value table whose adds sum, with the clock that the flags name.
+  [[nodiscard]] pleiad_table* create_key_value(int dtype);
+  /// The program will not use the table any more.
+  void release(MvTable* table) noexcept;
   /// What the program calls a table. Throws for what is none.
   [[nodiscard]] const MvTable& table(const void* handle, bool matrix) const;
 

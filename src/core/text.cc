@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "pleiad/error.h"
+
 namespace pleiad {
 
 std::string grouped(std::int64_t number) {
@@ -66,6 +68,10 @@ std::string unknown_name(std::string_view family, std::string_view word, std::sp
   const std::string near = nearest(word, known);
   return fmt::format("unknown {} \"{}\"; known: {}{}", family, word, join(known),
                      near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));
+}
+
+void require_known(std::string_view family, std::string_view word, const std::vector<std::string>& known) {
+  if (std::ranges::find(known, word) == known.end()) throw InvalidArgument(unknown_name(family, word, known));
 }
 
 }  // namespace pleiad

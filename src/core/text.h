@@ -23,5 +23,7 @@ namespace pleiad {
 /// unknown updater "adma"; known: adagrad, adam, sum (did you mean "adam"?)
 [[nodiscard]] std::string unknown_name(std::string_view family, std::string_view word,
                                        std::span<const std::string> known);
+/// Throws an InvalidArgument with the text of unknown_name unless `word` is one of `known`.
+void require_known(std::string_view family, std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace pleiad

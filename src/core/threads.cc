@@ -1,10 +1,39 @@
 #include "core/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <thread>
 
 namespace pleiad {
+
+void shorten_spinning() {
+  static const bool done = [] {
+    if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return true;
+    const auto ready = std::make_shared<std::promise<void>>();
+    std::thread([ready] {
+      // No signal of the program is for this thread or its team.
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      std::atomic<int> started{0};
+#pragma omp parallel num_threads(omp_get_num_procs() + 1)
+      ++started;  // a region without work would be optimised away
+      ready->set_value();
+      for (;;) pause();
+    }).detach();
+    ready->get_future().wait();
+    return true;
+  }();
+  (void)done;
+}
 
 int compute_threads() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
 
@@ -18,6 +47,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, FunctionRef<void(std::
     body(0, count);
     return;
   }
+  shorten_spinning();
 #pragma omp parallel num_threads(parts)
   {
     // The runtime may give fewer threads than asked for.

@@ -16,14 +16,14 @@ namespace pleiad::data {
 
 namespace {
 
-struct Part {
+struct BinaryFile {
   Content content;
   std::int64_t first;  ///< number of its first record in the store
 };
 
 class Cifar10 final : public Store {
  public:
-  Cifar10(std::string name, std::vector<Part> parts, std::int64_t size)
+  Cifar10(std::string name, std::vector<BinaryFile> parts, std::int64_t size)
       : Store(std::move(name), size, {{.name = "data", .type = FieldType::uint8, .shape = {3, 32, 32}}, label_field()}),
         parts_(std::move(parts)) {}
 
@@ -31,8 +31,8 @@ class Cifar10 final : public Store {
   void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
              std::byte* out) const override {
     for (const std::int64_t record : records) {
-      const auto after = std::ranges::upper_bound(parts_, record, {}, &Part::first);
-      const Part& part = *std::prev(after);
+      const auto after = std::ranges::upper_bound(parts_, record, {}, &BinaryFile::first);
+      const BinaryFile& part = *std::prev(after);
       const std::int64_t inside = record - part.first;
       const std::byte* at = part.content.bytes().data() + static_cast<std::size_t>(inside) * kCifarRecord;
       const auto label = static_cast<std::int32_t>(*at);
@@ -47,13 +47,13 @@ class Cifar10 final : public Store {
     }
   }
 
-  std::vector<Part> parts_;
+  std::vector<BinaryFile> parts_;
 };
 
 }  // namespace
 
 std::unique_ptr<Store> open_cifar10(const StoreOptions& options) {
-  std::vector<Part> parts;
+  std::vector<BinaryFile> parts;
   std::int64_t size = 0;
   for (const std::string& path : options.paths) {
     Content content(path);

@@ -16,7 +16,7 @@ namespace pleiad {
 namespace {
 
 template <class From, class To>
-bool convert(const std::byte* in, std::byte* out, std::int64_t count) {
+bool convert_values(const std::byte* in, std::byte* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     From from;
     std::memcpy(&from, in + static_cast<std::size_t>(i) * sizeof from, sizeof from);
@@ -41,11 +41,11 @@ using Convert = bool (*)(const std::byte*, std::byte*, std::int64_t);
 template <class From>
 Convert from(FieldType to) {
   switch (to) {
-    case FieldType::uint8: return convert<From, std::uint8_t>;
-    case FieldType::float32: return convert<From, float>;
-    case FieldType::float64: return convert<From, double>;
-    case FieldType::int32: return convert<From, std::int32_t>;
-    case FieldType::int64: return convert<From, std::int64_t>;
+    case FieldType::uint8: return convert_values<From, std::uint8_t>;
+    case FieldType::float32: return convert_values<From, float>;
+    case FieldType::float64: return convert_values<From, double>;
+    case FieldType::int32: return convert_values<From, std::int32_t>;
+    case FieldType::int64: return convert_values<From, std::int64_t>;
   }
   throw InternalError("a field of an unknown type");
 }

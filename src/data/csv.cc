@@ -18,9 +18,9 @@ namespace pleiad::data {
 
 namespace {
 
-class Parser {
+class CsvParser {
  public:
-  explicit Parser(const StoreOptions& options) : options_(options) {}
+  explicit CsvParser(const StoreOptions& options) : options_(options) {}
 
   void parse(const std::string& path) {
     const Content content(path);
@@ -117,7 +117,7 @@ class Parser {
 }  // namespace
 
 std::unique_ptr<Store> open_csv(const StoreOptions& options) {
-  Parser parser(options);
+  CsvParser parser(options);
   for (const std::string& path : options.paths) parser.parse(path);
   return windowed(parser.finish(), options.window);
 }

@@ -35,14 +35,14 @@ enum Image : std::uint8_t { kHeight = 1, kWidth = 2, kColourSpace = 3, kEncoded 
 enum Histogram : std::uint8_t { kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5, kLimit = 6, kBucket = 7 };
 
 constexpr std::size_t kBuckets = 64;
-constexpr std::size_t kBuffer = std::size_t{1} << 20;
+constexpr std::size_t kEventBuffer = std::size_t{1} << 20;
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 template <class T>
-void append(std::string& to, T value) {
+void append_value(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
@@ -61,12 +61,12 @@ struct EventLog::Inside {
 
   void append_event(const WireWriter& event) {
     std::string length;
-    append(length, static_cast<std::uint64_t>(event.text().size()));
+    append_value(length, static_cast<std::uint64_t>(event.text().size()));
     buffer += length;
-    append(buffer, masked(length));
+    append_value(buffer, masked(length));
     buffer += event.text();
-    append(buffer, masked(event.text()));
-    if (buffer.size() >= kBuffer) write();
+    append_value(buffer, masked(event.text()));
+    if (buffer.size() >= kEventBuffer) write();
   }
 
   void add(const std::string& tag, std::int64_t step, const WireWriter& value) {

@@ -32,7 +32,7 @@ constexpr const char* kProgram = "pleiad-hdf5";
 constexpr FieldType kTypes[] = {FieldType::uint8, FieldType::float32, FieldType::float64, FieldType::int32,
                                 FieldType::int64};
 
-struct Part {
+struct Hdf5File {
   MappedFile file;                ///< where the numbers lie in it
   std::vector<std::byte> memory;  ///< where they do not
   const std::byte* data = nullptr;
@@ -42,15 +42,15 @@ struct Part {
   std::vector<std::int32_t> labels;
 };
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
+[[noreturn]] void fail_hdf5(const std::string& path, const std::string& what) {
   throw FileError(fmt::format("{}: {}", path, what));
 }
 
 /// The answer of the program, which is ours, about a file, which may be anybody's.
 json answer(Helper& helper, const std::string& path) {
   json head = json::parse(helper.read_line(), nullptr, false);
-  if (head.is_discarded()) fail(path, "is damaged");
-  if (head.contains("error")) fail(path, head["error"].get<std::string>());
+  if (head.is_discarded()) fail_hdf5(path, "is damaged");
+  if (head.contains("error")) fail_hdf5(path, head["error"].get<std::string>());
   return head;
 }
 
@@ -61,7 +61,7 @@ std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std
   for (const double number : numbers) {
     const auto record = static_cast<std::int64_t>(labels.size());
     if (number != std::floor(number) || std::abs(number) > std::numeric_limits<std::int32_t>::max()) {
-      fail(path, fmt::format("record {}: expected a label, a whole number; received {}", grouped(record), number));
+      fail_hdf5(path, fmt::format("record {}: expected a label, a whole number; received {}", grouped(record), number));
     }
     check_label(static_cast<std::int64_t>(number), classes, path, record);
     labels.push_back(static_cast<std::int32_t>(number));
@@ -69,8 +69,8 @@ std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std
   return labels;
 }
 
-Part read_part(const std::string& path, const StoreOptions& options) {
-  Part part;
+Hdf5File read_part(const std::string& path, const StoreOptions& options) {
+  Hdf5File part;
   part.file = MappedFile(path);  // says what is wrong with the path itself
   std::vector<std::string> words = {"read", path};
   if (options.datasets.empty()) {
@@ -93,8 +93,8 @@ Part read_part(const std::string& path, const StoreOptions& options) {
   if (!options.shape.empty()) {
     const Field wanted{.name = {}, .type = part.field.type, .shape = options.shape};
     if (wanted.count() != part.field.count()) {
-      fail(path, fmt::format("the shape [{}] needs {} numbers; a record has [{}]", fmt::join(options.shape, ", "),
-                             wanted.count(), fmt::join(part.field.shape, ", ")));
+      fail_hdf5(path, fmt::format("the shape [{}] needs {} numbers; a record has [{}]", fmt::join(options.shape, ", "),
+                                  wanted.count(), fmt::join(part.field.shape, ", ")));
     }
     part.field.shape = options.shape;
   }
@@ -103,8 +103,8 @@ Part read_part(const std::string& path, const StoreOptions& options) {
     const std::size_t there = part.file.bytes().size();
     const auto from = static_cast<std::size_t>(offset);
     if (from > there || bytes > there - from) {
-      fail(path, fmt::format("is truncated in record {}",
-                             from > there ? 0 : (there - from) / std::max<std::size_t>(part.field.bytes(), 1)));
+      fail_hdf5(path, fmt::format("is truncated in record {}",
+                                  from > there ? 0 : (there - from) / std::max<std::size_t>(part.field.bytes(), 1)));
     }
     part.data = part.file.bytes().data() + from;
   } else {
@@ -121,8 +121,8 @@ Part read_part(const std::string& path, const StoreOptions& options) {
     std::int64_t count = 1;
     for (const std::int64_t extent : labels) count *= extent;
     if (labels[0] != part.size || count != part.size) {
-      fail(path,
-           fmt::format("has {} records and labels of the shape [{}]", grouped(part.size), fmt::join(labels, ", ")));
+      fail_hdf5(path, fmt::format("has {} records and labels of the shape [{}]", grouped(part.size),
+                                  fmt::join(labels, ", ")));
     }
     part.labels = labels_of(helper, path, part.size, options.classes);
   }
@@ -131,11 +131,11 @@ Part read_part(const std::string& path, const StoreOptions& options) {
 
 class Hdf5 final : public Store {
  public:
-  Hdf5(std::string name, std::int64_t size, std::vector<Part> parts)
+  Hdf5(std::string name, std::int64_t size, std::vector<Hdf5File> parts)
       : Store(std::move(name), size, fields_of(parts.front())), parts_(std::move(parts)) {}
 
  private:
-  static std::vector<Field> fields_of(const Part& part) {
+  static std::vector<Field> fields_of(const Hdf5File& part) {
     std::vector<Field> fields = {part.field};
     if (!part.labels.empty()) fields.push_back(label_field());
     return fields;
@@ -144,7 +144,7 @@ class Hdf5 final : public Store {
   void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
              std::byte* out) const override {
     for (const std::int64_t record : records) {
-      const Part& part = *std::prev(std::ranges::upper_bound(parts_, record, {}, &Part::first));
+      const Hdf5File& part = *std::prev(std::ranges::upper_bound(parts_, record, {}, &Hdf5File::first));
       const auto inside = static_cast<std::size_t>(record - part.first);
       const std::byte* const from = field == 0 ? part.data + inside * part.field.bytes()
                                                : reinterpret_cast<const std::byte*>(&part.labels[inside]);
@@ -152,7 +152,7 @@ class Hdf5 final : public Store {
     }
   }
 
-  std::vector<Part> parts_;
+  std::vector<Hdf5File> parts_;
 };
 
 /// Their number must be known before the first: until then they lie in a file without a name.
@@ -160,13 +160,14 @@ class Hdf5Writer final : public StoreWriter {
  public:
   explicit Hdf5Writer(const WriterOptions& options)
       : StoreWriter(options), place_(options.paths.front(), false), records_(std::tmpfile(), std::fclose) {
-    if (records_ == nullptr) fail(options.paths.front(), fmt::format("no temporary file: {}", std::strerror(errno)));
+    if (records_ == nullptr)
+      fail_hdf5(options.paths.front(), fmt::format("no temporary file: {}", std::strerror(errno)));
   }
 
  private:
   void put(std::span<const std::byte> data, std::int32_t label) override {
     if (std::fwrite(data.data(), 1, data.size(), records_.get()) != data.size()) {
-      fail(options().paths.front(), fmt::format("record {}: {}", grouped(size()), std::strerror(errno)));
+      fail_hdf5(options().paths.front(), fmt::format("record {}: {}", grouped(size()), std::strerror(errno)));
     }
     labels_.push_back(label);
   }
@@ -181,7 +182,7 @@ class Hdf5Writer final : public StoreWriter {
     Helper helper(kProgram, {"write", place_.temporary().string()}, path);
     helper.write(json{{"datasets", sets}}.dump() + "\n");
     const auto check = [&](bool good) {
-      if (!good) fail(path, fmt::format("the temporary file of its records: {}", std::strerror(errno)));
+      if (!good) fail_hdf5(path, fmt::format("the temporary file of its records: {}", std::strerror(errno)));
     };
     check(std::fseek(records_.get(), 0, SEEK_SET) == 0);  // writes what is still in memory
     std::vector<std::byte> buffer(std::size_t{1} << 20);
@@ -208,17 +209,17 @@ std::unique_ptr<Store> open_hdf5(const StoreOptions& options) {
     throw InvalidArgument(
         fmt::format("[open_store] hdf5: expected names of data and label; received {}", join(options.datasets)));
   }
-  std::vector<Part> parts;
+  std::vector<Hdf5File> parts;
   std::int64_t size = 0;
   for (const std::string& path : options.paths) {
-    Part part = read_part(path, options);
+    Hdf5File part = read_part(path, options);
     part.first = size;
     size += part.size;
     if (!parts.empty() && (part.field.type != parts[0].field.type || part.field.shape != parts[0].field.shape ||
                            part.labels.empty() != parts[0].labels.empty())) {
-      fail(path, fmt::format("expected {} of shape [{}]{}, as in {}", name_of(parts[0].field.type),
-                             fmt::join(parts[0].field.shape, ", "), parts[0].labels.empty() ? "" : " with labels",
-                             options.paths[0]));
+      fail_hdf5(path, fmt::format("expected {} of shape [{}]{}, as in {}", name_of(parts[0].field.type),
+                                  fmt::join(parts[0].field.shape, ", "), parts[0].labels.empty() ? "" : " with labels",
+                                  options.paths[0]));
     }
     parts.push_back(std::move(part));
   }

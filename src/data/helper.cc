@@ -24,9 +24,9 @@ namespace {
 constexpr int kDeadlineMs = 60000;
 
 /// Beside the library, or for programs that hold the library inside them in the lib folder beside theirs.
-std::string place_of(const std::string& program, const std::string& where) {
+std::string path_of(const std::string& program, const std::string& where) {
   Dl_info here{};
-  dladdr(reinterpret_cast<void*>(&place_of), &here);
+  dladdr(reinterpret_cast<void*>(&path_of), &here);
   const std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
   for (const auto& candidate : {folder / program, folder / "../lib" / program}) {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate.string();
@@ -39,7 +39,7 @@ std::string place_of(const std::string& program, const std::string& where) {
 
 Helper::Helper(const std::string& program, const std::vector<std::string>& arguments, std::string where)
     : program_(program), where_(std::move(where)) {
-  const std::string path = place_of(program, where_);
+  const std::string path = path_of(program, where_);
   std::vector<char*> words = {const_cast<char*>(path.c_str())};
   for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

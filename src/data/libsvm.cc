@@ -25,9 +25,9 @@ namespace {
 constexpr std::int64_t kMaxIndex = 1 << 30;
 constexpr std::int64_t kDenseUnasked = 1 << 20;
 
-class Parser {
+class LibsvmParser {
  public:
-  explicit Parser(const StoreOptions& options) : options_(options) {}
+  explicit LibsvmParser(const StoreOptions& options) : options_(options) {}
 
   void parse(const std::string& path) {
     const Content content(path);
@@ -201,7 +201,7 @@ class LibsvmWriter final : public StoreWriter {
 }  // namespace
 
 std::unique_ptr<Store> open_libsvm(const StoreOptions& options) {
-  Parser parser(options);
+  LibsvmParser parser(options);
   for (const std::string& path : options.paths) parser.parse(path);
   return windowed(parser.finish(), options.window);
 }

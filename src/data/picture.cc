@@ -17,13 +17,13 @@ namespace {
 // A few bytes may claim to be a picture of any size.
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 27;
 
-[[noreturn]] void fail(const std::string& where, const std::string& what) {
+[[noreturn]] void fail_image(const std::string& where, const std::string& what) {
   throw FileError(fmt::format("{}: {}", where, what));
 }
 
 void check_size(const std::string& where, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1 || height > kMaxPixels / width) {
-    fail(where, fmt::format("has {} x {} pixels; expected 1 to {}", height, width, kMaxPixels));
+    fail_image(where, fmt::format("has {} x {} pixels; expected 1 to {}", height, width, kMaxPixels));
   }
 }
 
@@ -52,7 +52,7 @@ Picture decode_png(std::span<const std::byte> file, std::int64_t channels, const
   PngImage png;
   png_image& image = png.image;
   if (png_image_begin_read_from_memory(&image, file.data(), file.size()) == 0) {
-    fail(where, fmt::format("is a damaged PNG: {}", image.message));
+    fail_image(where, fmt::format("is a damaged PNG: {}", image.message));
   }
   check_size(where, image.height, image.width);
   if (channels == 0) channels = (image.format & PNG_FORMAT_FLAG_COLOR) != 0 ? 3 : 1;
@@ -60,7 +60,7 @@ Picture decode_png(std::span<const std::byte> file, std::int64_t channels, const
   std::vector<std::uint8_t> mixed(PNG_IMAGE_SIZE(image));
   const png_color black{0, 0, 0};
   if (png_image_finish_read(&image, &black, mixed.data(), 0, nullptr) == 0 || (image.warning_or_error & 2) != 0) {
-    fail(where, fmt::format("is a damaged PNG: {}", image.message));
+    fail_image(where, fmt::format("is a damaged PNG: {}", image.message));
   }
   return planes(mixed, channels, image.height, image.width);
 }
@@ -74,14 +74,14 @@ Picture decode_jpeg(std::span<const std::byte> file, std::int64_t channels, cons
   int sampling = 0;
   int colours = 0;
   if (tjDecompressHeader3(decoder.get(), bytes, file.size(), &width, &height, &sampling, &colours) != 0) {
-    fail(where, fmt::format("is a damaged JPEG: {}", tjGetErrorStr2(decoder.get())));
+    fail_image(where, fmt::format("is a damaged JPEG: {}", tjGetErrorStr2(decoder.get())));
   }
   check_size(where, height, width);
   if (channels == 0) channels = colours == TJCS_GRAY ? 1 : 3;
   std::vector<std::uint8_t> mixed(static_cast<std::size_t>(channels * height * width));
   if (tjDecompress2(decoder.get(), bytes, file.size(), mixed.data(), width, 0, height,
                     channels == 3 ? TJPF_RGB : TJPF_GRAY, TJFLAG_STOPONWARNING) != 0) {
-    fail(where, fmt::format("is a damaged JPEG: {}", tjGetErrorStr2(decoder.get())));
+    fail_image(where, fmt::format("is a damaged JPEG: {}", tjGetErrorStr2(decoder.get())));
   }
   return planes(mixed, channels, height, width);
 }
@@ -122,7 +122,7 @@ Picture decode_picture(std::span<const std::byte> file, std::int64_t channels, c
   };
   if (begins({0x89, 'P', 'N', 'G'})) return decode_png(file, channels, where);
   if (begins({0xFF, 0xD8})) return decode_jpeg(file, channels, where);
-  fail(where, "is neither a PNG nor a JPEG file");
+  fail_image(where, "is neither a PNG nor a JPEG file");
 }
 
 Picture scaled(const Picture& picture, std::int64_t height, std::int64_t width) {

@@ -9,7 +9,7 @@ namespace {
 
 // A subtraction and a product, never fused: the bits are the same on every processor.
 template <class T, bool Each, bool Mirror>
-PLEIAD_INLINE void convert(const PixelJob& job) {
+PLEIAD_INLINE void convert_pixels(const PixelJob& job) {
   const T* __restrict in = static_cast<const T*>(job.in);
   for (std::int64_t c = 0; c < job.channels; ++c) {
     for (std::int64_t y = 0; y < job.rows; ++y, in += job.cols) {
@@ -36,9 +36,9 @@ PLEIAD_INLINE void convert(const PixelJob& job) {
 template <class T>
 PLEIAD_INLINE void convert_as(const PixelJob& job) {
   if (job.each) {
-    job.mirror ? convert<T, true, true>(job) : convert<T, true, false>(job);
+    job.mirror ? convert_pixels<T, true, true>(job) : convert_pixels<T, true, false>(job);
   } else {
-    job.mirror ? convert<T, false, true>(job) : convert<T, false, false>(job);
+    job.mirror ? convert_pixels<T, false, true>(job) : convert_pixels<T, false, false>(job);
   }
 }
 

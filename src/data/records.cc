@@ -20,12 +20,12 @@ namespace pleiad::data {
 
 namespace {
 
-struct Part {
+struct RecordFile {
   std::unique_ptr<Pairs> pairs;
   std::int64_t first;  ///< number of its first record in the store
 };
 
-[[noreturn]] void fail(const Pairs& pairs, std::int64_t record, const std::string& what) {
+[[noreturn]] void fail_record(const Pairs& pairs, std::int64_t record, const std::string& what) {
   std::string key = pairs.key(record).substr(0, 40);
   for (char& letter : key) letter = letter >= ' ' && letter <= '~' ? letter : '?';
   throw FileError(fmt::format("{}: record {} (key \"{}\"): {}", pairs.name(), grouped(record), key, what));
@@ -41,13 +41,13 @@ struct Form {
 
 /// A record's picture, with so many channels; 0: as it has them.
 Picture picture_of(const Pairs& pairs, std::int64_t record, const RecordView& view, std::int64_t channels) {
-  if (view.pixel.empty()) fail(pairs, record, "expected an encoded image in its pixels; there are none");
+  if (view.pixel.empty()) fail_record(pairs, record, "expected an encoded image in its pixels; there are none");
   return decode_picture(view.pixel, channels, fmt::format("{}: record {}", pairs.name(), grouped(record)));
 }
 
 Form form_of_pictures(const Pairs& pairs, const StoreOptions& options) {
   RecordView first;
-  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail(pairs, 0, mistake);
+  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail_record(pairs, 0, mistake);
   Form form{.label = options.label && first.label.has_value(), .encoded = true, .scaled = !options.shape.empty()};
   form.data.shape = options.shape;
   if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
@@ -68,10 +68,10 @@ Form form_of_pictures(const Pairs& pairs, const StoreOptions& options) {
 Form form_of(const Pairs& pairs, const StoreOptions& options) {
   if (options.encoded) return form_of_pictures(pairs, options);
   RecordView first;
-  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail(pairs, 0, mistake);
+  if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail_record(pairs, 0, mistake);
   Form form;
-  if (first.pixel.empty() && first.floats.empty()) fail(pairs, 0, "has neither pixels nor floats");
-  if (!first.pixel.empty() && !first.floats.empty()) fail(pairs, 0, "has both pixels and floats");
+  if (first.pixel.empty() && first.floats.empty()) fail_record(pairs, 0, "has neither pixels nor floats");
+  if (!first.pixel.empty() && !first.floats.empty()) fail_record(pairs, 0, "has both pixels and floats");
   const bool bytes = !first.pixel.empty();
   form.data.type = bytes ? FieldType::uint8 : FieldType::float32;
   const auto count = static_cast<std::int64_t>(bytes ? first.pixel.size() : first.floats.size() / sizeof(float));
@@ -85,7 +85,7 @@ Form form_of(const Pairs& pairs, const StoreOptions& options) {
     if (product < 0) break;
   }
   if (product != count) {
-    fail(pairs, 0, fmt::format("its shape is [{}]; it has {} numbers", fmt::join(form.data.shape, ", "), count));
+    fail_record(pairs, 0, fmt::format("its shape is [{}]; it has {} numbers", fmt::join(form.data.shape, ", "), count));
   }
   // Pictures without channels have one.
   if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
@@ -95,7 +95,7 @@ Form form_of(const Pairs& pairs, const StoreOptions& options) {
 
 class RecordStore final : public Store {
  public:
-  RecordStore(std::string name, std::vector<Part> parts, std::int64_t size, Form form, std::int64_t classes)
+  RecordStore(std::string name, std::vector<RecordFile> parts, std::int64_t size, Form form, std::int64_t classes)
       : Store(std::move(name), size, fields_of(form)),
         parts_(std::move(parts)),
         form_(std::move(form)),
@@ -112,13 +112,14 @@ class RecordStore final : public Store {
              std::byte* out) const override {
     RecordView view;
     for (const std::int64_t record : records) {
-      const Part& part = *std::prev(std::ranges::upper_bound(parts_, record, {}, &Part::first));
+      const RecordFile& part = *std::prev(std::ranges::upper_bound(parts_, record, {}, &RecordFile::first));
       const std::int64_t inside = record - part.first;
       const Pairs& pairs = *part.pairs;
-      if (const std::string mistake = parse(pairs.value(inside), view); !mistake.empty()) fail(pairs, inside, mistake);
+      if (const std::string mistake = parse(pairs.value(inside), view); !mistake.empty())
+        fail_record(pairs, inside, mistake);
       // With the image too: an image without a right label is a damaged record.
       if (form_.label) {
-        if (!view.label) fail(pairs, inside, "has no label, as the first one has");
+        if (!view.label) fail_record(pairs, inside, "has no label, as the first one has");
         check_label(*view.label, classes_, pairs.name(), inside);
       }
       if (field == 1) {
@@ -132,9 +133,9 @@ class RecordStore final : public Store {
       }
       const auto numbers = form_.data.type == FieldType::uint8 ? view.pixel : view.floats;
       if (numbers.size() != form_.data.bytes()) {
-        fail(pairs, inside,
-             fmt::format("expected {} bytes of {}, as the first one has; it has {}", form_.data.bytes(),
-                         form_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
+        fail_record(pairs, inside,
+                    fmt::format("expected {} bytes of {}, as the first one has; it has {}", form_.data.bytes(),
+                                form_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
       }
       out = copy_record(form_.data, numbers.data(), window, out);
     }
@@ -146,9 +147,9 @@ class RecordStore final : public Store {
     Picture picture = picture_of(pairs, record, view, shape[0]);
     if (picture.height != shape[1] || picture.width != shape[2]) {
       if (!form_.scaled) {
-        fail(pairs, record,
-             fmt::format("expected an image of {} x {}, as the first one is; it has {} x {}", shape[1], shape[2],
-                         picture.height, picture.width));
+        fail_record(pairs, record,
+                    fmt::format("expected an image of {} x {}, as the first one is; it has {} x {}", shape[1], shape[2],
+                                picture.height, picture.width));
       }
       picture = scaled(picture, shape[1], shape[2]);
     }
@@ -156,7 +157,7 @@ class RecordStore final : public Store {
     return {bytes.begin(), bytes.end()};
   }
 
-  std::vector<Part> parts_;
+  std::vector<RecordFile> parts_;
   Form form_;
   std::int64_t classes_;
 };
@@ -183,7 +184,7 @@ class RecordWriter final : public StoreWriter {
 }  // namespace
 
 std::unique_ptr<Store> open_records(const StoreOptions& options) {
-  std::vector<Part> parts;
+  std::vector<RecordFile> parts;
   std::int64_t size = 0;
   for (const std::string& path : options.paths) {
     auto pairs = open_pairs(options.kind, path);

@@ -15,7 +15,7 @@ namespace pleiad::data {
 
 namespace {
 
-[[noreturn]] void fail(const Field& field, const std::string& what) {
+[[noreturn]] void fail_transform(const Field& field, const std::string& what) {
   throw InvalidArgument(
       fmt::format("[Loader] transform of \"{}\" [{}]: {}", field.name, fmt::join(field.shape, ", "), what));
 }
@@ -40,7 +40,7 @@ void Transform::check_geometry(const TransformOptions& options) {
   if (!image_) {
     const bool moves = options.pad != 0 || options.crop_height != 0 || options.crop_width != 0 || options.mirror ||
                        options.random_crop || options.tile;
-    if (moves) fail(output_, "pad, crop, mirror and tile need images of [channels, height, width]");
+    if (moves) fail_transform(output_, "pad, crop, mirror and tile need images of [channels, height, width]");
     width_ = output_.count();
     return;
   }
@@ -49,20 +49,21 @@ void Transform::check_geometry(const TransformOptions& options) {
   width_ = output_.shape[2];
   pad_ = options.pad;
   constexpr std::int64_t kMaxPad = 1 << 20;
-  if (pad_ < 0 || pad_ > kMaxPad) fail(output_, fmt::format("expected a pad of 0 to {}; received {}", kMaxPad, pad_));
+  if (pad_ < 0 || pad_ > kMaxPad)
+    fail_transform(output_, fmt::format("expected a pad of 0 to {}; received {}", kMaxPad, pad_));
   const std::int64_t padded_height = height_ + 2 * pad_;
   const std::int64_t padded_width = width_ + 2 * pad_;
   crop_height_ = options.crop_height == 0 ? padded_height : options.crop_height;
   crop_width_ = options.crop_width == 0 ? padded_width : options.crop_width;
   if (crop_height_ < 1 || crop_height_ > padded_height || crop_width_ < 1 || crop_width_ > padded_width) {
-    fail(output_, fmt::format("expected a crop of at most {} x {}; received {} x {}", padded_height, padded_width,
-                              crop_height_, crop_width_));
+    fail_transform(output_, fmt::format("expected a crop of at most {} x {}; received {} x {}", padded_height,
+                                        padded_width, crop_height_, crop_width_));
   }
   tile_ = options.tile.value_or(Window{.top = 0, .left = 0, .height = crop_height_, .width = crop_width_});
   if (tile_.top < 0 || tile_.left < 0 || tile_.height < 0 || tile_.width < 0 || tile_.top > crop_height_ ||
       tile_.left > crop_width_ || tile_.height > crop_height_ - tile_.top || tile_.width > crop_width_ - tile_.left) {
-    fail(output_, fmt::format("expected a tile within {} x {}; received {} x {} at {}, {}", crop_height_, crop_width_,
-                              tile_.height, tile_.width, tile_.top, tile_.left));
+    fail_transform(output_, fmt::format("expected a tile within {} x {}; received {} x {} at {}, {}", crop_height_,
+                                        crop_width_, tile_.height, tile_.width, tile_.top, tile_.left));
   }
 }
 
@@ -71,8 +72,8 @@ void Transform::check_numbers(const TransformOptions& options) {
   const auto channels = static_cast<std::size_t>(channels_);
   const auto check_size = [&](const std::vector<float>& numbers, const char* what) {
     if (numbers.size() > 1 && numbers.size() != channels && numbers.size() != all) {
-      fail(output_, fmt::format("expected a {} of 1, {} (channels) or {} (pixels) numbers; received {}", what, channels,
-                                all, numbers.size()));
+      fail_transform(output_, fmt::format("expected a {} of 1, {} (channels) or {} (pixels) numbers; received {}", what,
+                                          channels, all, numbers.size()));
     }
   };
   check_size(options.mean, "mean");
@@ -85,13 +86,14 @@ void Transform::check_numbers(const TransformOptions& options) {
     if (numbers.size() == 1) return numbers[0];
     return numbers.size() == count ? numbers[i] : numbers[i / (all / channels)];
   };
-  if (!std::isfinite(options.scale)) fail(output_, fmt::format("expected a finite scale; received {}", options.scale));
+  if (!std::isfinite(options.scale))
+    fail_transform(output_, fmt::format("expected a finite scale; received {}", options.scale));
   for (std::size_t i = 0; i < count; ++i) {
     const float mean = number(options.mean, i, 0.0F);
     const float deviation = number(options.deviation, i, 1.0F);
-    if (!std::isfinite(mean)) fail(output_, fmt::format("mean {} is {}", i, mean));
+    if (!std::isfinite(mean)) fail_transform(output_, fmt::format("mean {} is {}", i, mean));
     if (!std::isfinite(deviation) || deviation <= 0) {
-      fail(output_, fmt::format("expected deviations above 0; number {} is {}", i, deviation));
+      fail_transform(output_, fmt::format("expected deviations above 0; number {} is {}", i, deviation));
     }
     mean_.push_back(mean);
     factor_.push_back(static_cast<float>(options.scale / static_cast<double>(deviation)));

@@ -24,7 +24,7 @@ std::string numbers(std::uint32_t address) {
   return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
 }
 
-std::uint32_t number_of(const sockaddr* address) {
+std::uint32_t ipv4_of(const sockaddr* address) {
   sockaddr_in in{};
   std::memcpy(&in, address, sizeof in);
   return ntohl(in.sin_addr.s_addr);
@@ -42,7 +42,7 @@ Addresses own_addresses(const std::string& only) {
     for (const ifaddrs* at = all.get(); at != nullptr; at = at->ifa_next) {
       if (at->ifa_addr == nullptr || at->ifa_netmask == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
       if ((at->ifa_flags & IFF_UP) == 0 || ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback) continue;
-      const Addresses::One one{.address = number_of(at->ifa_addr), .mask = number_of(at->ifa_netmask)};
+      const Addresses::One one{.address = ipv4_of(at->ifa_addr), .mask = ipv4_of(at->ifa_netmask)};
       known.push_back(fmt::format("{} ({})", at->ifa_name, numbers(one.address)));
       if (!only.empty() && only != at->ifa_name && only != numbers(one.address)) continue;
       if (found.count < Addresses::kMost) found.list[found.count++] = one;

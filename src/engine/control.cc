@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <new>
 
+#include "engine/segment.h"
+
 namespace pleiad {
-
-namespace {
-
-constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-}  // namespace
 
 Control::Offsets Control::offsets(int count) {
   const auto n = static_cast<std::size_t>(count);
   Offsets at{};
-  at.ranks = rounded(sizeof(ControlHead));
-  at.collectives = at.ranks + rounded(n * sizeof(RankSlot));
-  at.buffers = at.collectives + rounded(n * sizeof(CollectiveSlot));
+  at.ranks = round_to_pages(sizeof(ControlHead));
+  at.collectives = at.ranks + round_to_pages(n * sizeof(RankSlot));
+  at.buffers = at.collectives + round_to_pages(n * sizeof(CollectiveSlot));
   at.results = at.buffers + n * 2 * kChunkBytes;
   at.mailboxes = at.results + 2 * kChunkBytes;
-  at.mail = at.mailboxes + rounded(n * n * sizeof(Mailbox));
+  at.mail = at.mailboxes + round_to_pages(n * n * sizeof(Mailbox));
   at.end = at.mail + n * n * Control::mailbox_size(count);
   return at;
 }

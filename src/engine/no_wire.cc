@@ -5,7 +5,7 @@
 
 namespace pleiad {
 
-std::unique_ptr<Wire> load_wire() {
+std::unique_ptr<Wire> load_wire(const Patience&) {
   throw TransportError("[start] a launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF)");
 }
 

@@ -108,6 +108,12 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
   });
   for (;;) {
     m.places = place_ranks(ranks, alone, m.options.split_hosts);
+    if (!w.reaches_other_hosts() && std::ranges::any_of(m.places, [](const Place& place) { return place.host != 0; })) {
+      throw StateError(
+          "[start] the ranks of this job were started without MPI, so all of them must share memory: either "
+          "split_hosts or shared_memory says otherwise, or they cannot map each other's memory. Start the job with "
+          "mpirun or `pleiad launch --mpi`");
+    }
     const Place& mine = m.places[static_cast<std::size_t>(me)];
     std::vector<int> neighbours;
     for (int r = 0; r < w.size(); ++r) {

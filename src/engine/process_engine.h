@@ -19,7 +19,7 @@ class ProcessEngine final : public Engine {
   [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options, std::unique_ptr<Wire> wire);
   ~ProcessEngine() override;
 
-  [[nodiscard]] std::string_view kind() const override { return "mpi"; }
+  [[nodiscard]] std::string_view kind() const override { return wire_->kind(); }
 
   /// What start() found out, for the constructor.
   struct Meeting;

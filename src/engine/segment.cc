@@ -20,14 +20,14 @@ namespace pleiad {
 
 namespace {
 
-[[noreturn]] void refuse(std::size_t bytes, std::string_view why) {
+[[noreturn]] void refuse_memory(std::size_t bytes, std::string_view why) {
   throw MemoryError(fmt::format("no memory for a segment of {}: {}; available: {}", byte_size(bytes), why,
                                 byte_size(available_memory())));
 }
 
 // A segment that is committed takes its memory at once: better an error now than the kernel's killer later.
 void check_room(std::size_t bytes, bool reserve_only) {
-  if (!reserve_only && bytes > available_memory()) refuse(bytes, "more than the machine can give");
+  if (!reserve_only && bytes > available_memory()) refuse_memory(bytes, "more than the machine can give");
 }
 
 // By pieces: a signal undoes the piece that it comes upon, and a large one would never get done under a timer.
@@ -45,7 +45,7 @@ int commit(int fd, std::size_t first, std::size_t bytes) {
 
 void* map(std::size_t bytes, int flags, int fd) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-  if (data == MAP_FAILED) refuse(bytes, std::strerror(errno));
+  if (data == MAP_FAILED) refuse_memory(bytes, std::strerror(errno));
   return data;
 }
 
@@ -84,12 +84,12 @@ Segment Segment::anonymous(std::size_t bytes, bool reserve_only) {
 Segment Segment::shareable(std::string_view name, std::size_t bytes, bool reserve_only) {
   check_room(bytes, reserve_only);
   const int fd = memfd_create(std::string(name).c_str(), MFD_CLOEXEC);
-  if (fd < 0) refuse(bytes, fmt::format("memfd_create: {}", std::strerror(errno)));
+  if (fd < 0) refuse_memory(bytes, fmt::format("memfd_create: {}", std::strerror(errno)));
   const int failed =
       reserve_only ? (ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno) : pleiad::commit(fd, 0, bytes);
   if (failed != 0) {
     close(fd);
-    refuse(bytes, std::strerror(failed));
+    refuse_memory(bytes, std::strerror(failed));
   }
   return of_descriptor(fd, bytes);
 }
@@ -111,7 +111,7 @@ void Segment::commit(std::size_t first, std::size_t bytes) const {
     return;
   }
   const int failed = pleiad::commit(fd_, first, bytes);
-  if (failed != 0) refuse(bytes, std::strerror(failed));
+  if (failed != 0) refuse_memory(bytes, std::strerror(failed));
 }
 
 }  // namespace pleiad

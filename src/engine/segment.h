@@ -7,6 +7,12 @@
 
 namespace pleiad {
 
+/// Rounds a number of bytes up to whole pages of 4,096.
+template <typename Int>
+constexpr Int round_to_pages(Int bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
+
 /// Owns one mapping, page-aligned and zero at the start. Nothing is left behind in the file system.
 class Segment {
  public:

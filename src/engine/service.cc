@@ -19,7 +19,7 @@ namespace pleiad {
 
 namespace {
 
-struct Request {
+struct SegmentRequest {
   JobKey key;
   std::uint64_t id;
 };
@@ -189,7 +189,7 @@ void Service::answer(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return;
-  Request request{};
+  SegmentRequest request{};
   const ssize_t got = despite_signals([&] { return recv(connection, &request, sizeof request, 0); });
   if (got != sizeof request || !(request.key == key_)) return;
   int fd = -1;
@@ -202,7 +202,7 @@ int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   const int connection = new_socket(10);
   sockaddr_un address{};
   const socklen_t length = address_of(key, from_rank, address);
-  const Request request{.key = key, .id = id};
+  const SegmentRequest request{.key = key, .id = id};
   int fd = -1;
   int problem = 0;
   const auto reach = [&] { return connect(connection, reinterpret_cast<sockaddr*>(&address), length); };

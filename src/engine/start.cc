@@ -1,5 +1,7 @@
 #include "engine/start.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -11,6 +13,7 @@
 #include "core/text.h"
 #include "engine/inproc.h"
 #include "engine/launcher.h"
+#include "engine/local_wire.h"
 #include "engine/process_engine.h"
 #include "pleiad/error.h"
 
@@ -26,6 +29,23 @@ std::shared_ptr<Engine> start_solo(SessionOptions options) {
   auto* raw = hooks.get();
   auto engine = std::make_unique<InprocEngine>(std::move(options), 0, std::make_shared<InprocHost>(1), raw);
   return {engine.release(), [hooks](Engine* gone) { delete gone; }};
+}
+
+// The size of MPI's world if the program itself has initialised MPI, else 0. Asks whatever MPI is loaded, and loads
+// none.
+int mpi_size_in_this_process() {
+  // Python loads its modules' libraries apart, so the symbols of Open MPI need not be among the global ones.
+  void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+  void* const from = library != nullptr ? library : RTLD_DEFAULT;
+  const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(from, "MPI_Initialized"));
+  const auto comm_size = reinterpret_cast<int (*)(void*, int*)>(dlsym(from, "MPI_Comm_size"));
+  void* world = dlsym(from, "ompi_mpi_comm_world");  // Open MPI's MPI_COMM_WORLD
+  if (library != nullptr) dlclose(library);
+  int there = 0;
+  int size = 0;
+  if (initialized == nullptr || comm_size == nullptr || world == nullptr) return 0;
+  if (initialized(&there) != 0 || there == 0 || comm_size(world, &size) != 0) return 0;
+  return size;
 }
 
 // How long the start waits for the other processes of a job, and what it says meanwhile.
@@ -56,6 +76,31 @@ class StartPatience {
   int warned_ = 0;
 };
 
+std::unique_ptr<Wire> meet(const SessionOptions& options, const Launch& launch,
+                           const std::function<bool()>& interrupt) {
+  const StartPatience patience(options, launch, interrupt);
+  if (launch.meeting == Meeting::local && options.engine != "mpi") {
+    const int size = mpi_size_in_this_process();
+    if (size > 0 && size != launch.size) {
+      throw StateError(
+          fmt::format("[start] {} has started {} processes, but MPI is initialised in this process and says {}: a "
+                      "program that calls MPI itself needs mpirun or `pleiad launch --mpi`",
+                      launch.by, launch.size, size));
+    }
+    return meet_on_this_host(launch, patience);
+  }
+  auto wire = load_wire(patience);
+  if (launch.size > 0 && wire->size() != launch.size) {
+    const int size = wire->size();
+    wire->finish(true, {});
+    throw StateError(
+        fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
+                    "the one that Pleiad was built with (Open MPI); use that one's mpirun",
+                    launch.by, launch.size, size));
+  }
+  return wire;
+}
+
 }  // namespace
 
 std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt) {
@@ -64,7 +109,8 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
     throw InvalidArgument(unknown_name("engine", options.engine, kEngines));
   }
   const Launch launch = detect_launch();
-  if (options.engine == "solo" || (options.engine == "auto" && !launch.launched)) return start_solo(std::move(options));
+  if (options.engine == "solo" || (options.engine == "auto" && !launch.launched()))
+    return start_solo(std::move(options));
   if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
     throw StateError("[start] this process was forked from a rank: it is not a rank itself; use engine = solo here");
   }
@@ -77,21 +123,8 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
         "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
-  if (launch.strangers) {
-    throw StateError(
-        fmt::format("[start] {} has started {} processes without PMIx, so they cannot find each other: use `srun "
-                    "--mpi=pmix` where Slurm has it (`srun --mpi=list` says so), or mpirun inside sbatch or salloc",
-                    launch.by, launch.size));
-  }
-  auto wire = load_wire(StartPatience(options, launch, interrupt));
-  if (launch.size > 0 && wire->size() != launch.size) {
-    const int size = wire->size();
-    wire->finish(true, {});
-    throw StateError(
-        fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
-                    "the one that Pleiad was built with (Open MPI); use that one's mpirun",
-                    launch.by, launch.size, size));
-  }
+  if (launch.meeting == Meeting::impossible) throw StateError("[start] " + launch.problem);
+  auto wire = meet(options, launch, interrupt);
   mark_as_rank(launch);
   std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));
   engine->set_interrupt(std::move(interrupt));

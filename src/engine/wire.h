@@ -1,5 +1,5 @@
-// What a launcher's library (MPI) does for a world: it says who is there, and carries bytes between hosts. A pure
-// interface: the library behind it is loaded only when a launcher is there.
+// Says which ranks are there at the start of a world, and carries bytes between hosts: MPI, loaded only where an MPI
+// launcher started the process, or a Unix socket for the processes of one host.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "engine/control.h"
 #include "engine/futex.h"
@@ -38,6 +39,10 @@ class Wire {
   virtual ~Wire() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
+  /// The engine's name: "mpi" or "local".
+  [[nodiscard]] virtual std::string_view kind() const = 0;
+  /// False: the ranks must share memory, as start() carries nothing.
+  [[nodiscard]] virtual bool reaches_other_hosts() const = 0;
   /// At the start only: waits for all ranks with the Patience given then. Returns an error's text, or empty.
   virtual std::string all_gather(const void* in, void* out, std::size_t bytes) = 0;
   /// Hands a request to the communication thread. Any thread may call it.

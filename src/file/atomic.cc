@@ -28,8 +28,6 @@ fs::path followed(const fs::path& path) {
   return problem ? path : target;
 }
 
-fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
-
 // A rename is on the disk once the folder is.
 bool sync_folder(const fs::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -12,6 +12,11 @@
 
 namespace pleiad {
 
+/// The folder that holds `path`: "." for a bare name.
+inline std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
 /// Whether what is written stays in memory for whoever reads it next. Past the cache, long files cost the processor
 /// almost nothing: for what is written beside other work. Whoever reads it soon reads it from the disk.
 enum class Caching : std::uint8_t { keep, pass };

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "file/atomic.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -21,8 +22,6 @@ namespace {
 [[noreturn]] void fail(const fs::path& path, const char* what) {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
 }
-
-fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 /// Of a folder all that lies in it: its file system as a whole, since it may have a hundred thousand files.
 void sync(const fs::path& path, bool folder) {

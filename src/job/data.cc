@@ -33,8 +33,6 @@ class Skipping final : public Samples {
   std::int64_t skip_;
 };
 
-const LayerProto& layer_of(const Inside& job, int index) { return job.proto.neuralnet().layer(index); }
-
 bool is_old(const LayerProto& layer) { return layer.type() == kShardData || layer.type() == kLMDBData; }
 
 /// What a source reads, in the words of today's; the older kinds have words of their own.

@@ -12,13 +12,11 @@
 namespace pleiad::job {
 namespace {
 
-const LayerProto& layer_of(const Inside& job, int index) { return job.proto.neuralnet().layer(index); }
-
 const google::protobuf::RepeatedField<int>& shape_of(const LayerProto& layer) {
   return layer.type() == kDummy ? layer.dummy_conf().shape() : layer.rnn_dummy_conf().shape();
 }
 
-const char* field_of(const LayerProto& layer) {
+const char* shape_field(const LayerProto& layer) {
   return layer.type() == kDummy ? "dummy_conf.shape" : "rnn_dummy_conf.shape";
 }
 
@@ -91,9 +89,9 @@ const std::string& fed_from(const LayerProto& layer) { return layer.rnn_dummy_co
 std::int64_t dummy_batch(const Inside& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   if (shape_of(layer).empty())
-    mistake(job, index, field_of(layer), "expected the batch and what follows; there is none");
+    mistake(job, index, shape_field(layer), "expected the batch and what follows; there is none");
   for (int k = 0; k < shape_of(layer).size(); ++k) {
-    expect_at_least(job, index, fmt::format("{}[{}]", field_of(layer), k), shape_of(layer)[k], 1);
+    expect_at_least(job, index, fmt::format("{}[{}]", shape_field(layer), k), shape_of(layer)[k], 1);
   }
   return shape_of(layer)[0];
 }
@@ -106,7 +104,7 @@ Shape dummy_sample(const Inside& job, int index) {
   double count = 1;
   for (const std::int64_t length : lengths) count *= static_cast<double>(length);
   if (lengths.size() > 3 || count > kMost) {
-    mistake(job, index, field_of(layer),
+    mistake(job, index, shape_field(layer),
             fmt::format("expected the batch and at most three lengths, of less than {} "
                         "numbers; received {} lengths",
                         kMost, lengths.size() + 1));
@@ -135,7 +133,7 @@ Shape dummy_sample(const Inside& job, int index) {
   }
   if (conf.integer()) {  // a symbol a step
     if (std::ranges::any_of(lengths, [](std::int64_t length) { return length != 1; })) {
-      mistake(job, index, field_of(layer), "expected the batch alone: a step has one whole number");
+      mistake(job, index, shape_field(layer), "expected the batch alone: a step has one whole number");
     }
     return {steps};
   }

@@ -37,6 +37,11 @@ using Inside = Job::Inside;
 /// In layer number `index`; `field` may be empty, or have dots: "store_conf.path".
 [[noreturn]] void mistake(const Inside& job, int index, const std::string& field, const std::string& text);
 
+/// Layer number `index` of the job's net.
+[[nodiscard]] inline const LayerProto& layer_of(const Inside& job, int index) {
+  return job.proto.neuralnet().layer(index);
+}
+
 /// The fields from the job on that layer number `index` stands in.
 [[nodiscard]] std::vector<std::string> layer_path(const Inside& job, int index);
 /// Values that a field may not have are told with the field.

@@ -8,7 +8,7 @@
 namespace pleiad::job {
 namespace {
 
-std::string bytes_of(const Inside& job, int index, const std::string& field, const std::string& path) {
+std::string contents_of(const Inside& job, int index, const std::string& field, const std::string& path) {
   if (path.empty()) mistake(job, index, field, "expected a file; there is none");
   std::ifstream file(path, std::ios::binary);
   if (!file) mistake(job, index, field, fmt::format("{}: no such file", path));
@@ -20,7 +20,7 @@ std::string bytes_of(const Inside& job, int index, const std::string& field, con
 std::string job_vocabulary(const Inside& job, int index) {
   const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
   std::string vocabulary;
-  for (const char c : bytes_of(job, index, "char_rnn_conf.vocab_path", conf.vocab_path())) {
+  for (const char c : contents_of(job, index, "char_rnn_conf.vocab_path", conf.vocab_path())) {
     if (vocabulary.find(c) == std::string::npos) vocabulary.push_back(c);
   }
   return vocabulary;
@@ -41,7 +41,7 @@ std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source)
           fmt::format("{} has {} characters; layer \"{}\" knows {}", conf.vocab_path(), words, layer.name(), known));
     }
   }
-  const std::string text = bytes_of(job, index, "char_rnn_conf.path", conf.path());
+  const std::string text = contents_of(job, index, "char_rnn_conf.path", conf.path());
   const std::int64_t least = std::int64_t{conf.batchsize()} * (conf.unroll_len() + 1);
   if (static_cast<std::int64_t>(text.size()) < least) {
     mistake(job, index, "char_rnn_conf.path",

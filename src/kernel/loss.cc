@@ -139,10 +139,7 @@ double softmax_loss(const Tensor& score, const Tensor& label, const Tensor& prob
       const T p = data<T>(probability)[r * n + labels[r]];
       // In this form NaN stays NaN, and a vanished probability gives a large loss, not an infinite one.
       loss -= std::log(static_cast<double>(p < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : p));
-      std::int64_t above = 0;
-      for (std::int64_t i = 0; i < n; ++i)
-        above += x[i] > x[labels[r]] || (x[i] == x[labels[r]] && i < labels[r]) ? 1 : 0;
-      right += above < top_k ? 1 : 0;
+      right += among_top(x, n, labels[r], top_k) ? 1 : 0;
     }
   });
   accuracy = static_cast<double>(right) / static_cast<double>(rows);

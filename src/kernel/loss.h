@@ -1,6 +1,8 @@
 // Softmax and the losses: value, metric and gradient.
 #pragma once
 
+#include <cstdint>
+
 #include "pleiad/tensor.h"
 
 namespace pleiad::kernel {
@@ -8,6 +10,17 @@ namespace pleiad::kernel {
 /// Over the last axis.
 void softmax(const Tensor& x, const Tensor& y);
 void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx);
+
+/// Whether the score of `label` is among the k highest of n. Of equal scores the first counts as higher. A NaN is
+/// higher than every other score, and a label whose own score is NaN is never among the highest.
+template <class T>
+[[nodiscard]] bool among_top(const T* score, std::int64_t n, std::int64_t label, std::int64_t k) {
+  const T own = score[label];
+  if (own != own) return false;
+  std::int64_t higher = 0;
+  for (std::int64_t i = 0; i < n; ++i) higher += !(score[i] <= own) || (score[i] == own && i < label) ? 1 : 0;
+  return higher < k;
+}
 
 /// probability = softmax(score). Returns the mean of -log(probability of the label), and in `accuracy` the share of
 /// samples whose label is among the top_k scores. A label out of range is an InvalidArgument that names the sample.

@@ -21,7 +21,7 @@ struct Recipe {
   double shift;
 };
 
-struct Entry {
+struct Initialiser {
   const char* name;
   Recipe (*recipe)(const Init&, double fan_in, double fan_out);
 };
@@ -32,7 +32,7 @@ Recipe uniform(const Init& i, double by) {
 }
 Recipe symmetric(double bound) { return {Draw::uniform, 2 * bound, -bound}; }
 
-const Entry kEntries[] = {
+const Initialiser kInitialisers[] = {
     {"auto_uniform", [](const Init&, double in, double) { return symmetric(1 / std::sqrt(in)); }},
     {"constant", [](const Init& i, double, double) { return Recipe{Draw::none, 0, i.value}; }},
     {"gaussian", [](const Init& i, double, double) { return gaussian(i, 1); }},
@@ -49,14 +49,14 @@ const Entry kEntries[] = {
 
 std::vector<std::string> init_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  for (const Initialiser& entry : kInitialisers) names.emplace_back(entry.name);
   return names;
 }
 
 void initialise(const Tensor& to, const Init& init, std::int64_t fan_in, std::int64_t fan_out, std::uint64_t seed,
                 const std::string& name) {
-  const auto* const entry = std::ranges::find(kEntries, init.type, &Entry::name);
-  if (entry == std::end(kEntries)) throw InvalidArgument(unknown_name("initialiser", init.type, init_names()));
+  const auto* const entry = std::ranges::find(kInitialisers, init.type, &Initialiser::name);
+  if (entry == std::end(kInitialisers)) throw InvalidArgument(unknown_name("initialiser", init.type, init_names()));
   const Recipe recipe = entry->recipe(init, static_cast<double>(std::max<std::int64_t>(fan_in, 1)),
                                       static_cast<double>(std::max<std::int64_t>(fan_out, 1)));
   const RandomStream stream(seed, name);

@@ -11,7 +11,7 @@
 namespace pleiad::nn {
 namespace {
 
-struct Entry {
+struct ScheduleEntry {
   const char* name;
   double (*rate)(const Schedule&, double step);
 };
@@ -26,7 +26,7 @@ double fixed_step(const Schedule& s, double step) {
 
 double share(const Schedule& s, double step) { return step / static_cast<double>(s.freq); }
 
-const Entry kEntries[] = {
+const ScheduleEntry kSchedules[] = {
     {"epochs", [](const Schedule& s, double e) { return s.base * std::pow(s.gamma, std::floor(share(s, e + 1))); }},
     {"exponential", [](const Schedule& s, double t) { return s.base / std::exp2(share(s, t)); }},
     {"fixed", [](const Schedule& s, double) { return s.base; }},
@@ -43,9 +43,9 @@ const Entry kEntries[] = {
     {"step", [](const Schedule& s, double t) { return s.base * std::pow(s.gamma, std::floor(share(s, t))); }},
 };
 
-const Entry& find(const Schedule& schedule) {
-  const auto* const entry = std::ranges::find(kEntries, schedule.type, &Entry::name);
-  if (entry == std::end(kEntries)) throw InvalidArgument(unknown_name("schedule", schedule.type, schedule_names()));
+const ScheduleEntry& find(const Schedule& schedule) {
+  const auto* const entry = std::ranges::find(kSchedules, schedule.type, &ScheduleEntry::name);
+  if (entry == std::end(kSchedules)) throw InvalidArgument(unknown_name("schedule", schedule.type, schedule_names()));
   return *entry;
 }
 
@@ -53,7 +53,7 @@ const Entry& find(const Schedule& schedule) {
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  for (const ScheduleEntry& entry : kSchedules) names.emplace_back(entry.name);
   return names;
 }
 

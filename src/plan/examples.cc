@@ -65,22 +65,22 @@ Net cnn() {
   return net;
 }
 
-struct Entry {
+struct ExampleEntry {
   const char* name;
   Net (*make)();
 };
-const Entry kEntries[] = {{"autoencoder", autoencoder}, {"cnn", cnn}, {"mlp", mlp}, {"small", small}};
+const ExampleEntry kExamples[] = {{"autoencoder", autoencoder}, {"cnn", cnn}, {"mlp", mlp}, {"small", small}};
 
 }  // namespace
 
 std::vector<std::string> example_nets() {
   std::vector<std::string> names;
-  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
+  for (const ExampleEntry& entry : kExamples) names.emplace_back(entry.name);
   return names;
 }
 
 Net example_net(const std::string& name) {
-  for (const Entry& entry : kEntries) {
+  for (const ExampleEntry& entry : kExamples) {
     if (name == entry.name) return entry.make();
   }
   throw InvalidArgument(unknown_name("net", name, example_nets()));

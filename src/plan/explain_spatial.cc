@@ -8,8 +8,6 @@
 namespace pleiad {
 namespace {
 
-std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes)); }
-
 std::string range(std::int64_t least, std::int64_t most) {
   return least == most ? fmt::format("{}", most) : fmt::format("{}-{}", least, most);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "core/problem.h"
 #include "core/text.h"
 #include "engine/start.h"
+#include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/table_service.h"
 
@@ -29,7 +31,7 @@ std::string role_of(const std::string& wanted, int rank, int size) {
   return rank < workers ? "worker" : "server";
 }
 
-Roster meet(Engine& engine) {
+Roster exchange_roles(Engine& engine) {
   static const std::vector<std::string> kRoles = {"both", "worker", "server", "none"};
   // Told before it is checked: all ranks must hear of a mistake, or they would wait for the one that made it.
   const auto found = std::ranges::find(kRoles, role_of(engine.options().role, engine.rank(), engine.size()));
@@ -59,6 +61,7 @@ struct Wish {
   std::uint64_t all_words = 0;  // a hash: a long name may leave no room for the rest
   std::array<char, 512> problem{};
   ErrorKind kind = ErrorKind::invalid_argument;
+  bool has_unused_tables = false;
 };
 
 }  // namespace
@@ -70,11 +73,13 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::fun
 }
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
-  context_ = std::make_shared<TableContext>(engine_, meet(*engine_));
+  context_ = std::make_shared<TableContext>(engine_, exchange_roles(*engine_));
   if (engine_->messenger() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
   engine_->set_table_namer(namer);
   context_->ledger.set_namer(namer);
+  context_->failures.set_namer(namer);
+  context_->forget = [this](std::uint32_t id) { forget(id); };
   if (engine_->options().signal_report && engine_->kind() != "inproc") {
     signal_report_ = SignalReport::install([this] {
       engine_->log().print(fmt::format("what the ranks are doing:\n{}",
@@ -85,6 +90,13 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
 }
 
 SessionCore::~SessionCore() {
+  if (!engine_->in_forked_child()) {
+    try {
+      context_->failures.raise_any();
+    } catch (const Error& error) {
+      engine_->log().error(fmt::format("the session ends without a shutdown, and {}", error.what()));
+    }
+  }
   // What is still under way uses the tables, which go with this, and may hold locks, which the others take from the
   // dead.
   engine_->end_waits();
@@ -96,6 +108,8 @@ SessionCore::~SessionCore() {
   }
   engine_->set_table_namer({});
   context_->ledger.set_namer({});
+  context_->failures.set_namer({});
+  context_->forget = {};
 }
 
 std::string SessionCore::table_name(std::uint32_t id) const {
@@ -117,10 +131,12 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   const auto put = [](auto& field, const std::string& text) {
     std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
   };
+  wish.has_unused_tables = has_unused_tables();
   const std::string words = spec.words(id);
   put(wish.words, words);
   wish.all_words = std::hash<std::string>{}(words);
   try {
+    if (!spec.mistake.empty()) throw InvalidArgument(spec.mistake);
     spec.check();
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
@@ -130,8 +146,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
                                         spec.options.init_rank, engine_->size()));
     }
-    const bool counts = engine_->rank() == spec.options.init_rank && initial.count > 0;
-    if (counts && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {
+    if (initial.count > 0 && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {
       throw InvalidArgument(fmt::format(
           "[create_table] table \"{}\" holds {} values of {}; the initial values are {} of {}", spec.name(id),
           grouped(spec.rows * spec.cols), name_of(spec.options.dtype), grouped(initial.count), name_of(initial.dtype)));
@@ -143,6 +158,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   try {
     std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
     engine_->all_gather(&wish, wishes.data(), sizeof wish);
+    if (std::ranges::all_of(wishes, &Wish::has_unused_tables)) release_unused_tables();
     for (int r = 0; r < engine_->size(); ++r) {
       const Wish& theirs = wishes[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
@@ -171,6 +187,13 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
   }
 }
 
+void SessionCore::refuse_table(const std::string& why) {
+  TableSpec spec;
+  spec.mistake = why.empty() ? "[create_table] wrong arguments" : why;
+  (void)create(std::move(spec), {});
+  throw InternalError("a table with a mistake was created");
+}
+
 std::vector<std::shared_ptr<Table>> SessionCore::tables() const {
   const std::lock_guard lock(mutex_);
   return tables_;
@@ -181,17 +204,79 @@ void SessionCore::flush() {
   context_->background.drain();
 }
 
+void SessionCore::meet() {
+  flush();
+  try {
+    if (context_->ledger.barrier(has_unused_tables())) release_unused_tables();
+  } catch (const Error&) {
+    context_->failures.raise_any();  // what came first says more
+    throw;
+  }
+}
+
+void SessionCore::barrier() {
+  engine_->check_usable("barrier");
+  meet();
+  context_->failures.raise_any();
+}
+
+void SessionCore::barrier_for_all(std::string_view where) {
+  engine_->check_usable(where);
+  meet();
+  together(*engine_, where, [&] { context_->failures.raise_any(); });
+}
+
+bool SessionCore::has_unused_tables() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(tables_, [](const auto& table) { return table.use_count() == 1; });
+}
+
+void SessionCore::release_unused_tables() {
+  // Tables are created and released by all ranks together, so the list is the same everywhere.
+  std::vector<std::uint8_t> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& table : tables_) unused.push_back(table.use_count() == 1 ? 1 : 0);
+  }
+  const std::size_t count = unused.size();
+  std::vector<std::uint8_t> all(count * static_cast<std::size_t>(engine_->size()));
+  engine_->all_gather(unused.data(), all.data(), count);
+  std::vector<std::shared_ptr<Table>> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Table>> left;
+    for (std::size_t t = 0; t < count; ++t) {
+      bool everywhere = true;
+      for (std::size_t at = t; at < all.size(); at += count) everywhere = everywhere && all[at] != 0;
+      (everywhere ? gone : left).push_back(std::move(tables_[t]));
+    }
+    tables_ = std::move(left);
+  }
+  for (const auto& table : gone) table->release();
+}
+
+void SessionCore::forget(std::uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(tables_, [&](const auto& table) { return table->id() == id; });
+}
+
 void SessionCore::shutdown() {
   engine_->check_usable("shutdown");
-  std::exception_ptr problem;
+  std::optional<Problem> problem;
   try {
     flush();
-  } catch (...) {
-    problem = std::current_exception();
+    context_->failures.raise_any();
+  } catch (const std::exception&) {
+    problem = Problem::current();
   }
   if (engine_->options().stats) engine_->log().print(stats());
   signal_report_.reset();
-  engine_->leave();
+  try {
+    engine_->leave();
+  } catch (const Error& error) {
+    if (!problem) throw;
+    Problem{.kind = error.kind(), .text = fmt::format("{}; before that, {}", error.what(), problem->text)}.raise();
+  }
   // What another thread has started meanwhile uses the tables.
   engine_->end_waits();
   context_->clocked.stop();
@@ -201,7 +286,7 @@ void SessionCore::shutdown() {
     const std::lock_guard lock(mutex_);
     tables_.clear();
   }
-  if (problem) std::rethrow_exception(problem);
+  if (problem) problem->raise();
 }
 
 std::string SessionCore::stats() const {
@@ -215,10 +300,11 @@ std::string SessionCore::stats() const {
     for (const auto& table : tables_) {
       const TableStats s = table->stats();
       text +=
-          fmt::format("{:<24} {:>12} {:>10} {:>10.2f} {:>12} {:>10} {:>10.2f} {:>10.3f}{}\n", table->name(),
+          fmt::format("{:<24} {:>12} {:>10} {:>10.2f} {:>12} {:>10} {:>10.2f} {:>10.3f}{}{}\n", table->name(),
                       grouped(static_cast<std::int64_t>(s.adds)), byte_size(s.bytes_added), each(s.add_seconds, s.adds),
                       grouped(static_cast<std::int64_t>(s.gets)), byte_size(s.bytes_got), each(s.get_seconds, s.gets),
-                      s.wait_seconds, s.torn_stripes > 0 ? fmt::format("  torn stripes: {}", s.torn_stripes) : "");
+                      s.wait_seconds, s.torn_stripes > 0 ? fmt::format("  torn stripes: {}", s.torn_stripes) : "",
+                      s.dropped_adds > 0 ? fmt::format("  late adds dropped: {}", s.dropped_adds) : "");
     }
   }
   const std::uint64_t calls = collectives.calls.load();

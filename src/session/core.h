@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pleiad/session.h"
@@ -28,9 +29,16 @@ class SessionCore {
   [[nodiscard]] Engine& engine() const { return *engine_; }
   [[nodiscard]] TableContext& context() const { return *context_; }
   [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
+  [[noreturn]] void refuse_table(const std::string& why);
   /// In the order of their creation.
   [[nodiscard]] std::vector<std::shared_ptr<Table>> tables() const;
+  /// Waits until all started calls of this rank are done. Their errors stay where they are.
   void flush();
+  /// Collective: flushes, waits for all ranks, releases tables that no rank uses any more, and throws the error of an
+  /// earlier call that nobody has received.
+  void barrier();
+  /// The same, but an earlier error of one rank is thrown on all of them. `where` begins the text for the others.
+  void barrier_for_all(std::string_view where);
   void shutdown();
   [[nodiscard]] std::string table_name(std::uint32_t id) const;
   [[nodiscard]] std::string stats() const;
@@ -43,6 +51,13 @@ class SessionCore {
   [[nodiscard]] std::uint32_t next_exchange() { return exchanges_++; }
 
  private:
+  void meet();
+  /// Whether this rank has dropped all its handles of some table.
+  [[nodiscard]] bool has_unused_tables() const;
+  /// Collective: releases the tables that every rank has dropped.
+  void release_unused_tables();
+  void forget(std::uint32_t id);
+
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<TableContext> context_;
   std::uint32_t exchanges_ = 0;

@@ -118,11 +118,11 @@ MatrixTable Session::create_matrix(std::int64_t rows, std::int64_t cols, const T
   return MatrixTable(core_->create({.matrix = true, .rows = rows, .cols = cols, .options = options}, initial));
 }
 
+void Session::refuse_table(const std::string& why) { core_->refuse_table(why); }
+
 void Session::barrier() {
-  core_->engine().check_usable("barrier");
   const Timed timed(*core_, 0);
-  core_->flush();
-  core_->context().ledger.barrier();
+  core_->barrier();
 }
 
 void Session::all_reduce(View data, ReduceOp op) {

@@ -266,7 +266,7 @@ void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank, const
 void save_tables(Session& session, const fs::path& folder, const SnapshotNote& note) {
   SessionCore& core = session.core();
   Engine& engine = core.engine();
-  session.barrier();
+  core.barrier_for_all("save");
   together(engine, "save", [&] {
     if (engine.rank() == 0) make_folder(folder);
   });
@@ -289,7 +289,7 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
 SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOptions& options) {
   SessionCore& core = session.core();
   Engine& engine = core.engine();
-  session.barrier();
+  core.barrier_for_all("load");
   std::optional<SavedSet> set;
   SnapshotNote note;
   bool same_workers = false;

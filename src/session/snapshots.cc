@@ -36,7 +36,7 @@ class Snapshots::Inside {
   Inside& operator=(const Inside&) = delete;
 
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
-    wait();
+    finish_writing();
     // The first rank looks for all of them: a folder may change while they look.
     std::int64_t newest = -1;
     together(engine_, "load_last", [&] {
@@ -56,6 +56,8 @@ class Snapshots::Inside {
     if (newest < 0) return std::nullopt;
     SnapshotNote note = load_tables(session_, step_folder(folder_, newest), options);
     last_step_ = note.step;
+    seen_.reset();
+    due_ = false;
     if (watch_) {
       watch_->restart();
       engine_.barrier();
@@ -64,17 +66,19 @@ class Snapshots::Inside {
   }
 
   bool step(std::int64_t step, const std::map<std::string, std::string>& text) {
+    seen_ = {.step = step, .text = text};
     const bool by_watch = watch_ && watch_->strike();
-    if (!by_watch && (options_.every_steps == 0 || step - last_step_ < options_.every_steps)) return false;
+    const bool by_steps = options_.every_steps != 0 && step - last_step_ >= options_.every_steps;
+    if (!due_ && !by_watch && !by_steps) return false;
     if (watch_) watch_->restart();
     bool busy = false;
     engine_.barrier(writing_.load() ? 1 : 0, [&](int, std::uint64_t number) { busy = busy || number != 0; });
-    last_step_ = step;
     if (busy) {
-      if (engine_.rank() == 0) {
-        engine_.log().warn(
-            fmt::format("the snapshot of step {} is left out: the one before is still being written", step));
+      if (!due_ && engine_.rank() == 0) {
+        engine_.log().info(
+            fmt::format("the snapshot of step {} waits for the one before, which is still being written", step));
       }
+      due_ = true;  // the next step tries again
       return false;
     }
     save({.step = step, .text = text});
@@ -83,6 +87,8 @@ class Snapshots::Inside {
 
   void save(const SnapshotNote& note) {
     last_step_ = note.step;
+    due_ = false;
+    seen_.reset();
     join();
     const fs::path target = step_folder(folder_, note.step);
     if (!options_.background) {
@@ -91,7 +97,7 @@ class Snapshots::Inside {
       if (engine_.rank() == 0) prune_steps(folder_, options_.keep, note.step);
       return;
     }
-    session_.barrier();
+    session_.core().barrier_for_all("save");
     together(engine_, "save", [&] {
       if (engine_.rank() != 0) return;
       remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
@@ -107,17 +113,25 @@ class Snapshots::Inside {
   }
 
   void wait() {
+    finish_writing();
+    if (!seen_) return;
+    const SnapshotNote last = *seen_;
+    save(last);
+    finish_writing();
+  }
+
+ private:
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void finish_writing() {
     join();
     together(engine_, "save", [&] {
       if (problem_.text.empty()) return;
       const Problem problem = std::exchange(problem_, {});
       problem.raise();
     });
-  }
-
- private:
-  void join() {
-    if (thread_.joinable()) thread_.join();
   }
 
   // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
@@ -156,7 +170,9 @@ class Snapshots::Inside {
   Engine& engine_;
   fs::path folder_;
   SnapshotOptions options_;
-  std::int64_t last_step_ = 0;
+  std::int64_t last_step_ = 0;        ///< of the last save
+  std::optional<SnapshotNote> seen_;  ///< the last step, unless it was saved
+  bool due_ = false;                  ///< a save is due that found the one before still being written
   std::optional<Watch> watch_;
   SnapshotCut cut_;   ///< the thread's, until it is joined
   SpareBytes spare_;  ///< of the copy before: it stays for the next

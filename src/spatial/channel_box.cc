@@ -19,7 +19,7 @@ namespace pleiad {
 namespace {
 
 constexpr std::size_t kAlign = 64;
-constexpr std::size_t rounded(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+constexpr std::size_t box_aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
@@ -115,7 +115,7 @@ Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans
     : engine_(engine), name_(std::move(name)), delay_(static_cast<std::int64_t>(delay * 1e9)) {
   // Ranks of one host compute the same offsets: one event a rank, then the boxes of this host.
   const int host = engine.place(engine.rank()).host;
-  std::size_t end = rounded(sizeof(Event)) * static_cast<std::size_t>(engine.size());
+  std::size_t end = box_aligned(sizeof(Event)) * static_cast<std::size_t>(engine.size());
   std::vector<std::size_t> offsets;
   bool messages = false;
   for (const BoxPlan& plan : plans) {
@@ -124,20 +124,20 @@ Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans
     box.by_message = box.mine && !here;
     messages |= box.by_message;
     offsets.push_back(end);
-    if (here) end += rounded(sizeof(BoxHead)) + rounded(plan.bytes);
+    if (here) end += box_aligned(sizeof(BoxHead)) + box_aligned(plan.bytes);
     if (box.by_message) {
-      const auto owner =
-          std::make_shared<Segment>(Segment::anonymous(rounded(sizeof(BoxHead)) + rounded(plan.bytes) + 1, false));
+      const auto owner = std::make_shared<Segment>(
+          Segment::anonymous(box_aligned(sizeof(BoxHead)) + box_aligned(plan.bytes) + 1, false));
       box.own = owner;
       box.head = new (owner->data()) BoxHead;
-      box.bytes = static_cast<char*>(owner->data()) + rounded(sizeof(BoxHead));
+      box.bytes = static_cast<char*>(owner->data()) + box_aligned(sizeof(BoxHead));
     }
     boxes_.push_back(std::move(box));
   }
   memory_ = engine.share(end, false);
   auto* const base = static_cast<char*>(memory_->data());
   const auto event = [&](int rank) {
-    return reinterpret_cast<Event*>(base + rounded(sizeof(Event)) * static_cast<std::size_t>(rank));
+    return reinterpret_cast<Event*>(base + box_aligned(sizeof(Event)) * static_cast<std::size_t>(rank));
   };
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
     Box& box = boxes_[i];
@@ -148,7 +148,7 @@ Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans
     box.moved_for_reader = event(box.plan.to);
     box.moved_for_writer = event(box.plan.from);
     box.head = reinterpret_cast<BoxHead*>(base + offsets[i]);  // zero bytes are its first state
-    box.bytes = base + offsets[i] + rounded(sizeof(BoxHead));
+    box.bytes = base + offsets[i] + box_aligned(sizeof(BoxHead));
   }
   if (!messages) return;
   carrier_ = std::make_unique<Carrier>(engine, *event(engine.rank()));

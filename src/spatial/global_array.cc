@@ -11,7 +11,7 @@
 namespace pleiad {
 namespace {
 
-Interval inside(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
+Interval clipped(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
 
 /// The places of the output that a tile's rank computes.
 Rect output_of(const GlobalArrayOptions& o, int tile) {
@@ -21,7 +21,7 @@ Rect output_of(const GlobalArrayOptions& o, int tile) {
 Rect view_of(const GlobalArrayOptions& o, int tile) {
   const Rect out = output_of(o, tile);
   Rect need{o.window_h.input(out.h), o.window_w.input(out.w)};
-  if (!o.pad) need = {inside(need.h, o.height), inside(need.w, o.width)};
+  if (!o.pad) need = {clipped(need.h, o.height), clipped(need.w, o.width)};
   return need.empty() ? Rect{} : need;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/control.h"
 #include "table/storage.h"
+#include "table/unfinished_add.h"
 
 namespace pleiad {
 
@@ -32,7 +33,8 @@ struct BackupRounds {
     return call == Call::add ? next_round(worker) - 1 : slot(worker).adds_done.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool lacks(std::uint64_t round, int worker) const {
-    return slot(worker).adds_done.load() < round && !finished(worker);
+    const ClockSlot& other = slot(worker);
+    return other.adds_done.load() < round && !(finished(worker) && !in_the_middle_of_an_add(other));
   }
   /// Closes every round up to `round` that can be, and says whether that one is. `moved` is true where one was.
   [[nodiscard]] bool close(std::uint64_t round, bool& moved) const {

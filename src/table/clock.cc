@@ -1,6 +1,7 @@
 #include "table/clock.h"
 
 #include "core/process.h"
+#include "table/unfinished_add.h"
 
 namespace pleiad {
 
@@ -48,7 +49,8 @@ LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint3
     : context_(context), storage_(storage), table_(table), rule_(rule) {}
 
 bool LocalClock::behind(Call call, int worker) const {
-  return must_wait(call, rule_, mine(), storage_.clock(worker)) && !has_finished(context_, worker);
+  return must_wait(call, rule_, mine(), storage_.clock(worker)) &&
+         !(has_finished(context_, worker) && !in_the_middle_of_an_add(storage_.clock(worker)));
 }
 
 bool LocalClock::ready(Call call) const {

@@ -8,8 +8,8 @@
 
 namespace pleiad {
 
-// A call to a synchronous table by a thread of the caller: one at a time, and after what was started before, unless it
-// is only started itself.
+// A call to a table with a clock by a thread of the caller: one at a time. A call that is carried out comes after all
+// started ones. Throws the error of an earlier call on the table that nobody has received.
 class Table::ClockedCall {
  public:
   enum class Way : std::uint8_t { carried_out, started };
@@ -25,6 +25,8 @@ class Table::ClockedCall {
     context_.ledger.note_caller();
     try {
       if (way == Way::carried_out) context_.clocked.drain();
+      table.raise_earlier();
+      table.raise_if_broken();
     } catch (...) {
       context_.in_clocked_call.store(false);
       throw;

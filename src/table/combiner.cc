@@ -8,6 +8,7 @@
 #include "core/kernels.h"
 #include "core/process.h"
 #include "engine/lock.h"
+#include "engine/segment.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -17,8 +18,6 @@ namespace {
 bool same(const Rates& a, const Rates& b) {
   return a.learning_rate == b.learning_rate && a.momentum == b.momentum && a.rho == b.rho && a.lambda == b.lambda;
 }
-
-constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 // Two for each chunk of a run: one gathers while the other is under way.
 constexpr std::size_t kTurns = 2;
@@ -30,17 +29,17 @@ Combiner::Combiner(Engine& engine, DType dtype, std::size_t chunks, std::size_t 
       dtype_(dtype),
       width_(size_of(dtype)),
       classes_(std::min(chunks, kRun)),
-      chunk_bytes_(rounded(chunk_bytes)),
+      chunk_bytes_(round_to_pages(chunk_bytes)),
       rounds_(rounds),
       workers_(workers) {
   static_assert(std::is_trivially_destructible_v<Slot>);
   const std::size_t slots = classes_ * kTurns;
   // All zero is what a slot and an event begin as.
-  segment_ = engine_.share(rounded(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
+  segment_ = engine_.share(round_to_pages(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
 }
 
 char* Combiner::sum(std::size_t index) const {
-  return static_cast<char*>(segment_->data()) + rounded(classes_ * kTurns * sizeof(Slot) + sizeof(Event)) +
+  return static_cast<char*>(segment_->data()) + round_to_pages(classes_ * kTurns * sizeof(Slot) + sizeof(Event)) +
          index * chunk_bytes_;
 }
 

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "engine/engine.h"
+#include "table/failed_calls.h"
 #include "table/ledger.h"
 #include "table/queue.h"
 
@@ -29,10 +32,12 @@ class TableContext {
   const std::shared_ptr<Engine> engine;
   const Roster roster;
   CallLedger ledger;
+  FailedCalls failures;
   OperationQueue clocked;     ///< operations on synchronous tables that must wait, in order
   OperationQueue background;  ///< large asynchronous gets; on several hosts adds too
   std::atomic<bool> in_clocked_call{false};
-  std::unique_ptr<TableService> service;  ///< of a world on several hosts, until the session ends
+  std::function<void(std::uint32_t)> forget;  ///< removes a table from the session's list
+  std::unique_ptr<TableService> service;      ///< of a world on several hosts, until the session ends
 };
 
 }  // namespace pleiad

@@ -21,6 +21,8 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 
 bool Pending::done() const { return operation_ == nullptr || operation_->done(); }
 
+bool Pending::failed() const { return operation_ != nullptr && operation_->failed(); }
+
 void Pending::wait() {
   if (operation_ != nullptr) operation_->wait();
 }
@@ -28,9 +30,9 @@ void Pending::wait() {
 const std::string& TableHandle::name() const { return table_->name(); }
 DType TableHandle::dtype() const { return table_->spec().options.dtype; }
 std::uint32_t TableHandle::id() const { return table_->id(); }
-TableStats TableHandle::stats() const { return table_->stats(); }
-void TableHandle::tick() const { table_->tick(); }
-std::uint64_t TableHandle::rounds() const { return table_->rounds(); }
+TableStats TableHandle::stats() const { return TableUse(*table_)->stats(); }
+void TableHandle::tick() const { TableUse(*table_)->tick(); }
+std::uint64_t TableHandle::rounds() const { return TableUse(*table_)->rounds(); }
 
 std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   const int servers = static_cast<int>(table_->context().roster.servers.size());
@@ -44,99 +46,107 @@ std::pair<std::int64_t, std::int64_t> TableHandle::shard(int server) const {
   return {range.begin, range.end};
 }
 
-void TableHandle::set(const ConstView& values, int root) const { table_->set(values, root); }
+void TableHandle::close() const { table_->close(); }
+bool TableHandle::closed() const { return table_->closed(); }
+
+void TableHandle::set(const ConstView& values, int root) const { TableUse(*table_)->set(values, root); }
 
 std::int64_t ArrayTable::size() const { return table_->spec().cols; }
-void ArrayTable::get(const View& out) const { table_->get({}, out); }
-void ArrayTable::add(const ConstView& delta, const AddOptions& options) const { table_->add({}, delta, options); }
+void ArrayTable::get(const View& out) const { TableUse(*table_)->get({}, out); }
+void ArrayTable::add(const ConstView& delta, const AddOptions& options) const {
+  TableUse(*table_)->add({}, delta, options);
+}
 void ArrayTable::add_get(const ConstView& delta, const View& out, const AddOptions& options) const {
-  table_->add_get(delta, out, options);
+  TableUse(*table_)->add_get(delta, out, options);
 }
 void ArrayTable::exchange(View values, View last, const AddOptions& options) const {
-  table_->exchange(values, last, options);
+  TableUse(*table_)->exchange(values, last, options);
 }
 void ArrayTable::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) const {
-  table_->add_parts(delta, out, options);
+  TableUse(*table_)->add_parts(delta, out, options);
 }
 void ArrayTable::step(std::span<const ArrayPart> delta, const AddOptions& options) const {
-  table_->step(delta, options);
+  TableUse(*table_)->step(delta, options);
 }
-View ArrayTable::map() const { return table_->map(); }
-Pending ArrayTable::get_async(const View& out) const { return table_->get_async({}, out); }
+View ArrayTable::map() const { return TableUse(*table_)->map(); }
+std::shared_ptr<void> ArrayTable::mapped_memory() const { return TableUse(*table_)->mapped_memory(); }
+Pending ArrayTable::get_async(const View& out) const { return TableUse(*table_)->get_async({}, out); }
 Pending ArrayTable::add_async(const ConstView& delta, const AddOptions& options) const {
-  return table_->add_async({}, delta, options);
+  return TableUse(*table_)->add_async({}, delta, options);
 }
 
 ArrayTable::RuleState ArrayTable::rule_state() const { return table_->rule_state(); }
 void ArrayTable::save_to(View values, std::span<const View> arrays, std::span<double> numbers) const {
-  table_->save_to(values, arrays, numbers);
+  TableUse(*table_)->save_to(values, arrays, numbers);
 }
 void ArrayTable::load_from(const ConstView& values, std::span<const ConstView> arrays,
                            std::span<const double> numbers) const {
-  table_->load_from(values, arrays, numbers);
+  TableUse(*table_)->load_from(values, arrays, numbers);
 }
 
 std::int64_t MatrixTable::rows() const { return table_->spec().rows; }
 std::int64_t MatrixTable::cols() const { return table_->spec().cols; }
-void MatrixTable::get(const View& out) const { table_->get({}, out); }
-void MatrixTable::add(const ConstView& delta, const AddOptions& options) const { table_->add({}, delta, options); }
-Pending MatrixTable::get_async(const View& out) const { return table_->get_async({}, out); }
+void MatrixTable::get(const View& out) const { TableUse(*table_)->get({}, out); }
+void MatrixTable::add(const ConstView& delta, const AddOptions& options) const {
+  TableUse(*table_)->add({}, delta, options);
+}
+Pending MatrixTable::get_async(const View& out) const { return TableUse(*table_)->get_async({}, out); }
 Pending MatrixTable::add_async(const ConstView& delta, const AddOptions& options) const {
-  return table_->add_async({}, delta, options);
+  return TableUse(*table_)->add_async({}, delta, options);
 }
 void MatrixTable::get_rows(std::span<const RowId> ids, const View& out) const {
-  table_->get({.all = false, .ids = ids}, out);
+  TableUse(*table_)->get({.all = false, .ids = ids}, out);
 }
 void MatrixTable::add_rows(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
-  table_->add({.all = false, .ids = ids}, delta, options);
+  TableUse(*table_)->add({.all = false, .ids = ids}, delta, options);
 }
 Pending MatrixTable::get_rows_async(std::span<const RowId> ids, const View& out) const {
-  return table_->get_async({.all = false, .ids = ids}, out);
+  return TableUse(*table_)->get_async({.all = false, .ids = ids}, out);
 }
 Pending MatrixTable::add_rows_async(std::span<const RowId> ids, const ConstView& delta,
                                     const AddOptions& options) const {
-  return table_->add_async({.all = false, .ids = ids}, delta, options);
+  return TableUse(*table_)->add_async({.all = false, .ids = ids}, delta, options);
 }
 
-ChangedRows MatrixTable::get_changed() const { return table_->get_changed(); }
+ChangedRows MatrixTable::get_changed() const { return TableUse(*table_)->get_changed(); }
 
 std::int64_t SparseTable::cols() const { return table_->spec().cols; }
-std::int64_t SparseTable::rows() const { return table_->rows(); }
+std::int64_t SparseTable::rows() const { return TableUse(*table_)->rows(); }
 void SparseTable::get(std::span<const RowId> ids, const View& out) const {
-  table_->get({.all = false, .ids = ids}, out);
+  TableUse(*table_)->get({.all = false, .ids = ids}, out);
 }
 void SparseTable::add(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
-  table_->add({.all = false, .ids = ids}, delta, options);
+  TableUse(*table_)->add({.all = false, .ids = ids}, delta, options);
 }
 Pending SparseTable::get_async(std::span<const RowId> ids, const View& out) const {
-  return table_->get_async({.all = false, .ids = ids}, out);
+  return TableUse(*table_)->get_async({.all = false, .ids = ids}, out);
 }
 Pending SparseTable::add_async(std::span<const RowId> ids, const ConstView& delta, const AddOptions& options) const {
-  return table_->add_async({.all = false, .ids = ids}, delta, options);
+  return TableUse(*table_)->add_async({.all = false, .ids = ids}, delta, options);
 }
-ChangedRows SparseTable::get_changed() const { return table_->get_changed(); }
-ChangedRows SparseTable::get_all() const { return table_->get_all(); }
+ChangedRows SparseTable::get_changed() const { return TableUse(*table_)->get_changed(); }
+ChangedRows SparseTable::get_all() const { return TableUse(*table_)->get_all(); }
 void SparseTable::set(std::span<const RowId> ids, const ConstView& values, int root) const {
-  table_->set_rows(ids, values, root);
+  TableUse(*table_)->set_rows(ids, values, root);
 }
-std::int64_t SparseTable::evict() const { return table_->evict(); }
+std::int64_t SparseTable::evict() const { return TableUse(*table_)->evict(); }
 
 std::int64_t KeyValueTable::width() const { return table_->spec().cols; }
-std::int64_t KeyValueTable::size() const { return table_->rows(); }
+std::int64_t KeyValueTable::size() const { return TableUse(*table_)->rows(); }
 void KeyValueTable::get(std::span<const RowId> keys, const View& out) const {
-  table_->get({.all = false, .ids = keys}, out);
+  TableUse(*table_)->get({.all = false, .ids = keys}, out);
 }
 void KeyValueTable::add(std::span<const RowId> keys, const ConstView& delta, const AddOptions& options) const {
-  table_->add({.all = false, .ids = keys}, delta, options);
+  TableUse(*table_)->add({.all = false, .ids = keys}, delta, options);
 }
 Pending KeyValueTable::get_async(std::span<const RowId> keys, const View& out) const {
-  return table_->get_async({.all = false, .ids = keys}, out);
+  return TableUse(*table_)->get_async({.all = false, .ids = keys}, out);
 }
 Pending KeyValueTable::add_async(std::span<const RowId> keys, const ConstView& delta, const AddOptions& options) const {
-  return table_->add_async({.all = false, .ids = keys}, delta, options);
+  return TableUse(*table_)->add_async({.all = false, .ids = keys}, delta, options);
 }
-ChangedRows KeyValueTable::get_changed() const { return table_->get_changed(); }
-ChangedRows KeyValueTable::get_all() const { return table_->get_all(); }
-std::int64_t KeyValueTable::evict() const { return table_->evict(); }
+ChangedRows KeyValueTable::get_changed() const { return TableUse(*table_)->get_changed(); }
+ChangedRows KeyValueTable::get_all() const { return TableUse(*table_)->get_all(); }
+std::int64_t KeyValueTable::evict() const { return TableUse(*table_)->evict(); }
 
 }  // namespace pleiad

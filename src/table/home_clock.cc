@@ -116,7 +116,9 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
   for (std::size_t v = 0; v < calls_.size(); ++v) {
     const bool late =
         wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
-    if (late && engine_.life(rank_of(static_cast<int>(v))) != Life::finished) {
+    const bool finished =
+        engine_.life(rank_of(static_cast<int>(v))) == Life::finished && !in_the_middle_of_an_add(table.workers[v]);
+    if (late && !finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }
   }
@@ -140,12 +142,22 @@ bool HomeClock::advance(Wait& wait) {
       return true;
     }
   }
-  for (const std::int32_t rank : behind(wait)) {
-    if (engine_.life(rank) != Life::dead) continue;
+  const std::vector<std::int32_t> late = behind(wait);
+  const auto first = [&](const auto& ranks, Life life) {
+    const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.life(rank) == life; });
+    return found == ranks.end() ? -1 : static_cast<int>(*found);
+  };
+  int dead = first(late, Life::dead);
+  const int finished = first(late, Life::finished);
+  if (dead < 0 && finished < 0) return false;
+  // A worker that failed in an add and shut down may have done so because another one died.
+  if (dead < 0) dead = first(context_.roster.workers, Life::dead);
+  if (dead >= 0) {
     throw TransportError(
-        fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call), engine_.describe(rank)));
+        fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call), engine_.describe(dead)));
   }
-  return false;
+  throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down after an add that failed",
+                               rank_of(wait.worker), name_of(wait.call), engine_.describe(finished)));
 }
 
 void HomeClock::look() {

@@ -18,6 +18,7 @@ class HomeClock {
   explicit HomeClock(TableContext& context);
 
   void add_table(std::uint32_t table, const ClockRule& rule);
+  void remove_table(std::uint32_t table) { clocks_.erase(table); }
   /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
   /// worker's call was a different one.
   [[nodiscard]] bool begin(const TableHead& head, const Request& request,

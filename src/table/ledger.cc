@@ -12,7 +12,9 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::uint64_t kNotCompared = ~std::uint64_t{0};
+// What a rank says at a barrier: its number of calls, and a flag in the top bit.
+constexpr std::uint64_t kFlag = std::uint64_t{1} << 63U;
+constexpr std::uint64_t kNotCompared = kFlag - 1;
 
 }  // namespace
 
@@ -88,18 +90,21 @@ std::uint64_t CallLedger::calls_so_far() const {
   return only_this_thread ? engine_.self().clocked.load() : kNotCompared;
 }
 
-void CallLedger::barrier() {
+bool CallLedger::barrier(bool flag) {
   struct Count {
     int rank;
     std::uint64_t calls;
   };
   std::optional<Count> fewest, most;
-  engine_.barrier(calls_so_far(), [&](int rank, std::uint64_t calls) {
+  bool all_flags = flag;
+  engine_.barrier(calls_so_far() | (flag ? kFlag : 0), [&](int rank, std::uint64_t said) {
+    all_flags = all_flags && (said & kFlag) != 0;
+    const std::uint64_t calls = said & ~kFlag;
     if (calls == kNotCompared) return;
     if (!fewest || calls < fewest->calls) fewest = {rank, calls};
     if (!most || calls > most->calls) most = {rank, calls};
   });
-  if (!fewest || fewest->calls == most->calls) return;
+  if (!fewest || fewest->calls == most->calls) return all_flags;
   const LedgerEntry missing = entry(fewest->calls);
   throw OrderError(engine_.fail(fmt::format(
       "workers come to a barrier after different numbers of calls to synchronous tables: {} has made {}, "

@@ -31,7 +31,8 @@ class CallLedger {
   /// Waits for all ranks. Workers that have made different numbers of calls by then all get an OrderError, which names
   /// the first call that is missing. Compared are the ranks whose calls all come from the thread that is at the
   /// barrier: what another one has under way counts or not by chance.
-  void barrier();
+  /// Returns true where every rank passed `flag`.
+  bool barrier(bool flag);
 
  private:
   [[nodiscard]] std::uint64_t calls_so_far() const;

@@ -25,6 +25,8 @@ class Pieces {
   /// The shard where this host holds the whole table, else null.
   [[nodiscard]] Shard* whole() const { return whole_; }
   [[nodiscard]] bool rounds() const { return rounds_; }
+  /// Owns the memory of the shard that holds the whole table.
+  [[nodiscard]] std::shared_ptr<void> memory() const { return pieces_.empty() ? nullptr : pieces_[0].shard; }
   /// Collective: puts the values of `init_rank` there, if it has any, and lets the other hosts in.
   void start(const TableSpec& spec, ConstView initial);
   /// Stripes of this host whose holder died.

@@ -2,10 +2,13 @@
 
 #include <new>
 
+#include "table/failed_calls.h"
+
 namespace pleiad {
 
-Operation::Operation(std::shared_ptr<Engine> engine, std::size_t bytes, std::function<void(Operation&)> work)
-    : engine_(std::move(engine)), bytes_(bytes), work_(std::move(work)) {}
+Operation::Operation(std::shared_ptr<Engine> engine, std::uint32_t table, Call call, std::size_t bytes,
+                     std::function<void(Operation&)> work)
+    : engine_(std::move(engine)), table_(table), call_(call), bytes_(bytes), work_(std::move(work)) {}
 
 void Operation::run() {
   try {
@@ -15,6 +18,9 @@ void Operation::run() {
   } catch (...) {
     problem_ = Problem::current();
   }
+}
+
+void Operation::finish() {
   work_ = nullptr;
   done_.store(true);
   finished_.notify();
@@ -26,7 +32,9 @@ void Operation::wait() {
                             .missing = [] { return std::vector<int>{}; },
                             .ordered = false});
   if (killed_) throw RankKilled{};
-  if (problem_) problem_->raise();
+  if (!problem_) return;
+  reported_.store(true);
+  problem_->raise();
 }
 
 void Operation::abandon() {
@@ -100,6 +108,8 @@ void OperationQueue::run() {
       operations_.pop_front();
     }
     operation->run();
+    if (operation->problem_) failures_.add(operation);  // before anybody can see that it is done
+    operation->finish();
     {
       const std::lock_guard lock(mutex_);
       if (operations_.empty()) engagement_.reset();

@@ -18,11 +18,17 @@ namespace pleiad {
 /// A get or add under way.
 class Operation {
  public:
-  /// `work` does it, and writes to the caller's memory only inside write_unless_abandoned.
-  Operation(std::shared_ptr<Engine> engine, std::size_t bytes, std::function<void(Operation&)> work);
+  /// `work` carries out the call, and writes to the caller's memory only inside write_unless_abandoned. `bytes` counts
+  /// against the queue's limit.
+  Operation(std::shared_ptr<Engine> engine, std::uint32_t table, Call call, std::size_t bytes,
+            std::function<void(Operation&)> work);
 
   [[nodiscard]] bool done() const { return done_.load(); }
+  /// True once the operation is done and wait() would throw.
+  [[nodiscard]] bool failed() const { return done() && (problem_ || killed_); }
   void wait();
+  [[nodiscard]] std::uint32_t table() const { return table_; }
+  [[nodiscard]] Call call() const { return call_; }
   /// The caller's memory may go away: from now on it is left alone.
   void abandon();
   /// Runs `write` unless abandoned; abandon() waits for its end.
@@ -32,18 +38,25 @@ class Operation {
 
  private:
   friend class OperationQueue;
+  friend class FailedCalls;
   void run();
+  void finish();
 
   std::shared_ptr<Engine> engine_;  // a handle may outlive its session
+  std::uint32_t table_;
+  Call call_;
   std::size_t bytes_;
   std::function<void(Operation&)> work_;
   std::mutex mutex_;
   bool abandoned_ = false;          // guarded by mutex_
   std::optional<Problem> problem_;  // written before done_, as is killed_
   bool killed_ = false;
+  std::atomic<bool> reported_{false};  ///< the caller has received the error
   std::atomic<bool> done_{false};
   Event finished_;
 };
+
+class FailedCalls;
 
 /// Runs operations one after another, on a thread that is started with the first of them. At most kMostBytes wait in
 /// it: a caller that hands over more waits.
@@ -52,7 +65,8 @@ class OperationQueue {
   static constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
   static constexpr std::size_t kMostOperations = 4096;
 
-  explicit OperationQueue(Engine& engine) : engine_(engine) {}
+  /// Reports every operation that fails to `failures`.
+  OperationQueue(Engine& engine, FailedCalls& failures) : engine_(engine), failures_(failures) {}
   ~OperationQueue();
   /// Runs what is still there and ends the thread. The rank has left its world, so nothing in it waits for long.
   void stop();
@@ -60,7 +74,7 @@ class OperationQueue {
   OperationQueue& operator=(const OperationQueue&) = delete;
 
   void submit(const std::shared_ptr<Operation>& operation);
-  /// Waits until all that was submitted is done. Errors stay with their operations.
+  /// Waits until every submitted operation is done. Errors are kept in the FailedCalls.
   void drain();
   [[nodiscard]] bool empty() const { return waiting_.load() == 0; }
 
@@ -68,6 +82,7 @@ class OperationQueue {
   void run();
 
   Engine& engine_;
+  FailedCalls& failures_;
   std::atomic<std::size_t> waiting_{0};
   std::atomic<std::size_t> bytes_{0};
   Event moved_;

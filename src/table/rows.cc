@@ -39,7 +39,7 @@ ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std:
   const auto row_bytes = static_cast<std::size_t>(spec_.cols * width_);
   const auto run = [&] {
     carry_out(Call::get, 0, [&] {
-      pieces_.take_changed(seen, [&](RowId id, const char* row) {
+      pieces_->take_changed(seen, [&](RowId id, const char* row) {
         rows.ids.push_back(id);
         const auto* bytes = reinterpret_cast<const std::byte*>(row);
         rows.bytes.insert(rows.bytes.end(), bytes, bytes + row_bytes);
@@ -61,7 +61,7 @@ std::int64_t Table::rows() {
   engine_.check_usable(spec_.handle());
   if (!spec_.sparse) return spec_.rows;
   finish_started();
-  return pieces_.rows();
+  return pieces_->rows();
 }
 
 std::int64_t Table::evict() {
@@ -70,7 +70,7 @@ std::int64_t Table::evict() {
     throw StateError(fmt::format("{} the table was created without evict or max_age", where("evict")));
   }
   finish_started();
-  return pieces_.evict();
+  return pieces_->evict();
 }
 
 void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int root) {
@@ -79,7 +79,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
   auto count = static_cast<std::int64_t>(ids.size());
   engine_.broadcast(&count, sizeof count, root);
   const bool writes = engine_.place(engine_.rank()).local == 0;
-  if (writes) pieces_.each_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
+  if (writes) pieces_->each_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
   engine_.barrier();
   const std::int64_t row_bytes = spec_.cols * width_;
   const std::int64_t part = std::max<std::int64_t>(1, (1 << 20) / row_bytes);
@@ -98,7 +98,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
     engine_.broadcast(rows.data(), rows.size(), root);
     if (!writes || problem) continue;
     try {
-      pieces_.each_here([&](Shard& shard, ShardRange) {
+      pieces_->each_here([&](Shard& shard, ShardRange) {
         for (std::size_t i = 0; i < some.size(); ++i) {
           if (is_here(some[i])) shard.put_row(some[i], rows.data() + static_cast<std::int64_t>(i) * row_bytes);
         }

@@ -15,14 +15,10 @@ namespace pleiad {
 
 namespace {
 
-constexpr ElementType kUnitType{.name = "F64", .bits = 64};
-
 std::vector<std::int64_t> shape_of(const TableSpec& spec) {
   return spec.matrix ? std::vector{spec.rows, spec.cols} : std::vector{spec.cols};
 }
 
-std::string state_name(const Table& table, int k) { return fmt::format("{}/state{}", table.name(), k); }
-std::string worker_name(const Table& table, int k) { return fmt::format("{}/worker{}", table.name(), k); }
 std::string units_prefix(const Table& table) { return table.name() + "/units/"; }
 
 /// The stripes of a shard that this rank takes care of, and the elements in them, counted from the table's first.

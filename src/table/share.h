@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/raw_bytes.h"
 #include "file/saved_set.h"
 #include "table/table.h"
@@ -22,6 +24,13 @@ struct CopiedPiece {
   /// shape are filled in when all have. -1 for none.
   int counted = -1;
 };
+
+/// The element type of what a rule keeps for each unit.
+inline constexpr ElementType kUnitType{.name = "F64", .bits = 64};
+/// The names of the arrays that hold the k-th state of a table's rule, and the k-th state that it keeps for each
+/// worker.
+inline std::string state_name(const Table& table, int k) { return fmt::format("{}/state{}", table.name(), k); }
+inline std::string worker_name(const Table& table, int k) { return fmt::format("{}/worker{}", table.name(), k); }
 
 /// Appends copies of this rank's share: the values under the table's name, what the rule keeps under "NAME/state0",
 /// "NAME/worker0" (one a worker) and "NAME/units/FIRST". Each stripe is copied under its lock. Of a sparse table the

@@ -15,13 +15,10 @@ namespace {
 
 std::string ids_name(const Table& table) { return table.name() + "/ids"; }
 std::string units_name(const Table& table) { return table.name() + "/units"; }
-std::string state_name(const Table& table, int k) { return fmt::format("{}/state{}", table.name(), k); }
-std::string worker_name(const Table& table, int k) { return fmt::format("{}/worker{}", table.name(), k); }
 
 constexpr ElementType kIdType{.name = "I64", .bits = 64};
-constexpr ElementType kUnitType{.name = "F64", .bits = 64};
 
-void append(RawBytes& to, const void* from, std::size_t bytes) {
+void append_bytes(RawBytes& to, const void* from, std::size_t bytes) {
   const auto* first = static_cast<const std::byte*>(from);
   to.insert(to.end(), first, first + bytes);
 }
@@ -67,13 +64,13 @@ void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
       for (std::int64_t unit = g.first_unit(stripe); unit < end; ++unit) {
         if (!shard.sparse()->published(unit)) continue;
         const RowId id = shard.sparse()->id_of(unit);
-        append(ids, &id, sizeof id);
-        append(values, storage.value(g.start(unit)), row_bytes);
+        append_bytes(ids, &id, sizeof id);
+        append_bytes(values, storage.value(g.start(unit)), row_bytes);
         for (std::size_t a = 0; a < states.size(); ++a) {
-          append(states[a], storage.state(static_cast<int>(a), g.start(unit)), row_bytes);
+          append_bytes(states[a], storage.state(static_cast<int>(a), g.start(unit)), row_bytes);
         }
         if (state.per_unit > 0) {
-          append(units, storage.unit(unit), static_cast<std::size_t>(state.per_unit) * sizeof(double));
+          append_bytes(units, storage.unit(unit), static_cast<std::size_t>(state.per_unit) * sizeof(double));
         }
       }
     });
@@ -100,7 +97,7 @@ void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
       for (std::size_t w = 0; w < workers; ++w) {
         const auto& one =
             states[static_cast<std::size_t>(state.per_element + k) + w * static_cast<std::size_t>(state.per_worker)];
-        append(all, one.data(), one.size());
+        append_bytes(all, one.data(), one.size());
       }
       put(worker_name(table, k), type, {static_cast<std::int64_t>(workers), rows, cols}, 1, std::move(all));
     }

@@ -27,6 +27,7 @@ struct TableSpec {
   TableOptions options;
   bool sparse = false;     ///< rows have ids of any 64 bits, and are made when they are first added to
   bool key_value = false;  ///< a sparse table whose rows are called values, and ids keys
+  std::string mistake{};   ///< what the caller found wrong on this rank, or empty
 
   /// "ArrayTable", as messages call it.
   [[nodiscard]] const char* handle() const;

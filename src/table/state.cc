@@ -27,6 +27,7 @@ void Table::check_state(std::string_view call, std::size_t arrays, std::size_t n
 
 void Table::save_to(View values, std::span<const View> arrays, std::span<double> numbers) {
   check("save_to", {}, values);
+  raise_earlier();
   check_state("save_to", arrays.size(), numbers.size());
   for (const View& array : arrays) check("save_to", {}, array);
   auto* out = static_cast<char*>(values.data);
@@ -45,6 +46,7 @@ void Table::save_to(View values, std::span<const View> arrays, std::span<double>
 
 void Table::load_from(const ConstView& values, std::span<const ConstView> arrays, std::span<const double> numbers) {
   check("load_from", {}, values);
+  raise_earlier();
   check_state("load_from", arrays.size(), numbers.size());
   for (const ConstView& array : arrays) check("load_from", {}, array);
   shard_->get(shard_->all(), [](const char*, std::int64_t, std::size_t) {});  // settles rounds

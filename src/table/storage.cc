@@ -11,29 +11,24 @@
 
 namespace pleiad {
 
-namespace {
-
-constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-}  // namespace
-
 Storage::Offsets Storage::offsets(const StorageShape& shape) {
   const Geometry& g = shape.geometry;
   const auto width = static_cast<std::int64_t>(size_of(shape.dtype));
   const StateLayout& state = shape.state;
   Offsets at{};
-  at.array_bytes = rounded(g.elements * width);
-  at.clocks = rounded(sizeof(StorageHead));
-  at.stripes = at.clocks + rounded(shape.workers * static_cast<std::int64_t>(sizeof(ClockSlot)));
-  at.values = at.stripes + rounded(g.stripes() * static_cast<std::int64_t>(sizeof(Stripe)));
+  at.array_bytes = round_to_pages(g.elements * width);
+  at.clocks = round_to_pages(sizeof(StorageHead));
+  at.stripes = at.clocks + round_to_pages(shape.workers * static_cast<std::int64_t>(sizeof(ClockSlot)));
+  at.values = at.stripes + round_to_pages(g.stripes() * static_cast<std::int64_t>(sizeof(Stripe)));
   at.states = at.values + at.array_bytes;
   at.units = at.states + (state.per_element + std::int64_t{state.per_worker} * shape.workers) * at.array_bytes;
-  at.sums = at.units + rounded(g.units * state.per_unit * static_cast<std::int64_t>(sizeof(double)));
+  at.sums = at.units + round_to_pages(g.units * state.per_unit * static_cast<std::int64_t>(sizeof(double)));
   at.dirty = at.sums + shape.sums * at.array_bytes;
-  at.stamps = at.dirty + rounded(shape.sums * g.units);
-  at.tags = at.stamps +
-            (shape.stamps ? rounded((g.units + g.stripes()) * static_cast<std::int64_t>(sizeof(std::uint64_t))) : 0);
-  at.end = at.tags + (shape.tags ? rounded(g.units * static_cast<std::int64_t>(sizeof(RowTag))) : 0) + 4096;
+  at.stamps = at.dirty + round_to_pages(shape.sums * g.units);
+  at.tags =
+      at.stamps +
+      (shape.stamps ? round_to_pages((g.units + g.stripes()) * static_cast<std::int64_t>(sizeof(std::uint64_t))) : 0);
+  at.end = at.tags + (shape.tags ? round_to_pages(g.units * static_cast<std::int64_t>(sizeof(RowTag))) : 0) + 4096;
   return at;
 }
 
@@ -83,7 +78,7 @@ void Storage::commit(std::int64_t first, std::int64_t end) const {
   const auto take = [&](std::int64_t from, std::int64_t each, std::int64_t begin, std::int64_t stop) {
     // Whole pages: the neighbours' share of the first and last one is committed once more, which does nothing.
     const std::int64_t a = (from + begin * each) / 4096 * 4096;
-    const std::int64_t b = rounded(from + stop * each);
+    const std::int64_t b = round_to_pages(from + stop * each);
     if (b > a) segment_->commit(static_cast<std::size_t>(a), static_cast<std::size_t>(b - a));
   };
   const std::int64_t row = g.unit_length * width_;

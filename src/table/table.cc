@@ -36,10 +36,10 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
       spec_(std::move(spec)),
       name_(spec_.name(id)),
       updater_options_(resolve_dialect(spec_.options.updater)),
-      pieces_(*context_, id_, spec_, name_),
-      shard_(pieces_.whole()),
+      pieces_(std::make_unique<Pieces>(*context_, id_, spec_, name_)),
+      shard_(pieces_->whole()),
       width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
-  pieces_.start(spec_, initial);
+  pieces_->start(spec_, initial);
   if (spec_.options.clock == "async") return;
   const ClockRule rule = spec_.clock_rule(static_cast<int>(context_->roster.workers.size()));
   if (!engine_.one_host()) {
@@ -52,7 +52,7 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
 }
 
 Asker Table::me() const {
-  return {.worker = std::max(context_->roster.worker, 0), .round = pieces_.rounds() ? clock_->round() : 0};
+  return {.worker = std::max(context_->roster.worker, 0), .round = pieces_->rounds() ? clock_->round() : 0};
 }
 
 TableStats Table::stats() const {
@@ -64,13 +64,14 @@ TableStats Table::stats() const {
           .add_seconds = seconds(added_.ns),
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
-          .dropped_adds = pieces_.dropped(),
-          .torn_stripes = pieces_.torn(),
-          .combined = pieces_.combined()};
+          .dropped_adds = pieces_->dropped(),
+          .torn_stripes = pieces_->torn(),
+          .combined = pieces_->combined()};
 }
 
 void Table::get(const Selection& selection, const View& out) {
   check("get", selection, out);
+  raise_earlier();
   const auto at_once = [](FunctionRef<void()> write) { write(); };
   if (!clock_) {
     finish_started();
@@ -82,6 +83,7 @@ void Table::get(const Selection& selection, const View& out) {
 
 void Table::add(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
+  raise_earlier();
   const Rates rates = merge(updater_options_, options);
   if (!clock_) {
     finish_started();
@@ -93,6 +95,7 @@ void Table::add(const Selection& selection, const ConstView& delta, const AddOpt
 
 Pending Table::get_async(const Selection& selection, const View& out) {
   check("get", selection, out);
+  raise_earlier();
   const bool at_once =
       clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
@@ -100,9 +103,9 @@ Pending Table::get_async(const Selection& selection, const View& out) {
     return {};
   }
   auto operation = std::make_shared<Operation>(
-      context_->engine, 0,
-      [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
-       out = out.data](Operation& self) {
+      context_->engine, id_, Call::get, 0,
+      [this, self_owner = shared_from_this(), all = selection.all,
+       ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()), out = out.data](Operation& self) {
         run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
       });
   submit("get", operation);
@@ -111,6 +114,7 @@ Pending Table::get_async(const Selection& selection, const View& out) {
 
 Pending Table::add_async(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
+  raise_earlier();
   // Applying is as cheap as copying, so only what has to wait, for other workers or other hosts, is put off.
   const bool at_once = clock_ ? nothing_to_wait_for(Call::add) : shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
@@ -119,16 +123,19 @@ Pending Table::add_async(const Selection& selection, const ConstView& delta, con
   }
   const auto* first = static_cast<const char*>(delta.data);
   auto operation = std::make_shared<Operation>(
-      context_->engine, static_cast<std::size_t>(delta.count * width_),
-      [this, all = selection.all, ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()),
-       rates = merge(updater_options_, options), copy = std::vector<char>(first, first + delta.count * width_)](
-          Operation&) { run_add({.all = all, .ids = ids}, copy.data(), rates); });
+      context_->engine, id_, Call::add, static_cast<std::size_t>(delta.count * width_),
+      [this, self_owner = shared_from_this(), all = selection.all,
+       ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()), rates = merge(updater_options_, options),
+       copy = std::vector<char>(first, first + delta.count * width_)](Operation&) {
+        run_add({.all = all, .ids = ids}, copy.data(), rates);
+      });
   submit("add", operation);
   return Pending(std::move(operation));
 }
 
 void Table::finish_started() {
   if (shard_ == nullptr) context_->background.drain();
+  raise_earlier();
 }
 
 bool Table::nothing_to_wait_for(Call call) const { return context_->clocked.empty() && clock_->ready(call); }
@@ -175,27 +182,52 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   const bool adds = call == Call::add;
   const Timed timed(adds ? added_ : got_, adds ? engine_.self().adds : engine_.self().gets, bytes);
   const CallMark mark(engine_, call, id_);
-  if (clock_) {
+  if (!clock_) return work();
+  raise_if_broken();
+  try {
     const Turn turn = clock_->begin(call);
     add_relaxed(waited_ns_, static_cast<std::uint64_t>(turn.waited));
-    pieces_.close_rounds(clock_->closed());
-    if (turn.dropped) return pieces_.count_dropped();
+    pieces_->close_rounds(clock_->closed());
+    if (turn.dropped) return pieces_->count_dropped();
+    work();
+    clock_->end(call);
+  } catch (const std::exception&) {
+    if (spec_.options.clock == "sync") set_broken();
+    throw;
   }
-  work();
-  if (clock_) clock_->end(call);
+}
+
+void Table::set_broken() {
+  const std::lock_guard lock(broken_mutex_);
+  if (broken_) return;
+  broken_ = Problem::current();
+  is_broken_.store(true);
+}
+
+void Table::raise_if_broken() const {
+  if (!is_broken_.load()) return;
+  const Problem problem = [&] {
+    const std::lock_guard lock(broken_mutex_);
+    return *broken_;
+  }();
+  Problem{.kind = problem.kind,
+          .text = fmt::format("synchronous table \"{}\" is closed, because an earlier call failed: {}", name_,
+                              problem.text)}
+      .raise();
 }
 
 void Table::run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
   auto* to = static_cast<char*>(out);
+  raise_earlier();  // a started get comes after adds that were started before it
   carry_out(Call::get, bytes_of(selection), [&] {
     guard([&] {
       if (!selection.all) {
-        return shard_ != nullptr ? shard_->get_rows(selection.ids, to) : pieces_.get_rows(selection.ids, to);
+        return shard_ != nullptr ? shard_->get_rows(selection.ids, to) : pieces_->get_rows(selection.ids, to);
       }
       const auto take = [&](const char* values, std::int64_t first, std::size_t count) {
         copy_bytes(to + first * width_, values, count * static_cast<std::size_t>(width_));
       };
-      shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take);
+      shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take);
     });
   });
 }
@@ -205,10 +237,10 @@ void Table::run_add(const Selection& selection, const void* delta, const Rates& 
   carry_out(Call::add, bytes_of(selection), [&] {
     if (!selection.all) {
       return shard_ != nullptr ? shard_->add_rows(me(), selection.ids, from, rates)
-                               : pieces_.add_rows(me(), selection.ids, from, rates);
+                               : pieces_->add_rows(me(), selection.ids, from, rates);
     }
     const auto delta_of = [&](std::int64_t first, std::size_t) { return from + first * width_; };
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_->add(me(), rates, delta_of);
   });
 }
 
@@ -261,6 +293,7 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
   std::optional<Problem> problem;
   Rates rates{};
   try {
+    raise_earlier();
     check_parts("step", delta);
     rates = merge(updater_options_, options);
   } catch (...) {
@@ -301,6 +334,7 @@ void Table::begin_set(const Selection& selection, const ConstView& values, int r
     if (engine_.rank() == root) check_add("set", selection, values);
     context_->background.drain();
     context_->clocked.drain();
+    raise_earlier();
   });
   int other = engine_.rank();
   int other_root = root;
@@ -325,7 +359,7 @@ void Table::set(const ConstView& values, int root) {
     from = copy.data();
   }
   if (engine_.one_host() ? engine_.rank() == root : engine_.place(engine_.rank()).local == 0) {
-    pieces_.each_here([&](Shard& shard, ShardRange range) {
+    pieces_->each_here([&](Shard& shard, ShardRange range) {
       const Geometry& geometry = shard.geometry();
       const Storage& storage = shard.storage();
       const char* start = from + range.begin * (spec_.matrix ? spec_.cols : 1) * width_;
@@ -370,17 +404,17 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
     finish_started();
     carry_out(Call::add, bytes, [&] {
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take)
-                        : pieces_.add_get(me(), rates, delta_of, take);
+                        : pieces_->add_get(me(), rates, delta_of, take);
     });
     if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
     return;
   }
   const ClockedCall call(*this, name);
   carry_out(Call::add, bytes, [&] {
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_.add(me(), rates, delta_of);
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_->add(me(), rates, delta_of);
   });
   if (!gets) return;
-  carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_.get(take); });
+  carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take); });
 }
 
 void Table::tick() {
@@ -401,13 +435,16 @@ void Table::tick() {
 
 std::uint64_t Table::rounds() const {
   engine_.check_usable(spec_.handle());
-  if (!pieces_.rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
+  if (!pieces_->rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
   if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is no worker", where("rounds")));
+  raise_earlier();
+  raise_if_broken();
   return clock_->complete_rounds();
 }
 
 View Table::map() {
   engine_.check_usable("ArrayTable");
+  raise_earlier();
   const std::size_t workers = context_->roster.workers.size();
   if (workers > 1 && clock_) {
     throw StateError(
@@ -417,7 +454,7 @@ View Table::map() {
   if (shard_ == nullptr) {
     throw StateError(fmt::format("{} the table lies on other hosts; use add and get", where("map")));
   }
-  if (pieces_.rounds()) {
+  if (pieces_->rounds()) {
     throw StateError(
         fmt::format("{} apply = round keeps adds beside the values until a get; use apply = each", where("map")));
   }

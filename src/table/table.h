@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/problem.h"
 #include "pleiad/table.h"
 #include "table/clock.h"
 #include "table/context.h"
@@ -16,7 +18,7 @@
 
 namespace pleiad {
 
-class Table {
+class Table : public std::enable_shared_from_this<Table> {
  public:
   /// Collective, after the ranks have agreed on the spec.
   Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec spec, ConstView initial);
@@ -41,8 +43,16 @@ class Table {
             .closed = clock_ ? clock_->settle() : 0};
   }
   /// Backup workers: so many rounds are closed.
-  void close_rounds(std::uint64_t closed) { pieces_.close_rounds(closed); }
-  void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_.each_here(work); }
+  void close_rounds(std::uint64_t closed) { pieces_->close_rounds(closed); }
+  /// Collective: releases the table's memory on every rank, now. Errors of earlier calls are thrown on all ranks, and
+  /// then the table stays open. Calls after this one throw a StateError.
+  void close();
+  /// Called on every rank once all have agreed that nobody uses the table any more.
+  void release();
+  [[nodiscard]] bool closed() const { return closed_.load(); }
+  /// Keeps the memory that map() returned, past close() too.
+  [[nodiscard]] std::shared_ptr<void> mapped_memory() const { return pieces_->memory(); }
+  void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_->each_here(work); }
 
   void get(const Selection& selection, const View& out);
   void add(const Selection& selection, const ConstView& delta, const AddOptions& options);
@@ -60,7 +70,7 @@ class Table {
   [[nodiscard]] std::int64_t rows();
   std::int64_t evict();
   void set_rows(std::span<const RowId> ids, const ConstView& values, int root);
-  [[nodiscard]] bool is_here(RowId id) const { return pieces_.is_here(id); }
+  [[nodiscard]] bool is_here(RowId id) const { return pieces_->is_here(id); }
   [[nodiscard]] Pending get_async(const Selection& selection, const View& out);
   [[nodiscard]] Pending add_async(const Selection& selection, const ConstView& delta, const AddOptions& options);
   // state.cc: what a checkpoint holds.
@@ -70,6 +80,14 @@ class Table {
 
  private:
   class ClockedCall;
+  friend class TableUse;
+  /// Throws the error of an earlier call on this table that nobody has received.
+  void raise_earlier() const { context_->failures.raise(id_); }
+  /// A synchronous table after a call that failed: this worker is out of step, so every later call throws.
+  void raise_if_broken() const;
+  void set_broken();
+  /// Throws where the ranks are in `call` for different tables. Collective.
+  void check_same_table(std::string_view call);
   [[nodiscard]] ChangedRows take_rows(std::string_view call, std::vector<std::vector<std::uint64_t>>& seen);
   void check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const;
 
@@ -105,8 +123,8 @@ class Table {
   TableSpec spec_;
   std::string name_;
   UpdaterOptions updater_options_;
-  Pieces pieces_;
-  Shard* shard_;  ///< where this host holds all of it
+  std::unique_ptr<Pieces> pieces_;  ///< null once the table was closed
+  Shard* shard_;                    ///< where this host holds all of it
   std::unique_ptr<Clock> clock_;
   std::int64_t width_;
   std::mutex seen_mutex_;
@@ -120,6 +138,29 @@ class Table {
   Counters got_;
   std::atomic<std::uint64_t> waited_ns_{0};
   std::atomic<std::uint64_t> ticks_{0};
+  std::atomic<std::uint32_t> users_{0};  ///< calls in progress
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> is_broken_{false};
+  mutable std::mutex broken_mutex_;
+  std::optional<Problem> broken_;  // guarded by broken_mutex_
+};
+
+/// One call of the API in progress: close() waits for its end. Throws a StateError where the table was closed.
+class TableUse {
+ public:
+  explicit TableUse(Table& table) : table_(table) {
+    table_.users_.fetch_add(1);
+    if (table_.closed_.load()) refuse();
+  }
+  ~TableUse() { table_.users_.fetch_sub(1); }
+  TableUse(const TableUse&) = delete;
+  TableUse& operator=(const TableUse&) = delete;
+  Table* operator->() const { return &table_; }
+
+ private:
+  [[noreturn]] void refuse() const;
+
+  Table& table_;
 };
 
 }  // namespace pleiad

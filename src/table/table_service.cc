@@ -12,7 +12,7 @@ namespace pleiad {
 
 namespace {
 
-[[noreturn]] void refuse(const TableHead& head, std::string_view what) {
+[[noreturn]] void refuse_request(const TableHead& head, std::string_view what) {
   throw InvalidArgument(fmt::format("a request to shard {} of table {} is wrong: {}", head.shard, head.table, what));
 }
 
@@ -31,8 +31,8 @@ TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster
     : engine(std::move(the_engine)),
       roster(std::move(the_roster)),
       ledger(*engine, roster.workers),
-      clocked(*engine),
-      background(*engine) {}
+      clocked(*engine, failures),
+      background(*engine, failures) {}
 TableContext::~TableContext() = default;
 
 TableService::~TableService() {
@@ -50,6 +50,12 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
   home_.add_table(id, spec.clock_rule(static_cast<int>(context_.roster.workers.size())));
 }
 
+void TableService::remove_table(std::uint32_t id) {
+  const std::lock_guard lock(mutex_);
+  tables_.erase(id);
+  home_.remove_table(id);
+}
+
 void TableService::tick() {
   const std::lock_guard lock(mutex_);
   home_.look();
@@ -62,10 +68,10 @@ bool TableService::unanswered() const {
 
 const TableService::Served& TableService::served(const TableHead& head) const {
   const auto found = tables_.find(head.table);
-  if (found == tables_.end()) refuse(head, "there is no such table");
-  if (head.shard >= found->second.shards.size()) refuse(head, "there is no such shard on this host");
+  if (found == tables_.end()) refuse_request(head, "there is no such table");
+  if (head.shard >= found->second.shards.size()) refuse_request(head, "there is no such shard on this host");
   if (head.worker < 0 || head.worker >= std::max<int>(1, static_cast<int>(context_.roster.workers.size()))) {
-    refuse(head, fmt::format("there is no worker {}", head.worker));
+    refuse_request(head, fmt::format("there is no worker {}", head.worker));
   }
   if (head.closed > 0) found->second.shards[head.shard]->close_rounds(head.closed);
   return found->second;
@@ -107,8 +113,9 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   const Served& table = served(head);
   Shard& shard = *table.shards[head.shard];
   const Geometry& geometry = shard.geometry();
-  if (shard.sparse() != nullptr) refuse(head, "a sparse table is read by rows");
-  if (head.first < 0 || head.count < 1 || head.first > geometry.stripes() - head.count) refuse(head, "no such stripes");
+  if (shard.sparse() != nullptr) refuse_request(head, "a sparse table is read by rows");
+  if (head.first < 0 || head.count < 1 || head.first > geometry.stripes() - head.count)
+    refuse_request(head, "no such stripes");
   const StripeRange stripes{head.first, head.first + head.count};
   const std::int64_t begin = geometry.start(geometry.first_unit(stripes.first));
   const std::int64_t end = geometry.start(geometry.end_unit(stripes.end - 1));
@@ -116,7 +123,7 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   const bool adds = !is(request, TableOperation::get);
   const bool gets = !is(request, TableOperation::add);
   if (rest.size() != (adds ? bytes : 0)) {
-    refuse(head, fmt::format("expected {} bytes of deltas, received {}", adds ? bytes : 0, rest.size()));
+    refuse_request(head, fmt::format("expected {} bytes of deltas, received {}", adds ? bytes : 0, rest.size()));
   }
   const Asker asker{.worker = head.worker, .round = head.round};
   const auto delta_of = [&](std::int64_t first, std::size_t) { return rest.data() + (first - begin) * table.width; };
@@ -139,12 +146,12 @@ void TableService::on_rows(const TableHead& head, const Request& request, std::s
   const std::int64_t each = static_cast<std::int64_t>(sizeof(RowId)) + (adds ? row_bytes : 0);
   if (table.cols == 0 || head.count < 0 || static_cast<std::int64_t>(rest.size()) / each != head.count ||
       static_cast<std::int64_t>(rest.size()) % each != 0) {
-    refuse(head, fmt::format("{} bytes are not {} rows", rest.size(), head.count));
+    refuse_request(head, fmt::format("{} bytes are not {} rows", rest.size(), head.count));
   }
   const std::span<const RowId> ids(reinterpret_cast<const RowId*>(rest.data()), static_cast<std::size_t>(head.count));
   const auto outside = [&](RowId id) { return shard.sparse() == nullptr && (id < 0 || id >= shard.geometry().units); };
   if (const auto bad = std::ranges::find_if(ids, outside); bad != ids.end()) {
-    refuse(head, fmt::format("it has {} rows; received row {}", shard.geometry().units, *bad));
+    refuse_request(head, fmt::format("it has {} rows; received row {}", shard.geometry().units, *bad));
   }
   if (!adds) return shard.get_rows(ids, answer(static_cast<std::size_t>(head.count * row_bytes)).data());
   if (request.repeated) return;

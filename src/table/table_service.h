@@ -22,6 +22,9 @@ class TableService final : public RequestHandler {
   /// Before any other rank can know the table.
   void add_table(std::uint32_t id, const TableSpec& spec, std::vector<std::shared_ptr<Shard>> shards);
 
+  /// Once every rank has agreed to release the table.
+  void remove_table(std::uint32_t id);
+
   bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
   void tick() override;
   [[nodiscard]] bool unanswered() const override;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr const char* kKind = "checkpoint";
 
-std::vector<std::int64_t> lengths(const Shape& shape) { return {shape.begin(), shape.end()}; }
+std::vector<std::int64_t> lengths_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 std::vector<std::int64_t> whole_shape(const CheckpointTensor& tensor) {
-  return lengths(tensor.part == nullptr ? tensor.tensor.shape() : tensor.part->whole);
+  return lengths_of(tensor.part == nullptr ? tensor.tensor.shape() : tensor.part->whole);
 }
 
 std::span<std::byte> bytes_of(const Tensor& tensor) { return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()}; }
@@ -92,7 +92,8 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
                         .bytes = bytes_of(numbers)});
     };
     if (tensor.part == nullptr) {
-      if (crew.rank() == 0) add(Box::whole(lengths(tensor.tensor.shape())), tensor.tensor);  // rank 0's is everybody's
+      if (crew.rank() == 0)
+        add(Box::whole(lengths_of(tensor.tensor.shape())), tensor.tensor);  // rank 0's is everybody's
       continue;
     }
     if (!tensor.part->writes) continue;

@@ -8,12 +8,6 @@
 #include "train/stages.h"
 
 namespace pleiad {
-namespace {
-
-std::string numbered(const char* name, std::size_t i) { return fmt::format("{}{}", name, i + 1); }
-
-}  // namespace
-
 SparseStack::SparseStack(SparseStackOptions options) : options_(std::move(options)), filters_(options_.stages.size()) {
   if (options_.image.rank() != 3) {
     throw InvalidArgument(
@@ -34,7 +28,7 @@ nn::Net SparseStack::empty_net(const std::string& name, bool label) const {
 
 void SparseStack::add_filter(nn::Net& net, std::size_t i, const std::string& input, bool apart) const {
   const SparseStage& stage = options_.stages[i];
-  const std::string name = numbered("filter", i);
+  const std::string name = stage_name("filter", i);
   net.add(name,
           nn::local_convolution({.filters = stage.maps,
                                  .kernel_h = stage.filter,
@@ -51,8 +45,8 @@ std::string SparseStack::add_stages(nn::Net& net, std::size_t count) const {
   for (std::size_t i = 0; i < count; ++i) {
     const SparseStage& stage = options_.stages[i];
     add_filter(net, i, last, false);
-    net.add(numbered("pool", i), nn::pooling({.type = "l2", .kernel = stage.pool, .stride = stage.pool_stride}));
-    last = numbered("contrast", i);
+    net.add(stage_name("pool", i), nn::pooling({.type = "l2", .kernel = stage.pool, .stride = stage.pool_stride}));
+    last = stage_name("contrast", i);
     net.add(last, nn::local_contrast({.size = stage.contrast}));
   }
   return last;
@@ -60,11 +54,11 @@ std::string SparseStack::add_stages(nn::Net& net, std::size_t count) const {
 
 nn::Net SparseStack::stage(std::size_t i) const {
   if (i >= size()) throw InvalidArgument(fmt::format("stack: it has {} stages; received {}", size(), i));
-  nn::Net net = empty_net(numbered("stage", i), false);
+  nn::Net net = empty_net(stage_name("stage", i), false);
   const std::string input = add_stages(net, i);
   for (const nn::Parameter& p : std::vector<nn::Parameter>(net.parameters())) net.fix(p.name);
   const SparseStage& stage = options_.stages[i];
-  const std::string name = numbered("filter", i);
+  const std::string name = stage_name("filter", i);
   add_filter(net, i, input, options_.tied);
   const Shape from = input == "x" ? options_.image : net.output(input).shape().sample();
   nn::LocalConvolutionOptions decoder{.filters = from[2],
@@ -80,14 +74,14 @@ nn::Net SparseStack::stage(std::size_t i) const {
   net.add("decoder", nn::local_convolution(decoder));
   if (!options_.tied) net.parameter("decoder/weight").value.copy_from(net.parameter(name + "/weight").value);
   net.add("reconstruction", nn::euclidean_loss(), {.inputs = {"decoder", input}});
-  net.add(numbered("pool", i), nn::pooling({.type = "l2", .kernel = stage.pool, .stride = stage.pool_stride}),
+  net.add(stage_name("pool", i), nn::pooling({.type = "l2", .kernel = stage.pool, .stride = stage.pool_stride}),
           {.inputs = {name}});
   net.add("sparsity", nn::sum_loss({.scale = options_.sparsity}));
   return net;
 }
 
 void SparseStack::take(std::size_t i, const nn::Net& stage) {
-  const std::string name = numbered("filter", i) + "/weight";
+  const std::string name = stage_name("filter", i) + "/weight";
   const auto found = std::ranges::find(stage.parameters(), name, &nn::Parameter::name);
   if (i >= size() || found == stage.parameters().end()) {
     throw InvalidArgument(fmt::format("stack: net \"{}\" is not that of stage {}", stage.options().name, i + 1));

@@ -8,16 +8,6 @@
 #include "train/stages.h"
 
 namespace pleiad {
-namespace {
-
-void one_of(const char* what, const std::string& value, const std::vector<std::string>& known) {
-  if (std::ranges::find(known, value) == known.end()) throw InvalidArgument(unknown_name(what, value, known));
-}
-
-std::string numbered(const char* name, std::size_t i) { return fmt::format("{}{}", name, i + 1); }
-
-}  // namespace
-
 RbmStack::RbmStack(StackOptions options) : options_(std::move(options)), numbers_(options_.hidden.size()) {
   if (options_.visible < 1)
     throw InvalidArgument(fmt::format("stack: visible is at least 1; received {}", options_.visible));
@@ -26,9 +16,9 @@ RbmStack::RbmStack(StackOptions options) : options_(std::move(options)), numbers
   for (const std::int64_t units : options_.hidden) {
     if (units < 1) throw InvalidArgument(fmt::format("stack: a machine has hidden units; received {}", units));
   }
-  one_of("stack: visible_units", options_.visible_units, {"binary", "gaussian"});
-  one_of("stack: code_units", options_.code_units, {"binary", "gaussian"});
-  one_of("stack: loss", options_.loss, {"euclidean", "sigmoid"});
+  require_known("stack: visible_units", options_.visible_units, {"binary", "gaussian"});
+  require_known("stack: code_units", options_.code_units, {"binary", "gaussian"});
+  require_known("stack: loss", options_.loss, {"euclidean", "sigmoid"});
   if (options_.loss == "sigmoid" && options_.visible_units == "gaussian") {
     throw InvalidArgument("stack: the loss \"sigmoid\" is for binary units; visible_units is \"gaussian\"");
   }
@@ -46,7 +36,7 @@ std::string RbmStack::function(std::size_t i) const {
 
 void RbmStack::encode(nn::Net& net, std::size_t count) const {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = numbered("enc", i);
+    const std::string name = stage_name("enc", i);
     net.add(name, nn::dense({.out = options_.hidden[i],
                              .activation = function(i),
                              .weight_param = options_.rbm.weight_param,
@@ -59,7 +49,7 @@ void RbmStack::encode(nn::Net& net, std::size_t count) const {
 
 nn::Net RbmStack::stage(std::size_t i) const {
   if (i >= size()) throw InvalidArgument(fmt::format("stack: it has {} machines; received {}", size(), i));
-  nn::Net net = empty_net(numbered("rbm", i));
+  nn::Net net = empty_net(stage_name("rbm", i));
   encode(net, i);
   for (const nn::Parameter& p : std::vector<nn::Parameter>(net.parameters())) net.fix(p.name);
   nn::RbmOptions rbm = options_.rbm;
@@ -93,7 +83,7 @@ nn::Net RbmStack::unrolled() const {
   nn::Net net = empty_net(options_.name);
   encode(net, size());
   for (std::size_t i = size(); i-- > 0;) {
-    const std::string name = numbered("dec", i);
+    const std::string name = stage_name("dec", i);
     std::string activation = i == 0 && options_.visible_units == "gaussian" ? "linear" : "sigmoid";
     if (i == 0 && options_.loss == "sigmoid") activation = "linear";  // the loss has the sigmoid
     nn::DenseOptions dense{.out = i == 0 ? options_.visible : options_.hidden[i - 1],
@@ -101,7 +91,7 @@ nn::Net RbmStack::unrolled() const {
                            .transposed = true,
                            .weight_param = options_.rbm.weight_param,
                            .bias_param = options_.rbm.visible_bias_param};
-    if (options_.tied) dense.weight_param.share = numbered("enc", i) + "/weight";
+    if (options_.tied) dense.weight_param.share = stage_name("enc", i) + "/weight";
     net.add(name, nn::dense(dense));
     if (numbers_[i].weight.empty()) continue;
     if (!options_.tied) net.parameter(name + "/weight").value.copy_from(numbers_[i].weight);

@@ -11,6 +11,9 @@
 
 namespace pleiad {
 
+/// The name of the i-th layer or stage of a kind, counted from 1 for users: "enc1".
+inline std::string stage_name(const char* kind, std::size_t i) { return fmt::format("{}{}", kind, i + 1); }
+
 /// For a stack with size(), stage(i) and take(i, net). Checkpoints of stage i lie in the folder "<name><i + 1>". False
 /// where a run was ended.
 template <class Stack>
@@ -20,8 +23,7 @@ bool train_stages(Stack& stack, const char* name, Samples& samples, const TrainO
     nn::Net net = stack.stage(i);
     TrainOptions own = options;
     if (!own.checkpoint_folder.empty()) {
-      own.checkpoint_folder =
-          (std::filesystem::path(options.checkpoint_folder) / fmt::format("{}{}", name, i + 1)).string();
+      own.checkpoint_folder = (std::filesystem::path(options.checkpoint_folder) / stage_name(name, i)).string();
     }
     const auto trainer =
         session == nullptr ? std::make_unique<Trainer>(net, own) : std::make_unique<Trainer>(net, own, *session);

@@ -13,7 +13,7 @@ namespace pleiad {
 
 namespace {
 
-thread_local bool inside = false;
+thread_local bool in_rule = false;
 
 class UserRule final : public Updater {
  public:
@@ -46,8 +46,8 @@ class UserRule final : public Updater {
       update.state[static_cast<std::size_t>(k)] = {u.state[static_cast<std::size_t>(k)], u.count};
     }
     struct Inside {
-      Inside() { inside = true; }
-      ~Inside() { inside = false; }
+      Inside() { in_rule = true; }
+      ~Inside() { in_rule = false; }
     } const mark;
     try {
       rule(update);
@@ -77,7 +77,7 @@ List& list() {
 
 }  // namespace
 
-bool in_user_rule() { return inside; }
+bool in_user_rule() { return in_rule; }
 
 void register_rule(const std::string& name, const RuleLayout& layout,
                    std::function<void(const RuleUpdate<float>&)> apply_float32,

@@ -78,6 +78,8 @@ FUNCTIONS = {
     "pleiad_table_evict": (c_int, [TABLE, IDS]),
     "pleiad_table_get_changed": (c_int, [TABLE, TakeRows, c_void_p]),
     "pleiad_table_free": (None, [TABLE]),
+    "pleiad_table_close": (c_int, [TABLE]),
+    "pleiad_updater_check": (c_int, [c_char_p]),
     "pleiad_table_describe": (c_int, [TABLE, POINTER(TableInfo)]),
     "pleiad_table_name": (c_int, [TABLE, TEXT]),
     "pleiad_table_shard": (c_int, [TABLE, c_int32, IDS, IDS]),

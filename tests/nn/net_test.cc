@@ -3,12 +3,26 @@
 
 #include <cmath>
 
+#include "kernel/loss.h"
 #include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
 #include "pleiad/nn/net.h"
 
 namespace pleiad::nn {
 namespace {
+
+TEST(SoftmaxLoss, NanScoresAreNeverRight) {
+  const float nan = std::nanf("");
+  const float all[] = {nan, nan, nan};
+  EXPECT_FALSE(kernel::among_top(all, 3, 0, 1));
+  EXPECT_FALSE(kernel::among_top(all, 3, 2, 3));
+  const float one[] = {nan, 2, 1};
+  EXPECT_FALSE(kernel::among_top(one, 3, 1, 1));
+  EXPECT_TRUE(kernel::among_top(one, 3, 1, 2));
+  const float ties[] = {1, 1, 0};
+  EXPECT_TRUE(kernel::among_top(ties, 3, 0, 1));
+  EXPECT_FALSE(kernel::among_top(ties, 3, 1, 1));
+}
 
 constexpr Init kWide{.type = "gaussian", .std = 0.5};
 

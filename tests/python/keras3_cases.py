@@ -57,6 +57,34 @@ def test_averaged_weights_after_every_batch_are_training_on_the_joined_batch():
         equal_on_all(s, model)
 
 
+def test_a_callback_made_again_for_the_same_model_reuses_its_table():
+    with start() as s:
+        _, _, x, y = data(s)
+        model = make(s.rank)
+        tables = set()
+        for _ in range(3):
+            sync = pleiad.keras.Sync()
+            model.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[sync])
+            equal_on_all(s, model)
+            tables.add(sync.table.id)
+        assert len(tables) == 1
+        other = pleiad.keras.Sync(average=True)
+        model.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[other])
+        assert other.table.id not in tables  # its rule is another one
+        again = make(s.rank)
+        sync = pleiad.keras.Sync()
+        again.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[sync])
+        assert sync.table.id not in tables
+        # New weights of the model count: the table starts again with the master's.
+        model.set_weights([np.full_like(w, 1 + s.rank) for w in model.get_weights()])
+        sync = pleiad.keras.Sync(freq=1000)
+        sync.set_model(model)
+        sync.on_train_begin()
+        assert sync.table.id in tables and all((w == 1).all() for w in model.get_weights())
+        sync.close()
+        s.barrier()
+
+
 def test_asynchronous_training_ends_with_the_same_weights():
     with start() as s:
         _, _, x, y = data(s)

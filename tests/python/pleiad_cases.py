@@ -65,7 +65,7 @@ def test_snapshots_are_saved_and_loaded():
         assert snapshots.load_last() is None
         assert [snapshots.step(step) for step in (1, 2, 3)] == [False, True, False]
         snapshots.wait()
-        assert snapshots.load_last()["step"] == 2
+        assert snapshots.load_last()["step"] == 3  # the last step, too
         with raises(pleiad.FileError, "nowhere"):
             s.load(f"{folder}/nowhere")
         s.barrier()
@@ -178,10 +178,13 @@ def test_tensors_go_in_and_out_by_dlpack():
         np.testing.assert_array_equal(s.all_gather(Tensor(np.array([1, 2]))), [[1, 2]] * s.size)
         with raises(pleiad.InvalidArgument, "contiguous"):
             table.add(Tensor(np.ones((6, 2), np.float32)[:, 0]))
-        with raises(pleiad.InvalidArgument, "holds float32; received float64"):
-            table.add(Tensor(np.ones(6)))
+        strict = s.array(6, strict=True)
+        with raises(pleiad.InvalidArgument, "holds float32", "received float64"):
+            strict.add(Tensor(np.ones(6)))
+        with raises(pleiad.InvalidArgument, "holds float32", "received float16"):
+            strict.add(Tensor(np.ones(6, np.float16)))
         with raises(pleiad.InvalidArgument, "float16", "to_float32"):
-            table.add(Tensor(np.ones(6, np.float16)))
+            table.get(out=Tensor(np.ones(6, np.float16)))
         np.testing.assert_array_equal(pleiad.to_float32(Tensor(np.array([1.5], np.float16))), [1.5])
         half = Tensor(np.zeros(2, np.float16))
         pleiad.from_float32(np.array([0.5, 2], np.float32), out=half)

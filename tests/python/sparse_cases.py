@@ -122,6 +122,8 @@ def test_key_value_tables_count():
         assert counts.get([-3, 2**62]).tolist() == [5 * s.size, 4 * s.size]
         found = dict(zip(*(part.tolist() for part in counts.items()), strict=True))
         assert found == {7: 2 * s.size, -3: 5 * s.size, 2**62: 4 * s.size}
+        assert 7 in counts and 8 not in counts and "7" not in counts
+        assert sorted(counts) == [-3, 7, 2**62]
         pairs = s.key_value(2)
         pairs.add(np.ones((1, 2), np.float32), [1])
         s.barrier()
@@ -182,9 +184,11 @@ def test_what_cannot_be_is_refused():
             s.sparse(3, "gausian")
         with raises(bad, "max_rows"):
             s.sparse(3, evict=True)
-        table = s.sparse(3)
         with raises(bad, "float64"):
-            table.add(np.ones((1, 3)), [1])
+            s.sparse(3, strict=True).add(np.ones((1, 3)), [1])
+        with raises(bad, "float64"):
+            s.sparse(3, dtype="int64").add(np.ones((1, 3)), [1])
+        table = s.sparse(3)
         with raises(bad, "2 rows"):
             table.add(np.ones((1, 3), np.float32), [1, 2])
         with raises(bad, "integers", "1.5"):

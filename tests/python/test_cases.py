@@ -9,7 +9,16 @@ FOLDER = Path(__file__).parent
 WORLDS = ["alone", 2, 4]
 
 
-SCRIPTS = ["pleiad_cases.py", "sparse_cases.py", "bad_input_cases.py", "multiverso_cases.py", "rules_cases.py"]
+SCRIPTS = [
+    "pleiad_cases.py",
+    "sparse_cases.py",
+    "bad_input_cases.py",
+    "multiverso_cases.py",
+    "rules_cases.py",
+    "types_cases.py",
+    "release_cases.py",
+    "snapshot_cases.py",
+]
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -16,3 +16,8 @@ def test_bad_input(python_job, world):
 
 def test_the_page(python_job):
     check_section(python_job, "PyTorch", 2)
+
+
+@pytest.mark.parametrize("world", ["alone", 2, 3])
+def test_patterns_of_everyday_scripts(python_job, world):
+    check_cases(python_job, "torch_patterns_cases.py", world)

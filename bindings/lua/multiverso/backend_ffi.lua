@@ -21,6 +21,7 @@ int pleiad_array_create(pleiad_session* session, int64_t size, int dtype, const 
 int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, int dtype, const char* options,
                          const void* initial, pleiad_table** out);
 void pleiad_table_free(pleiad_table* table);
+int pleiad_table_close(pleiad_table* table);
 int pleiad_table_get(pleiad_table* table, void* out, int64_t count, int dtype);
 int pleiad_table_get_rows(pleiad_table* table, const int64_t* ids, int64_t n, void* out, int64_t count, int dtype);
 int pleiad_table_add(pleiad_table* table, const void* delta, int64_t count, int dtype, const void* options);
@@ -180,6 +181,11 @@ function backend.create_matrix(session, rows, cols, kind, options, initial)
   local made = ffi.new("pleiad_table*[1]")
   if lib.pleiad_matrix_create(session, rows, cols, kind.code, options, initial, made) ~= 0 then return failure() end
   return ffi.gc(made[0], lib.pleiad_table_free)
+end
+
+function backend.close(handle)
+  if lib.pleiad_table_close(handle) ~= 0 then return failure() end
+  return true
 end
 
 --- `ids` is a buffer of n int64, or nil for the whole table.

@@ -79,9 +79,13 @@ return function(backend, Tensor, torch)
     return buffer, 0, count, rows, cols
   end
 
-  local function from_own(tensor, kind, staging)
+  local function from_own(where, tensor, kind, staging)
     local shape, buffer, offset = tensor._shape, tensor._buffer, tensor._offset
     if tensor._kind ~= kind then
+      -- A table of integers takes no fractions and nothing wider than itself, whatever the values are.
+      if kind.low and not (tensor._kind.low and tensor._kind.bytes <= kind.bytes) then
+        fail("[%s] a table of %s cannot take a %s", where, kind.name, data.describe(tensor))
+      end
       local converted = Tensor[kind.tensor](tensor)
       staging.keep, buffer, offset = converted, converted._buffer, 0
     end
@@ -92,7 +96,7 @@ return function(backend, Tensor, torch)
   --- Returns buffer, offset, count, and rows and columns where the value has two dimensions. A tensor of the right kind
   --- is not copied. The buffer lives as long as the value and the staging, until the staging is used again.
   function data.read(where, value, kind, staging)
-    if Tensor.is(value) then return from_own(value, kind, staging) end
+    if Tensor.is(value) then return from_own(where, value, kind, staging) end
     if is_torch(value) then return from_torch(where, value, kind, staging) end
     if type(value) == "table" then return from_table(where, value, kind, staging) end
     return fail("[%s] expected a tensor or a table of numbers; received %s", where, data.describe(value))

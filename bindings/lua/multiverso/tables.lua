@@ -1,4 +1,5 @@
---- ArrayTableHandler and MatrixTableHandler. A handler never owns its table: the session does, until its shutdown.
+--- ArrayTableHandler and MatrixTableHandler. A table lives until its close, until every worker has dropped its handlers,
+--- or until the shutdown.
 local check = require "multiverso.check"
 local kinds = require "multiverso.kinds"
 local options = require "multiverso.options"
@@ -45,6 +46,16 @@ return function(backend, data, world)
     if not good then fail("[%s] %s", where, words) end
     return good
   end
+
+  local function close(class, name)
+    --- Collective: releases the table's memory on all workers now. Later calls on the handler are errors.
+    return function(self)
+      local where = name .. ":close"
+      must(where, backend.close(handle_of(self, class, where)))
+    end
+  end
+  ArrayTableHandler.close = close(ArrayTableHandler, "ArrayTableHandler")
+  MatrixTableHandler.close = close(MatrixTableHandler, "MatrixTableHandler")
 
   -- An array of `size` values.
 

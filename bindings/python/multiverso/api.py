@@ -48,6 +48,7 @@ def init(
     if timeout is not None:
         options["timeout"] = timeout
     rule = {} if updater is None else _multiverso_updater(updater)
+    _core.check_updater({**parsed.table_options("float32"), **rule})
     _open = _Open(pleiad.init(**options), parsed, rule)
     if parsed.idle and options.get("log_level", "info") in ("debug", "info", "warn"):
         import logging

@@ -1,79 +1,27 @@
 """Tables with the arguments that Multiverso's have."""
 
 from collections.abc import Iterable
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
 import pleiad
 from multiverso import api
+from pleiad import convert
 from pleiad.options import dtype_name
 
 Array = NDArray[Any]
+Self = TypeVar("Self", bound="_Handler")
 
 
-def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str) -> Any:
-    """What the table can take as it lies, or a copy in the table's type in which no value has changed.
-
-    Python's own floats have no type of their own to keep and are rounded to the table's; anything else that the table's
-    type cannot hold exactly is refused."""
-    if isinstance(data, numpy.ndarray):
-        if data.dtype == dtype and data.flags.c_contiguous:
-            return data
-        given = data
-    elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
-        if dtype_name_or_none(data) == dtype.name:
-            return data
-        given = numpy.asarray(data)
-    else:
-        given = _from_numbers(data, where)
-        if given.dtype == numpy.float64 and dtype == numpy.float32:
-            with numpy.errstate(over="ignore"):
-                rounded = given.astype(dtype)
-            _refuse_first(given, numpy.isinf(rounded) & ~numpy.isinf(given), dtype, where)
-            return rounded
-    if given.dtype == dtype:
-        return numpy.ascontiguousarray(given)
-    if given.dtype.kind not in "fiub":
-        raise pleiad.InvalidArgument(f"[{where}] expected numbers; received {given.dtype}")
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        converted = given.astype(dtype, order="C")
-        back = converted.astype(given.dtype)
-    _refuse_first(given, (back != given) & ~((back != back) & (given != given)), dtype, where)
-    return converted
-
-
-def _from_numbers(data: Any, where: str) -> Array:
-    """A list, a range, a generator, lists of them."""
-    try:
-        given = numpy.asarray(data if hasattr(data, "__len__") else list(data))
-    except (TypeError, ValueError) as problem:
-        raise pleiad.InvalidArgument(
-            f"[{where}] expected an array or lists of numbers of equal length; received {type(data).__name__}: {problem}"
-        ) from None
-    if given.dtype == object or given.dtype.kind not in "fiub":
-        raise pleiad.InvalidArgument(
-            f"[{where}] expected an array or lists of numbers of equal length; received {type(data).__name__} of "
-            f"{given.dtype}"
-        )
-    return given
-
-
-def dtype_name_or_none(data: Any) -> str | None:
-    try:
-        return dtype_name(None, data)
-    except pleiad.InvalidArgument:
-        return None
-
-
-def _refuse_first(given: Array, lost: NDArray[numpy.bool_], dtype: "numpy.dtype[Any]", where: str) -> None:
-    if lost.any():
-        value = given.reshape(-1)[int(lost.reshape(-1).argmax())]
-        raise pleiad.InvalidArgument(
-            f"[{where}] the table holds {dtype.name}, which cannot hold {value!r} of the {given.dtype} data exactly; "
-            f"convert it (data.astype(numpy.{dtype.name})), or make the table with dtype=numpy.{given.dtype.name}"
-        )
+def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool) -> Any:
+    """`data` in the table's type, by the rule of `pleiad.convert`, and contiguous. Lists of numbers are welcome too."""
+    if not isinstance(data, numpy.ndarray) and not hasattr(data, "__array__") and not hasattr(data, "__dlpack__"):
+        return convert.from_numbers(data, dtype, f"[{where}] the table")
+    converted = convert.for_table(data, dtype, f"[{where}] the table", strict)
+    return numpy.ascontiguousarray(converted) if isinstance(converted, numpy.ndarray) else converted
 
 
 class _Handler:
@@ -81,16 +29,33 @@ class _Handler:
 
     _table: "pleiad.ArrayTable | pleiad.MatrixTable"
 
-    def __init__(self, init_value: Any, dtype: Any, name: str, given: dict[str, Any], where: str) -> None:
+    _strict: bool
+
+    def _wish(self, init_value: Any, dtype: Any, given: dict[str, Any], where: str) -> tuple[Any, dict[str, str]]:
+        """The first values in the table's type, and the options as text."""
         session = api._session()
-        self._where = where
-        self._options = api._table_options(dtype_name(dtype), {**given, "name": name, "dtype": dtype_name(dtype)})
+        name = dtype_name(dtype)
+        options = api._table_options(name, {**given, "dtype": name})
         # Only the master's values count; a world of servers alone has none.
         master = session.worker_rank(0) if session.workers else 0
-        self._options.setdefault("init_rank", str(master))
-        self._initial = None
-        if init_value is not None and session.rank == int(self._options["init_rank"]):
-            self._initial = _as_array(init_value, numpy.dtype(dtype_name(dtype)), where)
+        options.setdefault("init_rank", str(master))
+        if init_value is not None:
+            init_value = _as_array(init_value, numpy.dtype(name), where, self._strict)
+        return init_value, options
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all workers now. Without it the memory is released once every worker
+        has dropped its handlers of the table, when all workers next create a table or come to a barrier."""
+        self._table.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other workers may not come to close()
+            self.close()
 
     @property
     def dtype(self) -> "numpy.dtype[Any]":
@@ -105,7 +70,9 @@ class _Handler:
 class ArrayTableHandler(_Handler):
     """A table of `size` numbers that all workers share. All workers create the same tables in the same order.
 
-    init_value: the first values; only the master's count. dtype: float32 unless given. More options are those of a
+    init_value: the first values; only the master's count, and a wrong one on any worker raises on all. dtype: float32
+    unless given. strict: accept arrays of exactly this type; otherwise a floating-point table converts all numbers, and
+    an integer table accepts integer types that it holds without loss. More options are those of a
     table of Pleiad's: clock, updater, check_finite and so on, for this table alone.
 
     >>> import multiverso as mv
@@ -120,11 +87,20 @@ class ArrayTableHandler(_Handler):
     _table: pleiad.ArrayTable
 
     def __init__(
-        self, size: int, init_value: Any = None, *, dtype: Any = numpy.float32, name: str = "", **options: Any
+        self,
+        size: int,
+        init_value: Any = None,
+        *,
+        dtype: Any = numpy.float32,
+        name: str = "",
+        strict: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(init_value, dtype, name, options, "ArrayTableHandler")
-        self._table = api._session()._create_array(size, self._initial, self._options)
-        del self._initial
+        self._strict = strict
+        given = {**options, "name": name}
+        self._table = api._session()._create_array(
+            size, lambda: self._wish(init_value, dtype, given, "ArrayTableHandler"), strict
+        )
 
     def get(self, sync: bool = True, out: Any = None) -> Any:
         """The values, in a new one-dimensional NumPy array or in `out`. With sync=False it returns a `pleiad.Future`
@@ -134,7 +110,7 @@ class ArrayTableHandler(_Handler):
     def add(self, data: Any, sync: bool = False) -> None:
         """Hands `data` to the server. With sync=True it is applied on return; else at the latest after a barrier.
         `data` may be changed again on return."""
-        delta = _as_array(data, self._table.dtype, "ArrayTableHandler.add")
+        delta = _as_array(data, self._table.dtype, "ArrayTableHandler.add", self._strict)
         if sync:
             self._table.add(delta)
         else:
@@ -164,11 +140,14 @@ class MatrixTableHandler(_Handler):
         *,
         dtype: Any = numpy.float32,
         name: str = "",
+        strict: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(init_value, dtype, name, options, "MatrixTableHandler")
-        self._table = api._session()._create_matrix(num_row, num_col, self._initial, self._options)
-        del self._initial
+        self._strict = strict
+        given = {**options, "name": name}
+        self._table = api._session()._create_matrix(
+            num_row, num_col, lambda: self._wish(init_value, dtype, given, "MatrixTableHandler"), strict
+        )
 
     def get(self, row_ids: Iterable[int] | None = None, sync: bool = True, out: Any = None) -> Any:
         """All rows, or those of `row_ids` in their order, in a new two-dimensional array or in `out`. With sync=False it
@@ -180,7 +159,7 @@ class MatrixTableHandler(_Handler):
         else at the latest after a barrier. `data` may be changed again on return."""
         if data is None:
             raise pleiad.InvalidArgument("[MatrixTableHandler.add] data: expected an array; received None")
-        delta = _as_array(data, self._table.dtype, "MatrixTableHandler.add")
+        delta = _as_array(data, self._table.dtype, "MatrixTableHandler.add", self._strict)
         if sync:
             self._table.add(delta, row_ids)
         else:

@@ -12,6 +12,7 @@ from neon.experiments.fit import FitExperiment
 from neon.util.distarray.global_array import comm
 from neon.util.together import SharedError, together, words_of
 from pleiad.errors import Error, OrderError, TimeoutError, TransportError
+from pleiad.nn.same import expect_same_file
 
 
 def main(words: "list[str] | None" = None) -> int:
@@ -39,6 +40,7 @@ def main(words: "list[str] | None" = None) -> int:
     session = None
     try:
         session = pleiad.init()
+        expect_same_file(session, given.file, epochs=given.epochs, deterministic=given.deterministic)
         together(lambda: _experiment(given)).run()
         session.shutdown()
     except SharedError as problem:  # all ranks have it, and are here
@@ -78,7 +80,9 @@ def _experiment(given: argparse.Namespace) -> FitExperiment:
         importlib.import_module(module)
     experiment = neon.load(given.file)
     if not isinstance(experiment, FitExperiment):
-        raise Error(f"{given.file}: expected an experiment; it describes {type(experiment).__name__}")
+        raise Error(f"{given.file}: expected an experiment; {_generation(experiment)}")
+    if given.epochs is not None and given.epochs < 0:
+        raise Error(f"--epochs: expected 0 or more; received {given.epochs}")
     if experiment.backend is None and (given.rng_seed is not None or given.deterministic):
         raise Error(f"{given.file}: it has no backend, whose seed and mode could be set")
     if given.rng_seed is not None:
@@ -92,3 +96,13 @@ def _experiment(given: argparse.Namespace) -> FitExperiment:
     if given.verbose:
         experiment.verbose = True
     return experiment
+
+
+def _generation(found: object) -> str:
+    """What a file is that describes no experiment, and what to do with it."""
+    if isinstance(found, dict) and not any(isinstance(value, neon.Component) for value in found.values()):
+        return (
+            "it has no tags !obj:. Files of neon 0.4 to 0.8 are read; those of neon 1.0 and later are settings of Python"
+            " scripts: write the model as an experiment (docs/neon.md)"
+        )
+    return f"it describes {type(found).__name__}"

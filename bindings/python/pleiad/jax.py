@@ -12,6 +12,7 @@ in one buffer, which JAX takes without a copy.
 """
 
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import jax
@@ -259,6 +260,20 @@ class ParameterManager:
         params = self.pull()
         self.session.barrier()
         return params
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all ranks now. Without it the memory is released once every rank has
+        dropped its manager."""
+        self.table.close()
+
+    def __enter__(self) -> "ParameterManager":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other ranks may not come to close()
+            self.close()
 
     def _exchange(self, tree: Any) -> Any:
         buffer = self._layout.gather(tree)

@@ -6,6 +6,7 @@ session = pleiad.init()                              # a rank of `mpirun -np 4 p
 model.fit(x, y, callbacks=[pleiad.keras.Sync()])
 """
 
+import weakref
 from typing import Any
 
 import keras
@@ -22,6 +23,11 @@ from pleiad.worlds import agree, all_workers, check_clock, check_count
 __all__ = ["Sync"]
 
 WHERE = "keras.Sync"
+
+# The tables of each model that was trained with a Sync. They live as long as the model.
+_tables: "weakref.WeakKeyDictionary[Any, dict[tuple[str, str, bool], tuple[Session, ArrayTable]]]" = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class Sync(keras.callbacks.Callback):  # type: ignore[misc]
@@ -82,10 +88,33 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
         ]
         rule = Updater("sgd", learning_rate=1 / workers, ascend=True) if divides else Updater("sum")
         self._gather()
-        self.table = self._session.array(
-            len(self._values), self._values, name=self._name, clock=self.clock, updater=rule
-        )
+        self.table = self._table_of_model()
+        if self.table is None:
+            self.table = self._session.array(
+                len(self._values), self._values, name=self._name, clock=self.clock, updater=rule
+            )
+            _tables.setdefault(self.model, {})[self._key()] = (self._session, self.table)
         self._pull()
+
+    def _key(self) -> tuple[str, str, bool]:
+        return self._name, self.clock, self.average
+
+    def _table_of_model(self) -> ArrayTable | None:
+        """The table that an earlier Sync made for this model, with the master's weights now; None unless all ranks have
+        one. Collective."""
+        session, table = _tables.get(self.model, {}).get(self._key(), (None, None))
+        fits = session is self._session and table is not None and not table.closed and table.size == len(self._values)
+        if not self._session.all_gather(numpy.array([fits], numpy.int32)).all():
+            return None
+        assert table is not None
+        table.set(self._values)
+        return table
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all ranks now. Without it the memory is released once every rank has
+        dropped the callback and its model."""
+        if self.table is not None:
+            self.table.close()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._calls += 1

@@ -1,19 +1,23 @@
 """A process's handle on its world."""
 
 import os
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import numpy
 
-from pleiad import _core, arrays, exits
+from pleiad import _core, arrays, convert, exits
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater, dtype_name, session_options, text_of, updater_options
 from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
 
 TableType = TypeVar("TableType", ArrayTable, MatrixTable, SparseTable, KeyValueTable)
+T = TypeVar("T")
+Wish = tuple[Any, dict[str, str]]
+"""A table's first values, and its options as text."""
 
 _current: "Session | None" = None
 
@@ -77,7 +81,8 @@ class Session:
 
     def __init__(self, core: _core.Session) -> None:
         self._core = core
-        self._tables: list[ArrayTable | MatrixTable | SparseTable | KeyValueTable] = []
+        # Weak: a table whose handles are all dropped gives its memory back.
+        self._tables: list[weakref.ref[ArrayTable | MatrixTable | SparseTable | KeyValueTable]] = []
 
     # The world.
 
@@ -159,18 +164,22 @@ class Session:
         check_finite: bool = False,
         init_rank: int = 0,
         reserve_only: bool = False,
+        strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> ArrayTable:
         """A table of `size` numbers. Collective: all ranks create the same tables in the same order.
 
-        init: the first values; those of the rank `init_rank` count, the others' are not looked at. dtype: float32 unless
-        `init` has another one; so ranks that give no `init` give the dtype. clock: async, or sync, where get number k
+        init: the first values; those of the rank `init_rank` count, those of the others are checked and not used. A wrong
+        `init` on one rank raises on all of them. dtype: float32 unless `init` has another one; so ranks that give no
+        `init` give the dtype. strict: accept arrays of exactly this type; without it, other types are converted as
+        `pleiad.convert` describes. clock: async, or sync, where get number k
         of every worker sees the adds 1 to k of all; or ssp, where a get waits for workers that are more than `staleness`
         calls of `tick` behind. backup: the fraction of the workers that a round does not wait for. apply: each add runs the rule, or each round once on the sum of all
         workers' adds. ordered: sum a round in rank order. check_finite: refuse NaN and infinity. reserve_only: commit
         no memory at creation. updater: a rule's name, a dict with "rule" and settings, or `pleiad.Updater`.
         """
-        return self._create_array(size, *self._wish(init, dtype, init_rank, updater, locals()))
+        given = locals()
+        return self._create_array(size, lambda: self._wish(init, dtype, updater, given), strict)
 
     def matrix(
         self,
@@ -189,12 +198,18 @@ class Session:
         init_rank: int = 0,
         reserve_only: bool = False,
         track_changes: bool = False,
+        strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> MatrixTable:
         """A table of `rows` times `cols` numbers; the arguments are those of `array`. track_changes: keep what
         `changed` needs."""
-        values, options = self._wish(init, dtype, init_rank, updater, locals())
-        return self._create_matrix(rows, cols, values, options | {"track_changes": text_of(track_changes)})
+        given = locals()
+
+        def wish() -> tuple[Any, dict[str, str]]:
+            values, options = self._wish(init, dtype, updater, given)
+            return values, options | {"track_changes": text_of(track_changes)}
+
+        return self._create_matrix(rows, cols, wish, strict)
 
     def sparse(
         self,
@@ -216,6 +231,7 @@ class Session:
         apply: str = "each",
         ordered: bool = False,
         check_finite: bool = False,
+        strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> SparseTable:
         """A table of rows of `cols` numbers, whose ids are any 64 bits and which are made when they are first added to.
@@ -227,7 +243,9 @@ class Session:
         place of an error. max_age: seconds after its last add at which a row may be dropped; 0: never. track_changes:
         keep what `changed` needs.
         """
-        return self._keep(SparseTable(self._core.create_sparse(_count(cols, "cols"), self._rows_wish(locals()))))
+        given = locals()
+        count, options = self._or_refuse(lambda: (_count(cols, "cols"), self._rows_wish(given)))
+        return self._keep(SparseTable(self._core.create_sparse(count, options), strict))
 
     def key_value(
         self,
@@ -249,30 +267,42 @@ class Session:
         apply: str = "each",
         ordered: bool = False,
         check_finite: bool = False,
+        strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> KeyValueTable:
         """A table of `width` numbers for each 64-bit key; the arguments are those of `sparse`."""
-        return self._keep(KeyValueTable(self._core.create_key_value(_count(width, "width"), self._rows_wish(locals()))))
+        given = locals()
+        count, options = self._or_refuse(lambda: (_count(width, "width"), self._rows_wish(given)))
+        return self._keep(KeyValueTable(self._core.create_key_value(count, options), strict))
 
     def _rows_wish(self, given: Mapping[str, Any]) -> dict[str, str]:
         """The options of a sparse table as text."""
         _, options = self._wish(
-            None, given["dtype"], 0, given["updater"], {**given, "init_rank": 0, "reserve_only": False}
+            None, given["dtype"], given["updater"], {**given, "init_rank": 0, "reserve_only": False}
         )
         names = ("init", "init_value", "init_spread", "seed", "max_rows", "evict", "max_age", "track_changes")
         return options | {option: text_of(given[option]) for option in names}
 
-    def _create_array(self, size: int, values: Any, options: dict[str, str]) -> ArrayTable:
-        return self._keep(ArrayTable(self._core.create_array(_count(size, "size"), options, values)))
+    def _or_refuse(self, read: Callable[[], T]) -> T:
+        """What `read` makes of the arguments of a table's creation. The creation is collective: what is wrong with them on
+        this rank is raised on all ranks, which would wait for this one otherwise."""
+        try:
+            return read()
+        except InvalidArgument as problem:
+            self._core.refuse_table(str(problem))
+            raise
 
-    def _create_matrix(self, rows: int, cols: int, values: Any, options: dict[str, str]) -> MatrixTable:
-        table = self._core.create_matrix(_count(rows, "rows"), _count(cols, "cols"), options, values)
-        return self._keep(MatrixTable(table))
+    def _create_array(self, size: int, wish: Callable[[], "Wish"], strict: bool = False) -> ArrayTable:
+        """`wish` returns the first values and the options as text."""
+        count, (values, options) = self._or_refuse(lambda: (_count(size, "size"), wish()))
+        return self._keep(ArrayTable(self._core.create_array(count, options, values), strict))
 
-    def _wish(
-        self, init: Any, dtype: Any, init_rank: int, updater: Any, given: Mapping[str, Any]
-    ) -> tuple[Any, dict[str, str]]:
-        """The first values, where they count, and the options as text."""
+    def _create_matrix(self, rows: int, cols: int, wish: Callable[[], "Wish"], strict: bool = False) -> MatrixTable:
+        shape, (values, options) = self._or_refuse(lambda: ((_count(rows, "rows"), _count(cols, "cols")), wish()))
+        return self._keep(MatrixTable(self._core.create_matrix(*shape, options, values), strict))
+
+    def _wish(self, init: Any, dtype: Any, updater: Any, given: Mapping[str, Any]) -> "Wish":
+        """The first values in the table's type, and the options as text."""
         plain = (
             "name",
             "clock",
@@ -287,10 +317,13 @@ class Session:
         options = {option: text_of(given[option]) for option in plain}
         options["dtype"] = dtype_name(dtype, init)
         options |= updater_options(updater)
-        return (init if self.rank == init_rank else None), options
+        if init is not None:
+            init = convert.for_table(init, numpy.dtype(options["dtype"]), "[initial values] the table", given["strict"])
+        return init, options
 
     def _keep(self, table: TableType) -> TableType:
-        self._tables.append(table)
+        self._tables = [kept for kept in self._tables if kept() is not None]
+        self._tables.append(weakref.ref(table))
         return table
 
     # Collectives: called by all ranks in the same order, by one thread at a time.
@@ -361,7 +394,8 @@ class Session:
     def metrics(self) -> dict[str, Any]:
         """The world, and what tables and collectives have done for this rank, for a program to read."""
         world = {name: getattr(self, name) for name in ("rank", "size", "workers", "servers", "hosts", "engine")}
-        tables = {f"{table.id}: {table.name}": table.stats for table in self._tables}
+        found = [table for kept in self._tables if (table := kept()) is not None and not table.closed]
+        tables = {f"{table.id}: {table.name}": table.stats for table in found}
         return {**world, "tables": tables, "collectives": self._core.collective_stats()}
 
     # The end.

@@ -40,7 +40,8 @@ class Snapshots:
         return self._core.load_last(values_only)
 
     def step(self, step: int, notes: dict[str, str] | None = None) -> bool:
-        """Called after every step; saves where it is time to, and says whether it did."""
+        """Call this after every step: saves when a save is due, and returns whether it did. A save that becomes due while
+        the one before is still being written is postponed to the first step after that."""
         return self._core.step(step, notes or {})
 
     def save(self, step: int, notes: dict[str, str] | None = None) -> None:
@@ -48,5 +49,6 @@ class Snapshots:
         self._core.save(step, notes or {})
 
     def wait(self) -> None:
-        """Waits until what was begun is on the disk. Raises, on all ranks, where the last save failed."""
+        """Call this at the end: saves the state of the last `step` unless it was saved, and waits until everything is on
+        disk. Raises, on all ranks, where a save failed."""
         self._core.wait()

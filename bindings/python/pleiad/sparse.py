@@ -1,12 +1,12 @@
 """Sparse tables: rows by 64-bit ids, made when they are first added to; and key-value tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from pleiad import _core, arrays
+from pleiad import _core, arrays, convert
 from pleiad.futures import Future
 from pleiad.tables import Array, _Table
 
@@ -22,8 +22,8 @@ def _ids(rows: Iterable[int], where: str) -> NDArray[numpy.int64]:
 class _Sparse(_Table):
     _table: "_core.SparseTable | _core.KeyValueTable"
 
-    def __init__(self, table: "_core.SparseTable | _core.KeyValueTable") -> None:
-        super().__init__(table)
+    def __init__(self, table: "_core.SparseTable | _core.KeyValueTable", strict: bool = False) -> None:
+        super().__init__(table, strict)
         self._cols = table.cols
 
     def _shape(self, count: int) -> tuple[int, ...]:
@@ -41,6 +41,14 @@ class _Sparse(_Table):
     def __len__(self) -> int:
         """How many rows or keys there are, on all hosts."""
         return self._table.rows()
+
+    def __iter__(self) -> Iterator[int]:
+        """The ids or keys that are there, in no order. With clock "sync", all workers iterate."""
+        return iter(self.items()[0].tolist())
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a row or key is there. Reads all of them: `get` answers for many at once."""
+        return isinstance(key, int | numpy.integer) and bool((numpy.asarray(self.items()[0]) == key).any())
 
     def changed(self) -> tuple[Array, Array]:
         """With `track_changes`: ids and values of what has changed since this rank last asked; at first all that is
@@ -98,13 +106,13 @@ class SparseTable(_Sparse):
         """Hands `delta`, a row for each of `rows`, to the table's rule; rows that are not there are made. Deltas of a
         row named twice are summed first. A MemoryError where there is no room for a new row: then no row of its host
         was changed, and the table goes on with those that it has."""
-        self._table.add(_ids(rows, "SparseTable.add"), delta, learning_rate, momentum, rho, lambda_)
+        self._table.add(_ids(rows, "SparseTable.add"), self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def set(self, values: Any, root: int = 0, rows: Any = None) -> None:
         """Collective over all ranks: the table then has `rows` with the values of the rank `root`, and no others, past
         the rule, whose state starts anew. The other ranks may give None."""
         ids = numpy.empty(0, numpy.int64) if rows is None else _ids(rows, "SparseTable.set")
-        self._table.set_rows(ids, values, root)
+        self._table.set_rows(ids, None if values is None else self._delta(values, "set"), root)
 
     def get_async(self, rows: Iterable[int], out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
@@ -122,7 +130,7 @@ class SparseTable(_Sparse):
     ) -> Future[None]:
         """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
         ids = _ids(rows, "SparseTable.add_async")
-        pending = self._table.add_async(ids, delta, learning_rate, momentum, rho, lambda_)
+        pending = self._table.add_async(ids, self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
     def __repr__(self) -> str:
@@ -152,11 +160,12 @@ class KeyValueTable(_Sparse):
     def __getitem__(self, key: int) -> Any:
         return self.get([key])[0]
 
-    def _delta(self, delta: Any) -> Any:
+    def _delta(self, delta: Any, call: str) -> Any:
         """Plain numbers become an array of the table's type."""
         if isinstance(delta, int | float | list | tuple):
-            return numpy.atleast_1d(numpy.asarray(delta)).astype(self._dtype, casting="same_kind")
-        return delta
+            numbers = delta if isinstance(delta, list | tuple) else [delta]
+            return convert.from_numbers(numbers, self._dtype, self._where(call))
+        return super()._delta(delta, call)
 
     def get(self, keys: Iterable[int], out: Any = None) -> Any:
         """The values of `keys`, in their order, in `out` or a new array. A key that was never added to has what its
@@ -177,7 +186,7 @@ class KeyValueTable(_Sparse):
     ) -> None:
         """Hands `delta`, an array or a list, to the table's rule. Deltas of a key named twice are summed first."""
         ids = _ids(keys, "KeyValueTable.add")
-        self._table.add(ids, self._delta(delta), learning_rate, momentum, rho, lambda_)
+        self._table.add(ids, self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def get_async(self, keys: Iterable[int], out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
@@ -195,7 +204,7 @@ class KeyValueTable(_Sparse):
     ) -> Future[None]:
         """Starts an add. A barrier completes it."""
         ids = _ids(keys, "KeyValueTable.add_async")
-        pending = self._table.add_async(ids, self._delta(delta), learning_rate, momentum, rho, lambda_)
+        pending = self._table.add_async(ids, self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
     def __repr__(self) -> str:

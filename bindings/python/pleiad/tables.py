@@ -1,20 +1,22 @@
 """Tables: numbers shared by all workers.
 
-Arrays go in and out without copies: NumPy, PyTorch, JAX, anything with DLPack or the buffer protocol, contiguous and of
-the table's element type. Any thread may call an asynchronous table. The synchronous tables of a session are called in
-one order, the same on every worker.
+Arrays of the table's element type go in and out without copies: NumPy, PyTorch, JAX, anything with DLPack or the buffer
+protocol, contiguous. Arrays of other types are converted on their way in; `pleiad.convert` says which. Any thread may
+call an asynchronous table. The synchronous tables of a session are called in one order, the same on every worker.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from types import TracebackType
+from typing import Any, NoReturn, TypeVar
 
 import numpy
 from numpy.typing import NDArray
 
-from pleiad import _core, arrays
+from pleiad import _core, arrays, convert
 from pleiad.futures import Future
 
 Array = NDArray[Any]
+Self = TypeVar("Self", bound="_Table")
 
 
 class _Table:
@@ -22,9 +24,23 @@ class _Table:
 
     _table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable"
 
-    def __init__(self, table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable") -> None:
+    def __init__(
+        self,
+        table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable",
+        strict: bool = False,
+    ) -> None:
         self._table = table
         self._dtype: numpy.dtype[Any] = numpy.dtype(table.dtype)
+        self._strict = strict
+
+    def _delta(self, delta: Any, call: str) -> Any:
+        """`delta` in the table's element type."""
+        if type(delta) is numpy.ndarray and delta.dtype == self._dtype:
+            return delta
+        return convert.for_table(delta, self._dtype, self._where(call), self._strict)
+
+    def _where(self, call: str) -> str:
+        return f'[{type(self).__name__}.{call}] table "{self.name}"'
 
     @property
     def name(self) -> str:
@@ -60,7 +76,32 @@ class _Table:
     def set(self, values: Any, root: int = 0) -> None:
         """Collective over all ranks: every number of the table becomes that of `values` at the rank `root`, past the
         rule, whose state stays. The other ranks may give None."""
-        self._table.set(values, root)
+        self._table.set(None if values is None else self._delta(values, "set"), root)
+
+    @property
+    def closed(self) -> bool:
+        return self._table.closed
+
+    def close(self) -> None:
+        """Collective over all ranks: releases the table's memory now. Later calls raise a StateError. Without close(), the
+        memory is released once every rank has dropped all its handles of the table, when all ranks next create a table
+        or come to a barrier. Does nothing if the table was closed.
+
+        >>> import pleiad
+        >>> with pleiad.init() as s, s.array(1000) as table:
+        ...     print(table.get().sum())
+        0.0
+        """
+        self._table.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other ranks may not come to close()
+            self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} belongs to this process and cannot be pickled: no other process can use its session")
@@ -79,8 +120,8 @@ class ArrayTable(_Table):
 
     _table: _core.ArrayTable
 
-    def __init__(self, table: _core.ArrayTable) -> None:
-        super().__init__(table)
+    def __init__(self, table: _core.ArrayTable, strict: bool = False) -> None:
+        super().__init__(table, strict)
         self._shape = (table.size,)
 
     @property
@@ -106,7 +147,7 @@ class ArrayTable(_Table):
     ) -> None:
         """Hands `delta` to the table's rule: with `sum`, the default, it is added. `delta` may be changed again on
         return. What is given of the rule's settings counts for this add alone."""
-        self._table.add(delta, learning_rate, momentum, rho, lambda_)
+        self._table.add(self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def add_get(
         self,
@@ -121,7 +162,7 @@ class ArrayTable(_Table):
         """`add(delta)`, then `get(out)`: on an asynchronous table in one pass over the memory. `out` may be `delta`."""
         if out is None:
             out = arrays.empty(self._shape, self._dtype)
-        self._table.add_get(delta, out, learning_rate, momentum, rho, lambda_)
+        self._table.add_get(self._delta(delta, "add_get"), out, learning_rate, momentum, rho, lambda_)
         return out
 
     def exchange(self, values: Any, last: Any) -> None:
@@ -159,6 +200,7 @@ class ArrayTable(_Table):
         ...     print(table.get())
         [1. 1. 0. 0. 1. 1.]
         """
+        parts = [(at, self._delta(delta, "add_parts")) for at, delta in parts]
         self._table.add_parts(parts, out, learning_rate, momentum, rho, lambda_)
         return out
 
@@ -174,6 +216,7 @@ class ArrayTable(_Table):
         """Collective over all ranks, on one host, for asynchronous tables: the rule runs once on the sum of all ranks'
         deltas, each rank on its share of the numbers; all are done on return. `parts` are those of `add_parts`, and
         the settings are the same on all ranks. Whoever changes a table by `step` alone reads it by `map`."""
+        parts = [(at, self._delta(delta, "step")) for at, delta in parts]
         self._table.step(parts, learning_rate, momentum, rho, lambda_)
 
     def map(self) -> Array:
@@ -198,7 +241,7 @@ class ArrayTable(_Table):
         lambda_: float | None = None,
     ) -> Future[None]:
         """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
-        pending = self._table.add_async(delta, learning_rate, momentum, rho, lambda_)
+        pending = self._table.add_async(self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
     def __repr__(self) -> str:
@@ -219,8 +262,8 @@ class MatrixTable(_Table):
 
     _table: _core.MatrixTable
 
-    def __init__(self, table: _core.MatrixTable) -> None:
-        super().__init__(table)
+    def __init__(self, table: _core.MatrixTable, strict: bool = False) -> None:
+        super().__init__(table, strict)
         self._shape = (table.rows, table.cols)
 
     @property
@@ -257,7 +300,7 @@ class MatrixTable(_Table):
         """Hands `delta`, a row for each of `rows`, to the table's rule. Deltas of a row named twice are summed first.
         What is given of the rule's settings counts for this add alone."""
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add")
-        self._table.add(ids, delta, learning_rate, momentum, rho, lambda_)
+        self._table.add(ids, self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def get_async(self, rows: Iterable[int] | None = None, out: Any = None) -> Future[Any]:
         """Starts a get; its future's result is `out`, or a new array."""
@@ -276,7 +319,7 @@ class MatrixTable(_Table):
     ) -> Future[None]:
         """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add_async")
-        pending = self._table.add_async(ids, delta, learning_rate, momentum, rho, lambda_)
+        pending = self._table.add_async(ids, self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
     def changed(self) -> tuple[Array, Array]:

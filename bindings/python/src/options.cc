@@ -9,6 +9,7 @@
 #include "capi/mv_flags.h"
 #include "core/option_list.h"
 #include "pleiad/error.h"
+#include "pleiad/pleiad.h"
 #include "session.h"
 
 namespace pleiad::python {
@@ -56,6 +57,16 @@ void bind_options(nb::module_& m) {
   m.def("session_options", [] { return described(session_fields()); }, "Name, default and meaning of each.");
   m.def("table_options", [] { return described(table_fields()); }, "Name, default and meaning of each.");
   m.def("updater_options", [] { return described(updater_fields()); }, "Name, default and meaning of each.");
+  m.def(
+      "check_updater",
+      [](const std::map<std::string, std::string>& options) {
+        std::string list;
+        for (const auto& [name, value] : options) {
+          if (name.starts_with("updater")) list += (list.empty() ? "" : ",") + name + "=" + value;
+        }
+        if (pleiad_updater_check(list.c_str()) != PLEIAD_OK) throw InvalidArgument(pleiad_last_error());
+      },
+      nb::arg("options"), "Raises InvalidArgument where the updater that the options of a table name is not one.");
   nb::class_<mv::Flags>(m, "Flags", "Multiverso's flags: -sync=true, -updater_type=sgd and so on.")
       .def_static("parse", &parse, nb::arg("words"))
       .def("session_options", [](const mv::Flags& f) { return as_map(f.session_options()); })

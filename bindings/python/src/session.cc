@@ -233,43 +233,71 @@ void bind_snapshots(nb::module_& m, nb::class_<SessionHandle>& c) {
       .def("wait", [](const H& h) { waiting([&] { h.use().wait(); }); });
 }
 
+// Reads the arguments of a table's creation, which is collective: a mistake on this rank is thrown on all of them.
+template <class F>
+auto read_or_refuse(Session& session, F&& read) {
+  std::string mistake;
+  try {
+    return read();
+  } catch (const Error& error) {
+    mistake = error.what();
+  }
+  waiting([&] { session.refuse_table(mistake); });
+  throw InternalError(mistake);
+}
+
+struct Creation {
+  TableOptions options;
+  std::optional<Borrowed> values;
+  [[nodiscard]] View initial() const { return values ? values->view() : View(); }
+};
+
 void bind_creation(nb::class_<SessionHandle>& c) {
   using H = SessionHandle;
   c.def(
        "create_array",
        [](const H& h, std::int64_t size, const Options& options, nb::handle initial) {
-         const TableOptions wish = table_options(options);
-         const auto values = initial_values(initial);
          const auto session = h.share();
-         return waiting([&] { return session->create_array(size, wish, values ? values->view() : View()); });
+         const Creation wish = read_or_refuse(
+             *session, [&] { return Creation{.options = table_options(options), .values = initial_values(initial)}; });
+         return waiting([&] { return session->create_array(size, wish.options, wish.initial()); });
        },
        nb::arg("size"), nb::arg("options"), nb::arg("initial").none())
       .def(
           "create_matrix",
           [](const H& h, std::int64_t rows, std::int64_t cols, const Options& options, nb::handle initial) {
-            const TableOptions wish = table_options(options);
-            const auto values = initial_values(initial);
-            if (values) values->expect_rows(rows, cols, "initial values");
             const auto session = h.share();
-            return waiting([&] { return session->create_matrix(rows, cols, wish, values ? values->view() : View()); });
+            const Creation wish = read_or_refuse(*session, [&] {
+              Creation read{.options = table_options(options), .values = initial_values(initial)};
+              if (read.values) read.values->expect_rows(rows, cols, "initial values");
+              return read;
+            });
+            return waiting([&] { return session->create_matrix(rows, cols, wish.options, wish.initial()); });
           },
           nb::arg("rows"), nb::arg("cols"), nb::arg("options"), nb::arg("initial").none())
       .def(
           "create_sparse",
           [](const H& h, std::int64_t cols, const Options& options) {
-            const TableOptions wish = table_options(options);
             const auto session = h.share();
+            const TableOptions wish = read_or_refuse(*session, [&] { return table_options(options); });
             return waiting([&] { return session->create_sparse(cols, wish); });
           },
           nb::arg("cols"), nb::arg("options"))
       .def(
           "create_key_value",
           [](const H& h, std::int64_t width, const Options& options) {
-            const TableOptions wish = table_options(options);
             const auto session = h.share();
+            const TableOptions wish = read_or_refuse(*session, [&] { return table_options(options); });
             return waiting([&] { return session->create_key_value(width, wish); });
           },
-          nb::arg("width"), nb::arg("options"));
+          nb::arg("width"), nb::arg("options"))
+      .def(
+          "refuse_table",
+          [](const H& h, const std::string& why) {
+            const auto session = h.share();
+            waiting([&] { session->refuse_table(why); });
+          },
+          nb::arg("why"), "Takes part in the creation of a table with an error, which all ranks raise.");
 }
 
 }  // namespace

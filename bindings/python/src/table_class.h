@@ -94,6 +94,8 @@ nb::class_<T> table_class(nb::module_& m, const char* name) {
             waiting([&] { t.TableHandle::set(from ? from->view() : View(), root); });
           },
           nb::arg("values").none(), nb::arg("root"))
+      .def("close", [](const T& t) { waiting([&] { t.close(); }); })
+      .def_prop_ro("closed", [](const T& t) { return t.closed(); })
       .def("tick", [](const T& t) { waiting([&] { t.tick(); }); })
       .def("rounds", [](const T& t) { return t.rounds(); })
       .def("shard", [](const T& t, int server) { return t.shard(server); }, nb::arg("server"));

@@ -118,12 +118,14 @@ void bind_array(nb::module_& m) {
           nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
       .def(
           "map",
-          [](nb::handle self) {  // the array keeps the handle, and that the memory
-            const View numbers = nb::cast<const ArrayTable&>(self).map();
+          [](const ArrayTable& t) {
+            const View numbers = t.map();
+            auto* const memory = new std::shared_ptr<void>(t.mapped_memory());  // outlives close() and the handle
+            const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<std::shared_ptr<void>*>(p); });
             const auto bits = static_cast<std::uint8_t>(size_of(numbers.dtype) * 8);
             const auto kind = is_integer(numbers.dtype) ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::Float;
             const auto count = static_cast<std::size_t>(numbers.count);
-            return nb::ndarray<nb::numpy>(numbers.data, {count}, self, {}, {static_cast<std::uint8_t>(kind), bits, 1});
+            return nb::ndarray<nb::numpy>(numbers.data, {count}, owner, {}, {static_cast<std::uint8_t>(kind), bits, 1});
           },
           nb::sig("def map(self) -> typing.Any"))
       .def(

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "multiverso/multiverso.h"
+#include "multiverso/table/partition.h"
 #include "multiverso/table_interface.h"
 #include "multiverso/updater/updater.h"
 
@@ -18,7 +20,7 @@ class ArrayWorker : public WorkerTable {
  public:
   /// Collective, like MV_CreateTable.
   explicit ArrayWorker(std::size_t size)
-      : WorkerTable(detail::TypeOf<T>(), false, 1, static_cast<std::int64_t>(size)) {}
+      : WorkerTable(detail::TypeOf<T>(), false, 1, static_cast<std::int64_t>(size)), size_(size) {}
   explicit ArrayWorker(const ArrayTableOption<T>& option) : ArrayWorker(option.size) {}
 
   void Get(T* data, std::size_t size) { get(detail::Rows(), data, size); }
@@ -29,6 +31,15 @@ class ArrayWorker : public WorkerTable {
   int AddAsync(T* data, std::size_t size, const AddOption* option = nullptr) {
     return add_async(detail::Rows(), data, size, option);
   }
+
+  /// kv: the key -1, values of the whole array (if any), options (if any). Equal runs of the elements, by server.
+  int Partition(const std::vector<Blob>& kv, MsgType, Partitions* out) const {
+    CHECK(!kv.empty() && kv.size() <= 3 && out != nullptr);
+    return detail::PartitionWhole(kv, size_, sizeof(T), out);
+  }
+
+ private:
+  std::size_t size_;
 };
 
 template <typename T>

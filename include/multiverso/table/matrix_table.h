@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "multiverso/multiverso.h"
+#include "multiverso/table/partition.h"
 #include "multiverso/table_interface.h"
 #include "multiverso/updater/updater.h"
 
@@ -20,7 +21,8 @@ template <typename T>
 class MatrixWorkerTable : public WorkerTable {
  public:
   /// Collective, like MV_CreateTable.
-  MatrixWorkerTable(integer_t num_row, integer_t num_col) : WorkerTable(detail::TypeOf<T>(), true, num_row, num_col) {}
+  MatrixWorkerTable(integer_t num_row, integer_t num_col)
+      : WorkerTable(detail::TypeOf<T>(), true, num_row, num_col), rows_(num_row), cols_(num_col) {}
   explicit MatrixWorkerTable(const MatrixTableOption<T>& option) : MatrixWorkerTable(option.num_row, option.num_col) {}
 
   /// The whole table.
@@ -76,7 +78,19 @@ class MatrixWorkerTable : public WorkerTable {
     return add_async(these(row_ids, row_ids_size), data, size, option);
   }
 
+  /// kv: row ids, or -1 for the whole table; values (if any); options (if any). Equal runs of the rows, by server.
+  int Partition(const std::vector<Blob>& kv, MsgType, Partitions* out) const {
+    CHECK(!kv.empty() && kv.size() <= 3 && out != nullptr);
+    const bool all = kv[0].size<integer_t>() == 1 && kv[0].As<integer_t>() == -1;
+    const auto rows = static_cast<std::size_t>(rows_);
+    const std::size_t row_bytes = static_cast<std::size_t>(cols_) * sizeof(T);
+    return all ? detail::PartitionWhole(kv, rows, row_bytes, out) : detail::PartitionRows(kv, rows, row_bytes, out);
+  }
+
  private:
+  integer_t rows_;
+  integer_t cols_;
+
   static detail::Rows one(const integer_t& row_id) { return row_id == -1 ? detail::Rows() : detail::Rows(&row_id, 1); }
   static detail::Rows these(const std::vector<integer_t>& ids) {
     return detail::Rows(ids.data(), static_cast<std::int64_t>(ids.size()));

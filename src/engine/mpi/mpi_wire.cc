@@ -22,6 +22,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -183,6 +184,8 @@ class MpiWire final : public pleiad::Wire {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  std::string_view kind() const override { return "mpi"; }
+  bool reaches_other_hosts() const override { return true; }
 
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     const int count = static_cast<int>(bytes);

@@ -49,7 +49,20 @@ PLEIAD_INLINE void tile_of(const Tile<T>& t) {
     a += kRows;
     b += kPanel<T>;
   }
-  const bool whole = t.columns == kVectors * kLanes;
+  if (t.columns != kVectors * kLanes) {  // rare, so through memory and not unrolled: the code is much smaller
+    T part[kRows][kVectors * kLanes];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) store(part[r] + v * kLanes, t.alpha * sum[r][v]);
+    }
+#pragma GCC unroll 1
+    for (int r = 0; r < kRows; ++r) {
+      T* to = t.c + r * t.c_stride;
+      for (int i = 0; i < t.columns; ++i) to[i] = t.beta != 0 ? part[r][i] + t.beta * to[i] : part[r][i];
+    }
+    return;
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     T* row = t.c + r * t.c_stride;
@@ -57,20 +70,12 @@ PLEIAD_INLINE void tile_of(const Tile<T>& t) {
     for (int v = 0; v < kVectors; ++v) {
       V y = t.alpha * sum[r][v];
       T* to = row + v * kLanes;
-      if (whole) {
-        if (t.beta != 0) {
-          V old;
-          load(old, to);
-          y += t.beta * old;
-        }
-        store(to, y);
-        continue;
+      if (t.beta != 0) {
+        V old;
+        load(old, to);
+        y += t.beta * old;
       }
-      T part[kLanes];
-      store(part, y);
-      for (int i = 0; i < std::min(kLanes, t.columns - v * kLanes); ++i) {
-        to[i] = t.beta != 0 ? part[i] + t.beta * to[i] : part[i];
-      }
+      store(to, y);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/threads.h"
 #include "kernel/conv.h"
 #include "pleiad/error.h"
 
@@ -13,6 +14,7 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 
 const dnnl::engine& engine() {
+  shorten_spinning();
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;
 }

@@ -50,7 +50,7 @@ class Softmax final : public Same {
   }
 };
 
-const Fields<ActivationOptions>& fields() {
+const Fields<ActivationOptions>& activation_fields() {
   using O = ActivationOptions;
   static const Fields<O> all = {field("function", &O::function, "relu, sigmoid, ..., softmax"),
                                 field("slope", &O::slope, "leaky: below 0")};
@@ -60,14 +60,14 @@ const Fields<ActivationOptions>& fields() {
 }  // namespace
 
 LayerPtr activation(const ActivationOptions& options) {
-  if (options.function == "softmax") return remembering(std::make_unique<Softmax>(), fields(), options);
+  if (options.function == "softmax") return remembering(std::make_unique<Softmax>(), activation_fields(), options);
   std::vector<std::string> known = kernel::function_names();
   known.emplace_back("softmax");
   if (std::ranges::find(known, options.function) == known.end()) {
     throw InvalidArgument(unknown_name("activation", options.function, known));
   }
-  return remembering(std::make_unique<Elementwise>(options), fields(), options);
+  return remembering(std::make_unique<Elementwise>(options), activation_fields(), options);
 }
-LayerPtr activation_from(const LayerFields& text) { return activation(read_fields(fields(), text)); }
+LayerPtr activation_from(const LayerFields& text) { return activation(read_fields(activation_fields(), text)); }
 
 }  // namespace pleiad::nn

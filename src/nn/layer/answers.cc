@@ -1,6 +1,7 @@
 // What a net answers: the places of its largest scores, and how often they are right.
 #include "core/threads.h"
 #include "kernel/embedding.h"
+#include "kernel/loss.h"
 #include "kernel/types.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
@@ -54,14 +55,10 @@ class Accuracy final : public Layer {
     kernel::check_indices(pass.x[1], classes);
     std::int64_t right = 0;
     kernel::by_type(pass.x[0].dtype(), [&]<class T>(T) {
-      for (std::int64_t r = 0; r < rows;
-           ++r) {  // among the top k: fewer than k scores lie above, or beside it and before
+      for (std::int64_t r = 0; r < rows; ++r) {
         const T* row = kernel::data<T>(pass.x[0]) + r * classes;
         const std::int32_t label = kernel::data<std::int32_t>(pass.x[1])[r];
-        std::int64_t above = 0;
-        for (std::int64_t c = 0; c < classes; ++c)
-          above += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
-        right += above < top_k_ ? 1 : 0;
+        right += kernel::among_top(row, classes, label, top_k_) ? 1 : 0;
       }
     });
     pass.y[0].fill(static_cast<double>(right) / static_cast<double>(rows));
@@ -72,7 +69,7 @@ class Accuracy final : public Layer {
   const std::int64_t top_k_;
 };
 
-const Fields<ArgsortOptions>& fields() {
+const Fields<ArgsortOptions>& answers_fields() {
   static const Fields<ArgsortOptions> all = {field("top_k", &ArgsortOptions::top_k, "how many of the largest scores")};
   return all;
 }
@@ -80,12 +77,12 @@ const Fields<ArgsortOptions>& fields() {
 }  // namespace
 
 LayerPtr argsort(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Argsort>(options), fields(), options);
+  return remembering(std::make_unique<Argsort>(options), answers_fields(), options);
 }
 LayerPtr accuracy(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Accuracy>(options), fields(), options);
+  return remembering(std::make_unique<Accuracy>(options), answers_fields(), options);
 }
-LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(fields(), text)); }
-LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(fields(), text)); }
+LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(answers_fields(), text)); }
+LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(answers_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -152,7 +152,7 @@ class BatchNorm final : public Layer {
   std::vector<double> sums_;
 };
 
-const Fields<BatchNormOptions>& fields() {
+const Fields<BatchNormOptions>& batch_norm_fields() {
   using O = BatchNormOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("epsilon", &O::epsilon, "added to the variance"),
@@ -167,8 +167,8 @@ const Fields<BatchNormOptions>& fields() {
 }  // namespace
 
 LayerPtr batch_norm(const BatchNormOptions& options) {
-  return remembering(std::make_unique<BatchNorm>(options), fields(), options);
+  return remembering(std::make_unique<BatchNorm>(options), batch_norm_fields(), options);
 }
-LayerPtr batch_norm_from(const LayerFields& text) { return batch_norm(read_fields(fields(), text)); }
+LayerPtr batch_norm_from(const LayerFields& text) { return batch_norm(read_fields(batch_norm_fields(), text)); }
 
 }  // namespace pleiad::nn

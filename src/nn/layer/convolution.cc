@@ -149,7 +149,7 @@ OptionField<ConvolutionOptions> together(const char* name,
           .get = {}};
 }
 
-const Fields<ConvolutionOptions>& fields() {
+const Fields<ConvolutionOptions>& convolution_fields() {
   using O = ConvolutionOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("filters", &O::filters, "output channels"),
@@ -191,8 +191,8 @@ ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_
           .pad_right = pad};
 }
 LayerPtr convolution(const ConvolutionOptions& options) {
-  return remembering(std::make_unique<Convolution>(options), fields(), options);
+  return remembering(std::make_unique<Convolution>(options), convolution_fields(), options);
 }
-LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(fields(), text)); }
+LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(convolution_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -91,7 +91,7 @@ class Dense final : public Layer {
   kernel::ExactSums sums_;  // deterministic mode's
 };
 
-const Fields<DenseOptions>& fields() {
+const Fields<DenseOptions>& dense_fields() {
   using O = DenseOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {
@@ -107,7 +107,9 @@ const Fields<DenseOptions>& fields() {
 
 }  // namespace
 
-LayerPtr dense(const DenseOptions& options) { return remembering(std::make_unique<Dense>(options), fields(), options); }
-LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(fields(), text)); }
+LayerPtr dense(const DenseOptions& options) {
+  return remembering(std::make_unique<Dense>(options), dense_fields(), options);
+}
+LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(dense_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -52,7 +52,7 @@ class Dropout final : public Layer {
   std::int64_t width_ = 0;    // of the image
 };
 
-const Fields<DropoutOptions>& fields() {
+const Fields<DropoutOptions>& dropout_fields() {
   static const Fields<DropoutOptions> all = {field("ratio", &DropoutOptions::ratio, "the share that is zeroed")};
   return all;
 }
@@ -60,8 +60,8 @@ const Fields<DropoutOptions>& fields() {
 }  // namespace
 
 LayerPtr dropout(const DropoutOptions& options) {
-  return remembering(std::make_unique<Dropout>(options), fields(), options);
+  return remembering(std::make_unique<Dropout>(options), dropout_fields(), options);
 }
-LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(fields(), text)); }
+LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(dropout_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -76,7 +76,7 @@ class ImagePreprocess final : public Layer {
   const ImagePreprocessOptions o_;
 };
 
-const Fields<ImagePreprocessOptions>& fields() {
+const Fields<ImagePreprocessOptions>& image_preprocess_fields() {
   using O = ImagePreprocessOptions;
   static const Fields<O> all = {field("crop", &O::crop, "the pieces' side; 0: whole images"),
                                 field("mirror", &O::mirror, "whether half of them are mirrored"),
@@ -87,8 +87,10 @@ const Fields<ImagePreprocessOptions>& fields() {
 }  // namespace
 
 LayerPtr image_preprocess(const ImagePreprocessOptions& options) {
-  return remembering(std::make_unique<ImagePreprocess>(options), fields(), options);
+  return remembering(std::make_unique<ImagePreprocess>(options), image_preprocess_fields(), options);
 }
-LayerPtr image_preprocess_from(const LayerFields& text) { return image_preprocess(read_fields(fields(), text)); }
+LayerPtr image_preprocess_from(const LayerFields& text) {
+  return image_preprocess(read_fields(image_preprocess_fields(), text));
+}
 
 }  // namespace pleiad::nn

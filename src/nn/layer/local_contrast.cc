@@ -7,10 +7,6 @@
 namespace pleiad::nn {
 namespace {
 
-void one_of(const char* what, const std::string& value, const std::vector<std::string>& known) {
-  if (std::ranges::find(known, value) == known.end()) throw InvalidArgument(unknown_name(what, value, known));
-}
-
 class LocalContrast final : public Layer {
  public:
   explicit LocalContrast(const LocalContrastOptions& o)
@@ -20,8 +16,8 @@ class LocalContrast final : public Layer {
         divides_(o.part != "subtract"),
         window_{.size = o.size},
         contrast_{.size = o.size, .alpha = o.alpha, .beta = o.beta} {
-    one_of("type", o.type, {"box", "gaussian"});
-    one_of("part", o.part, {"both", "divide", "subtract"});
+    require_known("type", o.type, {"box", "gaussian"});
+    require_known("part", o.part, {"both", "divide", "subtract"});
     expect_at_least("size", o.size, 1);
     if (o.size % 2 == 0) throw InvalidArgument(fmt::format("size is odd; received {}", o.size));
     if (box_ && o.part != "both") throw InvalidArgument("part: the type \"box\" has no parts");
@@ -72,7 +68,7 @@ class LocalContrast final : public Layer {
   const kernel::BoxContrast contrast_;
 };
 
-const Fields<LocalContrastOptions>& fields() {
+const Fields<LocalContrastOptions>& local_contrast_fields() {
   using O = LocalContrastOptions;
   static const Fields<O> all = {
       field("type", &O::type, "gaussian or box"), field("part", &O::part, "of gaussian: both, subtract or divide"),
@@ -84,8 +80,10 @@ const Fields<LocalContrastOptions>& fields() {
 }  // namespace
 
 LayerPtr local_contrast(const LocalContrastOptions& options) {
-  return remembering(std::make_unique<LocalContrast>(options), fields(), options);
+  return remembering(std::make_unique<LocalContrast>(options), local_contrast_fields(), options);
 }
-LayerPtr local_contrast_from(const LayerFields& text) { return local_contrast(read_fields(fields(), text)); }
+LayerPtr local_contrast_from(const LayerFields& text) {
+  return local_contrast(read_fields(local_contrast_fields(), text));
+}
 
 }  // namespace pleiad::nn

@@ -178,7 +178,7 @@ OptionField<LocalConvolutionOptions> both(const char* name, std::int64_t LocalCo
           .get = {}};
 }
 
-const Fields<LocalConvolutionOptions>& fields() {
+const Fields<LocalConvolutionOptions>& local_convolution_fields() {
   using O = LocalConvolutionOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("filters", &O::filters, "output channels"),
@@ -206,8 +206,10 @@ const Fields<LocalConvolutionOptions>& fields() {
 }  // namespace
 
 LayerPtr local_convolution(const LocalConvolutionOptions& options) {
-  return remembering(std::make_unique<LocalConvolution>(options), fields(), options);
+  return remembering(std::make_unique<LocalConvolution>(options), local_convolution_fields(), options);
 }
-LayerPtr local_convolution_from(const LayerFields& text) { return local_convolution(read_fields(fields(), text)); }
+LayerPtr local_convolution_from(const LayerFields& text) {
+  return local_convolution(read_fields(local_convolution_fields(), text));
+}
 
 }  // namespace pleiad::nn

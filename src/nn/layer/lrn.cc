@@ -30,7 +30,7 @@ class LocalResponse final : public Layer {
   const kernel::Lrn lrn_;
 };
 
-const Fields<LrnOptions>& fields() {
+const Fields<LrnOptions>& lrn_fields() {
   using O = LrnOptions;
   static const Fields<O> all = {field("size", &O::size, "how many maps"),
                                 field("alpha", &O::alpha, "over size, times the sum"),
@@ -41,8 +41,8 @@ const Fields<LrnOptions>& fields() {
 }  // namespace
 
 LayerPtr lrn(const LrnOptions& options) {
-  return remembering(std::make_unique<LocalResponse>(options), fields(), options);
+  return remembering(std::make_unique<LocalResponse>(options), lrn_fields(), options);
 }
-LayerPtr lrn_from(const LayerFields& text) { return lrn(read_fields(fields(), text)); }
+LayerPtr lrn_from(const LayerFields& text) { return lrn(read_fields(lrn_fields(), text)); }
 
 }  // namespace pleiad::nn

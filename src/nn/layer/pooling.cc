@@ -70,7 +70,7 @@ class Pooling final : public Layer {
   kernel::Pool pool_;
 };
 
-const Fields<PoolingOptions>& fields() {
+const Fields<PoolingOptions>& pooling_fields() {
   using O = PoolingOptions;
   static const Fields<O> all = {field("type", &O::type, "max, average or l2"),
                                 field("kernel", &O::kernel, "the window's side"),
@@ -86,8 +86,8 @@ const Fields<PoolingOptions>& fields() {
 }  // namespace
 
 LayerPtr pooling(const PoolingOptions& options) {
-  return remembering(std::make_unique<Pooling>(options), fields(), options);
+  return remembering(std::make_unique<Pooling>(options), pooling_fields(), options);
 }
-LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(fields(), text)); }
+LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(pooling_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -12,9 +12,8 @@
 namespace pleiad::nn {
 namespace {
 
-bool gaussian(const std::string& what, const std::string& units) {
-  const std::vector<std::string> known = {"binary", "gaussian"};
-  if (std::ranges::find(known, units) == known.end()) throw InvalidArgument(unknown_name(what, units, known));
+bool is_gaussian(const std::string& what, const std::string& units) {
+  require_known(what, units, {"binary", "gaussian"});
   return units == "gaussian";
 }
 
@@ -22,8 +21,8 @@ class Rbm final : public Layer {
  public:
   explicit Rbm(const RbmOptions& options)
       : o_(options),
-        gaussian_visible_(gaussian("visible units", options.visible_units)),
-        gaussian_hidden_(gaussian("hidden units", options.hidden_units)) {
+        gaussian_visible_(is_gaussian("visible units", options.visible_units)),
+        gaussian_hidden_(is_gaussian("hidden units", options.hidden_units)) {
     expect_at_least("hidden", o_.hidden, 1);
     expect_at_least("k", o_.k, 1);
     expect_at_least("chains", o_.chains, 0);
@@ -171,7 +170,7 @@ class Rbm final : public Layer {
   const bool gaussian_hidden_;
 };
 
-const Fields<RbmOptions>& fields() {
+const Fields<RbmOptions>& rbm_fields() {
   using O = RbmOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("hidden", &O::hidden, "how many hidden units"),
@@ -190,7 +189,7 @@ const Fields<RbmOptions>& fields() {
 
 }  // namespace
 
-LayerPtr rbm(const RbmOptions& options) { return remembering(std::make_unique<Rbm>(options), fields(), options); }
-LayerPtr rbm_from(const LayerFields& text) { return rbm(read_fields(fields(), text)); }
+LayerPtr rbm(const RbmOptions& options) { return remembering(std::make_unique<Rbm>(options), rbm_fields(), options); }
+LayerPtr rbm_from(const LayerFields& text) { return rbm(read_fields(rbm_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -118,7 +118,7 @@ const Fields<SumLossOptions>& sum_fields() {
   static const Fields<SumLossOptions> all = {field("scale", &SumLossOptions::scale, "times the sum")};
   return all;
 }
-const Fields<SoftmaxLossOptions>& fields() {
+const Fields<SoftmaxLossOptions>& softmax_loss_fields() {
   using O = SoftmaxLossOptions;
   static const Fields<O> all = {field("top_k", &O::top_k, "a label among so many scores counts as right"),
                                 field("scale", &O::scale, "times the loss")};
@@ -128,7 +128,7 @@ const Fields<SoftmaxLossOptions>& fields() {
 }  // namespace
 
 LayerPtr softmax_loss(const SoftmaxLossOptions& options) {
-  return remembering(std::make_unique<SoftmaxLoss>(options), fields(), options);
+  return remembering(std::make_unique<SoftmaxLoss>(options), softmax_loss_fields(), options);
 }
 LayerPtr sum_loss(const SumLossOptions& options) {
   return remembering(std::make_unique<SumLoss>(options), sum_fields(), options);
@@ -136,7 +136,7 @@ LayerPtr sum_loss(const SumLossOptions& options) {
 LayerPtr sum_loss_from(const LayerFields& text) { return sum_loss(read_fields(sum_fields(), text)); }
 LayerPtr sigmoid_loss() { return std::make_unique<SigmoidLoss>(); }
 LayerPtr euclidean_loss() { return std::make_unique<EuclideanLoss>(); }
-LayerPtr softmax_loss_from(const LayerFields& text) { return softmax_loss(read_fields(fields(), text)); }
+LayerPtr softmax_loss_from(const LayerFields& text) { return softmax_loss(read_fields(softmax_loss_fields(), text)); }
 LayerPtr sigmoid_loss_from(const LayerFields& text) { return read_no_fields(text), sigmoid_loss(); }
 LayerPtr euclidean_loss_from(const LayerFields& text) { return read_no_fields(text), euclidean_loss(); }
 

@@ -52,11 +52,7 @@ class FlatTable:
         """Views of what the last sync brought, in the shapes of the arrays. The next sync overwrites them."""
         self._gather(arrays, self.values)
         session = api._session()
-        if source is None:
-            source = session.worker_rank(0)
-            givers = ranks_where(bool(self._last.any())) if session.workers > 1 else []
-            if len(givers) == 1:
-                source = givers[0]
+        source = self._source(source)
         # What is added are differences: whatever rule `init` named, this table sums.
         self.table = ArrayTableHandler(
             int(ends[-1]), self._last, dtype=dtype, name=name, updater="sum", init_rank=source
@@ -64,6 +60,30 @@ class FlatTable:
         self.table.get(out=self._last)
         session.barrier()  # no add of a fast worker is in what a slow one starts with
         self.session = session
+
+    def _source(self, source: int | None) -> int:
+        """The rank whose values the table starts with."""
+        session = api._session()
+        if source is not None:
+            return source
+        givers = ranks_where(bool(self._last.any())) if session.workers > 1 else []
+        return givers[0] if len(givers) == 1 else session.worker_rank(0)
+
+    def fits(self, arrays: Sequence[Any]) -> bool:
+        """Whether the table can be started again with `arrays`."""
+        shapes = [tuple(numpy.shape(array)) for array in arrays]
+        return self.session is api._session() and not self.table.table.closed and shapes == self._shapes
+
+    def start_again(self, arrays: Sequence[Any]) -> None:
+        """Puts the values of `arrays` at one rank, chosen as at the start, in place of the table's. Collective."""
+        self._gather(arrays, self.values)
+        self.table.table.set(self._last, self._source(None))
+        self.table.get(out=self._last)
+        self.session.barrier()
+
+    def close(self) -> None:
+        """Collective: releases the table's memory."""
+        self.table.close()
 
     def sync(self, arrays: Sequence[Any]) -> list[Array]:
         """Adds what has changed in `arrays` since the last sync, and returns the table's values now, as `values`."""

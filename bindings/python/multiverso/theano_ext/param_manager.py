@@ -1,11 +1,14 @@
 """All parameters of a model in one table, synced in one call."""
 
 from collections.abc import Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import numpy
 
 from multiverso.theano_ext.flat import FlatTable
+
+Self = TypeVar("Self", bound="MVModelParamManager")
 
 
 class MVModelParamManager:
@@ -20,11 +23,31 @@ class MVModelParamManager:
     def __init__(self, model: Any) -> None:
         self._start(model, None)
 
-    def _start(self, model: Any, source: int | None) -> None:
+    def _start(self, model: Any, source: int | None, table: FlatTable | None = None) -> None:
+        """With a `table` that an earlier manager of the model left, that one is started again."""
         self.model = model
         name = type(self).__name__
-        self._table = FlatTable(self.get_all_param_values(), name=name, where=name, source=source)
+        values = self.get_all_param_values()
+        if table is None:
+            self._table = FlatTable(values, name=name, where=name, source=source)
+        else:
+            self._table = table
+            table.start_again(values)
         self.set_all_param_values(self._table.values)
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all workers now. The manager cannot be used afterwards. Without it
+        the memory is released once every worker has dropped its manager."""
+        self._table.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other workers may not come to close()
+            self.close()
 
     def get_all_param_values(self) -> Sequence[Any]:
         """The parameters' arrays, always in the same order. They are read at once, so that they may be the model's own
@@ -47,7 +70,7 @@ class KerasParamManager(MVModelParamManager):
     """For a model of Keras: 1 and 2 with the Theano back end, 3 on any. The model has its weights already (give its first
     layer an input shape, or build it); compiling may come later."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, table: FlatTable | None = None) -> None:
         # Keras 3 on JAX keeps the weights outside the model while it trains.
         self._bring_back = getattr(model, "jax_state_sync", lambda: None)
         if not model.weights:
@@ -55,7 +78,7 @@ class KerasParamManager(MVModelParamManager):
                 f'[KerasParamManager] expected a model with weights; "{model.name}" has none yet: '
                 "give its first layer an input shape, or build it"
             )
-        super().__init__(model)
+        self._start(model, None, table)
 
     def get_all_param_values(self) -> Sequence[Any]:
         self._bring_back()

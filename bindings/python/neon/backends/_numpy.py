@@ -1,3 +1,3 @@
-from neon.backends import Backend, Numpy
+from neon.backends import Backend, Numpy, Numpy64
 
-__all__ = ["Backend", "Numpy"]
+__all__ = ["Backend", "Numpy", "Numpy64"]

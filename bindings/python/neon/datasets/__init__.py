@@ -4,6 +4,7 @@ rank reads and keeps its part of every image, its quad.
 
 from neon.datasets.cifar10 import CIFAR10
 from neon.datasets.dataset import Dataset
+from neon.datasets.iris import Iris
 from neon.datasets.mnist import MNIST
 
-__all__ = ["CIFAR10", "MNIST", "Dataset"]
+__all__ = ["CIFAR10", "MNIST", "Dataset", "Iris"]

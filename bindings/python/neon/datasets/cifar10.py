@@ -29,6 +29,9 @@ class CIFAR10(Dataset):
             raise FileError(f"{folder}: has no CIFAR-10 files")
         return files
 
+    def source_files(self) -> "list[Path]":
+        return [*self._files("train"), *self._files("test")]
+
     def prepare(self) -> None:
         folder = Path(self.repo_path or "~/data/cifar10").expanduser()
         if comm.rank == 0 and not sorted(folder.glob("*_batch*.bin")):

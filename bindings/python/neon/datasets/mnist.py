@@ -29,6 +29,16 @@ class MNIST(Dataset):
 
     shape = (28, 28, 1)
 
+    def source_files(self) -> "list[Path]":
+        return [self._path(*what) for what in FILES]
+
+    def _path(self, name: str, what: str) -> Path:
+        """The file, or its compressed form where that is there."""
+        folder = Path(self.repo_path).expanduser() if self.repo_path else USUAL
+        path = folder / FILES[name, what]
+        zipped = path.with_name(path.name + ".gz")
+        return zipped if zipped.exists() else path
+
     def read_image_file(self, name: str) -> Array:
         """Read some images at a time: of each, this rank's quad is kept."""
         rows, columns = self.quad()
@@ -50,11 +60,10 @@ class MNIST(Dataset):
 
     @contextlib.contextmanager
     def _open(self, name: str, what: str) -> "Iterator[tuple[list[int], IO[bytes], Path]]":
-        folder = Path(self.repo_path).expanduser() if self.repo_path else USUAL
-        path = folder / FILES[name, what]
-        zipped = path.with_name(path.name + ".gz")
+        path = self._path(name, what)
+        zipped = path.suffix == ".gz"
         try:
-            with gzip.open(zipped) if zipped.exists() else path.open("rb") as file:
+            with gzip.open(path) if zipped else path.open("rb") as file:
                 lengths = 3 if what == "images" else 1
                 start = file.read(4 + 4 * lengths)
                 if len(start) != 4 + 4 * lengths:
@@ -70,7 +79,8 @@ class MNIST(Dataset):
         except (OSError, EOFError, zlib.error) as problem:
             if isinstance(problem, FileError):
                 raise
-            raise FileError(f"{path}: cannot be read (nor {zipped.name}): {problem}") from None
+            also = "" if zipped else f" (nor {path.name}.gz)"
+            raise FileError(f"{path}: cannot be read{also}: {problem}") from None
 
     @staticmethod
     def _bytes(file: "IO[bytes]", count: int, path: Path) -> Array:

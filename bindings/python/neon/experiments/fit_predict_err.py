@@ -6,25 +6,29 @@ from pathlib import Path
 from typing import Any
 
 from neon.experiments.fit import FitExperiment
-from neon.metrics import Metric, MisclassPercentage
+from neon.metrics import MSE, Metric, MisclassPercentage
 from neon.util.distarray.global_array import comm
+from neon.util.registry import FieldError
 from neon.util.together import together
-from pleiad.errors import FileError, InvalidArgument
+from pleiad.errors import FileError
 
 
 class FitPredictErrorExperiment(FitExperiment):
-    """metrics: {train: [...], test: [...]}, or the misclassified per cent of both. predictions: a file for the test set's
+    """metrics: {train: [...], test: [...]}, or the misclassified percentage of both; of a model that reconstructs its inputs,
+    the mean squared error. predictions: a file for the test set's
     classes, a line a sample: the predicted one and the right one."""
 
-    fields = {"predictions": "", "inference_sets": ["train", "test"]}
+    fields = {"predictions": "", "metrics": None}
 
     predictions: str
+    metrics: Any
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        wanted: Any = self.metrics or {name: [MisclassPercentage()] for name in ("train", "test")}
-        if not isinstance(wanted, dict) or not set(wanted) <= {"train", "test", "validation"}:
-            raise InvalidArgument(f"metrics: expected {{train: [...], test: [...]}}; received {wanted!r}")
+        usual: Metric = MSE() if getattr(self.model, "reconstructs", False) else MisclassPercentage()
+        wanted: Any = self.metrics or {name: [usual] for name in ("train", "test")}
+        if not isinstance(wanted, dict) or not set(wanted) <= {"train", "test"}:
+            raise FieldError("metrics", f"metrics: expected {{train: [...], test: [...]}}; received {wanted!r}")
         for name, metrics in wanted.items():
             bad = (
                 [each for each in metrics if not isinstance(each, Metric)]
@@ -32,19 +36,23 @@ class FitPredictErrorExperiment(FitExperiment):
                 else [metrics]
             )
             if bad:
-                raise InvalidArgument(f"metrics: {name}: expected a list of metrics; received {bad[0]!r}")
-        self.metrics: dict[str, list[Metric]] = wanted
+                raise FieldError("metrics", f"metrics: {name}: expected a list of metrics; received {bad[0]!r}")
+        self.metrics = wanted
 
     def work(self) -> "dict[str, float]":
         if self.predictions:  # before hours of training, not after them
             if "test" not in self.metrics:
-                raise InvalidArgument("predictions: they are those of the test set, and metrics has no test")
+                self.refuse("predictions", "they are those of the test set, and metrics has no test")
+            if getattr(self.model, "reconstructs", False):
+                self.refuse("predictions", f"{type(self.model).__name__} predicts no classes")
             together(partial(self._write, "a", ()))
         results = super().work()
         for name, metrics in self.metrics.items():
             if name not in self.dataset.inputs:
                 continue
             outputs, targets = self.model.predict(self.dataset, name), self.dataset.targets[name]
+            if getattr(self.model, "reconstructs", False):
+                targets = self.dataset.inputs[name].reshape(outputs.shape)
             for metric in metrics:
                 key = f"{name} {type(metric).__name__}"
                 results[key] = metric(outputs, targets)

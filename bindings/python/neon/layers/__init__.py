@@ -1,13 +1,22 @@
 """Layers. Each says what it is to the engine (`engine_layers`), and computes in NumPy too (`fprop`, `bprop`), so that a
 layer of yours can derive from it. Images are (batch, height, width, channels).
 
-The Dist suffix is honoured and not needed: a Dist layer gets its halos by itself, through its `input`, a GlobalArray that
-the model's adjust_for_dist() makes.
+The suffix Dist is not needed for neon's own layers. A layer of yours with the suffix works on tiles: its `input` has the
+views with halos (docs/neon.md).
 """
 
 from neon.layers.base import Layer, WeightLayer
 from neon.layers.conv import ConvLayer, ConvLayerDist
-from neon.layers.dense import FCLayer, FCLayerDist, LayerDist
+from neon.layers.dense import (
+    AELayer,
+    BiasedLayer,
+    FCLayer,
+    FCLayerDist,
+    LayerDist,
+    LayerWithNoBias,
+    LayerWithNoBiasDist,
+    RBMLayer,
+)
 from neon.layers.local import (
     CrossMapResponseNormLayer,
     LCNLayer,
@@ -30,9 +39,11 @@ from neon.layers.pooling import (
 from neon.layers.simple import ActivationLayer, CostLayer, DataLayer, DropOutLayer, ImageDataLayer
 
 __all__ = [
+    "AELayer",
     "ActivationLayer",
     "AveragePoolingLayer",
     "AveragePoolingLayerDist",
+    "BiasedLayer",
     "ConvLayer",
     "ConvLayerDist",
     "CostLayer",
@@ -48,6 +59,8 @@ __all__ = [
     "LCNLayerDist",
     "Layer",
     "LayerDist",
+    "LayerWithNoBias",
+    "LayerWithNoBiasDist",
     "LocalContrastNormLayer",
     "LocalContrastNormLayerDist",
     "LocalFilteringLayer",
@@ -56,5 +69,6 @@ __all__ = [
     "MaxPoolingLayerDist",
     "PoolingLayer",
     "PoolingLayerDist",
+    "RBMLayer",
     "WeightLayer",
 ]

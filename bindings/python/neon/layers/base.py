@@ -5,23 +5,26 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-from neon.params import weight_of
+from neon.params import bias_of, weight_of
 from neon.transforms import Activation, Linear
-from neon.util.distarray.global_array import GlobalArray, comm
-from neon.util.registry import Component
+from neon.util.registry import Component, FieldError
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 
 Array = NDArray[Any]
 
 
+FUSED = ("linear", "relu", "leaky", "sigmoid", "tanh")  #: activations that the engine's layers have in them
+DTYPES = ("weight", "velocity", "delta", "updates", "pre_act", "output", "berror")
+
+
 def pair(given: Any, what: str) -> tuple[int, int]:
     """(height, width) from a number or a list of two."""
-    if isinstance(given, int):
-        return given, given
-    if isinstance(given, list | tuple) and len(given) == 2:
-        return int(given[0]), int(given[1])
-    raise InvalidArgument(f"{what}: expected a number or [height, width]; received {given!r}")
+    both = [given, given] if isinstance(given, int) else given
+    if isinstance(both, list | tuple) and len(both) == 2:
+        if all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in both):
+            return both[0], both[1]
+    raise FieldError(what, f"{what}: expected a number above 0 or [height, width]; received {given!r}")
 
 
 def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
@@ -45,31 +48,42 @@ def add_windows(to: Array, parts: Array, stride: tuple[int, int]) -> None:
 
 
 class Layer(Component):
-    """name, backend, batch_size and pos are set by the model where a file leaves them out. After fprop, `output` has the
-    outputs; after bprop, `berror` the error by the inputs. `input` is None, or the GlobalArray of the layer's inputs."""
+    """name, batch_size, pos and backend repeat what the model has, and must agree with it. After fprop, `output` has the
+    outputs; after bprop, `berror` the error by the inputs. `input` is the array of the layer's inputs on this rank, with
+    get_fprop_view and get_bprop_view; it is there while the layer runs in a model."""
 
     fields = {
         "name": "",
         "backend": None,
         "batch_size": 0,
-        "pos": 0,
+        "pos": -1,
         "dist_flag": False,
         "activation": None,
-        "ref_layer": None,
-        "prev_layer": None,
+        "prev_layer": "",
+        **{f"{name}_dtype": None for name in DTYPES},
     }
-    ignored = frozenset({"output_dtype", "dtype", "nin", "pre_act", "is_local", "use_biases", "fstride"})
+    #: Whether the layer applies `activation`.
+    activates = True
 
     name: str
     backend: Any
     batch_size: int
+    pos: int
+    prev_layer: str
     activation: Activation
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         if getattr(self, "activation", None) is None:
             self.activation = Linear()
-        self.input: GlobalArray | None = None
+        if not isinstance(self.activation, Activation):
+            self.refuse("activation", f"expected an activation; received {self.activation!r}")
+        if not self.activates and not isinstance(self.activation, Linear):
+            self.refuse("activation", f"{type(self).__name__} has none; add an ActivationLayer")
+        for field in ("fshape", "stride", "ifmshape"):  # a wrong shape is known here, by its line
+            if field in self.given and getattr(self, field) not in (None, 0):
+                pair(getattr(self, field), field)
+        self.input: Any = None
         self.in_shape: tuple[int, ...] = ()
         self.out_shape: tuple[int, ...] = ()
         self.output: Array = numpy.empty(0)
@@ -82,23 +96,58 @@ class Layer(Component):
         """In order; none where the layer computes nothing."""
         raise NotImplementedError(f"{type(self).__name__}.engine_layers")
 
+    def activated(self, make: Any) -> "list[nn.Layer]":
+        """make(function), with the activation in it or as a layer of its own."""
+        function, options = self.activation.engine, self.activation.options
+        if function in FUSED and not options:
+            return [make(function)]
+        return [make("linear"), nn.Activation(function, name=f"{self.name}.{function}", **options)]
+
     @property
     def users_own(self) -> bool:
-        """Whether fprop or bprop are not neon's: the engine then computes nothing of the model."""
-        return any(
-            not getattr(type(self), method).__module__.startswith("neon.")
-            for method in ("fprop", "bprop", "adjust_for_dist")
-        )
+        """Whether the layer or its activation computes by code that is not neon's: the layer then runs as it is written,
+        inside the engine's net."""
+        methods = ("fprop", "bprop", "initialize", "adjust_for_dist", "update")
+        functions = ("apply_function", "apply_derivative", "backward")
+        found = [getattr(type(self), name) for name in methods if hasattr(type(self), name)]
+        found += [getattr(type(self.activation), name) for name in functions]
+        return any(not each.__module__.startswith("neon.") for each in found)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether a layer of a user's own can work on a tile: its class has the suffix Dist. Any other one is given whole
+        images on every rank."""
+        return type(self).__name__.endswith("Dist")
+
+    def expect_input(self, shape: "tuple[int, ...]") -> None:
+        """Refuses fields that do not agree with the output of the layer before, given for one sample."""
+        shown = "x".join(map(str, shape))
+        if self.given & {"ifmshape", "nifm"} and len(shape) != 3:
+            field = "ifmshape" if "ifmshape" in self.given else "nifm"
+            self.refuse(field, f"the layer before gives {shown} values, no images")
+        ifmshape = getattr(self, "ifmshape", None)
+        if "ifmshape" in self.given and ifmshape is not None and pair(ifmshape, "ifmshape") != shape[:2]:
+            self.refuse("ifmshape", f"the layer before gives images of {shown}; received {ifmshape}")
+        if "nifm" in self.given and getattr(self, "nifm", 0) not in (0, shape[-1]):
+            self.refuse("nifm", f"the layer before gives {shape[-1]} maps; received {getattr(self, 'nifm', 0)}")
+        self._expect_types()
+
+    def _expect_types(self) -> None:
+        for name in DTYPES:
+            wanted = getattr(self, f"{name}_dtype")
+            element = self.backend.element if self.backend is not None else numpy.dtype("float32")
+            if wanted is not None and str(wanted).rpartition(".")[2] != element.name:
+                self.refuse(f"{name}_dtype", f"the back end computes in {element.name}; received {wanted!r}")
 
     # In NumPy.
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        """Told the shape of one input sample, before the first pass; returns that of an output."""
+        """Called with the shape of one input sample, before the first pass; returns that of an output."""
         self.in_shape = self.out_shape = in_shape
         return in_shape
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]] | None":
-        """Of images: the window that an output place needs, and its stride; None where it has none."""
+        """Of images: the window that an output position needs, and its stride; None where it has none."""
         return None
 
     def padding(self) -> tuple[int, int]:
@@ -128,13 +177,16 @@ class Layer(Component):
 
     def adjust_for_dist(self) -> None:
         """After `input` is set: from now on the layer works on a tile. Layers with shapes of their own adjust them here."""
-        if self.window() is not None and not self.users_own:
-            self.refuse_tiles()
+        if self.window() is not None:
+            if not self.users_own:
+                self.refuse_tiles()
+            assert self.input is not None
+            self.ifmshape = list(self.input.view_shape[1:3])
 
     def refuse_tiles(self) -> None:
         raise InvalidArgument(
-            f'layer "{self.name}": {type(self).__name__} takes whole images; under several ranks with layers of your own'
-            " take its twin with the suffix Dist"
+            f'layer "{self.name}": {type(self).__name__} takes whole images; in a model with an fprop, bprop or'
+            " adjust_for_dist of your own take its twin with the suffix Dist"
         )
 
     def fprop(self, inputs: Array) -> None:
@@ -160,31 +212,57 @@ class OnTiles(Layer):
 
 
 class WeightLayer(Layer):
-    """Layers that learn: weights, learning_rate (a number, or a rule as lrule_init) and weight_init."""
+    """Layers that learn: `weights` and `bias`, set by initialize(); bprop hands their gradients to update()."""
 
-    fields = {"weight_init": None, "lrule_init": None, "learning_rate": None, "shared_bias": True, "bias_init": 0.0}
+    fields = {"weight_init": None, "lrule_init": None, "learning_rate": None}
+
+    weight_init: Any
+    lrule_init: Any
+    learning_rate: Any
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.weights: Array = numpy.empty(0)
         self.bias: Array = numpy.empty(0)
         self._velocity: list[Array] = []
-        #: Which sums of gradients over ranks are the whole: set by adjust_for_dist.
-        self.sum_gradients = False
+        #: Takes the gradients where a model runs the layer: the engine's rule changes the weights then.
+        self.take_gradients: Any = None
 
     def weight(self) -> Any:
         """For pleiad.nn."""
-        return weight_of(self.weight_init)  # type: ignore[attr-defined]
+        return weight_of(self, self.weight_init)
+
+    def bias_value(self) -> float:
+        """What biases start as: bias_init, of the layer or of weight_init."""
+        own = float(getattr(self, "bias_init", 0.0))
+        return own if "bias_init" in self.given else bias_of(self, self.weight_init)
+
+    def expect_input(self, shape: "tuple[int, ...]") -> None:
+        super().expect_input(shape)
+        if not self.has_bias() and bias_of(self, self.weight_init):
+            self.refuse("weight_init", "bias_init: the layer has no bias")
+
+    def has_bias(self) -> bool:
+        return bool(getattr(self, "use_biases", False))
+
+    def norm(self) -> float:
+        """What each filter is scaled to after an update; 0: filters are not scaled."""
+        return 0.0
 
     def update(self, gradients: "list[Array]", momentum: Any) -> None:
-        """Gradient descent on weights and bias, with the momentum that the model hands down."""
+        """Takes the gradients by `weights` and `bias` of this rank's part of the images. In a model, they are summed over
+        the ranks that share the weights and the model's rule makes the step; alone, this is gradient descent."""
+        if self.take_gradients is not None:
+            self.take_gradients(gradients)
+            return
         values = [self.weights, self.bias]
         if not self._velocity:
             self._velocity = [numpy.zeros_like(value) for value in values]
         rate, coefficient = momentum if isinstance(momentum, tuple) else (0.01, float(momentum or 0))
         for value, velocity, gradient in zip(values, self._velocity, gradients, strict=True):
-            if self.sum_gradients:
-                gradient = comm.all_reduce(numpy.ascontiguousarray(gradient))
             velocity *= coefficient
             velocity += rate * gradient
             value -= velocity
+        if self.norm():
+            length = numpy.sqrt((self.weights**2).sum(axis=(3, 4, 5), keepdims=True))
+            self.weights /= numpy.where(length == 0, 1, length)

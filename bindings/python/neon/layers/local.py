@@ -5,40 +5,56 @@ from typing import Any
 import numpy
 
 from neon.layers.base import Array, Layer, OnTiles, WeightLayer, add_windows, pair, windows
-from neon.util.distarray.global_array import comm, part_of
+from neon.util.distarray.global_array import LayerInput, comm, part_of
+from neon.util.registry import REQUIRED
 from pleiad import nn
-from pleiad.errors import InvalidArgument
 
 
 class LocalFilteringLayer(WeightLayer):
-    """Untied convolution: a filter for each place and map, linear, no bias, each filter kept at L2 norm 1."""
+    """Untied convolution: a filter for each position and map, no bias, each filter kept at L2 norm 1. In GB, sparsity,
+    tied_weights, pretraining and pretrain_learning_rate are those of the layer's own stage where given."""
 
-    fields = {"nifm": 0, "nofm": 0, "ifmshape": None, "fshape": [5, 5], "stride": 1, "sparsity": 0.0}
-    ignored = frozenset({"tied_weights", "pretraining"})
+    fields = {
+        "nifm": 0,
+        "nofm": REQUIRED,
+        "ifmshape": None,
+        "fshape": [5, 5],
+        "stride": 1,
+        "sparsity": None,
+        "tied_weights": None,
+        "pretraining": None,
+        "pretrain_learning_rate": None,
+    }
 
     nofm: int
     fshape: Any
     stride: Any
+    sparsity: Any
+    tied_weights: Any
+    pretraining: Any
+    pretrain_learning_rate: Any
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.nofm = self.whole("nofm", self.nofm, 1)
+        for field in ("tied_weights", "pretraining"):
+            if getattr(self, field) not in (None, True, False):
+                self.refuse(field, f"expected true or false; received {getattr(self, field)!r}")
+        for field in ("sparsity", "pretrain_learning_rate"):
+            if getattr(self, field) is not None:
+                setattr(self, field, self.number(field, field, getattr(self, field), 0))
+
+    def norm(self) -> float:
+        return 1.0
 
     def engine_layers(self) -> "list[nn.Layer]":
-        (height, width), (down, right) = self.window()
-        if height != width or down != right:
-            raise InvalidArgument(
-                f'layer "{self.name}": filters and strides are square; received {self.fshape}, {self.stride}'
-            )
-        weight = self.weight()
-        more = {f"weight.{name}": value for name, value in weight.numbers.items()}
-        return [
-            nn.Layer(
-                "local_convolution",
-                self.name,
-                filters=self.nofm,
-                kernel=height,
-                stride=down,
-                bias=False,
-                **{"weight.init": weight.type, "weight.norm": 1.0, **more},
-            )
-        ]
+        size, stride = self.window()
+
+        def make(function: str) -> nn.Layer:
+            weight = nn.Param(self.weight(), norm=1)
+            return nn.LocalConvolution(self.nofm, size, stride, 0, function, weight=weight, name=self.name)
+
+        return self.activated(make)
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
         return pair(self.fshape, "fshape"), pair(self.stride, "stride")
@@ -59,18 +75,19 @@ class LocalFilteringLayer(WeightLayer):
         if self.weights.size == 0:  # a tile without outputs
             self.output = numpy.empty((len(inputs), 0, 0, self.nofm), inputs.dtype)
             return
-        self.output = numpy.einsum("nhwcij,hwoijc->nhwo", view, self.weights, optimize=True)
+        sums = numpy.einsum("nhwcij,hwoijc->nhwo", view, self.weights, optimize=True)
+        self.output = self.activation.apply_function(sums)
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
         size, stride = self.window()
         self.berror = numpy.zeros_like(inputs)
         if self.weights.size == 0:
+            self.update([self.weights, self.bias], momentum)
             return
+        error = self.activation.backward(self.output, error.reshape(self.output.shape))
         add_windows(self.berror, numpy.einsum("nhwo,hwoijc->nhwcij", error, self.weights, optimize=True), stride)
         gradient = numpy.einsum("nhwcij,nhwo->hwoijc", windows(inputs, size, stride), error, optimize=True)
         self.update([gradient, self.bias], momentum)
-        length = numpy.sqrt((self.weights**2).sum(axis=(3, 4, 5), keepdims=True))
-        self.weights /= numpy.where(length == 0, 1, length)
 
 
 class LocalFilteringLayerDist(OnTiles, LocalFilteringLayer):
@@ -79,6 +96,8 @@ class LocalFilteringLayerDist(OnTiles, LocalFilteringLayer):
     def adjust_for_dist(self) -> None:
         super().adjust_for_dist()
         assert self.input is not None
+        if isinstance(self.input, LayerInput):  # the engine has this rank's filters
+            return
         rows, columns, _ = self.input.grid
         places = self.weights.shape
         mine = part_of(places[0], rows, comm.rank // columns), part_of(places[1], columns, comm.rank % columns)
@@ -90,11 +109,18 @@ class _Contrast(Layer):
     """Layers whose outputs look at places around them, twice: a halo of twice the window's radius."""
 
     fshape: Any
+    activates = False
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.radius()
+        if "stride" in self.given and pair(getattr(self, "stride", 1), "stride") != (1, 1):
+            self.refuse("stride", f"the window moves by 1; received {getattr(self, 'stride', 1)}")
 
     def radius(self) -> int:
         height, width = pair(self.fshape, "fshape")
         if height != width or height % 2 == 0:
-            raise InvalidArgument(f'layer "{self.name}": the window is odd and square; received {self.fshape}')
+            self.refuse("fshape", f"the window is odd and square; received {self.fshape}")
         return height // 2
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
@@ -143,6 +169,7 @@ class LCNLayer(_Contrast):
     """Local contrast normalisation by a Gaussian window over all maps; the image keeps its size."""
 
     fields = {"nifm": 0, "ifmshape": None, "fshape": [3, 3], "stride": 1}
+    spellings = {"nfm": "nifm", "pshape": "fshape"}
 
     def engine_layers(self) -> "list[nn.Layer]":
         return [nn.Layer("local_contrast", self.name, size=2 * self.radius() + 1)]
@@ -206,6 +233,7 @@ class CrossMapResponseNormLayer(Layer):
     """x * (1 + alpha / k * the sum of x^2 over k maps)^-beta."""
 
     fields = {"ksize": 5, "alpha": 1.0, "beta": 0.75}
+    activates = False
 
     ksize: int
     alpha: float

@@ -6,7 +6,6 @@ import numpy
 
 from neon.layers.base import Array, Layer, OnTiles, add_windows, pair, windows
 from pleiad import nn
-from pleiad.errors import InvalidArgument
 
 
 class PoolingLayer(Layer):
@@ -15,20 +14,26 @@ class PoolingLayer(Layer):
     fields = {"op": "max", "nifm": 0, "nofm": 0, "ifmshape": None, "fshape": [2, 2], "stride": 0}
 
     op: str
+    nofm: int
     fshape: Any
     stride: Any
+    activates = False
+    spellings = {"nfm": "nifm", "pshape": "fshape"}
     kinds = {"max": "max", "avg": "average", "average": "average", "l2": "l2"}
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         if self.op not in self.kinds:
-            raise InvalidArgument(f'op: unknown pooling "{self.op}"; known: avg, l2, max')
+            self.refuse("op", f'unknown pooling "{self.op}"; known: avg, l2, max')
 
     def engine_layers(self) -> "list[nn.Layer]":
-        (height, width), (down, right) = self.window()
-        if height != width or down != right:
-            raise InvalidArgument(f'layer "{self.name}": windows and strides are square; received {self.window()}')
-        return [nn.Pooling(height, down, self.kinds[self.op], name=self.name)]
+        size, stride = self.window()
+        return [nn.Pooling(size, stride, self.kinds[self.op], name=self.name)]
+
+    def expect_input(self, shape: "tuple[int, ...]") -> None:
+        super().expect_input(shape)
+        if self.nofm not in (0, shape[-1]):
+            self.refuse("nofm", f"pooling keeps the {shape[-1]} maps that it takes; received {self.nofm}")
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
         size = pair(self.fshape, "fshape")

@@ -4,14 +4,29 @@ from typing import Any
 
 import numpy
 
-from neon.layers.base import Array, Layer
+from neon.layers.base import Array, Layer, pair
 from pleiad import nn
 
 
 class DataLayer(Layer):
     """Where samples come in: nout numbers, or nofm images of ofmshape."""
 
-    fields = {"nout": 0, "nofm": 0, "ofmshape": None, "is_data": True}
+    fields = {"nout": 0, "nofm": 0, "ofmshape": None}
+    activates = False
+
+    nout: int
+    nofm: int
+    ofmshape: Any
+
+    def expect_input(self, shape: "tuple[int, ...]") -> None:
+        super().expect_input(shape)
+        shown, count = "x".join(map(str, shape)), int(numpy.prod(shape))
+        if self.nout not in (0, count):
+            self.refuse("nout", f"a sample of the data set has {count} values ({shown}); received {self.nout}")
+        if self.nofm not in (0, shape[-1]):
+            self.refuse("nofm", f"images of the data set are {shown}; received {self.nofm} maps")
+        if self.ofmshape is not None and pair(self.ofmshape, "ofmshape") != shape[:2]:
+            self.refuse("ofmshape", f"images of the data set are {shown}; received {self.ofmshape}")
 
     def engine_layers(self) -> "list[nn.Layer]":
         return []
@@ -28,9 +43,13 @@ class ImageDataLayer(DataLayer):
 
 
 class CostLayer(Layer):
-    """The last layer of neon 0.8's files: the cost of the layer before it."""
+    """The last layer of neon 0.8's files: the cost of the layer before it. ref_layer: the data layer with the targets."""
 
-    fields = {"cost": None}
+    fields = {"cost": None, "ref_layer": ""}
+    activates = False
+
+    cost: Any
+    ref_layer: str
 
     def engine_layers(self) -> "list[nn.Layer]":
         return []
@@ -38,25 +57,32 @@ class CostLayer(Layer):
 
 class ActivationLayer(Layer):
     def engine_layers(self) -> "list[nn.Layer]":
-        return [nn.Activation(self.activation.engine, name=self.name)]
+        return [nn.Activation(self.activation.engine, name=self.name, **self.activation.options)]
 
     def fprop(self, inputs: Array) -> None:
         self.output = self.activation.apply_function(inputs)
 
     def bprop(self, error: Array, inputs: Array, epoch: int, momentum: Any) -> None:
-        self.berror = error * self.activation.apply_derivative(self.output)
+        self.berror = self.activation.backward(self.output, error)
 
 
 class DropOutLayer(Layer):
     """keep: the share that stays; what stays is scaled by 1 / keep."""
 
     fields = {"keep": 0.5}
+    activates = False
+
+    keep: float
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.keep = self.number("keep", "share", self.keep, 1e-6, 1)
 
     def engine_layers(self) -> "list[nn.Layer]":
-        return [nn.Dropout(1 - self.keep, name=self.name)]  # type: ignore[attr-defined]
+        return [nn.Dropout(1 - self.keep, name=self.name)]
 
     def fprop(self, inputs: Array) -> None:
-        keep = self.keep  # type: ignore[attr-defined]
+        keep = self.keep
         self.random = getattr(self, "random", None) or numpy.random.default_rng(
             self.backend.seed if self.backend else 0
         )

@@ -1,144 +1,199 @@
-"""Models of layers one on top of the other, trained by the engine; or, where a layer or the model is the user's own, layer
-by layer in NumPy."""
+"""Models of layers one on top of the other, trained by the engine. A layer of a user's own is a layer of the engine's net; a
+model's own fprop, bprop or adjust_for_dist is the step of the same loop."""
 
-import time
+import contextlib
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-from neon.layers.dense import FCLayer
+from neon.layers.base import WeightLayer
 from neon.models.model import Model
-from neon.params import momentum_of, rule_of
-from neon.transforms import CrossEntropy, Softmax
-from neon.util.distarray.global_array import comm
+from neon.models.network import Network
+from neon.models.own import Clock, ModelStep, joins, weights_of
+from neon.params import Rule
+from neon.util.distarray.global_array import GlobalArray, LayerInput, comm
 from neon.util.together import together
 from pleiad import nn
 from pleiad.errors import InvalidArgument
+from pleiad.nn.own import add_own
 
 Array = NDArray[Any]
 
 
 class MLP(Model):
-    """Under several ranks images are cut by a grid of ranks where there are any, else the batch is shared out."""
+    """Under several ranks images are split by a grid of ranks where there are any, else the batch is."""
+
+    #: Whether the targets are the inputs.
+    reconstructs = False
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.trainer: nn.Trainer | None = None
         #: The mean cost of each epoch's batches.
         self.costs: list[float] = []
-        self._ready = False
-
-    # Which way.
+        #: The layers whose weights all ranks have, in a model with a step of its own.
+        self.shared_layers: set[str] = set()
+        self._clock: Clock | None = None
+        self._step: ModelStep | None = None
 
     @property
     def users_own(self) -> bool:
+        """Whether the model has a step of its own."""
         methods = ("fprop", "bprop", "adjust_for_dist")
-        own = any(not getattr(type(self), method).__module__.startswith("neon.") for method in methods)
-        return own or any(layer.users_own for layer in self.layers)
+        return any(not getattr(type(self), method).__module__.startswith("neon.") for method in methods)
+
+    # Training.
 
     def fit(self, dataset: Any) -> None:
-        together(self._expect_what_is_done)
+        together(lambda: self._expect(dataset))
         dataset.load_together()
         self.dataset = dataset
-        self._fit_in_numpy(dataset) if self.users_own else self._fit_by_engine(dataset)
+        with self._error_modes():
+            self._train(dataset)
 
-    def _expect_what_is_done(self) -> None:
+    def _train(self, dataset: Any) -> None:
+        self._train_net(dataset, together(lambda: self._network(dataset)), self.num_epochs)
+
+    def _expect(self, dataset: Any) -> None:
+        """What can be told before any data are read."""
+        self._share_grid(dataset)
+        self.rule()
         if not self.users_own:
             return
         exact = self.backend is not None and self.backend.deterministic
-        given = {
-            "serialized_path": self.serialized_path,
-            "deserialized_path": self.deserialized_path,
-            "deterministic": exact,
-        }
-        for name, value in given.items():
-            if value:
-                raise InvalidArgument(
-                    f"{type(self).__name__}: {name} is for the engine, and a model with layers of your own is computed in"
-                    f" NumPy; received {name} {value!r}"
-                )
+        if exact and comm.size > 1:
+            self.backend.refuse("deterministic", f"{type(self).__name__} has a step of its own; run one process")
+        for field in ("serialized_path", "deserialized_path"):
+            if getattr(self, field) and comm.size > 1:
+                self.refuse(field, f"{type(self).__name__} has a step of its own; it is saved on one rank alone")
 
-    # By the engine.
+    def _share_grid(self, dataset: Any) -> None:
+        """The model's grid and the data set's are one."""
+        if self.grid and dataset.grid and self.grid != dataset.grid:
+            self.refuse("grid", f'the data set has "{dataset.grid}"; received "{self.grid}"')
+        try:
+            dataset.grid = self.grid or dataset.grid
+            dataset.grid_shape()
+        except InvalidArgument as problem:
+            (self if self.grid else dataset).refuse("grid", str(problem))
 
-    def build(self, shape: "tuple[int, ...]", classes: int, dtype: Any, seed: int) -> nn.Net:
-        """The net, with inputs x and label or target."""
-        net = nn.Net(type(self).__name__, dtype=dtype, seed=seed)
-        value = net.input(shape, name="x")
-        last = self.computing[-1]
-        joined = self.cost.joins(last.activation)
-        for layer in self.computing:
-            parts = layer.engine_layers()
-            if layer is last and joined:  # the loss has the activation in it
-                parts = parts[:1]
-                parts[0].options["activation"] = "linear"
-            for part in parts:
-                value = net.add(part, value)
-        self._softmax = isinstance(self.cost, CrossEntropy) and isinstance(last.activation, Softmax)
-        if self._softmax:
-            net.add(nn.SoftmaxLoss(), value, net.input((), "label", "int32"), name="loss")
-        elif joined:
-            net.add(nn.SigmoidLoss(), value, net.input(value.shape, "target"), name="loss")
-        elif isinstance(self.cost, CrossEntropy):
-            raise InvalidArgument("CrossEntropy goes with a last layer whose activation is Softmax or Logistic")
-        else:
-            net.add(nn.EuclideanLoss(), value, net.input(value.shape, "target"), name="loss")
-        return net
+    def _error_modes(self) -> Any:
+        modes = self.backend.error_modes if self.backend is not None else {}
+        return numpy.errstate(**modes) if modes else contextlib.nullcontext()
 
-    def _targets(self, labels: Array, classes: int) -> Array:
-        return labels if self._softmax else numpy.eye(classes, dtype=numpy.float32)[labels]
+    def _network(self, dataset: Any) -> Network:
+        if self.users_own:
+            return self._step_network(dataset)
+        network = Network(self, type(self).__name__, self.input_shape(dataset), dataset.grid_of())
+        for layer in self.computing[:-1]:
+            network.layer(layer)
+        network.ending(self.classes_of(dataset))
+        self.out_shape = network.out_shape
+        return network
 
-    def _fit_by_engine(self, dataset: Any) -> None:
-        backend = self.backend
-        dtype = backend.element if backend is not None else "float32"
-        seed = backend.seed if backend is not None else 0
-        net = together(lambda: self.build(dataset.shape, dataset.classes, dtype, seed))
-        rule, rises, _ = together(lambda: rule_of(self.rule_words(), self.rate_words(), self.momentum))
-        labels = dataset.targets["train"]
-        steps = max(1, len(labels) // self.batch_size)
-        momentum = None
-        if rises is not None:  # by epochs in the file, by steps in the engine
-            momentum = nn.schedules.momentum(
-                rises["base"], rises["final"], rises["start"] * steps, rises["freq"] * steps
-            )
-        self.trainer = self.trainer_of(net, rule, dataset, momentum=momentum)
-        samples = nn.Dataset(
-            net, {"x": dataset.inputs["train"], net.targets[0]: self._targets(labels, dataset.classes)}, seed=seed
-        )
+    def classes_of(self, dataset: Any) -> int:
+        """How many outputs the last layer has."""
+        return int(dataset.classes)
+
+    def input_shape(self, dataset: Any) -> "tuple[int, ...]":
+        return tuple(dataset.shape)
+
+    def inputs_of(self, dataset: Any, name: str) -> Array:
+        inputs: Array = dataset.inputs[name]
+        return inputs if len(self.input_shape(dataset)) > 1 else inputs.reshape(len(inputs), -1)
+
+    def samples_of(self, dataset: Any, net: nn.Net, name: str = "train") -> "dict[str, Array]":
+        """Arrays by the net's inputs."""
+        inputs, labels = self.inputs_of(dataset, name), dataset.targets[name]
+        arrays = {"x": inputs}
+        for target in net.targets:
+            if target == "label":
+                arrays[target] = labels
+            elif self.reconstructs:
+                arrays[target] = inputs
+            else:
+                arrays[target] = numpy.eye(dataset.classes, dtype=self.dtype)[labels]
+        return arrays
+
+    def _train_net(
+        self, dataset: Any, network: Network, epochs: int, each: Any = None, learned: "dict[str, Array] | None" = None
+    ) -> None:
+        """The loop. each(epoch, net): called before an epoch. learned: what parameters start as, this rank's parts."""
+        net = network.net
+        rule, _ = self.rule()
+        steps = self._steps(dataset)
+        self._clock = Clock(rule, steps)
+        for running in network.running:
+            running.clock = self._clock
+        if self._step is not None:
+            self._step.clock = self._clock
+        self.trainer = self.trainer_of(net, rule, dataset, **rule.schedules(epochs, steps))
+        self.take(net, learned or {})
+        samples = nn.Dataset(net, self.samples_of(dataset, net), seed=self.seed)
         if self.deserialized_path:
             self.trainer.load(self.deserialized_path)
-        behind = self.trainer.step_number // steps
-        for epoch in range(behind, self.num_epochs):
+        for epoch in range(self.trainer.step_number // steps, epochs):
+            if each is not None:
+                each(epoch, net)
             self._epoch(samples, epoch + 1)
         if self.serialized_path:
             self.trainer.save(self.serialized_path)
 
-    def trainer_of(self, net: nn.Net, rule: Any, dataset: Any, **more: Any) -> nn.Trainer:
-        """On several ranks images are cut by the data set's grid."""
+    def take(self, net: nn.Net, learned: "dict[str, Array]") -> None:
+        """Puts values that were learnt before into a net, by the names of its parameters."""
+        for name, array in learned.items():
+            layer, _, kind = name.partition("/")
+            found = name if self._step is None or name in net.parameters else f"loss/{layer}.{kind}"
+            if found not in net.parameters:
+                continue
+            if net.parameters[found].shape != array.shape:
+                raise InvalidArgument(
+                    f'layer "{layer}": its {kind} is of shape {net.parameters[found].shape}; it was learnt as {array.shape}'
+                )
+            net.parameters[found][...] = array
+
+    def _steps(self, dataset: Any) -> int:
+        return max(1, len(dataset.targets["train"]) // self.batch_size)
+
+    def trainer_of(
+        self, net: nn.Net, rule: Rule, dataset: Any, plan: "dict[str, Any] | None" = None, **more: Any
+    ) -> nn.Trainer:
+        """On several ranks images are split by the data set's grid."""
         if self.verbose and comm.rank == 0:
             print(net.describe(), flush=True)
-        words = self.plan_of(dataset)
+        words = plan if plan is not None else self.plan_of(dataset)
+        updater = rule.updater()
+        if self.backend is not None and self.backend.raises:
+            more["check_finite"] = True
 
-        def check() -> None:  # what is wrong in the file is told here: a trainer's making is an exchange of all ranks
-            nn.explain(net, ranks=comm.size, batch=self.batch_size, **words)
+        def check() -> None:  # a mistake in the file is told here: making a trainer is collective
+            if words.get("exchange") != "none":
+                nn.explain(net, ranks=comm.size, batch=self.batch_size, **words)
             number = nn.Sequential([nn.Dense(1)], input=(1,), loss=nn.EuclideanLoss())
-            nn.Trainer(number, rule, batch=1, exchange="none", **more)
+            nn.Trainer(number, updater, batch=1, exchange="none", **more)
 
         together(check)
-        return nn.Trainer(net, rule, batch=self.batch_size, **words, **more)
+        return nn.Trainer(net, updater, batch=self.batch_size, **words, **more)
 
     def plan_of(self, dataset: Any) -> "dict[str, Any]":
-        images = dataset.shape[0] > 1 and dataset.shape[1] > 1
-        words: dict[str, Any] = {"deterministic": self.backend is not None and self.backend.deterministic}
-        if comm.size > 1 and images:
-            words |= {"plan": "spatial", "grid": self.grid or "x".join(map(str, together(dataset.grid_shape)))}
+        if self.users_own:
+            return {"exchange": "none"}  # every rank has its tiles of the whole batch
+        return self.engine_plan(dataset)
+
+    def engine_plan(self, dataset: Any) -> "dict[str, Any]":
+        words: dict[str, Any] = {"deterministic": self.deterministic}
+        if comm.size > 1 and len(self.input_shape(dataset)) == 3 and min(dataset.shape[:2]) > 1:
+            words |= {"plan": "spatial", "grid": "x".join(map(str, dataset.grid_of()))}
         return words
 
     def _epoch(self, samples: Any, number: int) -> None:
         assert self.trainer is not None
         before = len(self.trainer.history.records)
         self.trainer.fit(samples, epochs=1, progress=False)
-        self.costs += [r.metrics["loss"] for r in self.trainer.history.records[before:] if r.phase == "train"]
+        for record in self.trainer.history.records[before:]:
+            if record.phase == "train":
+                self.costs.append(record.metrics["loss"])
         self.tell(number, self.costs[-1])
 
     def tell(self, epoch: int, cost: float) -> None:
@@ -146,36 +201,79 @@ class MLP(Model):
         if comm.rank == 0:
             print(f"epoch {epoch} of {self.num_epochs}: cost {cost:.6g}", flush=True)
 
+    # Prediction.
+
     def predict(self, dataset: Any, name: str) -> Array:
-        """Of every sample what the last layer gives, its activation included; on all ranks together."""
+        """The last layer's outputs for every sample, its activation included: whole images on every rank, also where each
+        rank computes a tile. Collective."""
         if self.users_own:
-            return self._predict_in_numpy(dataset, name)
+            return self._predict_in_steps(dataset, name)
         assert self.trainer is not None
-        scores = self.trainer.predict(dataset.inputs[name])
-        last = self.computing[-1].activation
-        return last.apply_function(scores) if self.cost.joins(last) else numpy.asarray(scores)
-
-    # In NumPy, layer by layer.
-
-    def _prepare_in_numpy(self, dataset: Any) -> None:
-        if self._ready:
-            return
-        self._ready = True
-        shape: tuple[int, ...] = dataset.shape
-        self.dtype = self.backend.element if self.backend is not None else numpy.dtype("float32")
-        for layer in self.computing:
-            shape = layer.initialize(shape, self.backend.seed if self.backend is not None else 0, self.dtype)
         last = self.computing[-1]
-        if isinstance(last, FCLayer):
-            last.joined = self.cost.joins(last.activation)
+        scores = numpy.asarray(self.trainer.predict(self.inputs_of(dataset, name)))
+        if self.cost.joins(last.activation) and not last.users_own:
+            scores = last.activation.apply_function(scores)
+        return self._whole(scores)
+
+    def _whole(self, local: Array) -> Array:
+        """Whole images from this rank's tiles of them."""
+        assert self.trainer is not None
+        shape = self.out_shape
+        if comm.size == 1 or local.ndim != 4 or local.shape[1:] == shape:
+            return local
+        grid = "x".join(map(str, self.dataset.grid_of()))
+        array = GlobalArray((len(local), *shape), grid=grid, dtype=local.dtype, name="predictions")
+        return array.gather(local)
+
+    out_shape: "tuple[int, ...]" = ()
+
+    # A step of the model's own, in NumPy.
+
+    def _step_network(self, dataset: Any) -> Network:
+        shape = tuple(dataset.shape)
+        for layer in self.computing:
+            layer.expect_input(shape)
+            shape = tuple(layer.initialize(shape, self.seed, self.dtype))
+        self.out_shape = shape
+        if not joins(self) and self.cost.joins(self.computing[-1].activation):
+            self.computing[-1].refuse("activation", "the last layer of a model with a step of its own is an FCLayer")
+        before = {layer.name: layer.weights.shape for layer in self.computing if isinstance(layer, WeightLayer)}
+        self._adjust()
         if comm.size > 1:
+            self.shared_layers = {
+                layer.name
+                for layer in self.computing
+                if isinstance(layer, WeightLayer)
+                and layer.weights.shape == before[layer.name]
+                and len(layer.in_shape) == len(layer.out_shape) == 3
+            }
+        local = dataset.inputs["train"].shape[1:]
+        network = Network(self, type(self).__name__, local, dataset.grid_of())
+        _, scales = self.rule()
+        self._step = ModelStep(self, None, scales)  # type: ignore[arg-type]
+        target = network.net.input(shape, "target")
+        initial = [array.copy() for layer in self._step.learning for array in weights_of(layer).values()]
+        add_own(network.net, "loss", self._step, network.value, target)
+        for name, array in zip(network.net.parameters, initial, strict=True):
+            network.net.parameters[name][...] = array
+        return network
+
+    def _adjust(self) -> None:
+        """Gives layers their inputs: by adjust_for_dist; without a session, each layer has the whole image."""
+        if comm.open:
             self.adjust_for_dist()
+        for layer in self.computing:
+            if layer.input is None and comm.size == 1 and len(layer.in_shape) == 3:
+                whole = slice(0, layer.in_shape[0]), slice(0, layer.in_shape[1])
+                layer.input = LayerInput(layer.name, (self.batch_size, *layer.in_shape), whole, whole)
 
     def adjust_for_dist(self) -> None:
         """A model that is not distributed leaves its layers as they are."""
-        raise InvalidArgument(
-            f"{type(self).__name__} is not distributed and has layers of your own: derive from a Dist model, or run one process"
-        )
+        if comm.size > 1:
+            raise InvalidArgument(
+                f"{type(self).__name__} is not distributed and has a step of its own: derive from a Dist model, or run one"
+                " process"
+            )
 
     def fprop(self, inputs: Array) -> None:
         for layer in self.computing:
@@ -187,37 +285,12 @@ class MLP(Model):
         error = self.cost.apply_derivative(layers[-1].output, targets)
         for layer, before in zip(reversed(layers), [*reversed(layers[:-1]), None], strict=True):
             layer.bprop(error, inputs if before is None else before.output, epoch, momentum)
+            if isinstance(layer.input, GlobalArray) and layer.input.halo_is_out():
+                layer.berror = layer.input.get_bprop_view(layer.berror)
             error = layer.berror
 
-    def _order(self, count: int, epoch: int, seed: int) -> Array:
-        return numpy.random.default_rng((seed, epoch)).permutation(count)
-
-    def _fit_in_numpy(self, dataset: Any) -> None:
-        self._prepare_in_numpy(dataset)
-        seed = self.backend.seed if self.backend is not None else 0
-        images, labels = dataset.inputs["train"], dataset.targets["train"]
-        wanted = numpy.eye(dataset.classes, dtype=self.dtype)[labels]
-        _, _, rate = rule_of(self.rule_words(), self.rate_words(), self.momentum)
-        steps = max(1, len(labels) // self.batch_size)
-        for epoch in range(self.num_epochs):
-            start, total = time.perf_counter(), 0.0
-            coefficient, rises = momentum_of(self.momentum)
-            if rises is not None:
-                along = (epoch - rises["start"]) / max(rises["freq"] - rises["start"], 1)
-                coefficient = rises["base"] + (rises["final"] - rises["base"]) * min(max(along, 0), 1)
-            order = self._order(len(labels), epoch, seed)
-            for step in range(steps):
-                rows = order[step * self.batch_size : (step + 1) * self.batch_size]
-                batch, targets = images[rows].astype(self.dtype), wanted[rows]
-                self.fprop(batch)
-                total += self.cost.apply_function(self.computing[-1].output, targets)
-                self.bprop(targets, batch, epoch, (rate, coefficient))
-            self.costs.append(total / steps)
-            self.seconds = time.perf_counter() - start
-            self.tell(epoch + 1, self.costs[-1])
-
-    def _predict_in_numpy(self, dataset: Any, name: str) -> Array:
-        self._prepare_in_numpy(dataset)
+    def _predict_in_steps(self, dataset: Any, name: str) -> Array:
+        assert self._step is not None and self.trainer is not None
         images, out = dataset.inputs[name], []
         for layer in self.computing:
             layer.training = False

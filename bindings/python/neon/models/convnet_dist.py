@@ -2,17 +2,16 @@
 
 from neon.layers.dense import FCLayer
 from neon.models.convnet import Convnet
-from neon.util.distarray.global_array import GlobalArray
-from pleiad.errors import InvalidArgument
+from neon.util.distarray.global_array import GlobalArray, comm
 
 
 class ConvnetDist(Convnet):
-    """Trained by the engine's spatial plan. Where layers are your own, by NumPy: adjust_for_dist gives each layer over
-    images its `input`, and each layer gets its halos by itself."""
+    """Trained by the engine's spatial plan. In a model with a step of its own, adjust_for_dist gives each layer over images
+    its `input`, and each layer gets its halos by itself."""
 
     def adjust_for_dist(self) -> None:
-        if not self.dataset.dist_flag:
-            raise InvalidArgument("a Dist model takes quads: set dist_flag: True in the data set")
+        if not self.dataset.dist_flag and comm.size > 1:
+            self.dataset.refuse("dist_flag", f"{type(self).__name__} has a step of its own over tiles: set it to True")
         rows, columns = self.dataset.grid_shape()
         shape: tuple[int, ...] = self.dataset.shape
         for layer in self.computing:

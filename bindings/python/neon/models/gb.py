@@ -5,26 +5,30 @@ from typing import Any
 
 import numpy
 
+from neon.layers.base import Layer
 from neon.layers.dense import FCLayer
 from neon.layers.local import LCNLayer, LocalFilteringLayer
 from neon.layers.pooling import PoolingLayer
 from neon.models.convnet import MLP, Array
-from neon.params import rule_of
-from neon.transforms import Softmax
+from neon.models.network import Network
+from neon.models.own import Clock
+from neon.params import Rule
+from neon.transforms import SumSquaredDiffs
 from neon.util.distarray.global_array import GlobalArray, comm
 from neon.util.together import together
 from pleiad import nn
-from pleiad.errors import InvalidArgument
 from pleiad.nn import plot
+
+Stage = tuple[LocalFilteringLayer, Layer, Layer]
 
 
 class GB(MLP):
-    """layers: LocalFilteringLayer, L2PoolingLayer, LCNLayer, any number of times; then an FCLayer. Stages are pre-trained for
-    num_pretrain_epochs each, to reconstruct their input at a price of `sparsity` on what is pooled; then the last layer alone
-    for num_initial_epochs; then all for num_epochs.
+    """layers: LocalFilteringLayer, L2PoolingLayer, LCNLayer, any number of times; then a fully connected layer. Stages are
+    pre-trained for num_pretrain_epochs each, to reconstruct their input at a price of `sparsity` on what is pooled. Then
+    come num_epochs epochs with labels, of which the first num_initial_epochs train the last layer alone.
 
-    On several ranks both cut images by a grid. visualize: a folder for pictures of each stage's filters and of what it
-    makes of some images (matplotlib); true: "pictures"."""
+    On several ranks both split images by a grid. visualize: a folder for pictures of each stage's filters and of what it
+    makes of some images (matplotlib); true: "pictures". spot_check: print each stage's cost of one batch after it."""
 
     fields = {
         "pretraining": True,
@@ -32,118 +36,165 @@ class GB(MLP):
         "num_initial_epochs": 1,
         "sparsity": 0.1,
         "pretrain_learning_rate": 0.01,
+        "pretrain_cost": None,
         "tied_weights": True,
         "visualize": None,
+        "spot_check": False,
     }
-    ignored = frozenset({"spot_check", "pretrain_cost"})
 
     pretraining: bool
     num_pretrain_epochs: int
     num_initial_epochs: int
     sparsity: float
     pretrain_learning_rate: float
+    pretrain_cost: Any
     tied_weights: bool
     visualize: Any
+    spot_check: bool
 
-    def stages(self) -> "list[nn.SparseStage]":
-        *body, last = self.computing
-        if not isinstance(last, FCLayer) or len(body) % 3 or not body:
-            raise InvalidArgument(
-                "GB: expected LocalFiltering, L2Pooling and LCN layers, as often as you like, then an FCLayer"
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        for field in ("num_pretrain_epochs", "num_initial_epochs"):
+            if getattr(self, field) < 0:
+                self.refuse(field, f"expected 0 or more; received {getattr(self, field)}")
+        if "num_initial_epochs" in self.given and self.num_initial_epochs > self.num_epochs:
+            self.refuse(
+                "num_initial_epochs",
+                f"they are among num_epochs, {self.num_epochs}; received {self.num_initial_epochs}",
             )
-        stages = []
-        for i in range(0, len(body), 3):
-            filters, pool, contrast = body[i : i + 3]
-            if (
-                not isinstance(filters, LocalFilteringLayer)
-                or not isinstance(pool, PoolingLayer)
-                or pool.kinds[pool.op] != "l2"
-                or not isinstance(contrast, LCNLayer)
-            ):
-                names = ", ".join(type(each).__name__ for each in body[i : i + 3])
-                raise InvalidArgument(f"GB: expected LocalFilteringLayer, L2PoolingLayer, LCNLayer; received {names}")
-            side, stride = int(filters.fshape[0]), int(filters.stride)
-            (window, _), (step, _) = pool.window()
-            stages.append(nn.SparseStage(side, filters.nofm, stride, window, step, int(contrast.fshape[0])))
-        return stages
-
-    def fit(self, dataset: Any) -> None:
-        if self.users_own:  # with labels alone, layer by layer
-            if self.pretraining and self.num_pretrain_epochs:
-                raise InvalidArgument("GB: layers of your own are not pre-trained; set pretraining: False")
-            super().fit(dataset)
-            return
-        dataset.load_together()
-        self.dataset = dataset
-        seed = self.backend.seed if self.backend is not None else 0
-        dtype = self.backend.element if self.backend is not None else "float32"
-        stack = together(
-            lambda: nn.SparseStack(
-                dataset.shape,
-                self.stages(),
-                sparsity=self.sparsity,
-                tied=self.tied_weights,
-                classes=dataset.classes,
-                dtype=dtype,
-                seed=seed,
-            )
-        )
+        for field in ("sparsity", "pretrain_learning_rate"):
+            self.number(field, field, getattr(self, field), 0)
+        if self.pretrain_cost is not None and type(self.pretrain_cost) is not SumSquaredDiffs:
+            self.refuse("pretrain_cost", f"expected SumSquaredDiffs; received {type(self.pretrain_cost).__name__}")
+        if self.pretrain_cost is not None and self.pretrain_cost.scale != 1:
+            self.pretrain_cost.refuse("scale", "scale pretrain_learning_rate instead")
         #: The mean cost of each epoch, by stage.
         self.pretrain_costs: list[list[float]] = []
-        if self.pretraining and self.num_pretrain_epochs and not self.deserialized_path:
-            stack.pretrain(
-                dataset.inputs["train"],
-                epochs=self.num_pretrain_epochs,
-                optimizer=nn.SGD(self.pretrain_learning_rate),
-                batch=self.batch_size,
-                seed=seed,
-                progress=False,
-                each=self._stage_done,
-                **self.plan_of(dataset),
-            )
-        net = stack.classifier()
-        net.fix(*stack.layers)
-        rule, _, _ = together(lambda: rule_of(self.rule_words(), self.rate_words(), self.momentum))
-        self.trainer = self.trainer_of(net, rule, dataset)
-        samples = nn.Dataset(net, {"x": dataset.inputs["train"], "label": dataset.targets["train"]}, seed=seed)
-        if self.deserialized_path:
-            self.trainer.load(self.deserialized_path)
-        behind = self.trainer.step_number // max(1, len(dataset.targets["train"]) // self.batch_size)
-        for epoch in range(behind, self.num_initial_epochs + self.num_epochs):
-            if epoch >= self.num_initial_epochs:
-                net.fix(*stack.layers, fixed=False)
-            self._epoch(samples, epoch + 1)
-        if self.serialized_path:
-            self.trainer.save(self.serialized_path)
+        self.stages()
 
-    def _stage_done(self, index: int, trainer: nn.Trainer) -> None:
-        # Its reconstruction and the price of what is pooled.
+    def stages(self) -> "list[Stage]":
+        *body, last = self.computing
+        if not isinstance(last, FCLayer) or len(body) % 3 or not body:
+            self.refuse(
+                "layers",
+                "expected LocalFiltering, L2Pooling and LCN layers, any number of times, then a fully connected one",
+            )
+        found: list[Stage] = []
+        for i in range(0, len(body), 3):
+            filters, pool, contrast = body[i : i + 3]
+            if not isinstance(filters, LocalFilteringLayer):
+                filters.refuse("name", f"a stage begins with a LocalFilteringLayer; this is a {type(filters).__name__}")
+            if not isinstance(pool, PoolingLayer) or pool.kinds[pool.op] != "l2":
+                pool.refuse("name", f"an L2PoolingLayer follows the filters; this is a {type(pool).__name__}")
+            if not isinstance(contrast, LCNLayer):
+                contrast.refuse("name", f"an LCNLayer ends a stage; this is a {type(contrast).__name__}")
+            found.append((filters, pool, contrast))
+        return found
+
+    def _train(self, dataset: Any) -> None:
+        if not self.users_own:
+            together(lambda: self._network(dataset))  # a mistake in the file is told before hours of pre-training
+        learned: dict[str, Array] = {}
+        if self.pretraining and self.num_pretrain_epochs and not self.deserialized_path:
+            for index, stage in enumerate(self.stages()):
+                if stage[0].pretraining is not False:
+                    self._pretrain(dataset, index, learned)
+        self._train_net(dataset, together(lambda: self._network(dataset)), self.num_epochs, self._fix, learned)
+
+    def _fix(self, epoch: int, net: nn.Net) -> None:
+        """The first epochs train the last layer alone."""
+        for layer in self.computing[:-1]:
+            names = [n for n in net.parameters if n.startswith((f"{layer.name}/", f"loss/{layer.name}."))]
+            if names:
+                net.fix(*names, fixed=epoch < self.num_initial_epochs)
+
+    def _stage_network(self, dataset: Any, index: int) -> Network:
+        """Stage `index` on top of those below, which are fixed: decoder, reconstruction, and the price of what is pooled."""
+        network = Network(self, f"stage{index + 1}", tuple(dataset.shape), dataset.grid_of())
+        net, stages = network.net, self.stages()
+        for stage in stages[:index]:
+            for layer in stage:
+                network.layer(layer)
+        for name in net.parameters:
+            net.fix(name)
+        filters, pool, _ = stages[index]
+        source = network.value
+        tied = self.tied_weights if filters.tied_weights is None else filters.tied_weights
+        network.scales = {}  # pre-training has a rate of its own
+        network.layer(filters, apart=bool(tied))
+        hidden = network.value
+        size, stride = filters.window()
+        height, width, channels = source.shape
+        decoder = nn.LocalConvolution(
+            channels,
+            size,
+            stride,
+            weight=nn.Param("auto_uniform", norm=1),
+            transposed=True,
+            size=(height, width),
+            tied=f"{filters.name}/weight" if tied else None,
+            name="decoder",
+        )
+        again = net.add(decoder, hidden)
+        if not tied:
+            net.parameters["decoder/weight"][...] = net.parameters[f"{filters.name}/weight"]
+        net.add(nn.EuclideanLoss(), again, source, name="reconstruction")
+        network.value = hidden
+        network.layer(pool)
+        sparsity = self.sparsity if filters.sparsity is None else filters.sparsity
+        net.add(nn.Layer("sum_loss", "sparsity", scale=float(sparsity)), network.value)
+        network.out_shape = tuple(source.shape)
+        return network
+
+    def _pretrain(self, dataset: Any, index: int, learned: "dict[str, Array]") -> None:
+        network = together(lambda: self._stage_network(dataset, index))
+        net, filters = network.net, self.stages()[index][0]
+        own = filters.pretrain_learning_rate
+        rule = Rule(rate=self.pretrain_learning_rate if own is None else own)
+        steps = self._steps(dataset)
+        for running in network.running:
+            running.clock = Clock(rule, steps)
+        trainer = self.trainer_of(net, rule, dataset, plan=self.engine_plan(dataset))
+        self.take(net, learned)
+        samples = nn.Dataset(net, {"x": dataset.inputs["train"]}, seed=self.seed)
+        trainer.fit(samples, epochs=self.num_pretrain_epochs, progress=False)
+        learned[f"{filters.name}/weight"] = net.parameters[f"{filters.name}/weight"].copy()
         costs = [r.metrics for r in trainer.history.records if r.phase == "train"]
         self.pretrain_costs.append([sum(v for n, v in c.items() if n.endswith("loss")) for c in costs])
         if comm.rank == 0:
             print(f"stage {index + 1}: cost {self.pretrain_costs[-1][-1]:.6g}", flush=True)
+        if self.spot_check:
+            found = trainer.evaluate({"x": dataset.inputs["train"][: self.batch_size]})
+            if comm.rank == 0:
+                cost = sum(v for n, v in found.items() if n.endswith("loss"))
+                print(f"stage {index + 1}: first batch {cost:.6g}", flush=True)
         if self.visualize:
-            self._pictures(index, trainer)
+            self._pictures(index, trainer, network)
 
-    def _pictures(self, index: int, trainer: nn.Trainer) -> None:
-        """filtersN.png: the filters of some places, a row each; reconstructionN.png: what stage N takes of some images, and
-        below it what its decoder makes of that again."""
+    def _pictures(self, index: int, trainer: nn.Trainer, network: Network) -> None:
+        """filtersN.png: the filters of some positions, a row each; reconstructionN.png: what stage N takes of some images,
+        and below it what its decoder makes of that again."""
         folder = Path("pictures" if self.visualize is True else str(self.visualize)).expanduser()
         shown = 12
-        weight = numpy.asarray(trainer.whole_net().parameters[f"filter{index + 1}/weight"])
-        source = "x" if index == 0 else f"contrast{index}"
+        stages = self.stages()
+        name = stages[index][0].name
+        local = numpy.asarray(trainer.net.parameters[f"{name}/weight"])
+        size, stride = stages[index][0].window()
+        lengths = list(network.out_shape[:2])
+        places = [(lengths[a] - size[a]) // stride[a] + 1 for a in (0, 1)]
+        weight = self._joined(local.reshape(1, *local.shape[:2], -1), places).reshape(*places, *local.shape[2:])
+        source = "x" if index == 0 else stages[index - 1][2].name
         wanted = ["decoder"] if index == 0 else ["decoder", source]
         made = trainer.predict(self.dataset.inputs["train"][:shown], wanted)
         pairs = [self.dataset.inputs["train"][:shown] if index == 0 else made[source], made["decoder"]]
-        lengths = [weight.shape[a] + weight.shape[a + 3] - 1 for a in (0, 1)]
         pairs = [self._joined(numpy.asarray(each), lengths) for each in pairs]
 
         def draw() -> None:
             if comm.rank != 0:
                 return
             folder.mkdir(parents=True, exist_ok=True)
-            places = numpy.linspace(0, len(weight) - 1, min(6, len(weight))).astype(int)
-            some = numpy.concatenate([weight[place, place % weight.shape[1]] for place in places])
+            chosen = numpy.linspace(0, len(weight) - 1, min(6, len(weight))).astype(int)
+            some = numpy.concatenate([weight[place, place % weight.shape[1]] for place in chosen])
             plot.images(plot.filter_images(some), folder / f"filters{index + 1}.png", columns=weight.shape[2])
             images = [each if each.shape[3] in (1, 3) else each.mean(axis=3, keepdims=True) for each in pairs]
             both = numpy.concatenate([plot.filter_images(each) for each in images])
@@ -155,14 +206,6 @@ class GB(MLP):
         """Whole images of this rank's tiles."""
         if comm.size == 1 or list(local.shape[1:3]) == lengths:
             return local
-        rows, columns = self.dataset.grid_shape()
         shape = (len(local), *lengths, local.shape[3])
-        return GlobalArray(shape, grid=self.grid or f"{rows}x{columns}", dtype=local.dtype).gather(local)
-
-    def tell(self, epoch: int, cost: float) -> None:
-        if comm.rank == 0:
-            print(f"epoch {epoch} of {self.num_initial_epochs + self.num_epochs}: cost {cost:.6g}", flush=True)
-
-    def predict(self, dataset: Any, name: str) -> Array:
-        assert self.trainer is not None
-        return Softmax().apply_function(numpy.asarray(self.trainer.predict(dataset.inputs[name])))
+        grid = "x".join(map(str, self.dataset.grid_of()))
+        return GlobalArray(shape, grid=grid, dtype=local.dtype).gather(local)

@@ -11,7 +11,10 @@ Array = NDArray[Any]
 
 
 class Activation(Component):
+    fields = {"backend": None}
     engine: ClassVar[str] = "linear"  #: what pleiad.nn calls it
+    #: Further options of the engine's activation layer; with any, the activation is a layer of its own.
+    options: "dict[str, float]" = {}
 
     def apply_function(self, x: Array) -> Array:
         return x
@@ -20,9 +23,17 @@ class Activation(Component):
         """By the result of the function."""
         return numpy.ones_like(y)
 
+    def backward(self, y: Array, error: Array) -> Array:
+        """The error by the input of the function, from its result and the error by that."""
+        return error * self.apply_derivative(y)
+
 
 class Linear(Activation):
     pass
+
+
+class Identity(Linear):
+    """Linear, under the name that neon 0.4 has for it."""
 
 
 class Logistic(Activation):
@@ -49,11 +60,18 @@ class RectLeaky(Activation):
     engine = "leaky"
     fields = {"slope": 0.01}
 
+    slope: float
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        if self.slope != 0.01:
+            self.options = {"slope": self.slope}
+
     def apply_function(self, x: Array) -> Array:
-        return numpy.where(x > 0, x, self.slope * x)  # type: ignore[attr-defined]
+        return numpy.where(x > 0, x, self.slope * x)
 
     def apply_derivative(self, y: Array) -> Array:
-        return numpy.where(y > 0, 1, self.slope).astype(y.dtype)  # type: ignore[attr-defined]
+        return numpy.where(y > 0, 1, self.slope).astype(y.dtype)
 
 
 class Tanh(Activation):
@@ -75,13 +93,17 @@ class Softmax(Activation):
         e = numpy.exp(x - x.max(axis=-1, keepdims=True))
         return numpy.asarray(e / e.sum(axis=-1, keepdims=True))
 
+    def backward(self, y: Array, error: Array) -> Array:
+        return numpy.asarray(y * (error - (error * y).sum(axis=-1, keepdims=True)))
+
 
 class Cost(Component):
     """apply_function(outputs, targets): of a sample, mean over the batch; apply_derivative: by the last layer's sums, where
     the cost and the activation belong together, else by its outputs."""
 
-    fields = {"scale": 1.0}
-    ignored = frozenset({"backend", "temp", "shortcut_deriv"})
+    fields = {"scale": 1.0, "backend": None}
+
+    scale: float
 
     def apply_function(self, outputs: Array, targets: Array) -> float:
         raise NotImplementedError
@@ -94,7 +116,7 @@ class Cost(Component):
 
 
 class CrossEntropy(Cost):
-    """With Softmax: -log of the right class's share. Else of each output by itself, with Logistic."""
+    """With Softmax: -log of the right class's share, times scale. Else of each output by itself, with Logistic."""
 
     def apply_function(self, outputs: Array, targets: Array) -> float:
         tiny = numpy.finfo(outputs.dtype).tiny
@@ -102,10 +124,10 @@ class CrossEntropy(Cost):
         total = -(targets * numpy.log(outputs + tiny))
         if binary:
             total = total - (1 - targets) * numpy.log(1 - outputs + tiny)
-        return float(total.sum() / len(outputs))
+        return float(self.scale * total.sum() / len(outputs))
 
     def apply_derivative(self, outputs: Array, targets: Array) -> Array:
-        return (outputs - targets) / len(outputs)
+        return self.scale * (outputs - targets) / len(outputs)
 
     def joins(self, activation: Activation) -> bool:
         return isinstance(activation, Softmax | Logistic)
@@ -113,16 +135,17 @@ class CrossEntropy(Cost):
 
 class SumSquaredDiffs(Cost):
     def apply_function(self, outputs: Array, targets: Array) -> float:
-        return float(((outputs - targets) ** 2).sum() / 2 / len(outputs))
+        return float(self.scale * ((outputs - targets) ** 2).sum() / 2 / len(outputs))
 
     def apply_derivative(self, outputs: Array, targets: Array) -> Array:
-        return (outputs - targets) / len(outputs)
+        return self.scale * (outputs - targets) / len(outputs)
 
 
 __all__ = [
     "Activation",
     "Cost",
     "CrossEntropy",
+    "Identity",
     "Linear",
     "Logistic",
     "RectLeaky",

@@ -1,3 +1,3 @@
-from neon.transforms import Linear
+from neon.transforms import Identity, Linear
 
-__all__ = ["Linear"]
+__all__ = ["Identity", "Linear"]

@@ -2,8 +2,9 @@
 
 import copy
 import difflib
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from pleiad.errors import InvalidArgument
 
@@ -14,10 +15,24 @@ _classes: dict[str, type] = {}
 REQUIRED: Any = object()
 
 
+class FieldError(InvalidArgument):
+    """A field that cannot have its effect. `located`: the message begins with the file and the line."""
+
+    def __init__(self, field: str, text: str, located: bool = False) -> None:
+        super().__init__(text)
+        self.field = field
+        self.located = located
+
+
 def register(cls: T) -> T:
     """Lets YAML files create a class, by its name. What derives from Component is registered by itself."""
     _classes[cls.__name__] = cls
     return cls
+
+
+def register_as(name: str, cls: type) -> None:
+    """Lets YAML files create a class by another name than its own."""
+    _classes[name] = cls
 
 
 def known() -> list[str]:
@@ -38,12 +53,15 @@ def find(path: str) -> type:
 
 
 class Component:
-    """Something that a YAML file creates: `fields` has its settings with what they are unless given, or REQUIRED."""
+    """Something that a YAML file creates. `fields` has its settings with their defaults, or REQUIRED. Every field has an
+    effect or is refused: a class never accepts a field that it does not read."""
 
     fields: ClassVar[Mapping[str, Any]] = {}
+    #: Other names of fields, as older files have them: {"nfm": "nifm"}.
+    spellings: ClassVar[Mapping[str, str]] = {}
     _own: ClassVar[Mapping[str, Any]] = {}
-    #: Settings that old files have and that say nothing here.
-    ignored: ClassVar[frozenset[str]] = frozenset()
+    _file = ""
+    _lines: ClassVar[Mapping[str, int]] = {}
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -52,33 +70,92 @@ class Component:
         for base in reversed(cls.__mro__):  # what a class says itself, not what it has from others
             merged.update(vars(base).get("_own", {}))
         cls.fields = merged
-        cls.ignored = frozenset().union(*(vars(base).get("ignored", ()) for base in cls.__mro__))
         register(cls)
 
     def __init__(self, **given: Any) -> None:
         where = type(self).__name__
-        names = sorted(self.fields)
+        for old, new in self.spellings.items():
+            if old in given and new in given:
+                raise FieldError(old, f'{where}: "{old}" and "{new}" are two names of one field; give one')
+            if old in given:
+                given[new] = given.pop(old)
+        names = sorted({*self.fields, *self.spellings})
         for name in given:
-            if name not in self.fields and name not in self.ignored:
-                raise InvalidArgument(f'{where} has no "{name}"; known: {", ".join(names)}{nearest(name, names)}')
+            if name not in self.fields:
+                raise FieldError(name, f'{where} has no "{name}"; known: {", ".join(names)}{nearest(name, names)}')
         missing = [name for name, usual in self.fields.items() if usual is REQUIRED and name not in given]
         if missing:
             raise InvalidArgument(f"{where} needs {', '.join(missing)}; received {', '.join(given) or 'nothing'}")
+        #: The fields that the file or the caller gave.
+        self.given = frozenset(given)
         for name, usual in self.fields.items():
             setattr(self, name, _like(usual, given[name], where, name) if name in given else copy.deepcopy(usual))
         self.dist_flag: bool = bool(getattr(self, "dist_flag", False))
 
+    def located(self, file: str, line: int, lines: "Mapping[str, int]") -> None:
+        """Called by the loader: where the object and its fields stand in the file."""
+        self._file = file
+        self._lines = {"": line, **lines, **{new: lines[old] for old, new in self.spellings.items() if old in lines}}  # type: ignore[misc]
+
+    def refuse(self, field: str, text: str) -> NoReturn:
+        """Raises an error about a field, with its line where the object comes from a file."""
+        message = f"{type(self).__name__}.{field}: {text}"
+        line = self._lines.get(field, self._lines.get(""))
+        if line is None:
+            raise FieldError(field, message)
+        raise FieldError(field, f"{self._file}:{line}: {message}", located=True)
+
+    def only(self, field: str, value: Any, names: "tuple[str, ...]") -> "dict[str, Any]":
+        """A copy of a mapping in the file, whose keys must be among `names`."""
+        if not isinstance(value, Mapping):
+            self.refuse(field, f"expected {{{', '.join(names)}}}; received {value!r}")
+        for name in value:
+            if name not in names:
+                self.refuse(
+                    field, f'has no "{name}"; known: {", ".join(names)}{nearest(str(name), [str(n) for n in names])}'
+                )
+        return dict(value)
+
+    def number(self, field: str, name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+        """A finite number in [low, high], also from text, as YAML reads 1e-3."""
+        try:
+            number = float(value) if not isinstance(value, bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number) or not low <= number <= high:
+            limits = (
+                ""
+                if low == -math.inf
+                else f" of at least {low:g}" + ("" if high == math.inf else f", at most {high:g}")
+            )
+            self.refuse(field, f"{name}: expected a number{limits}; received {value!r}")
+        return number
+
+    def whole(self, field: str, value: Any, low: int) -> int:
+        """A whole number of at least `low`."""
+        number = self.number(field, "number", value, low)
+        if number != int(number):
+            self.refuse(field, f"expected a whole number; received {value!r}")
+        return int(number)
+
 
 def _like(usual: Any, value: Any, where: str, name: str) -> Any:
-    """YAML takes 1e-3 for text; and a wrong kind of value is told here."""
+    """The value as the type of the default. YAML takes 1e-3 for text."""
     if isinstance(usual, bool):
         if not isinstance(value, bool):
-            raise InvalidArgument(f"{where}.{name}: expected true or false; received {value!r}")
+            raise FieldError(name, f"{where}.{name}: expected true or false; received {value!r}")
     elif isinstance(usual, int | float):
         try:
-            value = float(value) if isinstance(usual, float) else int(value)
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"{where}.{name}: expected a number; received {value!r}") from None
+            if isinstance(value, bool):
+                raise ValueError
+            number = float(value)
+            whole = isinstance(usual, int)
+            if not math.isfinite(number) or (whole and number != int(number)):
+                raise ValueError
+            value = int(value) if whole and not isinstance(value, str) else int(number) if whole else number
+        except (TypeError, ValueError, OverflowError):
+            kind = "whole number" if isinstance(usual, int) else "number"
+            raise FieldError(name, f"{where}.{name}: expected a {kind}; received {value!r}") from None
     elif isinstance(usual, str) and not isinstance(value, str):
-        raise InvalidArgument(f"{where}.{name}: expected a word; received {value!r}")
+        raise FieldError(name, f"{where}.{name}: expected a word; received {value!r}")
     return value

@@ -9,13 +9,14 @@ from neon.util import registry
 from pleiad.errors import FileError, InvalidArgument
 
 TAG = "!obj:"
+DEEPEST = 50  #: levels of nesting; an experiment has about six
 
 
 def load(path: "str | Path") -> Any:
     """What a file describes. A mistake is a FileError with file, line and what is known."""
     try:
         text = Path(path).expanduser().read_text()
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:
         raise FileError(f"{path}: cannot be read: {problem}") from None
     return loads(text, str(path))
 
@@ -23,6 +24,7 @@ def load(path: "str | Path") -> Any:
 def loads(text: str, name: str = "text") -> Any:
     import neon.everything  # noqa: F401  the classes that come with neon
 
+    _expect_text(text, name)
     loader = _Loader(text)
     loader.file = name
     try:
@@ -32,16 +34,36 @@ def loads(text: str, name: str = "text") -> Any:
         line = "" if mark is None else f":{mark.line + 1}"
         raise FileError(f"{name}{line}: {problem.problem or problem.context}") from None
     except yaml.YAMLError as problem:
-        raise FileError(f"{name}: {problem}") from None
+        raise FileError(f"{name}: {' '.join(str(problem).split())}") from None
     finally:
         loader.dispose()  # type: ignore[no-untyped-call]
 
 
+def _expect_text(text: str, name: str) -> None:
+    for number, line in enumerate(text.split("\n"), 1):
+        bad = next((c for c in line if ord(c) < 32 and c not in "\t\r"), None)
+        if bad is not None:
+            raise FileError(f"{name}:{number}: the character {ord(bad):#04x} does not belong in a YAML file")
+
+
 class _Loader(yaml.SafeLoader):
     file = "text"
+    depth = 0
 
     def where(self, node: yaml.Node) -> str:
         return f"{self.file}:{node.start_mark.line + 1}"
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise FileError(
+                f"{self.file}:{event.start_mark.line + 1}: nested more than {DEEPEST} levels deep; expected an experiment"
+            )
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -54,10 +76,14 @@ class _Loader(yaml.SafeLoader):
 
 
 def _object(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
+    lines: dict[str, int] = {}
     try:
         cls = registry.find(suffix)
         if isinstance(node, yaml.MappingNode):
             given = loader.construct_mapping(node, deep=True)
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    lines[key.value] = key.start_mark.line + 1
         elif isinstance(node, yaml.ScalarNode) and not node.value:
             given = {}
         else:
@@ -65,9 +91,17 @@ def _object(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
         bad = [key for key in given if not isinstance(key, str)]
         if bad:
             raise InvalidArgument(f"{suffix}: expected names of fields; received {bad[0]!r}")
-        return cls(**given)
+        made = cls(**given)
+    except registry.FieldError as problem:
+        if problem.located:
+            raise FileError(str(problem)) from None
+        line = lines.get(problem.field, node.start_mark.line + 1)
+        raise FileError(f"{loader.file}:{line}: {problem}") from None
     except InvalidArgument as problem:
         raise FileError(f"{loader.where(node)}: {problem}") from None
+    if isinstance(made, registry.Component):
+        made.located(loader.file, node.start_mark.line + 1, lines)
+    return made
 
 
 _Loader.add_multi_constructor(TAG, _object)  # type: ignore[no-untyped-call]

@@ -146,6 +146,10 @@ class Embedding(torch.nn.Module):
         ranks ask for it."""
         return self._items()[1]
 
+    def close(self) -> None:
+        """Collective: releases the table's memory on all ranks now."""
+        self.table.close()
+
     def _items(self) -> tuple[Tensor | None, Tensor]:
         if isinstance(self.table, MatrixTable):
             return None, torch.from_numpy(self.table.get())

@@ -57,6 +57,11 @@ class GradientTable:
         if self.mapped and self.session.workers > 1:
             self.flat.release()
 
+    def close(self) -> None:
+        """Collective: the parameters get memory of their own, and the table's is released."""
+        self.finish()
+        self.table.close()
+
 
 def _line(part: Part, grad: Tensor, where: str) -> Tensor:
     """A gradient in the order and type of its place in the table: where it lies, if it lies so."""

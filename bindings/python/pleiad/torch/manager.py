@@ -1,6 +1,7 @@
 """A module's parameters, kept in one table."""
 
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -56,6 +57,9 @@ class _Delta:
             self.table.get(self.flat.buffer)
             self.last.copy_(self.flat.buffer)
         self.take()
+
+    def close(self) -> None:
+        self.table.close()
 
     def take(self) -> None:
         """Staged tensors get their values. The next change is counted from what they could hold of them."""
@@ -195,6 +199,22 @@ class ParameterManager:
         self.session.barrier()
         if isinstance(self._values, GradientTable):
             self._values.finish()
+
+    def close(self) -> None:
+        """Collective: releases the tables' memory on all ranks now. The module keeps its parameters. Without it the memory
+        is released once every rank has dropped its manager."""
+        self._values.close()
+        if self._buffers is not None:
+            self._buffers.close()
+
+    def __enter__(self) -> "ParameterManager":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other ranks may not come to close()
+            self.close()
 
     def _check(self) -> None:
         known = self._known

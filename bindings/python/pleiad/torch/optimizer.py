@@ -3,7 +3,6 @@
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,102 +11,32 @@ from torch import Tensor
 
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.sessions import Session
-from pleiad.torch.flat import HALF, Flat, as_line, describe, floating, is_dense
+from pleiad.torch.buckets import WHERE, Bucket, Helper, make_buckets
+from pleiad.torch.flat import HALF, Flat, describe, floating
 from pleiad.torch.memory import keep_freed_memory
-from pleiad.torch.start import broadcast
+from pleiad.torch.start import broadcast, broadcast_optimizer_state, fingerprint
 from pleiad.worlds import agree, all_workers, check_count
-
-WHERE = "DistributedOptimizer"
-
-
-class _Bucket:
-    """Gradients that travel together: a large one where it lies, small ones in a buffer."""
-
-    def __init__(self, named: list[tuple[str, Tensor]]) -> None:
-        self.named = named
-        first = named[0][1]
-        dtype = torch.float32 if first.dtype in HALF else first.dtype
-        in_place = len(named) == 1 and dtype == first.dtype and first.device.type == "cpu"
-        self.buffer = None if in_place else torch.empty(sum(x.numel() for _, x in named), dtype=dtype)
-        self.missing = len(named)
-
-    def line(self) -> Tensor:
-        """The gradients as they travel. One that this rank has not is zero."""
-        with torch.no_grad():
-            if self.buffer is None:
-                return as_line(_own_layout(*self.named[0]))
-            begin = 0
-            for name, x in self.named:
-                part = self.buffer[begin : begin + x.numel()].view(x.shape)
-                if x.grad is None:
-                    part.zero_()
-                else:
-                    part.copy_(_dense(name, x.grad))
-                begin += x.numel()
-            return self.buffer
-
-    def give_back(self) -> None:
-        if self.buffer is None:
-            return
-        begin = 0
-        with torch.no_grad():
-            for _, x in self.named:
-                part = self.buffer[begin : begin + x.numel()].view(x.shape)
-                if x.grad is None:
-                    x.grad = torch.empty_like(x)
-                x.grad.copy_(part)
-                begin += x.numel()
-
-
-def _dense(name: str, grad: Tensor) -> Tensor:
-    if grad.layout != torch.strided:
-        raise InvalidArgument(f"[{WHERE}] the gradient of {name} is sparse; use pleiad.torch.Embedding for such rows")
-    return grad
-
-
-def _own_layout(name: str, x: Tensor) -> Tensor:
-    """The gradient in memory laid out as the parameter's, so that it is the same on all ranks."""
-    if x.grad is None:
-        x.grad = torch.zeros_like(x)
-    elif _dense(name, x.grad).stride() != x.stride() or not is_dense(x.grad):
-        x.grad = torch.empty_like(x).copy_(x.grad)
-    return x.grad
-
-
-def _buckets(named: list[tuple[str, Tensor]], limit: int) -> list[_Bucket]:
-    """In the order in which a backward pass is done with them: the reverse of the parameters'."""
-    made: list[_Bucket] = []
-    small: dict[torch.dtype, list[tuple[str, Tensor]]] = {}
-    sizes: dict[torch.dtype, int] = {}
-    for name, x in reversed(named):
-        size = x.numel() * x.element_size()
-        if size >= limit // 4 and is_dense(x):
-            made.append(_Bucket([(name, x)]))
-            continue
-        small.setdefault(x.dtype, []).append((name, x))
-        sizes[x.dtype] = sizes.get(x.dtype, 0) + size
-        if sizes[x.dtype] >= limit:
-            made.append(_Bucket(small.pop(x.dtype)))
-            sizes[x.dtype] = 0
-    return made + [_Bucket(rest) for rest in small.values()]
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
-    """Wraps any optimizer of PyTorch: before it steps, gradients are averaged over all ranks, so that all keep the same
+    """Wraps any optimizer of PyTorch: gradients are averaged over all ranks before it steps, so all ranks keep the same
     model, which is that of one process on the joined batch.
 
         optimizer = pleiad.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), module=model)
 
-    Gradients are exchanged as soon as the backward pass has made them; small ones together. `step` waits for the rest
-    and runs the optimizer. Everything else (param_groups, state_dict, schedulers) is the optimizer's.
+    Gradients are exchanged during the backward pass. When `backward()` returns, every `.grad` is the average, so it can be
+    clipped or unscaled as on one process. Several backward passes may come before a step, as with DDP. `step` also exchanges
+    gradients that no backward pass has exchanged: those set by hand, and those made inside `no_sync`. Everything else
+    (param_groups, state_dict, schedulers) is the wrapped optimizer's.
 
-    module: names the parameters in errors, and its buffers (the statistics of batch normalisation) are averaged at
-    every step too. average=False: sums. bucket_bytes: how much small gradients wait for each other. overlap: exchange
-    by a thread beside the backward pass, or in the pass itself; unless given, by a thread where it finds a core that
-    PyTorch leaves to it.
+    module: the module's whole state (parameters outside the optimizer and buffers too) starts with the values of rank 0,
+    its names appear in errors, and its floating-point buffers (the statistics of batch normalisation) are averaged at every
+    step. average=False: gradients are summed. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
+    small gradients wait for each other. overlap: whether a thread exchanges beside the backward pass; by default it does if
+    PyTorch leaves a core to it. check_every: every so many steps the ranks compare their parameters and raise a StateError
+    that names the first one that differs; 0 disables it.
 
-    Collective: all ranks make it, with the same parameters, and begin with the values of rank 0. One backward pass, one
-    step; `no_sync` is for more.
+    Collective: all ranks create it, with the same parameters, and start with the values and the optimizer state of rank 0.
     """
 
     def __init__(
@@ -116,8 +45,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         *,
         module: torch.nn.Module | None = None,
         average: bool = True,
+        accumulate: int = 1,
         bucket_bytes: int = 4 << 20,
         overlap: bool | None = None,
+        check_every: int = 500,
         session: Session | None = None,
     ) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
@@ -125,44 +56,45 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if module is not None and not isinstance(module, torch.nn.Module):
             raise InvalidArgument(f"[{WHERE}] module: expected a torch.nn.Module; received {type(module).__name__}")
         check_count(bucket_bytes, "bucket_bytes", WHERE)
+        check_count(accumulate, "accumulate", WHERE)
+        if check_every != 0:
+            check_count(check_every, "check_every", WHERE)
         self.optimizer = optimizer
         self.session = all_workers(session, WHERE)
-        self._named = _named(optimizer, module)
-        buffers = list(module.named_buffers()) if module is not None else []
-        agree(self.session, WHERE, [type(optimizer).__name__, str(average), *describe([*self._named, *buffers])])
-        for _, x in [*self._named, *buffers]:
-            broadcast(self.session, x)
-        self._trained = [(name, x) for name, x in self._named if x.requires_grad]
-        self._operation = "mean" if average else "sum"
+        self._module = module
+        self._average = average
+        self._accumulate = accumulate
+        self._bucket_bytes = bucket_bytes
+        self._check_every = check_every
         self._paused = False
-        self._exchanged = False
+        self._steps = 0
+        self._passes = 0
         self._alone = self.session.size == 1
+        self._known: list[tuple[Tensor, bool]] = []
+        self._hooked: set[int] = set()
+        self._mark = object()  # on every gradient that this wrapper has exchanged
+        # A wrapper that is created later for the same optimizer replaces this one.
+        optimizer._pleiad_wrapper = weakref.ref(self)  # type: ignore[attr-defined]
+        named = self._take_parameters()
+        buffers = list(module.named_buffers()) if module is not None else []
+        state = [*named, *self._frozen(named), *buffers]
+        agree(self.session, WHERE, [type(optimizer).__name__, str(average), str(accumulate), *describe(state)])
+        for _, x in state:
+            broadcast(self.session, x)
+        broadcast_optimizer_state(self.session, optimizer, WHERE)
         keep_freed_memory()
         if self._alone:
             return
         if overlap is None:
             overlap = len(os.sched_getaffinity(0)) > torch.get_num_threads()
-        kinds = {x.dtype for _, x in floating(buffers) if x.dtype not in HALF and x.device.type == "cpu"}
+        self._helper = Helper(self.session, overlap)
+        kinds = {torch.float32 if x.dtype in HALF else x.dtype for _, x in floating(buffers) if x.device.type == "cpu"}
         self._statistics = [
-            Flat([(n, x) for n, x in buffers if x.dtype == kind], kind) for kind in sorted(kinds, key=str)
+            Flat(
+                [(n, x) for n, x in floating(buffers) if (torch.float32 if x.dtype in HALF else x.dtype) == kind], kind
+            )
+            for kind in sorted(kinds, key=str)
         ]
-        self._buckets = _buckets(self._trained, bucket_bytes)
-        self._bucket_of = {x: bucket for bucket in self._buckets for _, x in bucket.named}
-        self._name_of = {x: name for name, x in self._trained}
-        self._seen: set[Tensor] = set()
-        self._next = 0
-        self._ending = False
-        self._helper = ThreadPoolExecutor(1, "pleiad-gradients") if overlap else None
-        self._under_way: list[Future[None]] = []
-        # The parameters do not keep the optimizer: where it is dropped, they train without it again.
-        weak = weakref.WeakMethod(self._made)
-
-        def made(x: Tensor) -> None:
-            if (method := weak()) is not None:
-                method(x)
-
-        for _, x in self._trained:
-            x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
 
     # What is the optimizer's own.
 
@@ -190,7 +122,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.optimizer.load_state_dict(state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        raise InvalidArgument(f"[{WHERE}.add_param_group] add parameters to the optimizer before it is wrapped")
+        """Collective. The new parameters start with the values of rank 0."""
+        self.optimizer.add_param_group(param_group)
+        self._refresh()
 
     def __repr__(self) -> str:
         return f"DistributedOptimizer of {self.session.size} ranks: {self.optimizer!r}"
@@ -198,36 +132,33 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # The exchange.
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        if not self._alone and self._seen and not self._exchanged:
-            self.synchronize()  # what has been sent has been sent
-        self._exchanged = False
         self.optimizer.zero_grad(set_to_none)
 
     def synchronize(self) -> None:
-        """Completes the exchange, so that `.grad` is the average on return: to clip it before `step`."""
-        if self._alone or self._exchanged:
+        """Exchanges the gradients that no backward pass has exchanged: those set by hand, made inside `no_sync`, or made by
+        passes that `accumulate` leaves out. Collective. `step` calls it; call it before, to read or clip such gradients."""
+        if self._alone:
             return
-        self._check()
-        for bucket in self._buckets[self._next :]:
-            self._send(bucket)
-        self._end_pass()
-        used = torch.tensor([x in self._seen for _, x in self._trained], dtype=torch.int32)
-        self.session.all_reduce(used)
-        for (_, x), ranks in zip(self._trained, used.tolist(), strict=True):
-            if ranks == 0:
-                x.grad = None
-        for statistics in self._statistics:
-            statistics.check(WHERE)
-            self.session.all_reduce(statistics.buffer, "mean")
-        for bucket in self._buckets:
-            bucket.missing = len(bucket.named)
-        self._seen.clear()
-        self._next = 0
-        self._exchanged = True
+        current = self.optimizer._pleiad_wrapper()  # type: ignore[attr-defined]
+        if current is not self:
+            raise StateError(f"[{WHERE}] the optimizer was wrapped again; call the new wrapper instead of this one")
+        if self._any_rank(self._changed()):
+            self._refresh()
+        if self._any_rank(self._has_own_gradients()):
+            if not self._average:  # so that the sum of what was summed already is the same again
+                for _, x in self._trained:
+                    if _is_marked(x, self._mark):
+                        x.grad.div_(self.session.size)  # type: ignore[union-attr]
+            self._exchange_all(self._buckets)
+
+    def _any_rank(self, mine: bool) -> bool:
+        flag = torch.tensor([int(mine)], dtype=torch.int32)
+        self.session.all_reduce(flag, "max")
+        return bool(flag.item())
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in here only accumulate; the first one after it exchanges the sum."""
+        """Backward passes in here only accumulate; the next pass outside, or `step`, exchanges the sum."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -237,70 +168,177 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
             self.synchronize()
-            self._exchanged = False
-            return self.optimizer.step()
+            result = self.optimizer.step()
+        else:
 
-        def exchanged() -> Any:
-            self._exchanged = False
-            loss = closure()
-            self.synchronize()
-            return loss
+            def exchanged() -> Any:
+                loss = closure()
+                self.synchronize()
+                return self._mean(loss)
 
-        result = self.optimizer.step(exchanged)
-        self._exchanged = False
+            result = self.optimizer.step(exchanged)
+        self._passes = 0
+        if not self._alone:
+            for statistics in self._statistics:
+                statistics.check(WHERE)
+                statistics.gather()
+                self.session.all_reduce(statistics.buffer, "mean")
+                statistics.scatter()
+            self._steps += 1
+            if self._check_every and self._steps % self._check_every == 0:
+                self._compare()
         return result
 
-    def _made(self, x: Tensor) -> None:
-        """Called by the backward pass: the gradient of `x` is complete."""
-        if self._paused:
-            return
-        if self._exchanged or x in self._seen:
-            raise StateError(
-                f"[{WHERE}] the gradient of {self._name_of[x]} was exchanged and a second backward pass adds to it; "
-                f"call step() or zero_grad() between them, or use no_sync() for all but the last"
-            )
-        self._seen.add(x)
-        self._bucket_of[x].missing -= 1
-        while self._next < len(self._buckets) and self._buckets[self._next].missing == 0:
-            self._next += 1
-            self._send(self._buckets[self._next - 1])
+    def _mean(self, loss: Any) -> Any:
+        """The average of a closure's loss: optimizers with a line search decide by it, so it must be equal everywhere."""
+        if self._alone or loss is None:
+            return loss
+        value = torch.tensor([float(loss.detach() if isinstance(loss, Tensor) else loss)], dtype=torch.float64)
+        self.session.all_reduce(value, "mean")
+        return loss.detach().clone().fill_(value.item()) if isinstance(loss, Tensor) else value.item()
 
-    def _send(self, bucket: _Bucket) -> None:
-        if self._helper is None:
-            self._exchange(bucket)
-        else:
-            self._under_way.append(self._helper.submit(self._exchange, bucket))
-            if torch._C._current_graph_task_id() >= 0 and not self._ending:
-                # The pass ends when what it has sent is back: then the caller's thread may call collectives again.
-                self._ending = True
-                torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
+    def _has_own_gradients(self) -> bool:
+        return any(x.grad is not None and not _is_marked(x, self._mark) for _, x in self._trained)
+
+    def _made(self, x: Tensor) -> None:
+        """Called by the backward pass when the gradient of `x` is complete."""
+        if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
+            return
+        if self._pass != (task := torch._C._current_graph_task_id()):
+            self._begin_pass(task)
+        marked = _is_marked(x, self._mark)
+        if self._local:
+            if marked:
+                x.grad._pleiad_mark = None  # type: ignore[union-attr]
+            return
+        if id(x) in self._seen:
+            raise StateError(
+                f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice (reentrant checkpointing "
+                f"does so); use no_sync() around it, or checkpoint(..., use_reentrant=False)"
+            )
+        if marked and not self._average:
+            raise StateError(
+                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
+                f"to it; with average=False use no_sync() for all passes but the last"
+            )
+        self._seen.add(id(x))
+        self._bucket_of[id(x)].missing -= 1
+        while self._next < len(self._buckets) and self._buckets[self._next].missing == 0:
+            self._submit(self._buckets[self._next])
+            self._next += 1
+
+    def _begin_pass(self, task: int) -> None:
+        """The pass before may not have ended: it raised, or it is the one around a reentrant pass. What it has sent is
+        exchanged, and the end of this pass exchanges everything again, which leaves averages as they are."""
+        self._helper.wait()
+        self._pass = task
+        self._passes += 1
+        self._local = self._paused or self._passes % self._accumulate != 0
+        self._seen.clear()
+        self._next = 0
+        for bucket in self._buckets:
+            bucket.missing = len(bucket.named)
+        torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
 
     def _end_pass(self) -> None:
-        self._ending = False
-        under_way, self._under_way = self._under_way, []
-        for sent in under_way:
-            sent.result()  # each has the session's deadline
+        """Called at the end of the backward pass. On return every gradient is the average."""
+        self._pass = -1
+        if not self._local:
+            self._exchange_all(self._buckets[self._next :])
 
-    def _exchange(self, bucket: _Bucket) -> None:
-        self.session.all_reduce(bucket.line(), self._operation)
-        bucket.give_back()
+    def _exchange_all(self, buckets: list[Bucket]) -> None:
+        """Exchanges these buckets and waits for all. A gradient that no rank has stays None."""
+        used = torch.tensor([x.grad is not None for _, x in self._trained], dtype=torch.int32)
+        for bucket in buckets:
+            self._submit(bucket)
+        self._helper.submit(lambda: self.session.all_reduce(used))
+        self._helper.wait()
+        for (_, x), ranks in zip(self._trained, used.tolist(), strict=True):
+            if ranks == 0:
+                x.grad = None
+            else:
+                x.grad._pleiad_mark = self._mark  # type: ignore[union-attr]
 
-    def _check(self) -> None:
+    def _submit(self, bucket: Bucket) -> None:
+        def exchange() -> None:
+            self.session.all_reduce(bucket.line(), "mean" if self._average else "sum")
+            bucket.give_back()
+
+        self._helper.submit(exchange)
+
+    # The parameters.
+
+    def _take_parameters(self) -> list[tuple[str, Tensor]]:
+        """Reads the parameters of the optimizer, makes their buckets and sets their hooks."""
+        named = _named(self.optimizer, self._module)
+        self._known = [(x, x.requires_grad) for _, x in named]
+        self._trained = [(name, x) for name, x in named if x.requires_grad]
+        self._buckets = make_buckets(self._trained, self._bucket_bytes)
+        self._bucket_of = {id(x): bucket for bucket in self._buckets for _, x in bucket.named}
+        self._name_of = {id(x): name for name, x in self._trained}
+        self._seen: set[int] = set()
+        self._next = 0
+        self._pass = -1  # number of the backward pass that is running
+        self._local = False
+        # The parameters do not keep the optimizer: when it is dropped, they train without it again.
+        weak = weakref.WeakMethod(self._made)
+
+        def made(x: Tensor) -> None:
+            if (method := weak()) is not None:
+                method(x)
+
+        if not self._alone:
+            for _, x in self._trained:
+                if id(x) not in self._hooked:
+                    x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
+                    self._hooked.add(id(x))
+        return named
+
+    def _frozen(self, named: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+        """The module's parameters that the optimizer does not have."""
+        if self._module is None:
+            return []
+        own = {id(x) for _, x in named}
+        return [(name, x) for name, x in self._module.named_parameters() if id(x) not in own]
+
+    def _changed(self) -> bool:
+        """Whether parameters were added, removed, frozen, unfrozen or given another shape since the last look."""
         now = [x for group in self.optimizer.param_groups for x in group["params"]]
-        known = self._named
-        if len(now) != len(known) or any(a is not b for a, (_, b) in zip(now, known, strict=True)):
-            raise InvalidArgument(
-                f"[{WHERE}] the optimizer had {len(known)} parameters when it was wrapped; it has {len(now)} now, or "
-                f"others: add them before"
+        return (
+            len(now) != len(self._known)
+            or any(x is not known or x.requires_grad != was for x, (known, was) in zip(now, self._known, strict=True))
+            or any(bucket.resized() for bucket in self._buckets)
+        )
+
+    def _refresh(self) -> None:
+        """Collective. Takes the optimizer's parameters as they are now; new ones start with the values of rank 0."""
+        known = {id(x) for x, _ in self._known}
+        named = _named(self.optimizer, self._module)
+        agree(self.session, WHERE, describe([(f"{name}{' (frozen)' * (not x.requires_grad)}", x) for name, x in named]))
+        self._take_parameters()
+        for _, x in named:
+            if id(x) not in known:
+                broadcast(self.session, x)
+
+    def _compare(self) -> None:
+        """Raises on every rank if the ranks' parameters differ."""
+        named = _named(self.optimizer, self._module)
+        named += self._frozen(named)
+        low = torch.stack([fingerprint(x) for _, x in named])
+        high = low.clone()
+        self.session.all_reduce(low, "min")
+        self.session.all_reduce(high, "max")
+        different = (low != high).nonzero().flatten().tolist()
+        if different:
+            raise StateError(
+                f"[{WHERE}] after step {self._steps} the ranks have different values of {named[different[0]][0]} "
+                f"({len(different)} of {len(named)} parameters differ): something changed them on some ranks alone, as "
+                f"loading a checkpoint on rank 0 does after the optimizer was wrapped"
             )
-        for name, x in known:
-            if x.requires_grad != (x in self._bucket_of):
-                raise InvalidArgument(f"[{WHERE}] requires_grad of {name} has changed since the optimizer was wrapped")
-        for bucket in self._buckets:
-            size = None if bucket.buffer is None else bucket.buffer.numel()
-            if size is not None and size != sum(x.numel() for _, x in bucket.named):
-                names = ", ".join(name for name, _ in bucket.named)
-                raise InvalidArgument(f"[{WHERE}] a shape has changed since the optimizer was wrapped, of: {names}")
+
+
+def _is_marked(x: Tensor, mark: object) -> bool:
+    return getattr(x.grad, "_pleiad_mark", None) is mark
 
 
 def _named(optimizer: torch.optim.Optimizer, module: torch.nn.Module | None) -> list[tuple[str, Tensor]]:

@@ -27,11 +27,11 @@ namespace nb = nanobind;
 
 namespace {
 
-using Lengths = std::vector<std::int64_t>;
+using InputLengths = std::vector<std::int64_t>;
 using Side = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 using Dense = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
-nb::dlpack::dtype element_of(FieldType type) {
+nb::dlpack::dtype stored_element(FieldType type) {
   switch (type) {
     case FieldType::uint8: return nb::dtype<std::uint8_t>();
     case FieldType::float32: return nb::dtype<float>();
@@ -50,7 +50,7 @@ FieldType type_named(const std::string& name) {
   throw InvalidArgument(fmt::format("expected uint8, float32, float64, int32 or int64; received {}", name));
 }
 
-nb::object read(const Store& store, const std::string& name, const Lengths& records) {
+nb::object read(const Store& store, const std::string& name, const InputLengths& records) {
   const std::size_t index = store.field(name);
   const Field& field = store.fields()[index];
   auto memory = std::make_unique<std::vector<std::byte>>(field.bytes() * records.size());
@@ -59,7 +59,7 @@ nb::object read(const Store& store, const std::string& name, const Lengths& reco
   shape.insert(shape.end(), field.shape.begin(), field.shape.end());
   void* const data = memory->data();
   const nb::capsule owner(memory.release(), [](void* p) noexcept { delete static_cast<std::vector<std::byte>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner, nullptr, element_of(field.type)));
+  return nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner, nullptr, stored_element(field.type)));
 }
 
 std::optional<Window> window_of(const std::optional<Side>& given) {
@@ -81,7 +81,7 @@ void bind_stores(nb::module_& m) {
       .def_prop_ro("size", &Store::size)
       .def_prop_ro("fields",
                    [](const Store& store) {
-                     std::vector<std::tuple<std::string, std::string, Lengths>> all;
+                     std::vector<std::tuple<std::string, std::string, InputLengths>> all;
                      for (const Field& f : store.fields()) all.emplace_back(f.name, name_of(f.type), f.shape);
                      return all;
                    })
@@ -98,9 +98,9 @@ void bind_stores(nb::module_& m) {
           nb::arg("field"), nb::arg("per_pixel"));
   m.def(
       "open_store",
-      [](const std::string& kind, const std::vector<std::string>& paths, std::int64_t classes, const Lengths& shape,
-         bool label, bool header, const std::string& separator, bool sparse, const std::vector<std::string>& datasets,
-         const std::optional<Side>& window) {
+      [](const std::string& kind, const std::vector<std::string>& paths, std::int64_t classes,
+         const InputLengths& shape, bool label, bool header, const std::string& separator, bool sparse,
+         const std::vector<std::string>& datasets, const std::optional<Side>& window) {
         const StoreOptions options{.kind = kind,
                                    .paths = paths,
                                    .classes = classes,

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/option_field.h"
+#include "nn/own_layer.h"
 #include "nn/phase.h"
 #include "nn/tensors.h"
 #include "pleiad/nn/layers.h"
@@ -58,6 +59,13 @@ void bind_building(nb::class_<Net>& c) {
             net.add(name, nn::make_layer(kind, fields), std::move(placement));
           },
           nb::arg("name"), nb::arg("kind"), nb::arg("fields"), nb::arg("inputs"), nb::arg("phases"))
+      .def(
+          "add_own",
+          [](Net& net, const std::string& name, const nb::object& layer, const nn::LayerFields& fields,
+             const std::vector<std::string>& inputs) { net.add(name, own_layer(layer, fields), {.inputs = inputs}); },
+          nb::arg("name"), nb::arg("layer"), nb::arg("fields"), nb::arg("inputs"),
+          nb::sig("def add_own(self, name: str, layer: object, fields: collections.abc.Sequence[tuple[str, str]], "
+                  "inputs: collections.abc.Sequence[str]) -> None"))
       .def(
           "prepare", [](Net& net, std::int64_t batch) { waiting([&] { net.prepare(batch); }); }, nb::arg("batch"))
       .def("fix", &Net::fix, nb::arg("parameter"), nb::arg("fixed"))

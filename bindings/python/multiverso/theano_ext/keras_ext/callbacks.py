@@ -1,12 +1,18 @@
 """A callback that syncs a Keras model while it trains: model.fit(X_train, Y_train, callbacks=[MVCallback(model)])."""
 
 import operator
+import weakref
 from typing import Any
 
 import keras
 
 import pleiad
+from multiverso import api
+from multiverso.theano_ext.flat import FlatTable, ranks_where
 from multiverso.theano_ext.param_manager import KerasParamManager
+
+# The table of each model that has had a callback. It lives as long as the model.
+_tables: "weakref.WeakKeyDictionary[Any, FlatTable]" = weakref.WeakKeyDictionary()
 
 
 class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
@@ -23,8 +29,17 @@ class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._freq = 0
         if self._freq < 1:
             raise pleiad.InvalidArgument(f"[MVCallback] freq: expected an integer of 1 or more; received {freq!r}")
-        self._manager = KerasParamManager(model)
+        # Another callback for the same model uses the table of the one before, on all workers or on none.
+        table = _tables.get(model)
+        fits = table is not None and bool(model.weights) and table.fits(model.get_weights())
+        reuse = len(ranks_where(fits)) == api._session().size
+        self._manager = KerasParamManager(model, table if reuse else None)
+        _tables[model] = self._manager._table
         self._batches = 0
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all workers now."""
+        self._manager.close()
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:
         self._batches += 1

@@ -5,11 +5,40 @@ from typing import Any
 import numpy
 
 import pleiad
-from pleiad.spatial import GlobalArray, part_of
+from pleiad.errors import InvalidArgument, StateError
+from pleiad.spatial import GlobalArray as _GlobalArray
+from pleiad.spatial import part_of
+
+
+class GlobalArray(_GlobalArray):
+    """Images of which each rank holds a tile (pleiad.spatial.GlobalArray). It remembers whether a halo was taken whose
+    error has not been given back."""
+
+    _out = False
+
+    def get_fprop_view(self, local: Any) -> Any:
+        self._out = True
+        return super().get_fprop_view(local)
+
+    def get_bprop_view(self, error: Any) -> Any:
+        self._out = False
+        return super().get_bprop_view(error)
+
+    def halo_is_out(self) -> bool:
+        """True after get_fprop_view, until get_bprop_view. The same on all ranks, which make the same calls."""
+        return self._out
 
 
 class Comm:
     """rank, size and a few collectives of the session; a world of one where none is open."""
+
+    #: The layer whose fprop or bprop the engine runs now: the engine exchanges then, and nobody else.
+    driven = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a session, of whatever size."""
+        return pleiad.sessions._current is not None
 
     @property
     def rank(self) -> int:
@@ -23,11 +52,20 @@ class Comm:
 
     def all_reduce(self, array: Any) -> Any:
         """Sums an array over the ranks, in place."""
+        self._expect_free("all_reduce")
         if self.size > 1:
             pleiad.session().all_reduce(array)
         return array
 
+    def _expect_free(self, what: str) -> None:
+        if self.driven and self.size > 1:
+            raise StateError(
+                f'layer "{self.driven}": comm.{what} in fprop or bprop of a layer: the engine sums gradients and exchanges halos'
+                " itself; to exchange by hand, give the model an fprop and a bprop of your own"
+            )
+
     def barrier(self) -> None:
+        self._expect_free("barrier")
         if self.size > 1:
             pleiad.session().barrier()
 
@@ -50,4 +88,50 @@ class Comm:
 
 comm = Comm()
 
-__all__ = ["Comm", "GlobalArray", "comm", "part_of"]
+
+class LayerInput:
+    """The `input` of a layer that runs inside the engine's net, with the interface of a GlobalArray. The engine has
+    exchanged the halos already, once for fprop and bprop: get_fprop_view returns the view as it is, and the error that
+    bprop leaves goes back to its owners after it."""
+
+    def __init__(
+        self, layer: str, shape: "tuple[int, ...]", tile: "tuple[slice, slice]", view: "tuple[slice, slice]"
+    ) -> None:
+        self.layer, self.shape, self.tile, self.view = layer, shape, tile, view
+        self.grid: tuple[int, int, int] = (1, 1, 1)
+        self.sent_bytes = 0
+
+    @property
+    def global_shape(self) -> "tuple[int, ...]":
+        return self.shape
+
+    def _part(self, places: "tuple[slice, slice]") -> "tuple[int, ...]":
+        return (self.shape[0], *(each.stop - each.start for each in places), *self.shape[3:])
+
+    @property
+    def local_shape(self) -> "tuple[int, ...]":
+        return self._part(self.tile)
+
+    @property
+    def view_shape(self) -> "tuple[int, ...]":
+        return self._part(self.view)
+
+    def _expect(self, array: Any, what: str) -> Any:
+        given = numpy.asarray(array)
+        if given.shape[1:] != self.view_shape[1:]:
+            raise InvalidArgument(
+                f'layer "{self.layer}": {what}: expected the layer\'s inputs or an error by them, of shape {self.view_shape};'
+                f" received {given.shape}"
+            )
+        return array
+
+    def get_fprop_view(self, inputs: Any) -> Any:
+        """This rank's part of the inputs with its halo."""
+        return self._expect(inputs, "get_fprop_view")
+
+    def get_bprop_view(self, error: Any) -> Any:
+        """The error by the view. The engine returns the halo's part to its owners and adds it there after bprop."""
+        return self._expect(error, "get_bprop_view")
+
+
+__all__ = ["Comm", "GlobalArray", "LayerInput", "comm", "part_of"]

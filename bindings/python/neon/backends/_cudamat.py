@@ -1,0 +1,3 @@
+from neon.backends import Cudamat
+
+__all__ = ["Cudamat"]

@@ -1,0 +1,3 @@
+from neon.backends import Cudanet
+
+__all__ = ["Cudanet"]

@@ -1,0 +1,3 @@
+from neon.backends import FixedPoint, fixpt_dtype
+
+__all__ = ["FixedPoint", "fixpt_dtype"]

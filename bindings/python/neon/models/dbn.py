@@ -1,0 +1,3 @@
+from neon.models.rbm import DBN
+
+__all__ = ["DBN"]

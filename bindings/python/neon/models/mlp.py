@@ -1,0 +1,3 @@
+from neon.models.convnet import MLP
+
+__all__ = ["MLP"]

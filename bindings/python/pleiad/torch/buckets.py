@@ -1,0 +1,120 @@
+"""Gradients that travel together, and the thread that exchanges them beside the backward pass."""
+
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from pleiad.errors import InvalidArgument
+from pleiad.sessions import Session
+from pleiad.torch.flat import HALF, as_line, is_dense
+
+WHERE = "DistributedOptimizer"
+
+
+class Bucket:
+    """Gradients that are exchanged together: a large one in its own memory, small ones in a buffer."""
+
+    def __init__(self, named: list[tuple[str, Tensor]]) -> None:
+        self.named = named
+        first = named[0][1]
+        dtype = torch.float32 if first.dtype in HALF else first.dtype
+        in_place = len(named) == 1 and dtype == first.dtype and first.device.type == "cpu"
+        self.buffer = None if in_place else torch.empty(sum(x.numel() for _, x in named), dtype=dtype)
+        self.missing = len(named)
+
+    def line(self) -> Tensor:
+        """The gradients as one line of values. A gradient that this rank does not have counts as zero."""
+        with torch.no_grad():
+            if self.buffer is None:
+                return as_line(_own_layout(*self.named[0]))
+            begin = 0
+            for name, x in self.named:
+                part = self.buffer[begin : begin + x.numel()].view(x.shape)
+                if x.grad is None:
+                    part.zero_()
+                else:
+                    part.copy_(_dense(name, x.grad))
+                begin += x.numel()
+            return self.buffer
+
+    def resized(self) -> bool:
+        """Whether a parameter has another number of elements than when the bucket was made."""
+        return self.buffer is not None and self.buffer.numel() != sum(x.numel() for _, x in self.named)
+
+    def give_back(self) -> None:
+        """Copies the exchanged values from the buffer into the gradients."""
+        if self.buffer is None:
+            return
+        begin = 0
+        with torch.no_grad():
+            for _, x in self.named:
+                part = self.buffer[begin : begin + x.numel()].view(x.shape)
+                if x.grad is None:
+                    x.grad = torch.empty_like(x)
+                x.grad.copy_(part)
+                begin += x.numel()
+
+
+def _dense(name: str, grad: Tensor) -> Tensor:
+    if grad.layout != torch.strided:
+        raise InvalidArgument(f"[{WHERE}] the gradient of {name} is sparse; use pleiad.torch.Embedding for such rows")
+    return grad
+
+
+def _own_layout(name: str, x: Tensor) -> Tensor:
+    """The gradient in memory laid out as the parameter's, so that it is the same on all ranks."""
+    if x.grad is None:
+        x.grad = torch.zeros_like(x)
+    elif _dense(name, x.grad).stride() != x.stride() or not is_dense(x.grad):
+        x.grad = torch.empty_like(x).copy_(x.grad)
+    return x.grad
+
+
+def make_buckets(named: list[tuple[str, Tensor]], limit: int) -> list[Bucket]:
+    """Buckets in the order in which a backward pass completes them: the reverse of the parameters'."""
+    made: list[Bucket] = []
+    small: dict[torch.dtype, list[tuple[str, Tensor]]] = {}
+    sizes: dict[torch.dtype, int] = {}
+    for name, x in reversed(named):
+        size = x.numel() * x.element_size()
+        if size >= limit // 4 and is_dense(x):
+            made.append(Bucket([(name, x)]))
+            continue
+        small.setdefault(x.dtype, []).append((name, x))
+        sizes[x.dtype] = sizes.get(x.dtype, 0) + size
+        if sizes[x.dtype] >= limit:
+            made.append(Bucket(small.pop(x.dtype)))
+            sizes[x.dtype] = 0
+    return made + [Bucket(rest) for rest in small.values()]
+
+
+class Helper:
+    """Runs the exchanges of one session in the order in which they are submitted: on a thread beside the backward pass, or
+    at once in the caller. All optimizers of a session share it, because collectives of one session must not overlap."""
+
+    _of_session: "weakref.WeakKeyDictionary[Session, ThreadPoolExecutor]" = weakref.WeakKeyDictionary()
+
+    def __init__(self, session: Session, overlap: bool) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+        if overlap:
+            self._thread = self._of_session.get(session)
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "pleiad-gradients")
+                self._of_session[session] = self._thread
+        self._under_way: list[Future[object]] = []
+
+    def submit(self, exchange: Callable[[], object]) -> None:
+        if self._thread is None:
+            exchange()
+        else:
+            self._under_way.append(self._thread.submit(exchange))
+
+    def wait(self) -> None:
+        """Waits for everything submitted, each with the session's deadline, and raises the first error."""
+        under_way, self._under_way = self._under_way, []
+        errors = [error for future in under_way if (error := future.exception()) is not None]
+        if errors:
+            raise errors[0]

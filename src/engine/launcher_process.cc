@@ -1,0 +1,57 @@
+#include "engine/launcher_process.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace pleiad {
+
+namespace {
+
+/// False as well where the environment may not be read: then the process belongs to somebody else, such as Slurm.
+bool started_with(pid_t pid, const std::string& variable) {
+  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  const std::string text = std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(file), {});
+  return text.find(std::string(1, '\0') + variable + "=") != std::string::npos;
+}
+
+struct Stat {
+  pid_t parent = 0;
+  std::uint64_t started = 0;
+};
+
+Stat stat_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  // The name in parentheses may hold anything. After it come the state, the parent, and as the 20th the start time.
+  const std::size_t end = text.rfind(')');
+  if (end == std::string::npos) return {};
+  std::istringstream fields(text.substr(end + 1));
+  Stat stat;
+  std::string skipped;
+  fields >> skipped >> stat.parent;
+  for (int field = 3; field < 20; ++field) fields >> skipped;
+  fields >> stat.started;
+  return stat;
+}
+
+}  // namespace
+
+bool this_process_was_started_with(const char* variable) { return started_with(getpid(), variable); }
+
+LauncherProcess launcher_process(const char* variable) {
+  LauncherProcess found{.pid = getppid(), .started = 0, .generations = 1};
+  while (found.pid > 1 && started_with(found.pid, variable)) {
+    found.pid = stat_of(found.pid).parent;
+    ++found.generations;
+  }
+  if (found.pid > 0) found.started = stat_of(found.pid).started;
+  return found;
+}
+
+}  // namespace pleiad

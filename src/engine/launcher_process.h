@@ -1,0 +1,23 @@
+// The process that started the ranks of a job.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace pleiad {
+
+struct LauncherProcess {
+  pid_t pid = 0;
+  std::uint64_t started = 0;  ///< in clock ticks since boot; with the pid it names a process once and for all
+  int generations = 0;        ///< 1: the parent, 2: its parent, …
+};
+
+/// The nearest ancestor that was started without `variable` in its environment: the launcher, where it sets that
+/// variable for each of its processes. Scripts between the launcher and this process are passed over.
+[[nodiscard]] LauncherProcess launcher_process(const char* variable);
+
+/// False for a variable that this process has set itself.
+[[nodiscard]] bool this_process_was_started_with(const char* variable);
+
+}  // namespace pleiad

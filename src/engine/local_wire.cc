@@ -1,0 +1,381 @@
+#include "engine/local_wire.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+constexpr int kAskMilliseconds = 50;  // how often a wait calls the Patience
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+using JobDigest = std::array<unsigned char, 32>;
+
+// The job's name may hold a secret (the key of `pleiad launch`), so only hashes of it leave the process.
+JobDigest digest_of(const std::string& purpose, const std::string& job) {
+  const std::string text = fmt::format("{} {} {}", purpose, geteuid(), job);
+  JobDigest digest{};
+  crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                     nullptr, 0);
+  return digest;
+}
+
+struct LocalAddress {
+  sockaddr_un where{};
+  socklen_t size = 0;
+};
+
+// In the abstract namespace: the name begins with a zero byte and vanishes with its socket.
+LocalAddress address_of_job(const std::string& job) {
+  LocalAddress address;
+  address.where.sun_family = AF_UNIX;
+  std::string name = "pleiad-job-";
+  const JobDigest digest = digest_of("name", job);
+  for (std::size_t i = 0; i < 16; ++i) name += fmt::format("{:02x}", digest[i]);
+  std::memcpy(address.where.sun_path + 1, name.data(), name.size());
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+struct LocalHello {
+  JobDigest proof{};
+  std::int32_t rank = -1;
+  std::int32_t size = 0;
+};
+
+struct LocalHead {
+  std::uint32_t error = 0;  ///< 1: the payload is an error message
+  std::uint32_t bytes = 0;
+};
+
+/// A connection with what has arrived on it. Does not block.
+struct LocalPeer {
+  int fd = -1;
+  int rank = -1;
+  ucred who{};
+  std::vector<char> in;
+  bool closed = false;
+
+  [[nodiscard]] std::string name() const {
+    return rank < 0 ? fmt::format("pid {}", who.pid) : fmt::format("rank {} (pid {})", rank, who.pid);
+  }
+
+  void read_all() {
+    char buffer[65536];
+    for (;;) {
+      const ssize_t got = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (got > 0) {
+        in.insert(in.end(), buffer, buffer + got);
+        continue;
+      }
+      if (got < 0 && errno == EINTR) continue;
+      closed = got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+      return;
+    }
+  }
+
+  /// False until a whole frame has arrived.
+  bool take_frame(LocalHead& head, std::vector<char>& payload) {
+    if (in.size() < sizeof head) return false;
+    std::memcpy(&head, in.data(), sizeof head);
+    if (in.size() < sizeof head + head.bytes) return false;
+    const auto begin = in.begin() + sizeof head;
+    payload.assign(begin, begin + head.bytes);
+    in.erase(in.begin(), begin + head.bytes);
+    return true;
+  }
+};
+
+class LocalWire final : public Wire {
+ public:
+  LocalWire(const Launch& launch, Patience patience)
+      : job_(launch.job), rank_(launch.rank), size_(launch.size), patience_(std::move(patience)), parent_(getppid()) {}
+
+  ~LocalWire() override {
+    for (const LocalPeer& peer : peers_) close(peer.fd);
+    if (listener_ >= 0) close(listener_);
+  }
+  LocalWire(const LocalWire&) = delete;
+  LocalWire& operator=(const LocalWire&) = delete;
+
+  void meet() {
+    if (size_ == 1) return;
+    rank_ == 0 ? wait_for_ranks() : find_rank_0();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string_view kind() const override { return "local"; }
+  bool reaches_other_hosts() const override { return false; }
+
+  std::string all_gather(const void* in, void* out, std::size_t bytes) override {
+    auto* all = static_cast<char*>(out);
+    const std::size_t total = bytes * static_cast<std::size_t>(size_);
+    if (total > kMostBytes) return "too many bytes";
+    std::memcpy(all + static_cast<std::size_t>(rank_) * bytes, in, bytes);
+    if (size_ == 1) return "";
+    try {
+      if (rank_ == 0) {
+        collect(all, bytes);
+        for (LocalPeer& peer : peers_) send_frame(peer, 0, all, total);
+      } else {
+        send_frame(peers_[0], 0, in, bytes);
+        const std::vector<char> answer = await_frame(peers_[0]);
+        if (answer.size() != total) return "rank 0 answered with another number of bytes than expected";
+        std::memcpy(all, answer.data(), total);
+      }
+    } catch (const TransportError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  void start(std::shared_ptr<WireRequest> request) override {
+    request->error = "a world that was formed without MPI reaches no other host";
+    request->done.store(true);
+    request->finished.notify();
+  }
+
+  void finish(bool, std::span<const int>) override {}
+
+ private:
+  // Rank 0 meets the others. It listens only until all are there, so that a later session can meet in the same place.
+  void wait_for_ranks() {
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const LocalAddress address = address_of_job(job_);
+    if (listener_ < 0 || bind(listener_, reinterpret_cast<const sockaddr*>(&address.where), address.size) != 0 ||
+        listen(listener_, size_) != 0) {
+      if (errno == EADDRINUSE) throw StateError("[start] another process of this job says that it is rank 0, too");
+      throw TransportError(fmt::format("[start] rank 0 cannot listen on its Unix socket: {}", std::strerror(errno)));
+    }
+    std::vector<LocalPeer> came;
+    int known = 0;
+    try {
+      while (known < size_ - 1) {
+        wait_for_news(peers_, came);
+        accept_peers(came);
+        for (auto at = came.begin(); at != came.end();) {
+          at->read_all();
+          if (at->in.size() >= sizeof(LocalHello)) {
+            greet(*at);
+            ++known;
+            peers_.push_back(std::move(*at));
+            at = came.erase(at);
+          } else if (at->closed) {
+            close(at->fd);
+            at = came.erase(at);
+          } else {
+            ++at;
+          }
+        }
+        for (LocalPeer& peer : peers_) need_open(peer);
+      }
+    } catch (const Error& error) {
+      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
+      for (LocalPeer& peer : came) close(peer.fd);
+      throw;
+    }
+    for (LocalPeer& peer : came) close(peer.fd);
+    close(listener_);
+    listener_ = -1;
+    for (LocalPeer& peer : peers_) send_frame(peer, 0, "", 0);
+  }
+
+  void accept_peers(std::vector<LocalPeer>& came) const {
+    for (;;) {
+      LocalPeer peer{.fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), .rank = -1, .who = {}, .in = {}};
+      if (peer.fd < 0) return;
+      socklen_t size = sizeof peer.who;
+      if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &peer.who, &size) == 0 && peer.who.uid == geteuid()) {
+        came.push_back(std::move(peer));
+      } else {
+        close(peer.fd);
+      }
+    }
+  }
+
+  void greet(LocalPeer& peer) {
+    LocalHello hello;
+    std::memcpy(&hello, peer.in.data(), sizeof hello);
+    peer.in.erase(peer.in.begin(), peer.in.begin() + sizeof hello);
+    const JobDigest proof = digest_of("hello", job_);
+    if (sodium_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) {
+      throw StateError(
+          fmt::format("[start] {} came to meet the ranks of this job but does not belong to it", peer.name()));
+    }
+    peer.rank = hello.rank;
+    if (hello.size != size_ || hello.rank < 1 || hello.rank >= size_) {
+      throw StateError(fmt::format("[start] {} was told that it is rank {} of {}; rank 0 was told that there are {}",
+                                   peer.name(), hello.rank, hello.size, size_));
+    }
+    for (const LocalPeer& other : peers_) {
+      if (other.rank != peer.rank) continue;
+      tell_error(peer, fmt::format("[start] pid {} is rank {} already", other.who.pid, peer.rank));
+      throw StateError(fmt::format("[start] two processes say that they are rank {}: pid {} and pid {}", peer.rank,
+                                   other.who.pid, peer.who.pid));
+    }
+  }
+
+  void find_rank_0() {
+    const LocalAddress address = address_of_job(job_);
+    for (;;) {
+      const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (fd < 0) throw TransportError(fmt::format("[start] cannot make a Unix socket: {}", std::strerror(errno)));
+      if (connect(fd, reinterpret_cast<const sockaddr*>(&address.where), address.size) == 0) {
+        peers_.push_back({.fd = fd, .rank = 0, .who = {}, .in = {}});
+        break;
+      }
+      const int why = errno;
+      close(fd);
+      if (why != ECONNREFUSED && why != EAGAIN && why != EINTR) {
+        throw TransportError(fmt::format("[start] cannot reach rank 0 on its Unix socket: {}", std::strerror(why)));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      be_patient();
+    }
+    LocalPeer& peer = peers_[0];
+    socklen_t size = sizeof peer.who;
+    if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &peer.who, &size) != 0 || peer.who.uid != geteuid()) {
+      throw TransportError(
+          fmt::format("[start] the socket of rank 0 belongs to user {}, not to this one", peer.who.uid));
+    }
+    const LocalHello hello{.proof = digest_of("hello", job_), .rank = rank_, .size = size_};
+    send_bytes(peer, &hello, sizeof hello);
+    (void)await_frame(peer);
+  }
+
+  // Rank 0 takes a frame of every other rank.
+  void collect(char* all, std::size_t bytes) {
+    std::vector<char> there(peers_.size(), 0);
+    std::vector<LocalPeer> none;
+    try {
+      for (std::size_t missing = peers_.size(); missing > 0;) {
+        wait_for_news(peers_, none);
+        for (std::size_t i = 0; i < peers_.size(); ++i) {
+          LocalPeer& peer = peers_[i];
+          peer.read_all();
+          LocalHead head;
+          std::vector<char> payload;
+          if (there[i] == 0 && peer.take_frame(head, payload)) {
+            if (payload.size() != bytes)
+              throw TransportError(fmt::format("{} sent {} bytes; expected {}", peer.name(), payload.size(), bytes));
+            std::memcpy(all + static_cast<std::size_t>(peer.rank) * bytes, payload.data(), bytes);
+            there[i] = 1;
+            --missing;
+          } else if (there[i] == 0) {
+            need_open(peer);
+          }
+        }
+      }
+    } catch (const Error& error) {
+      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
+      throw;
+    }
+  }
+
+  std::vector<char> await_frame(LocalPeer& peer) {
+    std::vector<LocalPeer> none;
+    for (;;) {
+      LocalHead head;
+      std::vector<char> payload;
+      if (peer.take_frame(head, payload)) {
+        if (head.error != 0) throw TransportError(std::string(payload.begin(), payload.end()));
+        return payload;
+      }
+      need_open(peer);
+      wait_for_news(peers_, none);
+      peer.read_all();
+    }
+  }
+
+  void need_open(LocalPeer& peer) const {
+    if (!peer.closed) peer.read_all();
+    if (peer.closed && peer.in.empty()) {
+      throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
+    }
+  }
+
+  void wait_for_news(const std::vector<LocalPeer>& peers, const std::vector<LocalPeer>& more) {
+    std::vector<pollfd> watched;
+    if (listener_ >= 0) watched.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
+    for (const LocalPeer& peer : peers) {
+      if (!peer.closed) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
+    }
+    for (const LocalPeer& peer : more) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
+    poll(watched.data(), watched.size(), kAskMilliseconds);
+    be_patient();
+  }
+
+  void be_patient() {
+    // A rank whose launcher was killed must not meet the ranks of the next job.
+    if (getppid() != parent_) {
+      throw TransportError(fmt::format("[start] the process that started this rank (pid {}) has ended", parent_));
+    }
+    patience_();
+  }
+
+  void send_frame(LocalPeer& peer, std::uint32_t error, const void* data, std::size_t bytes) {
+    const LocalHead head{.error = error, .bytes = static_cast<std::uint32_t>(bytes)};
+    send_bytes(peer, &head, sizeof head);
+    send_bytes(peer, data, bytes);
+  }
+
+  void send_bytes(const LocalPeer& peer, const void* data, std::size_t bytes) {
+    const auto* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t sent = send(peer.fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) {
+        from += sent;
+        bytes -= static_cast<std::size_t>(sent);
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        pollfd room{.fd = peer.fd, .events = POLLOUT, .revents = 0};
+        poll(&room, 1, kAskMilliseconds);
+        be_patient();
+      } else if (errno != EINTR) {
+        throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
+      }
+    }
+  }
+
+  static void tell_error(const LocalPeer& peer, const std::string& text) {
+    const LocalHead head{.error = 1, .bytes = static_cast<std::uint32_t>(text.size())};
+    std::string frame(reinterpret_cast<const char*>(&head), sizeof head);
+    frame += text;
+    (void)send(peer.fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  std::string job_;
+  int rank_;
+  int size_;
+  Patience patience_;
+  pid_t parent_;
+  int listener_ = -1;
+  std::vector<LocalPeer> peers_;  // rank 0: all others, in the order in which they came; others: rank 0
+};
+
+}  // namespace
+
+std::unique_ptr<Wire> meet_on_this_host(const Launch& launch, Patience patience) {
+  if (sodium_init() < 0) throw InternalError("libsodium cannot be used on this machine");
+  auto wire = std::make_unique<LocalWire>(launch, std::move(patience));
+  wire->meet();
+  return wire;
+}
+
+}  // namespace pleiad

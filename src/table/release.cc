@@ -1,0 +1,59 @@
+// How a table's memory is given back before the session ends.
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "engine/together.h"
+#include "pleiad/error.h"
+#include "table/table.h"
+#include "table/table_service.h"
+
+namespace pleiad {
+
+void TableUse::refuse() const {
+  table_.users_.fetch_sub(1);
+  throw StateError(fmt::format("{} \"{}\" was closed", table_.spec().handle(), table_.name()));
+}
+
+void Table::check_same_table(std::string_view call) {
+  int other = engine_.rank();
+  std::uint64_t other_id = id_;
+  engine_.barrier(id_, [&](int rank, std::uint64_t theirs) {
+    if (theirs == id_ || other_id != id_) return;
+    other = rank;
+    other_id = theirs;
+  });
+  if (other_id == id_) return;
+  throw OrderError(
+      fmt::format("{} the ranks close different tables at the same time: this one is table {}, {} has table {}",
+                  where(call), id_, engine_.describe(other), other_id));
+}
+
+void Table::close() {
+  if (closed_.load()) return;
+  engine_.check_usable(spec_.handle());
+  check_not_in_rule("close");
+  together(engine_, "close", [&] {
+    context_->background.drain();
+    context_->clocked.drain();
+    raise_earlier();
+  });
+  check_same_table("close");
+  closed_.store(true);
+  while (users_.load() > 0) std::this_thread::yield();
+  context_->background.drain();  // what another thread has started since
+  context_->clocked.drain();
+  engine_.barrier();  // from now on no rank has a request to this table under way
+  release();
+  if (context_->forget) context_->forget(id_);
+}
+
+void Table::release() {
+  closed_.store(true);
+  if (context_->service != nullptr) context_->service->remove_table(id_);
+  clock_.reset();
+  shard_ = nullptr;
+  pieces_.reset();
+}
+
+}  // namespace pleiad

@@ -1,0 +1,87 @@
+"""Snapshots: the last state is always saved, and a save that had to be postponed is made up for."""
+
+import os
+import shutil
+import tempfile
+import time
+
+import numpy as np
+from cases import run
+
+import pleiad
+
+
+def start():
+    return pleiad.init(timeout=600, log_level="off")
+
+
+def shared_folder(s):
+    """A folder whose name all ranks know."""
+    name = np.zeros(200, np.int32)
+    if s.rank == 0:
+        path = tempfile.mkdtemp(prefix="pleiad-snapshots-").encode()
+        name[: len(path)] = list(path)
+    s.broadcast(name)
+    return bytes(name[name != 0].tolist()).decode()
+
+
+def saved_steps(folder):
+    return sorted(int(entry.partition("-")[2]) for entry in os.listdir(folder) if entry.startswith("step-"))
+
+
+def remove(s, folder):
+    s.barrier()
+    if s.rank == 0:
+        shutil.rmtree(folder)
+
+
+def test_the_last_state_is_saved_at_the_end():
+    for steps, last in ((40, 40), (45, 45), (3, 3)):
+        with start() as s:
+            folder = shared_folder(s)
+            table = s.array(300_000, name="w", dtype="int64")
+            snapshots = pleiad.Snapshots(s, folder, every_steps=10, keep=3)
+            for step in range(1, steps + 1):
+                table.add(np.ones(300_000, np.int64))
+                s.barrier()
+                snapshots.step(step, {"seen": str(step)})
+                s.barrier()
+            snapshots.wait()
+            assert saved_steps(folder)[-1] == last, saved_steps(folder)
+            table.set(np.zeros(300_000, np.int64))
+            found = snapshots.load_last()
+            assert found["step"] == last and found["notes"] == {"seen": str(last)}
+            assert (table.get() == last * s.size).all()
+            snapshots.wait()  # there is nothing more to save
+            assert saved_steps(folder)[-1] == last
+            remove(s, folder)
+
+
+def test_a_save_that_finds_the_one_before_unfinished_is_retried():
+    with start() as s:
+        folder = shared_folder(s)
+        size = 16 << 20  # 64 MB, which take a while to write
+        table = s.array(size, name="w")
+        table.set(np.ones(size, np.float32))
+        snapshots = pleiad.Snapshots(s, folder, every_steps=10, keep=5)
+        postponed = None
+        for step in range(1, 10_000):
+            saved = snapshots.step(step)
+            if step == 20:
+                postponed = not saved
+            if step > 20:
+                time.sleep(0.01)
+            if step > 20 and saved:
+                break
+        if postponed:  # else the disk was faster than ten steps
+            assert step < 10_000
+            snapshots.wait()
+            assert step in saved_steps(folder), (step, saved_steps(folder))
+            later = saved_steps(folder)[-1]
+            assert later == step
+        remove(s, folder)
+        # Steps 21 to 29 are not due by themselves: only a retry can have saved one of them, unless writing took longer.
+        assert not postponed or step < 30 or step % 10 != 0
+
+
+run(globals())

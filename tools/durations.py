@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Collects what a test run took, from build/reports: durations.py [--most-retries N]
+
+Writes build/durations.json (the parts of the run, and every case with its seconds), and prints the parts, the ten slowest
+cases and the cases that passed only when they were run again. More than N of those (2) end it with code 1: a suite that
+often fails by chance hides real failures.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree
+
+REPORTS = pathlib.Path("build/reports")
+DOORS = {
+    "multiverso": "multiverso|lua|mv_|keras1|theano|applications",
+    "singa": "singa",
+    "neon": "neon",
+    "frameworks": "torch|jax|keras|frameworks|numpy",
+    "pleiad.nn": "nn|training",
+}
+
+
+def door_of(path):
+    """The front door that a Python test is about, by the name of its file."""
+    for door, pattern in DOORS.items():
+        if re.search(pattern, path):
+            return door
+    return "the core"
+
+
+def cases():
+    """Yields (suite, name, seconds) of every case that has a report."""
+    for report in sorted(REPORTS.glob("*.xml")):
+        for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            suite = report.stem
+            if suite == "ctest":
+                name = case.get("name")
+            elif suite == "pytest":
+                suite = f"pytest, {door_of(case.get('classname'))}"
+            yield suite, name, float(case.get("time") or 0)
+
+
+def retried():
+    """The cases that failed first and passed when they were run again."""
+    found = [line for file in REPORTS.glob("*.retried") for line in file.read_text().split()]
+    ctest = REPORTS / "ctest.log"
+    if ctest.exists():
+        text = ctest.read_text(errors="replace")
+        ended = text.partition("The following tests FAILED")[2]
+        failed = re.findall(r"Test +#\d+: (.+?) \.*\*\*\*", text.partition("The following tests FAILED")[0])
+        found += sorted({name for name in failed if f" {name} (" not in ended})
+    pytest = REPORTS / "pytest.log"
+    if pytest.exists():
+        text = pytest.read_text(errors="replace")
+        failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE))
+        found += sorted(set(re.findall(r"^RERUN (\S+)", text, re.MULTILINE)) - failed)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--most-retries", type=int, default=2)
+    most = parser.parse_args().most_retries
+    parts = REPORTS / "parts.tsv"
+    lines = [line.split("\t") for line in parts.read_text().splitlines()] if parts.exists() else []
+    all_cases = sorted(cases(), key=lambda case: -case[2])
+    sums = collections.Counter()
+    for suite, _, seconds in all_cases:
+        sums[suite] += seconds
+    again = retried()
+    pathlib.Path("build/durations.json").write_text(
+        json.dumps(
+            {
+                "parts": {name: float(seconds) for name, seconds, _ in lines},
+                "suites": {suite: round(seconds, 1) for suite, seconds in sorted(sums.items())},
+                "retried": again,
+                "cases": [{"suite": suite, "name": name, "seconds": seconds} for suite, name, seconds in all_cases],
+            },
+            indent=1,
+        )
+        + "\n"
+    )
+    for name, seconds, _ in lines:
+        print(f"{float(seconds) / 60:6.1f} min  {name}")
+    print("The ten slowest cases (all: build/durations.json):")
+    for suite, name, seconds in all_cases[:10]:
+        print(f"{seconds:6.1f} s    {name} ({suite})")
+    for name in again:
+        print(f"FAILED ONCE, passed when run again: {name}")
+    if len(again) > most:
+        print(f"{len(again)} cases passed only when run again; at most {most} may", file=sys.stderr)
+        return 1
+    return 0
+
+
+sys.exit(main())
