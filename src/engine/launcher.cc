@@ -51,7 +51,10 @@ std::string shown(std::initializer_list<const char*> names) {
 }
 
 Launch impossible(std::string by, int size, const std::string& variables, std::string_view why) {
-  Launch launch{.meeting = Meeting::impossible, .by = std::move(by), .size = size};
+  Launch launch;
+  launch.meeting = Meeting::impossible;
+  launch.by = std::move(by);
+  launch.size = size;
   launch.problem = fmt::format(
       "{} has started {} processes{} ({}). Ways that work: on one host `pleiad launch -n {}`; on one or several hosts "
       "`mpirun -n {}` or `pleiad launch -n {} --hostfile FILE`; engine = solo (PLEIAD_ENGINE=solo) makes each process "
