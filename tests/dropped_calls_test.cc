@@ -26,6 +26,7 @@ SessionOptions on_hosts(int hosts) {
   options.split_hosts = hosts;
   options.log_level = "off";
   options.timeout = 600;
+  options.host_timeout = 300;
   return options;
 }
 
@@ -33,7 +34,7 @@ SessionOptions on_hosts(int hosts) {
 /// the first rank reaches it by messages.
 class Counter {
  public:
-  static constexpr std::int64_t kSize = 200'000;
+  static constexpr std::int64_t kSize = 40'000;  // three stripes
 
   Counter(Session& session, const std::string& kind, TableOptions options) : kind_(kind) {
     options.dtype = DType::int64;
@@ -161,7 +162,6 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
   for (const Way& way : ways()) {
     for (const bool after_add : {false, true}) {
       SCOPED_TRACE(way.name + (after_add ? ", the victim dies after its add" : ", the victim dies before its add"));
-      const bool goes_on = way.name == "async" || way.name == "backup";
       const auto seen = run_with_a_death(kind, way.options, hosts, after_add, 40);
       for (int rank = 0; rank < kRanks - 1; ++rank) {
         const Seen& mine = seen[static_cast<std::size_t>(rank)];
@@ -179,18 +179,19 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
             ASSERT_TRUE(mine.values[k] == -1 || mine.values[k] >= step) << mine.values[k] << " in step " << step;
           }
         }
-        if (goes_on) {
-          // The death is no reason to stop. Between hosts an add or get may meet the death once.
-          if (hosts == 1) {
-            ASSERT_EQ(mine.error, "");
-            ASSERT_EQ(mine.values.size(), 40U);
-          }
-          continue;
+        if (way.name == "async" && hosts == 1) {
+          ASSERT_EQ(mine.error, "") << "the death is no reason to stop";
+          ASSERT_EQ(mine.values.size(), 40U);
         }
-        // Between hosts a neighbour that met the death and shut down may be known before the death is.
-        const bool names_the_dead =
-            mine.error.find("rank 3 ") != std::string::npos && mine.error.find("died") != std::string::npos;
+        // Between hosts an asynchronous call may meet the death. A round with a spare worker may close without the
+        // dead.
+        if (mine.error.empty() && (way.name == "async" || way.name == "backup")) continue;
+        // Between hosts the end of the victim's session, or a neighbour that met the death and shut down, may be known
+        // before the death is.
+        const bool names_the_dead = mine.error.find("rank 3 ") != std::string::npos &&
+                                    (hosts > 1 || mine.error.find("died") != std::string::npos);
         ASSERT_TRUE(names_the_dead || (hosts > 1 && mine.error.find("after an add that failed") != std::string::npos));
+        if (way.name == "async" || way.name == "backup") continue;
         const std::size_t most = way.name == "ssp" ? kDeath + 3 : kDeath;
         ASSERT_LE(mine.values.size(), most);
         if (way.options.clock == "sync") {
