@@ -120,7 +120,7 @@ GB = """
     learning_rate: 0.01, pretrain_learning_rate: 0.01, momentum: 0.5, cost: !obj:neon.transforms.cross_entropy.CrossEntropy {{}},
     layers: [
       !obj:neon.models.layer.LocalFilteringLayer{suffix} {{name: f1, nofm: 2, fshape: [3, 2], stride: 1}},
-      !obj:my.{pool} {{name: p1, fshape: [2, 3], stride: 1}},
+      !obj:my.{pool} {{name: p1, ifmshape: [6, 7], fshape: [2, 3], stride: 1}},
       !obj:neon.models.layer.LCNLayer{suffix} {{name: l1, fshape: [3, 3]}},
       !obj:neon.models.layer.LayerWithNoBias{suffix} {{name: o, nout: 3, activation: !obj:neon.transforms.softmax.Softmax {{}}}},
     ],

@@ -83,6 +83,7 @@ class Layer(Component):
         for field in ("fshape", "stride", "ifmshape"):  # a wrong shape is known here, by its line
             if field in self.given and getattr(self, field) not in (None, 0):
                 pair(getattr(self, field), field)
+        self.given_ifmshape: Any = getattr(self, "ifmshape", None)
         self.input: Any = None
         self.in_shape: tuple[int, ...] = ()
         self.out_shape: tuple[int, ...] = ()
@@ -125,7 +126,7 @@ class Layer(Component):
         if self.given & {"ifmshape", "nifm"} and len(shape) != 3:
             field = "ifmshape" if "ifmshape" in self.given else "nifm"
             self.refuse(field, f"the layer before gives {shown} values, no images")
-        ifmshape = getattr(self, "ifmshape", None)
+        ifmshape = self.given_ifmshape  # adjust_for_dist changes ifmshape to that of the view
         if "ifmshape" in self.given and ifmshape is not None and pair(ifmshape, "ifmshape") != shape[:2]:
             self.refuse("ifmshape", f"the layer before gives images of {shown}; received {ifmshape}")
         if "nifm" in self.given and getattr(self, "nifm", 0) not in (0, shape[-1]):

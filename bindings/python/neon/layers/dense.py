@@ -79,6 +79,7 @@ class FCLayerDist(FCLayer):
 
     def adjust_for_dist(self) -> None:
         assert self.input is not None
+        self.ifmshape = list(self.input.view_shape[1:3])
         height, width, channels = self.in_shape
         rows, columns = self.input.tile
         whole = self.weights.reshape(self.units(), height, width, channels)
