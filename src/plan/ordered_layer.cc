@@ -24,6 +24,14 @@ Interval touching(std::int64_t length, Interval with, Reach&& reach) {
   return all;
 }
 
+/// `interval`, and where that has nothing to do with the other side, the nearest of the places `some` that has: windows
+/// may lie in the padding entirely, but no layer works on an empty image.
+Interval reaching(Interval interval, Interval some) {
+  if (some.empty()) return interval;
+  return hull(interval,
+              interval.begin < some.begin ? Interval{some.begin, some.begin + 1} : Interval{some.end - 1, some.end});
+}
+
 /// What a rank works on: its own places, and all that these have to do with.
 struct Reach {
   std::vector<Rect> in;
@@ -50,11 +58,19 @@ Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
         wide_in = hull(own, touching(in_length, made, reached));
         if (wide_in.empty()) wide_in = {0, 1};
         wide_out = intersect(reached(wide_in), {0, out_length});
+        if (wide_out.empty()) {
+          wide_in = reaching(wide_in, touching(in_length, {0, out_length}, reached));
+          wide_out = intersect(reached(wide_in), {0, out_length});
+        }
       } else {
         const auto needed = [&](Interval to) { return layer.input_interval(to, axis); };
         wide_out = hull(made, touching(out_length, own, needed));
         if (wide_out.empty()) wide_out = {0, 1};
         wide_in = intersect(needed(wide_out), {0, in_length});
+        if (wide_in.empty()) {
+          wide_out = reaching(wide_out, touching(out_length, {0, in_length}, needed));
+          wide_in = intersect(needed(wide_out), {0, in_length});
+        }
       }
     }
     all.in.push_back({in[0], in[1]});

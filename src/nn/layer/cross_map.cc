@@ -1,4 +1,6 @@
+#include "kernel/conv.h"
 #include "kernel/dense.h"
+#include "kernel/exact.h"
 #include "nn/layer/check.h"
 #include "nn/layer/fields.h"
 
@@ -30,9 +32,19 @@ class CrossMapPooling final : public Layer {
   }
   [[nodiscard]] std::string summary() const override { return fmt::format("{} maps", options_.maps); }
   void forward(Pass& pass) override {
+    if (deterministic()) {
+      kernel::ordered_dense(geometry(pass), pass.x[0], pass.parameter[0], none_, sums_, pass.y[0]);
+      return;
+    }
     kernel::dense_forward(geometry(pass), pass.x[0], pass.parameter[0], none_, pass.y[0]);
   }
   void backward(Pass& pass) override {
+    if (deterministic()) {
+      kernel::ordered_dense_backward(geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
+                                     {.dx = pass.dx[0], .weight_gradient = none_, .bias_gradient = none_});
+      if (!pass.gradient[0].empty()) exact_gradient(pass);
+      return;
+    }
     kernel::dense_backward(
         geometry(pass), pass.x[0], pass.parameter[0], pass.y[0], pass.dy[0],
         {.dx = pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_, .update = pass.update[0]});
@@ -43,8 +55,27 @@ class CrossMapPooling final : public Layer {
     const std::int64_t maps = pass.x[0].shape()[3];
     return {.batch = pass.x[0].count() / maps, .in = maps, .out = options_.maps, .activation = {}};
   }
+  /// The sum over the positions of all parts, as that of a convolution by 1x1 filters.
+  static void exact_gradient(Pass& pass) {
+    const Shape& in = pass.x[0].shape();
+    const Shape& out = pass.y[0].shape();
+    const kernel::Conv c{.batch = in[0],
+                         .in_h = in[1],
+                         .in_w = in[2],
+                         .in_c = in[3],
+                         .out_h = out[1],
+                         .out_w = out[2],
+                         .out_c = out[3],
+                         .bias = false};
+    kernel::ExactSums sums(pass.gradient[0].count());
+    kernel::exact_conv_gradient(c, pass.x[0], pass.dy[0], sums);
+    if (pass.parts != nullptr) pass.parts->sum(sums.words());
+    sums.put(pass.gradient[0]);
+  }
+
   const CrossMapPoolingOptions options_;
   const Tensor none_;
+  kernel::ExactSums sums_;  // deterministic mode: of the outputs
 };
 
 const Fields<CrossMapPoolingOptions>& fields() {
