@@ -12,6 +12,7 @@
 
 #include "core/text.h"
 #include "file/saved_set.h"
+#include "inspect_singa.h"
 #include "pleiad/error.h"
 
 namespace pleiad::cli {
@@ -106,7 +107,30 @@ int inspect_set(const InspectOptions& options) {
   return 0;
 }
 
+int inspect_singa(const InspectOptions& options, const std::vector<SingaParameter>& parameters) {
+  std::int64_t step = 0;
+  for (const SingaParameter& parameter : parameters) step = std::max(step, parameter.version);
+  fmt::print("{}: checkpoint of SINGA, {} parameters, step {}\n", options.path.string(), parameters.size(), step);
+  std::vector<Line> lines;
+  for (const SingaParameter& parameter : parameters) {
+    const auto bytes = std::as_bytes(std::span(parameter.values));
+    const ElementType type = element_type(DType::float32);
+    const bool fits = array_bytes(type, parameter.shape) == static_cast<std::int64_t>(bytes.size());
+    lines.push_back({.name = parameter.name,
+                     .type = type,
+                     .shape = parameter.shape,
+                     .numbers = options.numbers ? summary(type, bytes) : ""});
+    if (!fits) {
+      throw FileError(fmt::format("{}: \"{}\" has {} values; its shape is {}", options.path.string(), parameter.name,
+                                  parameter.values.size(), fmt::join(parameter.shape, " x ")));
+    }
+  }
+  print(lines);
+  return 0;
+}
+
 int inspect_file(const InspectOptions& options) {
+  if (const auto parameters = read_singa_checkpoint(options.path)) return inspect_singa(options, *parameters);
   const Safetensors file(options.path);
   fmt::print("{}: {} arrays\n", options.path.string(), file.arrays().size());
   print(file.metadata());

@@ -1,4 +1,4 @@
-// `pleiad inspect`: what a snapshot, a checkpoint or a safetensors file holds.
+// `pleiad inspect`: what a snapshot, a checkpoint, a checkpoint of SINGA or a safetensors file holds.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 namespace pleiad::cli {
 
 struct InspectOptions {
-  std::filesystem::path path;  ///< a saved set, a folder of snapshots, or a .safetensors file
+  std::filesystem::path path;  ///< a saved set, a folder of them, a .safetensors file or SINGA's stepN-worker0
   bool numbers = false;        ///< least, greatest and mean of every array
   bool verify = false;         ///< read everything and compare the checksums
 };

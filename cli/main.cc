@@ -111,7 +111,7 @@ int run_generate(const Words& words) {
 
 int run_inspect(const Words& words) {
   pleiad::cli::InspectOptions options;
-  CLI::App app("Print what a snapshot, a folder of snapshots or a safetensors file holds.", "pleiad inspect");
+  CLI::App app("Print what a snapshot, a folder of snapshots, a safetensors file or a checkpoint of SINGA holds.", "pleiad inspect");
   app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
   app.add_flag("--numbers", options.numbers, "The least, the greatest and the mean number of every array");
   app.add_flag("--verify", options.verify, "Read everything and compare the checksums");
@@ -178,7 +178,7 @@ int run(const Words& words) {
   app.add_subcommand("import", "Make a checkpoint of a safetensors file or a PyTorch state dict");
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
   app.add_subcommand("generate", "Write a data set that is made, not collected");
-  app.add_subcommand("inspect", "Print what a snapshot or a safetensors file holds");
+  app.add_subcommand("inspect", "Print what a snapshot, a safetensors file or a checkpoint of SINGA holds");
   app.add_subcommand("run", "Run a training job: SINGA's job.conf, or neon's experiment in YAML");
   const Words known = {"convert", "explain", "export", "generate", "import",
                        "info",    "inspect", "launch", "options",  "run"};

@@ -4,8 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 
 #include "core/text.h"
+#include "data/content.h"
+#include "data/record.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -61,16 +65,37 @@ namespace {
 constexpr const char* kMean = "mean";
 }
 
+namespace {
+
+/// A record whose floats are as many as its shape says; else the mistake, in words.
+std::string mean_problem(const Record& record) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);
+  if (!record.data.empty() && record.data.size() == count) return {};
+  return fmt::format("expected a mean of shape [{}]; it has {} floats", fmt::join(record.shape, ", "),
+                     record.data.size());
+}
+
+/// SINGA 0.1's mean files are a record and nothing else.
+std::optional<Record> lone_mean(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) return {};
+  const data::Content content(path);
+  data::RecordView view;
+  if (!data::parse(content.bytes(), view).empty()) return {};
+  Record record = parse_record(content.bytes(), path);
+  return mean_problem(record).empty() ? std::optional(std::move(record)) : std::nullopt;
+}
+
+}  // namespace
+
 Record read_mean(const std::string& path) {
+  if (std::optional<Record> record = lone_mean(path)) return *record;
   const auto pairs = open_pairs("kvfile", path);
   for (std::int64_t i = 0; i < pairs->size(); ++i) {
     if (pairs->key(i) != kMean && pairs->size() > 1) continue;
     Record record = parse_record(pairs->value(i), fmt::format("{}: record {}", pairs->name(), i));
-    std::size_t count = 1;
-    for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);
-    if (record.data.empty() || record.data.size() != count) {
-      throw FileError(fmt::format("{}: record {}: expected a mean of shape [{}]; it has {} floats", pairs->name(), i,
-                                  fmt::join(record.shape, ", "), record.data.size()));
+    if (const std::string problem = mean_problem(record); !problem.empty()) {
+      throw FileError(fmt::format("{}: record {}: {}", pairs->name(), i, problem));
     }
     return record;
   }

@@ -21,7 +21,7 @@ class Parser {
   explicit Parser(RecordView& record) : record_(record) {}
 
   std::string parse(std::span<const std::byte> bytes) {
-    WireReader fields(bytes);
+    WireReader fields(image_of(bytes));
     while (fields.next()) {
       std::string mistake = take(fields);
       if (!mistake.empty()) return mistake;
@@ -31,6 +31,21 @@ class Parser {
   }
 
  private:
+  /// SINGA 0.1 to 0.3 wrap a record in another: {type = 1, user_type = 2, image = 5}. Datum's field 5 is a number.
+  static std::span<const std::byte> image_of(std::span<const std::byte> bytes) {
+    std::span<const std::byte> image = bytes;
+    WireReader fields(bytes);
+    while (fields.next()) {
+      const bool text = fields.type() == WireType::bytes;
+      if (fields.field() == 5 && text) {
+        image = fields.bytes();
+      } else if (fields.field() == 3 || fields.field() == 4 || (fields.field() == 1 && text)) {
+        return bytes;  // what only the record itself has
+      }
+    }
+    return fields.failed() ? bytes : image;
+  }
+
   std::string take(const WireReader& field) {
     const bool number = field.type() == WireType::varint;
     const bool bytes = field.type() == WireType::bytes;

@@ -10,8 +10,9 @@
 
 namespace pleiad::data {
 
-/// SINGA's RecordProto {shape = 1, label = 2, pixel = 3, data = 4}, or Caffe's Datum {channels = 1, height = 2, width =
-/// 3, data = 4, label = 5, float_data = 6}, which is known by a field 3 that is a number.
+/// SINGA's RecordProto {shape = 1, label = 2, pixel = 3, data = 4}, maybe as the image of a Record {type = 1, image =
+/// 5} as SINGA 0.1 to 0.3 write it, or Caffe's Datum {channels = 1, height = 2, width = 3, data = 4, label = 5,
+/// float_data = 6}, which is known by a field 3 that is a number.
 struct RecordView {
   static constexpr std::size_t kMaxRank = 8;
   std::int64_t extents[kMaxRank] = {};

@@ -116,6 +116,7 @@ const Case kCases[] = {
     {"Rnn", "rnn", {{"hidden", "3"}}, sequence},
     {"RnnSigmoid", "rnn", {{"hidden", "4"}, {"activation", "sigmoid"}, {"bias", "false"}, {"carry", "true"}}, sequence},
     {"Gru", "gru", {{"hidden", "3"}}, sequence},
+    {"GruFlat", "gru", {{"hidden", "3"}}, flat},
     {"GruBegun", "gru", {{"hidden", "3"}}, begun},
     {"RnnBegun", "rnn", {{"hidden", "3"}, {"bias", "false"}}, begun},
     {"GruNoBias", "gru", {{"hidden", "4"}, {"bias", "false"}, {"carry", "true"}}, sequence},

@@ -24,6 +24,18 @@ TEST(Gru, HasTheValuesThatSingaHas) {
   for (std::int64_t i = 0; i < h.count(); ++i) EXPECT_NEAR(h.at(i), i / 2 % 2 == 0 ? 0.204824 : 0.346753, 1e-6) << i;
 }
 
+TEST(Recurrent, SamplesWithoutStepsAreSequencesOfOne) {
+  for (const std::string kind : {"rnn", "gru", "lstm"}) {
+    const LayerFields fields = {{"hidden", "5"}};
+    Bench flat(kind, fields, {{3, 4}}, DType::float64, 2);
+    Bench steps(kind, fields, {{3, 1, 4}}, DType::float64, 2);
+    EXPECT_EQ(flat.pass.y[0].shape(), (Shape{3, 5})) << kind;
+    (void)flat.value();
+    (void)steps.value();
+    for (std::int64_t i = 0; i < 15; ++i) EXPECT_EQ(flat.pass.y[0].at(i), steps.pass.y[0].at(i)) << kind << " " << i;
+  }
+}
+
 TEST(Recurrent, EqualsThePlainLoopsOnManyThreads) {
   using kernel::Cell;
   set_compute_threads(2);

@@ -156,8 +156,8 @@ struct DummyOptions {
 };
 [[nodiscard]] PLEIAD_API LayerPtr dummy(const DummyOptions& options = {});
 
-/// Recurrent layers over (batch, steps, features), to (batch, steps, hidden). With `carry` a batch begins where the one
-/// before it ended, sample by sample, so that a long sequence is learnt in pieces; gradients stay within a piece.
+/// Recurrent layers over (batch, steps, features), or (batch, features) as one step. With `carry` a batch begins where
+/// the one before it ended, sample by sample: a long sequence is learnt in pieces; gradients stay within a piece.
 /// rnn and gru take a second input (batch, any steps, hidden), at whose last step they begin.
 /// Parameters: "weight" (gates * hidden, features), "recurrent" (gates * hidden, hidden), "bias". Gates of gru: r, z,
 /// n; h = z * h' + (1 - z) * n, n = tanh(W x + b + r * (U h')). Gates of lstm: i, f, g, o. docs/nn.md has the formulas.

@@ -14,7 +14,13 @@ using kernel::Cell;
 
 const char* kind_of(Cell cell) { return cell == Cell::rnn ? "rnn" : cell == Cell::gru ? "gru" : "lstm"; }
 
-/// A layer over (batch, steps, features).
+/// (batch, features) is a sequence of one step.
+Shape as_sequence(const Shape& shape) { return shape.rank() == 2 ? Shape{shape[0], 1, shape[1]} : shape; }
+Tensor as_sequence(const Tensor& tensor) {
+  return tensor.empty() ? tensor : Tensor(tensor.dtype(), as_sequence(tensor.shape()), tensor.raw());
+}
+
+/// A layer over (batch, steps, features), or over (batch, features), one step.
 class RecurrentLayer final : public Layer {
  public:
   RecurrentLayer(Cell cell, const RecurrentOptions& options, const std::string& activation)
@@ -24,16 +30,21 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] std::string kind() const override { return kind_of(cell_); }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     if (in.size() != 2 || cell_ == Cell::lstm) expect_inputs(in, 1);
-    if (in[0].rank() != 3)
-      throw InvalidArgument(fmt::format("expected (batch, steps, features); received {}", in[0].text()));
-    if (in.size() == 2 && (in[1].rank() != 3 || in[1][0] != in[0][0] || in[1][2] != o_.hidden || o_.carry)) {
+    if (in[0].rank() != 3 && in[0].rank() != 2) {
+      throw InvalidArgument(
+          fmt::format("expected (batch, steps, features) or (batch, features); received {}", in[0].text()));
+    }
+    const Shape from = in.size() == 2 ? as_sequence(in[1]) : in[0];
+    if (in.size() == 2 && (from.rank() != 3 || from[0] != in[0][0] || from[2] != o_.hidden || o_.carry)) {
       throw InvalidArgument(fmt::format("expected ({}, steps, {}) to begin at the last of, without carry; received {}",
                                         in[0][0], o_.hidden, in[1].text()));
     }
+    if (in[0].rank() == 2) return {{in[0][0], o_.hidden}};
     return {{in[0][0], in[0][1], o_.hidden}};
   }
-  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& in) const override {
-    const std::int64_t rows = geometry(in[0]).gates() * o_.hidden;
+  [[nodiscard]] std::vector<ParamSpec> parameters(const Shapes& inputs) const override {
+    const Shape in = as_sequence(inputs[0]);
+    const std::int64_t rows = geometry(in).gates() * o_.hidden;
     const auto spec = [&](const char* name, const Shape& shape, const Param& wanted, std::int64_t fan_in) {
       return ParamSpec{.name = name,
                        .shape = shape,
@@ -42,17 +53,18 @@ class RecurrentLayer final : public Layer {
                        .fan_out = o_.hidden,
                        .pieces = shape.rank() == 2};
     };
-    std::vector<ParamSpec> all = {spec("weight", {rows, in[0][2]}, o_.weight_param, in[0][2]),
+    std::vector<ParamSpec> all = {spec("weight", {rows, in[2]}, o_.weight_param, in[2]),
                                   spec("recurrent", {rows, o_.hidden}, o_.recurrent_param, o_.hidden)};
-    if (o_.bias) all.push_back(spec("bias", {rows}, o_.bias_param, in[0][2]));
+    if (o_.bias) all.push_back(spec("bias", {rows}, o_.bias_param, in[2]));
     return all;
   }
-  [[nodiscard]] Shapes workspace(const Shapes& in) const override {
-    const Shape one = {in[0][0], o_.hidden};
-    const Shape all = {in[0][0], in[0][1], o_.hidden};
+  [[nodiscard]] Shapes workspace(const Shapes& inputs) const override {
+    const Shape in = as_sequence(inputs[0]);
+    const Shape one = {in[0], o_.hidden};
+    const Shape all = {in[0], in[1], o_.hidden};
     // With a second input `back` goes on to it, and where it ended is copied out of it.
-    const kernel::Recurrent r = geometry(in[0]);
-    return {{in[0][0], in[0][1], r.gates() * o_.hidden},
+    const kernel::Recurrent r = geometry(in);
+    return {{in[0], in[1], r.gates() * o_.hidden},
             all,
             cell_ == Cell::rnn ? one : all,
             one,
@@ -60,29 +72,31 @@ class RecurrentLayer final : public Layer {
             {r.laid_size()},
             {r.left_size()}};
   }
-  [[nodiscard]] Shapes carried(const Shapes& in) const override {
+  [[nodiscard]] Shapes carried(const Shapes& inputs) const override {
+    const Shape in = as_sequence(inputs[0]);
     if (!o_.carry) return {};
-    return Shapes(cell_ == Cell::lstm ? 2 : 1, Shape{in[0][0], o_.hidden});
+    return Shapes(cell_ == Cell::lstm ? 2 : 1, Shape{in[0], o_.hidden});
   }
-  [[nodiscard]] double products(const Shapes& in) const override {
-    return static_cast<double>(in[0][0] * in[0][1]) *
-           static_cast<double>(geometry(in[0]).gates() * o_.hidden * (in[0][2] + o_.hidden));
+  [[nodiscard]] double products(const Shapes& inputs) const override {
+    const Shape in = as_sequence(inputs[0]);
+    return static_cast<double>(in[0] * in[1]) *
+           static_cast<double>(geometry(in).gates() * o_.hidden * (in[2] + o_.hidden));
   }
   [[nodiscard]] std::string summary() const override {
     return fmt::format("{} hidden{}", o_.hidden, o_.carry ? ", carried on" : "");
   }
   void forward(Pass& pass) override {
     const bool given = pass.x.size() == 2;
-    if (given) copy_last(pass.x[1], pass.workspace[4]);
-    kernel::recurrent_forward(geometry(pass.x[0].shape()), numbers(pass.parameter), pass.x[0], pass.y[0],
+    if (given) copy_last(as_sequence(pass.x[1]), pass.workspace[4]);
+    kernel::recurrent_forward(geometry(as_sequence(pass.x[0].shape())), numbers(pass.parameter), pass.x[0], pass.y[0],
                               o_.carry ? pass.carried[0]
                               : given  ? pass.workspace[4]
                                        : none_,
                               o_.carry && cell_ == Cell::lstm ? pass.carried[1] : none_, memory(pass));
   }
   void backward(Pass& pass) override {
-    kernel::recurrent_backward(geometry(pass.x[0].shape()), numbers(pass.parameter), pass.x[0], pass.y[0], pass.dy[0],
-                               memory(pass),
+    kernel::recurrent_backward(geometry(as_sequence(pass.x[0].shape())), numbers(pass.parameter), pass.x[0], pass.y[0],
+                               pass.dy[0], memory(pass),
                                {.dx = pass.dx[0],
                                 .by = numbers(pass.gradient),
                                 .weight_update = pass.update[0],
@@ -90,7 +104,7 @@ class RecurrentLayer final : public Layer {
                                 .through_first = pass.x.size() == 2});
     if (pass.x.size() == 2 && !pass.dx[1].empty()) {
       pass.dx[1].fill(0);
-      copy_last(pass.dx[1], pass.workspace[4], true);
+      copy_last(as_sequence(pass.dx[1]), pass.workspace[4], true);
     }
   }
 
