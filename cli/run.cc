@@ -1,11 +1,11 @@
 // The command `pleiad run`: a training job to its end, on this process or on the ranks that a launcher started.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
 
 #include "command_line.h"
+#include "job/terminal.h"
 #include "pleiad/job.h"
 #include "pleiad/session.h"
 
@@ -29,7 +29,7 @@ int run(const Words& words) {
   std::string file;
   std::string passed_over;
   JobOptions options;
-  options.display = isatty(STDERR_FILENO) != 0 ? "live" : "lines";
+  options.display = on_terminal() ? "live" : "lines";
   CLI::App app("Run a training job. Alone, or under mpirun or `pleiad launch -n 4`, whose ranks are then its workers.",
                "pleiad run");
   app.add_option("JOB,--conf", file, "The job.conf")->required();

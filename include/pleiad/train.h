@@ -31,7 +31,8 @@ class PLEIAD_API Samples {
   /// Writes places first to first + count - 1 of the whole run's sequence of samples into the net's inputs, from row 0
   /// on.
   virtual void fill(nn::Net& net, std::int64_t first, std::int64_t count) = 0;
-  /// Before a run: fills come in order, `batch` places apart, each the rank-th of `ranks` equal parts of a batch.
+  /// Called before a run: fills come in order, `batch` samples apart. Each asks for part `rank` of `ranks` of a batch,
+  /// which begins at sample batch * rank / ranks.
   virtual void expect(std::int64_t batch, int rank, int ranks);
   /// One line that tells these samples, in this order, from others. A run that goes on from a checkpoint with samples
   /// that differ is refused; empty: nobody looks.
@@ -88,9 +89,11 @@ struct TrainOptions {
   /// over their samples; groups do not wait for one another. 0: each rank by itself, with steps of 1/ranks.
   int groups = 0;
   std::int64_t sync_every = 1;
-  PlanOptions plan = {};      ///< which layers are cut over the ranks; the net has this rank's parts from then on
-  bool fuse = true;           ///< update while the gradient is in cache, where nothing is exchanged
-  bool check_finite = false;  ///< stop where the loss is no number, and name the layer where it arose
+  PlanOptions plan = {};  ///< which layers are cut over the ranks; the net has this rank's parts from then on
+  bool fuse = true;       ///< update while the gradient is in cache, where nothing is exchanged
+  /// A NaN or infinite loss is a StateError with the step and the first layer whose output is not finite. false: it is
+  /// printed once, and training continues.
+  bool check_finite = true;
   std::int64_t steps = 1000;
   std::int64_t display = 0;        ///< every so many steps; 0: never
   std::int64_t display_after = 0;  ///< not before this step, from which the steps between are counted
@@ -107,6 +110,7 @@ struct TrainOptions {
   bool from_zero = false;
   std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
   std::int64_t checkpoint_after = 0;   ///< not before this step
+  bool checkpoint_at_end = false;      ///< save at the end of a run or when it is stopped, also where checkpoint is 0
   std::string checkpoint_folder = {};  ///< where they are saved; empty: only the caller's function is called
   int checkpoint_keep = 3;             ///< the last so many; 0: all
   std::string trace = {};              ///< a file for Perfetto (ui.perfetto.dev); empty: none
@@ -147,8 +151,8 @@ class PLEIAD_API Trainer {
   /// One step on what stands in the net's inputs. Returns this rank's loss.
   double step();
   /// From the current step to options.steps, or until a call says stop: validate, test, checkpoint, train, display, as
-  /// their frequencies say. True where it came to the end. SIGINT ends it after the step that is under way, where
-  /// nobody else handles SIGINT.
+  /// their frequencies say. True where it came to the end. SIGINT and SIGTERM end it after the current step, unless the
+  /// program handles the signal itself.
   bool run(Samples& train, Samples* validate = nullptr, Samples* test = nullptr, const TrainCalls& calls = {});
   /// Averages of the metrics over batches of `samples`, on all ranks together; `batches` 0: all samples, but for a last
   /// batch that is not full. `batch`: samples of one, of all ranks together; 0: as in training.
@@ -161,8 +165,11 @@ class PLEIAD_API Trainer {
   [[nodiscard]] std::int64_t current_step() const;
   /// Of the next batch's first sample in the run's sequence of samples.
   [[nodiscard]] std::int64_t current_place() const;
-  /// This rank's part of the batch: share() of shares() equal ones. Ranks that cut images have a part together.
+  /// The samples of a batch that this rank computes: part share() of shares(), whose sizes differ by at most one. Ranks
+  /// that split images have a part together.
   [[nodiscard]] std::int64_t local_batch() const;
+  /// The samples of a step, of all ranks.
+  [[nodiscard]] std::int64_t batch() const;
   [[nodiscard]] int share() const;
   [[nodiscard]] int shares() const;
   /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,

@@ -51,6 +51,7 @@ class SavedSet {
 
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] bool has(std::string_view name) const { return arrays_.contains(name); }
   /// Names the known arrays if this is none.
   [[nodiscard]] const Array& at(std::string_view name) const;
   /// Fills `out` with a rectangle of an array, whichever parts it lies in. Types of less than a byte an element only in

@@ -103,6 +103,27 @@ std::vector<float> joined(const Parts& parts) {
   return all;
 }
 
+constexpr std::size_t kNamesShown = 12;
+
+std::string shown_names(std::vector<std::string> names) {
+  if (names.empty()) return "nothing";
+  const std::size_t more = names.size() > kNamesShown ? names.size() - kNamesShown : 0;
+  names.resize(names.size() - more);
+  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string names_of(const Built& built) {
+  std::vector<std::string> names;
+  for (const Named& named : built.parameters) names.push_back(named.name);
+  return shown_names(std::move(names));
+}
+
+std::string names_in(const std::map<std::string, Parts>& by_name) {
+  std::vector<std::string> names;
+  for (const auto& [name, parts] : by_name) names.push_back(name);
+  return shown_names(std::move(names));
+}
+
 /// Parameters and the numbers that files have for them: all are read before any is changed.
 class Found {
  public:
@@ -114,6 +135,10 @@ class Found {
     for (int i = 0; i < blobs.name_size(); ++i) {
       const auto [partition, name] = partition_and_name(blobs.name(i));
       by_name[name][partition] = &blobs.blob(i);
+    }
+    if (std::ranges::none_of(built_.parameters, [&](const Named& named) { return by_name.contains(named.name); })) {
+      throw FileError(fmt::format("{}: has none of the net's parameters, which are {}; it has {}", path,
+                                  names_of(built_), names_in(by_name)));
     }
     for (const Named& named : built_.parameters) {
       const auto parts = by_name.find(named.name);
@@ -245,11 +270,13 @@ std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const st
 }
 
 void expect_all(const Built& built, const std::vector<std::string>& found, const std::string& path) {
+  std::vector<std::string> missing;
   for (const Named& named : built.parameters) {
-    if (std::ranges::find(found, named.name) == found.end()) {
-      throw FileError(fmt::format("{}: \"{}\" is missing", path, named.name));
-    }
+    if (std::ranges::find(found, named.name) == found.end()) missing.push_back(fmt::format("\"{}\"", named.name));
   }
+  if (missing.empty()) return;
+  throw FileError(fmt::format("{}: {} of the net's {} parameters {} missing: {}", path, missing.size(),
+                              built.parameters.size(), missing.size() == 1 ? "is" : "are", join(missing)));
 }
 
 void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found) {

@@ -105,8 +105,9 @@ class Builder {
       const LayerProto& layer = layers_[i];
       if (!is_source(layer)) continue;
       Source source{.index = i, .input = layer.name(), .phases = phases_of(layer), .sample = sample_shape(job_, i)};
-      for (const Source& other : built_.sources) {
+      for (Source& other : built_.sources) {
         if (other.input != source.input) continue;
+        share_validation(other, source);
         if ((other.phases & source.phases) != 0) {
           mistake(job_, i, "include", "another layer of this name brings records in the same phase");
         }
@@ -120,6 +121,18 @@ class Builder {
       built_.sources.push_back(std::move(source));
     }
     if (built_.sources.empty()) mistake(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
+  }
+
+  /// SINGA 0.1's pairs of data layers exclude kTest and kTrain, and so both bring records to validate with. Those of
+  /// the layer that does not train are for it.
+  void share_validation(Source& a, Source& b) const {
+    constexpr auto kValidate = static_cast<unsigned>(nn::Phase::validate);
+    constexpr auto kTraining = static_cast<unsigned>(nn::Phase::train);
+    if ((a.phases & b.phases) != kValidate) return;
+    for (Source* const source : {&a, &b}) {
+      const bool excludes = layers_[source->index].exclude_size() > 0;
+      if (excludes && (source->phases & kTraining) != 0) source->phases &= ~kValidate;
+    }
   }
 
   void add_input(const LayerProto& layer, const Source& source) {

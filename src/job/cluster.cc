@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "job/data.h"
 #include "pleiad/plan.h"
 
 namespace pleiad::job {
@@ -79,20 +80,19 @@ void note_servers(const Inside& job, int servers, Topology& topology) {
 
 void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
              TrainOptions& options) {
-  const int per_group = topology.ranks / topology.groups;
-  if (batch % per_group != 0) {
-    for (const Source& source : built.sources) {
-      if ((source.phases & static_cast<unsigned>(nn::Phase::train)) == 0) continue;
-      mistake(job, source.index, "store_conf.batchsize",
-              fmt::format("expected a multiple of {}, the workers of a group; received {}", per_group, batch));
-    }
-  }
   options.batch = batch * topology.groups;
   options.exchange = topology.exchange;
   options.clock = topology.clock;
   options.groups = topology.groups > 1 ? topology.groups : 0;
   options.sync_every = topology.sync_every;
   options.plan = {};
+  const auto check_batches = [&] {
+    for (const Source& source : built.sources) {
+      if ((source.phases & static_cast<unsigned>(nn::Phase::train)) == 0) continue;
+      check_batch(job, source, topology.ranks / topology.groups, options.plan.kind != "data");
+    }
+  };
+  check_batches();
   if (built.cut.empty() || topology.ranks == 1) return;
   if (topology.groups > 1) {
     mistake(job, "neuralnet.partition_dim",
@@ -100,13 +100,27 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
                         topology.groups));
   }
   // Those that can be: a layer that shares its parameters, or has fewer outputs than there are ranks, stays whole.
-  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, options.batch);
+  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch will do
   for (const LayerPlan& layer : all.layers) {
     if (layer.cut && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
       options.plan.split.push_back(layer.name);
     }
   }
   if (!options.plan.split.empty()) options.plan.kind = "hybrid";
+  check_batches();
+}
+
+void check_batch(const Inside& job, const Source& source, int workers, bool split) {
+  const std::int64_t batch = batch_size(job, source.index);
+  if (batch < workers) {
+    mistake(job, source.index, "store_conf.batchsize",
+            fmt::format("expected at least one sample for each of the {} workers; received {}", workers, batch));
+  }
+  if (split && batch % workers != 0) {
+    mistake(job, source.index, "store_conf.batchsize",
+            fmt::format("expected a multiple of {}, the workers, which split layers (partition_dim: 1); received {}",
+                        workers, batch));
+  }
 }
 
 std::string describe(const Topology& t, std::int64_t batch) {
@@ -124,8 +138,10 @@ std::string describe(const Topology& t, std::int64_t batch) {
   }
   if (t.servers > 0) text += fmt::format("  parameters: {}\n", ranks_text(t.ranks, t.servers));
   if (t.ranks > 1) {
-    text += fmt::format("  a worker takes {} of the {} samples of a {}batch\n", batch / per_group, batch,
-                        t.groups > 1 ? "group's " : "");
+    const std::int64_t least = batch / per_group;
+    text += fmt::format("  a worker takes {} of the {} samples of a {}batch\n",
+                        batch % per_group == 0 ? fmt::format("{}", least) : fmt::format("{} or {}", least, least + 1),
+                        batch, t.groups > 1 ? "group's " : "");
   }
   if (t.mode == "AllReduce") text += "  gradients are summed by all workers; each makes the same update\n";
   if (t.mode == "Sandblaster") text += "  gradients are summed in tables, whose hosts make the update, once a round\n";

@@ -38,4 +38,8 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
 /// The bytes of a step where parameters lie in tables; nothing where the plan says it all. `plan` is that of one group.
 [[nodiscard]] std::string traffic(const Topology& topology, const Plan& plan);
 
+/// An InvalidArgument where the batch of a source cannot be distributed over so many workers; `split` says whether they
+/// split layers.
+void check_batch(const Inside& job, const Source& source, int workers, bool split);
+
 }  // namespace pleiad::job

@@ -1,8 +1,8 @@
 #include "pleiad/driver.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "job/terminal.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -12,7 +12,7 @@ JobResult run(const Job& job, bool resume, bool test) {
   JobOptions options;
   options.resume = resume;
   options.test = test;
-  options.display = isatty(STDERR_FILENO) != 0 ? "live" : "lines";
+  options.display = on_terminal() ? "live" : "lines";
   Session session = Session::start(session_of_job(job));
   JobResult result = run_job(job, options, session.size() > 1 ? &session : nullptr);
   session.shutdown();

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "core/text.h"
+#include "job/enums.h"
 #include "kernel/device.h"
 
 namespace pleiad {
@@ -61,18 +62,18 @@ std::string in_our_words(const std::string& message) {
     return fmt::format("the byte {}, which is no character of a job",
                        message.substr(strange.size(), message.size() - strange.size() - 1));
   }
-  if (message.starts_with("Unknown enumeration value of \"")) {
-    const std::string field = quoted(message, 1);
-    for (const char* name : {"LayerType", "AlgType", "UpdaterType", "Phase", "InitMethod", "ChangeMethod", "PoolMethod",
-                             "ActivationType", "UnrollConnType"}) {
-      const auto* values = pool->FindEnumTypeByName(std::string("pleiad.job.") + name);
-      std::vector<std::string> known;
-      for (int i = 0; i < values->value_count(); ++i) known.push_back(values->value(i)->name());
-      const std::string near = nearest(quoted(message, 0), known);
-      if (!near.empty()) return fmt::format("{}: {}", field, unknown_name("value", quoted(message, 0), known));
+  return message;
+}
+
+/// The line and the words for the first mistake of a text. Protobuf tells an unknown value of an enumeration on the
+/// line of the word after it, and without the values that the field has.
+std::pair<int, std::string> mistake_of(const FirstError& error, const std::string& text) {
+  if (error.message().starts_with("Unknown enumeration value of \"")) {
+    if (const auto wrong = job::find_wrong_enum(text)) {
+      return {wrong->line, fmt::format("{}: {}", wrong->field, unknown_name("value", wrong->word, wrong->known))};
     }
   }
-  return message;
+  return {error.line(), in_our_words(error.message())};
 }
 
 /// "layer[3]" as the name and 3; -1 where there is no index.
@@ -270,8 +271,8 @@ Job Job::from_text(const std::string& text, const std::string& where) {
   parser.SetRecursionLimit(50);
   pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   if (!parser.Parse(&stream, &inside->proto)) {
-    const std::string line = error.line() >= 0 ? fmt::format(":{}", error.line() + 1) : "";
-    throw InvalidArgument(fmt::format("{}{}: {}", where, line, in_our_words(error.message())));
+    const auto [number, words] = mistake_of(error, text);
+    throw InvalidArgument(fmt::format("{}{}: {}", where, number >= 0 ? fmt::format(":{}", number + 1) : "", words));
   }
   inside->lines = true;
   job::unfold(*inside);
@@ -310,7 +311,7 @@ Job Job::with(const std::string& fields) const {
   parser.SetRecursionLimit(50);
   pb::io::ArrayInputStream stream(fields.data(), static_cast<int>(fields.size()));
   if (!parser.Merge(&stream, &inside->proto)) {
-    throw InvalidArgument(fmt::format("{}: with: {}", inside->where, in_our_words(error.message())));
+    throw InvalidArgument(fmt::format("{}: with: {}", inside->where, mistake_of(error, fields).second));
   }
   job::unfold(*inside);
   job::check(*inside);

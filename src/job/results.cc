@@ -70,6 +70,16 @@ std::string in_words(const JobReport& report) {
   return text + fmt::format(" ({} samples/s)", grouped(static_cast<std::int64_t>(report.samples_per_second)));
 }
 
+std::string progress_line(const std::string& job, const JobReport& latest, std::int64_t steps, double seconds_left) {
+  std::string text = fmt::format("{}: step {} of {}", job, latest.step, steps);
+  for (const auto& [name, value] : latest.metrics) text += fmt::format(", {} {:.4g}", name, value);
+  text += fmt::format(", {} samples/s", grouped(static_cast<std::int64_t>(latest.samples_per_second)));
+  const auto left = static_cast<std::int64_t>(seconds_left + 0.5);
+  if (left < 60) return text + fmt::format(", {} s left", left);
+  if (left < 3600) return text + fmt::format(", {}:{:02} min left", left / 60, left % 60);
+  return text + fmt::format(", {}:{:02} h left", left / 3600, left % 3600 / 60);
+}
+
 Results::Results(std::string workspace, std::string display, std::string job, std::int64_t steps)
     : workspace_(std::move(workspace)),
       display_(std::move(display)),
@@ -131,16 +141,26 @@ void Results::add(const JobReport& report) {
   std::fflush(csv_);
 }
 
-void Results::tick(std::int64_t step) {
-  if (display_ != "live") return;
-  if (first_step_ < 0) first_step_ = step - 1;
+bool Results::tick_due() const {
   constexpr std::int64_t kEvery = 200'000'000;
+  return display_ == "live" && (!live_ || now_ns() - shown_ns_ >= kEvery);
+}
+
+void Results::tick(const JobReport& latest, std::int64_t samples) {
   const std::int64_t now = now_ns();
-  if (now - shown_ns_ < kEvery) return;
-  shown_ns_ = now;
+  if (first_step_ < 0) {
+    first_step_ = shown_step_ = latest.step - 1;
+    shown_ns_ = started_ns_;
+  }
   const double seconds = static_cast<double>(now - started_ns_) / 1e9;
-  const double left = seconds / static_cast<double>(step - first_step_) * static_cast<double>(steps_ - step);
-  fmt::print(stderr, "\r\x1b[K{}: step {} of {}, {:.0f} s left", job_, step, steps_, left);
+  const double left =
+      seconds / static_cast<double>(latest.step - first_step_) * static_cast<double>(steps_ - latest.step);
+  JobReport shown = latest;
+  shown.samples_per_second = static_cast<double>((latest.step - shown_step_) * samples) * 1e9 /
+                             static_cast<double>(std::max<std::int64_t>(now - shown_ns_, 1));
+  shown_ns_ = now;
+  shown_step_ = latest.step;
+  fmt::print(stderr, "\r\x1b[K{}", progress_line(job_, shown, steps_, left));
   std::fflush(stderr);
   live_ = true;
 }

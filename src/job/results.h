@@ -25,8 +25,10 @@ class Results {
   void keep();
   void line(const std::string& text);
   void add(const JobReport& report);
-  /// After every step.
-  void tick(std::int64_t step);
+  /// Whether the moving line of a terminal is to be drawn again.
+  [[nodiscard]] bool tick_due() const;
+  /// Draws it after a step. `latest` describes it; samples is the number of samples of a step, of all ranks.
+  void tick(const JobReport& latest, std::int64_t samples);
   void write_json() const;
 
  private:
@@ -43,7 +45,12 @@ class Results {
   std::int64_t started_ns_ = 0;
   std::int64_t first_step_ = -1;
   std::int64_t shown_ns_ = 0;
+  std::int64_t shown_step_ = 0;
 };
+
+/// "mlp: step 60 of 1000, loss 2.302, acc 0.109, 5,400 samples/s, 12 s left".
+[[nodiscard]] std::string progress_line(const std::string& job, const JobReport& latest, std::int64_t steps,
+                                        double seconds_left);
 
 /// "Train step 60: loss 2.302, acc 0.109 (5,400 samples/s)".
 [[nodiscard]] std::string in_words(const JobReport& report);

@@ -12,9 +12,11 @@
 #include "job/build.h"
 #include "job/cluster.h"
 #include "job/data.h"
+#include "job/described.h"
 #include "job/dummy.h"
 #include "job/results.h"
 #include "job/updater.h"
+#include "job/workspace.h"
 #include "pleiad/train.h"
 #include "train/torch_file.h"
 
@@ -48,6 +50,19 @@ JobReport in_singas_words(const Report& from, const Built& built) {
   return to;
 }
 
+/// Throws on all ranks what rank 0 has to tell; `problem` is empty where all is well. Collective.
+void share_problem(Session* session, std::string problem) {
+  if (session != nullptr) {
+    std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size())};
+    session->broadcast(length, 0);
+    std::vector<std::int32_t> letters(static_cast<std::size_t>(length[0]) + 1);
+    std::copy(problem.begin(), problem.end(), letters.begin());
+    session->broadcast(letters, 0);
+    problem.assign(letters.begin(), letters.end() - 1);
+  }
+  if (!problem.empty()) throw FileError(problem);
+}
+
 /// One rank's run.
 class Run {
  public:
@@ -56,12 +71,13 @@ class Run {
 
   JobResult go() {
     check_display();
+    claim();
     load();
     for (const Source& source : built_.sources) open(source);
     TrainOptions train = train_options();
     if (rank() == 0) {
-      results_ = std::make_unique<Results>(options_.where == "none" ? "" : job_.workspace(), options_.display,
-                                           job_.name(), train.steps);
+      results_ = std::make_unique<Results>(keeps_results() ? job_.workspace() : "", options_.display, job_.name(),
+                                           train.steps);
       for (const std::string& note : topology_.notes) results_->line("note: " + note);
     }
     const auto trainer = session_ == nullptr ? std::make_unique<Trainer>(built_.net, train)
@@ -71,6 +87,8 @@ class Run {
 
  private:
   [[nodiscard]] int rank() const { return session_ == nullptr ? 0 : session_->rank(); }
+  [[nodiscard]] bool keeps_results() const { return options_.where != "none"; }
+  [[nodiscard]] bool resuming() const { return options_.resume || in_.proto.resume(); }
 
   void check_display() const {
     static const std::vector<std::string> known = {"lines", "live", "off"};
@@ -79,29 +97,81 @@ class Run {
     }
   }
 
-  /// The first rank reads; all know whether it could.
-  void load() {
+  /// Locks the workspace, on rank 0, until the run ends.
+  void claim() {
     std::string problem;
-    if (rank() == 0) {
+    if (rank() == 0 && keeps_results()) {
       try {
-        const auto& paths = in_.proto.checkpoint_path();
-        const auto found = load_blobs(built_, built_.net, {paths.begin(), paths.end()}, &loaded_step_);
-        const bool state = resuming() && !steps_in(state_folder(), true).empty();
-        if (!state) expect_loaded(in_, built_, found);
+        workspace_ = std::make_unique<Workspace>(job_.workspace(), job_.name());
+        if (resuming() && workspace_->last() && workspace_->last()->job != job_.name()) workspace_->resume();  // throws
       } catch (const Error& error) {
         problem = error.what();
       }
     }
-    if (session_ != nullptr) {
-      std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size()), loaded_step_};
-      session_->broadcast(length, 0);
-      loaded_step_ = length[1];
-      std::vector<std::int32_t> letters(static_cast<std::size_t>(length[0]) + 1);
-      std::copy(problem.begin(), problem.end(), letters.begin());
-      session_->broadcast(letters, 0);
-      problem.assign(letters.begin(), letters.end() - 1);
+    share_problem(session_, std::move(problem));
+  }
+
+  /// Rank 0 reads parameters; all ranks know whether it could.
+  void load() {
+    std::string problem;
+    if (rank() == 0) {
+      try {
+        options_.test ? load_to_test() : load_to_train();
+      } catch (const Error& error) {
+        problem = error.what();
+      }
     }
-    if (!problem.empty()) throw FileError(problem);
+    share_problem(session_, std::move(problem));
+    if (session_ == nullptr) return;
+    std::vector<std::int64_t> steps = {loaded_step_, first_step_};
+    session_->broadcast(steps, 0);
+    loaded_step_ = steps[0];
+    first_step_ = steps[1];
+  }
+
+  void load_to_train() {
+    const auto& given = in_.proto.checkpoint_path();
+    std::vector<std::string> paths(given.begin(), given.end());
+    const bool state = resuming() && !steps_in(state_folder(job_.workspace()), true).empty();
+    // SINGA's own workspaces have files of parameters and nothing else. Files beside a run of ours may be another
+    // run's.
+    const bool of_singa = resuming() && !state && (workspace_ == nullptr || !workspace_->last());
+    const std::string last = of_singa ? last_checkpoint_file(job_.workspace()) : "";
+    if (!last.empty()) paths = {last};
+    const std::vector<std::string> found = load_blobs(built_, built_.net, paths, &loaded_step_);
+    if (!last.empty()) {
+      expect_all(built_, found, last);
+      first_step_ = std::max(step_of_file(last), std::int64_t{0});
+      resumed_file_ = last;
+    } else if (!state) {
+      expect_loaded(in_, built_, found);
+    }
+  }
+
+  /// Every parameter must come from a checkpoint: a test of initial values would be no result.
+  void load_to_test() {
+    const auto& given = in_.proto.checkpoint_path();
+    std::vector<std::string> paths(given.begin(), given.end());
+    if (resuming()) paths = {own_checkpoint()};
+    if (paths.empty()) {
+      mistake(in_, "checkpoint_path",
+              "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
+    }
+    expect_all(built_, load_blobs(built_, built_.net, paths, &loaded_step_), join(paths));
+  }
+
+  /// The last checkpoint of the run that used the workspace last.
+  [[nodiscard]] std::string own_checkpoint() {
+    const std::string state = state_folder(job_.workspace());
+    if (const auto steps = steps_in(state, true); !steps.empty()) {
+      loaded_step_ = steps.back();
+      return step_folder(state, steps.back()).string();
+    }
+    const std::string file = workspace_ != nullptr && workspace_->last() ? "" : last_checkpoint_file(job_.workspace());
+    if (!file.empty()) return file;
+    throw FileError(
+        fmt::format("{}: has no checkpoint of a run to test; expected {}/step-N or checkpoint/stepN-worker0",
+                    job_.workspace(), state));
   }
 
   void open(const Source& source) {
@@ -150,9 +220,13 @@ class Run {
       to.schedule = schedule_of(in_);
     }
     for (const Source& source : built_.sources) {
-      check_share(source, nn::Phase::test, test_ != nullptr);
-      check_share(source, nn::Phase::validate, validate_ != nullptr);
+      check_share(source, nn::Phase::test, test_ != nullptr, to);
+      check_share(source, nn::Phase::validate, validate_ != nullptr, to);
     }
+    if (!options_.test && !p.has_train_steps()) {
+      mistake(in_, "train_steps", "expected the number of steps to train; there is none");
+    }
+    to.check_finite = p.check_finite();
     to.steps = p.train_steps();
     to.display = p.disp_freq();
     to.display_after = p.disp_after();
@@ -167,22 +241,17 @@ class Run {
     to.validate_batch = validate_batch_;
     to.checkpoint = p.checkpoint_freq();
     to.checkpoint_after = p.checkpoint_after();
-    to.checkpoint_folder = state_folder();
+    to.checkpoint_at_end = keeps_results();
+    to.checkpoint_folder = state_folder(job_.workspace());
     to.checkpoint_keep = 2;
     return to;
   }
 
-  /// Tests are shared out over all workers.
-  void check_share(const Source& source, nn::Phase phase, bool used) const {
+  /// Tests are distributed over all workers.
+  void check_share(const Source& source, nn::Phase phase, bool used, const TrainOptions& train) const {
     if (!used || (source.phases & static_cast<unsigned>(phase)) == 0) return;
-    const std::int64_t batch = batch_size(in_, source.index);
-    if (batch % topology_.ranks == 0) return;
-    mistake(in_, source.index, "store_conf.batchsize",
-            fmt::format("expected a multiple of {}, the workers; received {}", topology_.ranks, batch));
+    check_batch(in_, source, topology_.ranks, train.plan.kind != "data");
   }
-
-  [[nodiscard]] bool resuming() const { return options_.resume || in_.proto.resume(); }
-  [[nodiscard]] std::string state_folder() const { return job_.workspace() + "/checkpoint/state"; }
 
   JobResult test(Trainer& trainer, const TrainOptions& train) {
     Report report = trainer.evaluate(*test_, nn::Phase::test, train.test_batches, train.test_batch);
@@ -201,35 +270,70 @@ class Run {
   }
 
   JobResult train_all(Trainer& trainer, const TrainOptions& train) {
-    if (resuming()) {
-      const bool found = trainer.resume();
-      if (results_ && found) results_->resume(trainer.current_step());
-      if (results_) {
-        results_->line(found ? fmt::format("resumed at step {}", trainer.current_step())
-                             : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder()));
-      }
-    }
+    begin(trainer);
     TrainCalls calls;
     calls.report = [&](const Report& report) { return tell(report); };
     calls.checkpoint = [&](std::int64_t step) {
       result_.checkpoint = fmt::format("{}/checkpoint/step{}-worker0", job_.workspace(), step);
       if (rank() == 0) write_blobs(train, step);
+      if (workspace_) workspace_->saved(step);
       return true;
     };
     calls.stop = [&](std::int64_t step) {
-      if (results_) results_->tick(step);
+      if (results_ && results_->tick_due()) {
+        const Report latest{.step = step, .phase = nn::Phase::train, .metrics = built_.net.metrics()};
+        results_->tick(in_singas_words(latest, built_), train.batch);
+      }
       return options_.stop && options_.stop();
     };
     result_.ended = trainer.run(*train_, validate_.get(), test_.get(), calls);
     result_.step = trainer.current_step();
     if (results_) {
       if (!result_.ended) {
-        const bool saved = train.checkpoint > 0;
-        results_->line(fmt::format("stopped at step {}{}", result_.step, saved ? "; -resume goes on from there" : ""));
+        results_->line(fmt::format("stopped at step {}{}", result_.step,
+                                   result_.checkpoint.empty()
+                                       ? ""
+                                       : fmt::format("; saved {}; -resume continues from there", result_.checkpoint)));
       }
       results_->write_json();
     }
+    if (workspace_) workspace_->end(result_.ended ? "ended" : "stopped", result_.step);
     return std::move(result_);
+  }
+
+  /// A new run, or the last one continued.
+  void begin(Trainer& trainer) {
+    std::string problem;
+    std::string note;
+    if (workspace_) {
+      try {
+        resuming() ? workspace_->resume() : static_cast<void>(note = workspace_->begin());
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+    }
+    share_problem(session_, std::move(problem));
+    if (!note.empty() && results_) results_->line("note: " + note);
+    if (!resuming()) return;
+    const bool found = trainer.resume();
+    if (!found && first_step_ > 0) start_at(trainer, first_step_);
+    if (!results_) return;
+    if (found || first_step_ > 0) results_->resume(trainer.current_step());
+    results_->line(
+        found ? fmt::format("resumed at step {}", trainer.current_step())
+        : !resumed_file_.empty()
+            ? fmt::format("resumed at step {} from {}, which has the parameters alone: the updater's history "
+                          "starts anew",
+                          first_step_, resumed_file_)
+            : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder(job_.workspace())));
+  }
+
+  /// The step, and with it the position in the data, of a run whose state is lost.
+  static void start_at(Trainer& trainer, std::int64_t step) {
+    for (const auto& [name, tensor] : trainer.state()) {
+      if (name == "step") tensor.values<std::int64_t>()[0] = step;
+      if (name == "place") tensor.values<std::int64_t>()[0] = step * trainer.batch();
+    }
   }
 
   /// The trainer has just saved its state, which has the parameters in whole.
@@ -238,7 +342,7 @@ class Run {
       save_blobs(built_, built_.net, result_.checkpoint, step);
     } else {
       Built whole = build(job_);
-      load_parameters(whole.net, step_folder(state_folder(), step).string());
+      load_parameters(whole.net, step_folder(state_folder(job_.workspace()), step).string());
       save_blobs(whole, whole.net, result_.checkpoint, step);
     }
     if (results_) results_->write_json();
@@ -251,7 +355,10 @@ class Run {
   Built built_;
   Topology topology_;
   std::unique_ptr<Samples> train_, validate_, test_;
-  std::int64_t loaded_step_ = 0;  // of the checkpoint that the parameters start from
+  std::unique_ptr<Workspace> workspace_;  // on rank 0
+  std::int64_t loaded_step_ = 0;          // of the checkpoint that the parameters start from
+  std::int64_t first_step_ = 0;           // of a run that is resumed from a file of parameters
+  std::string resumed_file_;              // that file, on rank 0
   std::int64_t train_batch_ = 1, validate_batch_ = 0, test_batch_ = 0;
   std::unique_ptr<Results> results_;
   JobResult result_;
@@ -272,6 +379,12 @@ SessionOptions session_of_job(const Job& job) {
 }
 
 JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
+  if (session != nullptr) {
+    NamedValues asked = job::described(job.inside().proto);
+    asked.emplace_back("-resume", options.resume ? "given" : "not given");
+    asked.emplace_back("-test", options.test ? "given" : "not given");
+    expect_same(*session, fmt::format("job \"{}\"", job.name()), asked);
+  }
   if (session == nullptr && job.workers() > 1) {
     JobResult result;
     run_cluster(static_cast<int>(job.workers()), [&](Session& each) {

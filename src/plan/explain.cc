@@ -23,8 +23,11 @@ std::string bytes_text(std::int64_t bytes) { return bytes == 0 ? "" : byte_size(
 
 std::string explain(const Plan& plan, const std::string& traffic) {
   if (plan.kind == "spatial") return explain_spatial(plan);
+  const std::int64_t least = plan.batch / plan.ranks;
+  const bool even = plan.batch % plan.ranks == 0;
   std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
-                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch, plan.batch / plan.ranks);
+                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch,
+                                even ? fmt::format("{}", least) : fmt::format("{} or {}", least, least + 1));
   const char* const row = "  {:<18} {:<14} {:<24} {:>12} {:>12} {:>12} {:>12}  {}\n";
   out += fmt::format(fmt::runtime(row), "layer", "kind", "a rank computes", "parameters", "forward", "backward",
                      "gradients", "");

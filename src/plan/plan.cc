@@ -78,9 +78,9 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     throw InvalidArgument(
         fmt::format("deterministic mode on several ranks is for plan \"spatial\"; received \"{}\"", options.kind));
   }
-  if (ranks < 1 || batch < 1 || batch % ranks != 0) {
+  if (ranks < 1 || batch < ranks) {
     throw InvalidArgument(
-        fmt::format("the batch of all ranks together is a multiple of their number, {}; received {}", ranks, batch));
+        fmt::format("batch: expected at least one sample for each of the {} ranks; received {}", ranks, batch));
   }
   if (!options.split.empty() && options.kind != "hybrid") {
     throw InvalidArgument(fmt::format("plan \"{}\" chooses its layers itself; split is for \"hybrid\"", options.kind));
@@ -104,6 +104,12 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     plan.layers.push_back(plan_layer(net, name, wanted || named, plan));
     if (named && !plan.layers.back().why.empty()) {
       throw InvalidArgument(fmt::format("layer \"{}\" cannot be cut: {}", name, plan.layers.back().why));
+    }
+    if (plan.layers.back().cut && batch % ranks != 0) {
+      throw InvalidArgument(
+          fmt::format("batch size {} is not divisible by the {} ranks, which split layer \"{}\"; plan \"data\" takes "
+                      "any batch size",
+                      batch, ranks, name));
     }
   }
   return plan;

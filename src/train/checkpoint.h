@@ -30,6 +30,7 @@ class Checkpoint {
   [[nodiscard]] const std::string& at(const std::string& key) const;
   /// A copy of what `like` wants. A FileError that says what was expected and what is there.
   [[nodiscard]] Tensor read(const CheckpointTensor& like) const;
+  [[nodiscard]] bool has(const std::string& name) const { return set_.has(name); }
   void verify() const { set_.verify(); }
 
  private:

@@ -1,37 +1,45 @@
-// Ctrl-C while it lives, as something to ask about. Leaves SIGINT alone where somebody else handles it.
+// SIGINT and SIGTERM during a run, as something to ask about.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <csignal>
 
 namespace pleiad {
 
+/// While one lives, SIGINT and SIGTERM set a flag; a second signal of the same kind ends the process. A signal that the
+/// program handles itself is left alone.
 class Interrupt {
  public:
   Interrupt() {
-    struct sigaction old{};
-    sigaction(SIGINT, nullptr, &old);
-    if (old.sa_handler != SIG_DFL) return;
-    raised_flag() = false;
-    struct sigaction mine{};
-    mine.sa_handler = [](int) { raised_flag() = true; };
-    sigemptyset(&mine.sa_mask);
-    mine.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends the process
-    owns_ = sigaction(SIGINT, &mine, nullptr) == 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      struct sigaction old{};
+      sigaction(kSignals[i], nullptr, &old);
+      if (old.sa_handler != SIG_DFL) continue;
+      raised_flag() = false;
+      struct sigaction mine{};
+      mine.sa_handler = [](int) { raised_flag() = true; };
+      sigemptyset(&mine.sa_mask);
+      mine.sa_flags = SA_RESETHAND;
+      owns_[i] = sigaction(kSignals[i], &mine, nullptr) == 0;
+    }
   }
   ~Interrupt() {
-    if (owns_) std::signal(SIGINT, SIG_DFL);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      if (owns_[i]) std::signal(kSignals[i], SIG_DFL);
+    }
   }
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
-  [[nodiscard]] bool raised() const { return owns_ && raised_flag(); }
+  [[nodiscard]] bool raised() const { return (owns_[0] || owns_[1]) && raised_flag(); }
 
  private:
+  static constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
   static std::atomic<bool>& raised_flag() {  // signals belong to the process
     static std::atomic<bool> flag = false;
     return flag;
   }
-  bool owns_ = false;
+  std::array<bool, 2> owns_{};
 };
 
 }  // namespace pleiad

@@ -173,6 +173,15 @@ bool Trainer::resume() {
 
 void load_parameters(nn::Net& net, const std::string& folder) {
   const Checkpoint from(folder);
+  std::vector<std::string> missing;
+  const auto look_for = [&](const std::string& name) {
+    if (!from.has(name)) missing.push_back(fmt::format("\"{}\"", name));
+  };
+  for (const nn::Parameter& p : net.parameters()) look_for(p.name);
+  for (const auto& [name, state] : net.states()) look_for(name);
+  if (!missing.empty())
+    throw FileError(fmt::format("{}: the net's {} missing: {}", folder,
+                                missing.size() == 1 ? "tensor is" : "tensors are", join(missing)));
   std::vector<std::pair<Tensor, Tensor>> copies;
   const auto take = [&](const std::string& name, const Tensor& to) {
     copies.emplace_back(to, from.read({.name = name, .tensor = to}));

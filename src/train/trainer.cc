@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "core/threads.h"
 #include "file/atomic.h"
 #include "pleiad/error.h"
+#include "train/described.h"
 #include "train/event_log.h"
 #include "train/interrupt.h"
 #include "train/trainer_inside.h"
@@ -22,24 +24,27 @@ namespace {
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Averages of metrics.
+/// Averages of metrics over samples.
 class Mean {
  public:
-  void add(const Metrics& metrics) {
+  /// `metrics` are means over `samples` samples.
+  void add(const Metrics& metrics, std::int64_t samples) {
     if (names_.empty()) {
       for (const auto& [name, value] : metrics) names_.push_back(name);
       sums_.assign(names_.size() + 1, 0);
     }
-    for (std::size_t i = 0; i < metrics.size(); ++i) sums_[i] += metrics[i].second;
-    sums_.back() += 1;
+    const auto weight = static_cast<double>(samples);
+    for (std::size_t i = 0; i < metrics.size(); ++i) sums_[i] += metrics[i].second * weight;
+    sums_.back() += weight;
   }
-  /// Of one that computes nothing.
+  /// Counts a step of a rank that only serves and computes nothing.
   void add_nothing(const Metrics& like) {
     if (!names_.empty()) return;
-    add(like);
+    add(like, 0);
     sums_.assign(sums_.size(), 0);
   }
-  /// Over all ranks, which need nobody's where all have the `same`; empties it.
+  /// Averages over all ranks and resets. Pass same = true to skip communication when every rank already holds the same
+  /// values.
   Metrics take(Crew& crew, bool same) {
     Metrics means;
     if (names_.empty()) return means;
@@ -95,13 +100,17 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   if (!options.schedule.type.empty()) check(options.schedule);
   if (!options.momentum.type.empty()) check(options.momentum);
   if (crew->size() > ranks()) check_servers();
+  if (crew->shared()) {
+    expect_same(crew->session(), "trainer", described(options));
+    expect_same(crew->session(), fmt::format("net \"{}\"", net.options().name), described(net));
+  }
   const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
   agree(net, *crew);
   shares = plan.shares();
   layout = Layout(net, plan, crew);
   exchange = make_exchange(net, options, layout, *crew);
   own_rule = find_user_rule(options.updater.rule) != nullptr;
-  net.set_gradient_scale(plan.deterministic ? 1 : static_cast<double>(std::max(options.groups, 1)) / ranks());
+  net.set_gradient_scale(plan.deterministic ? 1 : gradient_scale());
   net.set_deterministic(plan.deterministic);
   if (ranks() > 1 && synchronous()) net.set_parts(crew.get());
   net.prepare(local());
@@ -140,14 +149,43 @@ StepRates Trainer::Inside::rates() const {
       .momentum = options.momentum.type.empty() ? options.updater.momentum : rate_at(options.momentum, now())};
 }
 
+double Trainer::Inside::gradient_scale() const {
+  const int groups = std::max(options.groups, 1);
+  if (shares != ranks() || serves())
+    return static_cast<double>(groups) / ranks();  // ranks that split images share samples
+  return static_cast<double>(groups) * static_cast<double>(local()) / static_cast<double>(options.batch);
+}
+
+std::string Trainer::Inside::where_not_finite(double loss) const {
+  return fmt::format("the loss is {}; the first layer, in forward order, whose output is not finite is \"{}\"", loss,
+                     net.first_not_finite());
+}
+
 void Trainer::Inside::check_loss(double loss) {
   const bool bad = !std::isfinite(loss);
+  if (!options.check_finite) {
+    if (bad && !told_not_finite) {
+      fmt::print(stderr, "pleiad: step {}: {}; training continues, as check_finite is off\n", now(),
+                 where_not_finite(loss));
+      told_not_finite = true;
+    }
+    return;
+  }
   if (!(synchronous() ? any(bad) : bad)) return;
-  std::string where = bad ? fmt::format("the loss is {}; the first layer whose output is no finite number is \"{}\"",
-                                        loss, net.first_not_finite())
-                          : "";
+  std::string where = bad ? where_not_finite(loss) : "";
   if (synchronous() && crew->size() > 1) where = first_told(*crew, where);
   throw StateError(fmt::format("step {}: {}", now(), where));
+}
+
+void Trainer::Inside::check_report(const Report& report, const std::string& mine) {
+  // All ranks have the same averages, and so agree whether there is something to tell.
+  const bool bad =
+      std::ranges::any_of(report.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
+  if (!bad || !any(!mine.empty())) return;
+  const std::string where = crew->size() > 1 ? first_told(*crew, mine) : mine;
+  const std::string text = fmt::format("evaluation at step {}: {}", report.step, where);
+  if (options.check_finite) throw StateError(text);
+  if (rank() == 0) fmt::print(stderr, "pleiad: {}\n", text);
 }
 
 void Trainer::Inside::check_rule() {
@@ -160,7 +198,7 @@ void Trainer::Inside::check_rule() {
 
 double Trainer::Inside::train() {
   if (serves()) {
-    if (options.check_finite) check_loss(0);
+    check_loss(0);
     check_rule();
     ++step.values<std::int64_t>()[0];
     place.values<std::int64_t>()[0] += options.batch;
@@ -170,7 +208,7 @@ double Trainer::Inside::train() {
   net.set_trace(tracer);
   net.forward(nn::Phase::train, now(), first());
   const double loss = net.loss();
-  if (options.check_finite) check_loss(loss);
+  check_loss(loss);
   exchange->begin(rates(), tracer);
   net.backward(ready);
   exchange->finish();
@@ -213,6 +251,7 @@ double Trainer::step() { return inside_->train(); }
 std::int64_t Trainer::current_step() const { return inside_->now(); }
 std::int64_t Trainer::current_place() const { return inside_->place.values<std::int64_t>()[0]; }
 std::int64_t Trainer::local_batch() const { return inside_->local(); }
+std::int64_t Trainer::batch() const { return inside_->options.batch; }
 int Trainer::share() const { return inside_->share(); }
 int Trainer::shares() const { return inside_->shares; }
 
@@ -220,15 +259,18 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   Inside& in = *inside_;
   if (batch <= 0) {
     batch = in.options.batch;
-  } else if (batch % in.shares != 0) {
-    throw InvalidArgument(fmt::format("a batch of {} samples is not divided by {} ranks", batch, in.shares));
+  } else if (batch < in.shares) {
+    throw InvalidArgument(fmt::format("batch size {} is less than the {} ranks", batch, in.shares));
+  } else if (batch % in.shares != 0 && !in.uneven()) {
+    throw InvalidArgument(
+        fmt::format("batch size {} is not divisible by the {} ranks, which split layers", batch, in.shares));
   }
-  const std::int64_t local = batch / in.shares;
+  const Interval part = in.part_of_batch(batch);
   const std::int64_t whole = samples.count() / batch;
   if (whole == 0) {
     throw InvalidArgument(fmt::format("{} samples are less than one batch of {}", samples.count(), batch));
   }
-  in.net.prepare(local);
+  in.net.prepare(part.size());
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
   Mean mean;
@@ -239,14 +281,18 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
     samples.expect(batch, in.share(), in.shares);
   }
   in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
+  std::string not_finite;
   for (std::int64_t b = 0; b < batches; ++b) {
-    const std::int64_t first = in.share() * local;
-    samples.fill(in.net, b * batch + first, local);
-    in.net.forward(phase, in.now(), first);
-    mean.add(in.net.metrics());
+    samples.fill(in.net, b * batch + part.begin, part.size());
+    in.net.forward(phase, in.now(), part.begin);
+    mean.add(in.net.metrics(), part.size());
+    if (const double loss = in.net.loss(); not_finite.empty() && !std::isfinite(loss)) {
+      not_finite = in.where_not_finite(loss);
+    }
   }
   Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew, in.options.plan.deterministic)};
   report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
+  in.check_report(report, not_finite);
   in.net.prepare(in.local());
   return report;
 }
@@ -313,7 +359,7 @@ class Run {
 
   void count() {
     if (in_.options.display == 0) return;
-    in_.serves() ? mean_.add_nothing(in_.net.metrics()) : mean_.add(in_.net.metrics());
+    in_.serves() ? mean_.add_nothing(in_.net.metrics()) : mean_.add(in_.net.metrics(), in_.local());
   }
   bool display() {
     const std::int64_t ns = now_ns();
@@ -363,6 +409,12 @@ class Run {
 void Trainer::train_on(Samples& samples) {
   Inside& in = *inside_;
   in.trained_on = samples.identity();
+  if (in.crew->shared()) {
+    in.crew->run([&] {
+      expect_same(in.crew->session(), "samples",
+                  {{"count", fmt::format("{}", samples.count())}, {"identity", in.trained_on}});
+    });
+  }
   if (!in.loaded_on.empty() && !in.trained_on.empty() && in.loaded_on != in.trained_on) {
     throw InvalidArgument(fmt::format("the checkpoint was trained on {}; received {}", in.loaded_on, in.trained_on));
   }
@@ -405,7 +457,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if (!sync) (void)in.exchange->memory();  // all ranks have what all of them have added
     (void)run.evaluate(test, nn::Phase::test);
   }
-  if (o.checkpoint > 0 && !run.saved()) (void)run.checkpoint();
+  if ((o.checkpoint > 0 || o.checkpoint_at_end) && !run.saved()) (void)run.checkpoint();
   in.write_trace();
   return ended;
 }

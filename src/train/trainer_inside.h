@@ -32,7 +32,8 @@ struct Trainer::Inside {
   Trace trace;
   std::int64_t trace_begin = 0;  // the first step of it
   bool traced = false;
-  bool own_rule = false;  // the update rule is a user's
+  bool own_rule = false;         // the update rule is a user's
+  bool told_not_finite = false;  // a loss that is not finite was reported
 
   Inside(nn::Net& net, TrainOptions options, Session* session);
   ~Inside();
@@ -44,15 +45,27 @@ struct Trainer::Inside {
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
   /// This rank's share of a batch: that of its rank, or of its group where ranks of a group cut images.
   [[nodiscard]] int share() const { return serves() ? 0 : rank() / (ranks() / shares); }
-  [[nodiscard]] std::int64_t local() const { return options.batch / shares; }
-  [[nodiscard]] std::int64_t first() const { return share() * local(); }
+  /// This rank's samples of a batch: the loader (data/sampler.cc) divides batches in the same way.
+  [[nodiscard]] Interval part_of_batch(std::int64_t batch) const {
+    return {batch * share() / shares, batch * (share() + 1) / shares};
+  }
+  [[nodiscard]] std::int64_t local() const { return part_of_batch(options.batch).size(); }
+  [[nodiscard]] std::int64_t first() const { return part_of_batch(options.batch).begin; }
+  /// Whether ranks may have different numbers of samples: where no layer is split.
+  [[nodiscard]] bool uneven() const { return options.plan.kind == "data"; }
+  /// The share of this rank's mean gradient in the batch's, or in its group's.
+  [[nodiscard]] double gradient_scale() const;
   [[nodiscard]] StepRates rates() const;
   /// Whether all ranks make each step together.
   [[nodiscard]] bool synchronous() const { return options.clock == "sync" && options.groups <= 1; }
 
   /// A step on what stands in the net's inputs; returns this rank's loss.
   double train();
+  /// Reports a loss that is not finite: a StateError, or a line where options.check_finite is off.
   void check_loss(double loss);
+  /// The same for averages of an evaluation. `mine` says where a loss of this rank was not finite. Collective.
+  void check_report(const Report& report, const std::string& mine);
+  [[nodiscard]] std::string where_not_finite(double loss) const;
   /// After a step, where a user's rule updates: what it threw. On all ranks where these make each step together.
   void check_rule();
   /// An InvalidArgument where ranks that only serve cannot take part.

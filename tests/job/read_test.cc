@@ -39,6 +39,20 @@ TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
   EXPECT_NE(words.find("did you mean \"kSTanh\"?"), std::string::npos) << words;
 }
 
+TEST(JobMistakes, AMisspeltValueHasItsOwnLineAndTheValuesOfItsField) {
+  // The last word of its line, and of an enumeration whose values are like those of another.
+  const std::string words = said("alg: kBP }", "alg: kBPP\n}");
+  EXPECT_NE(words.find("small.conf:4: alg: unknown value \"kBPP\"; known: kBP, kCD, kBPTT, kUserAlg"),
+            std::string::npos)
+      << words;
+  const std::string init = said("type: kConstant value: 0", "type: kConstnt\n\n value: 0");
+  EXPECT_NE(init.find("small.conf:20: type: unknown value \"kConstnt\""), std::string::npos) << init;
+  EXPECT_NE(init.find("did you mean \"kConstant\"?"), std::string::npos) << init;
+  EXPECT_EQ(init.find("kRecordInput"), std::string::npos) << "values of LayerType: " << init;
+  const std::string far = said("include: kTrain", "include: kXyzzy # a comment with { in it\n");
+  EXPECT_NE(far.find("small.conf:9: include: unknown value \"kXyzzy\"; known: "), std::string::npos) << far;
+}
+
 TEST(JobMistakes, AFieldOfALayerIsToldWithLineLayerAndName) {
   EXPECT_EQ(said("num_output: 8", "num_output: 0"),
             "small.conf:18: layer \"hidden\", innerproduct_conf.num_output: expected 1 or more; received 0");

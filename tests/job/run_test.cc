@@ -79,9 +79,10 @@ TEST(Job, StoppedAndResumedGivesTheSameLosses) {
     const JobResult first = run_job(job, options);
     EXPECT_FALSE(first.ended);
     EXPECT_EQ(first.step, stop);
-    EXPECT_NE(content((own / "work" / "job.log").string())
-                  .find(fmt::format("stopped at step {}; -resume goes on from there", stop)),
-              std::string::npos);
+    EXPECT_NE(
+        content((own / "work" / "job.log").string())
+            .find(fmt::format("stopped at step {}; saved {}; -resume continues from there", stop, first.checkpoint)),
+        std::string::npos);
     JobOptions again = silent();
     again.resume = true;
     const JobResult second = run_job(job, again);
@@ -363,11 +364,12 @@ TEST(JobClusters, ThatCannotBeAreRefused) {
     }
   };
   EXPECT_NE(
-      said({.batch = 25, .cluster = "nworkers_per_group: 2"})
-          .find("layer \"data\", store_conf.batchsize: expected a multiple of 2, the workers of a group; received 25"),
+      said({.batch = 25, .cluster = "nworkers_per_group: 2", .net = "partition_dim: 1"})
+          .find("layer \"data\", store_conf.batchsize: expected a multiple of 2, the workers, which split layers"),
       std::string::npos);
-  EXPECT_NE(said({.more = "test_freq: 5", .cluster = "nworkers_per_group: 3"})
-                .find("layer \"data\", store_conf.batchsize: expected a multiple of 3, the workers; received 40"),
+  EXPECT_NE(said({.more = "test_freq: 5", .cluster = "nworkers_per_group: 3", .net = "partition_dim: 1"})
+                .find("layer \"data\", store_conf.batchsize: expected a multiple of 3, the workers, which split layers "
+                      "(partition_dim: 1); received 40"),
             std::string::npos);
   EXPECT_NE(
       said({.cluster = "nworker_groups: 4 nserver_groups: 2"}).find("cluster.nserver_groups: expected 1, or as many"),

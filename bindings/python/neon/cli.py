@@ -12,6 +12,7 @@ from neon.experiments.fit import FitExperiment
 from neon.util.distarray.global_array import comm
 from neon.util.together import SharedError, together, words_of
 from pleiad.errors import Error, OrderError, TimeoutError, TransportError
+from pleiad.nn.same import expect_same_file
 
 
 def main(words: "list[str] | None" = None) -> int:
@@ -39,6 +40,7 @@ def main(words: "list[str] | None" = None) -> int:
     session = None
     try:
         session = pleiad.init()
+        expect_same_file(session, given.file, epochs=given.epochs, deterministic=given.deterministic)
         together(lambda: _experiment(given)).run()
         session.shutdown()
     except SharedError as problem:  # all ranks have it, and are here

@@ -19,6 +19,7 @@ from pleiad.nn.engine import _nn
 from pleiad.nn.history import History, Record
 from pleiad.nn.net import Net
 from pleiad.nn.progress import Progress
+from pleiad.nn.same import expect_same
 from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
 
@@ -30,8 +31,8 @@ class Trainer:
 
     optimizer: `nn.SGD`, `nn.Adam`..., a rule's name, or a `pleiad.Updater`. batch: of all ranks together. schedule,
     momentum: `nn.schedules`, which win over the optimizer's own rate and momentum. exchange: how gradients meet:
-    all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a loss that is no number
-    is an error that names the layer where it arose. fuse=False keeps gradients in memory for `net.gradients`. clock: of
+    all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a NaN or
+    infinite loss is an error with the step and the first layer whose output is not finite; False prints it once and continues. fuse=False keeps gradients in memory for `net.gradients`. clock: of
     tables, sync or async.
 
     plan: data, feature, hybrid (with the layers to `split`) or spatial, where ranks form a `grid` over the images ("2x3",
@@ -63,7 +64,7 @@ class Trainer:
         exchange: str = "auto",
         clock: str = "sync",
         fuse: bool = True,
-        check_finite: bool = False,
+        check_finite: bool = True,
         plan: str = "data",
         split: Sequence[str] = (),
         grid: str = "auto",
@@ -177,6 +178,14 @@ class Trainer:
                 f"expected epochs >= 0, steps_per_epoch and log_every >= 1; received {epochs}, {steps_per_epoch}, {log_every}"
             )
         run = _Run(self, data, checks, epochs, steps, log_every or steps, self._listeners(callbacks, progress))
+        self._expect_same_fit(
+            epochs=epochs,
+            steps_per_epoch=steps,
+            log_every=log_every or steps,
+            validation=None if checks is None else len(checks),
+            checkpoint_every=self._every,
+            epochs_done=self._resumed // steps,
+        )
         self._core.train_on(data._core)
         done, self._resumed = self._resumed, 0
         with self._watching_ctrl_c():
@@ -241,6 +250,11 @@ class Trainer:
         self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
 
     # Inside.
+
+    def _expect_same_fit(self, **asked: Any) -> None:
+        """Collective: an InvalidArgument on all ranks where their calls of fit differ."""
+        if self._session is not None and self._core.ranks > 1:
+            expect_same(self._session, "fit", **asked)
 
     def _listeners(self, callbacks: Iterable[Any], progress: "bool | str") -> list[Callback]:
         mode = progress if isinstance(progress, str) else "auto" if progress else "off"

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "job/lone.h"
+#include "job/terminal.h"
 #include "nn/interrupt.h"
 #include "pleiad/data.h"
 #include "pleiad/job.h"
@@ -73,6 +74,7 @@ void bind_jobs(nb::module_& m) {
       },
       nb::rv_policy::take_ownership, nb::arg("job"), nb::arg("checkpoint"),
       nb::sig("def net(job: bytes, checkpoint: str) -> pleiad._nn.Net"));
+  m.def("on_terminal", [] { return on_terminal(); });
   m.def("summary", [](const nb::bytes& job) { return describe_job(job_of(job)); }, nb::arg("job"));
   m.def(
       "write_mean",

@@ -17,6 +17,7 @@
 #include "nn/interrupt.h"
 #include "nn/phase.h"
 #include "nn/tensors.h"
+#include "plan/same.h"
 #include "session.h"
 #include "waiting.h"
 
@@ -78,10 +79,13 @@ class TrainerHandle {
       std::int64_t done = 0;
       net_.prepare(trainer.local_batch());
       samples.expect(batch_, trainer.share(), trainer.shares());
+      const std::int64_t first = batch_ * trainer.share() / trainer.shares();
+      // Ranks may have different numbers of samples: the weights are 1 on average.
+      const double weight = static_cast<double>(trainer.local_batch() * trainer.shares()) / static_cast<double>(batch_);
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
-        samples.fill(net_, trainer.current_place() + trainer.share() * trainer.local_batch(), trainer.local_batch());
+        samples.fill(net_, trainer.current_place() + first, trainer.local_batch());
         (void)trainer.step();
-        add(sums, net_.metrics(), 1);
+        add(sums, net_.metrics(), weight);
         ++done;
       }
       return std::pair(done, sums);
@@ -165,6 +169,16 @@ TrainOptions options_of(std::int64_t batch, const std::map<std::string, std::str
 void bind_training(nb::module_& m) {
   m.def("threads", &compute_threads);
   m.def("set_threads", &set_compute_threads, nb::arg("count"));
+
+  m.def(
+      "expect_same",
+      [](const SessionHandle& session, const std::string& what, const NamedValues& mine) {
+        const std::shared_ptr<Session> shared = session.share();
+        waiting([&] { expect_same(*shared, what, mine); });
+      },
+      nb::arg("session"), nb::arg("what"), nb::arg("mine"),
+      nb::sig("def expect_same(session: pleiad._core.Session, what: str, mine: "
+              "collections.abc.Sequence[tuple[str, str]]) -> None"));
 
   nb::class_<Samples>(m, "Samples").def("count", &Samples::count);
   m.def(

@@ -1,0 +1,24 @@
+// Ranks that train together must have been given the same job.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pleiad/api.h"
+#include "pleiad/session.h"
+
+namespace pleiad {
+
+/// Named values that describe what a rank was asked to do. A name occurs once.
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+/// Collective. Compares `mine` on all ranks of the session. A difference is an InvalidArgument on every rank; it begins
+/// with `what` and lists the first names whose values differ, with the values of rank 0 and of the other rank.
+PLEIAD_API void expect_same(Session& session, std::string_view what, const NamedValues& mine);
+
+/// The lines of a text as fields "line 1", "line 2" and so on.
+[[nodiscard]] PLEIAD_API NamedValues lines_of(const std::string& text);
+
+}  // namespace pleiad
