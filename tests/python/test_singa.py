@@ -435,7 +435,9 @@ def test_a_terminal_shows_where_a_run_is(root, pleiad):
                 seen += piece
     os.close(ours)
     assert process.returncode == 0, seen
-    assert re.search(rb"\r\x1b\[Kmnist-conv: step 1 of 4, \d+ s left", seen), seen
+    assert re.search(
+        rb"\r\x1b\[Kmnist-conv: step 1 of 4, loss [\d.]+, acc [\d.]+, [\d,]+ samples/s, \d+ s left", seen
+    ), seen
     assert re.search(rb"\r\x1b\[KTest step 2: loss", seen) or b"Test step 2: loss" in seen, seen
 
 

@@ -1,8 +1,12 @@
 """Driver: runs a job, and the layers and updaters that a script registers for it."""
 
-import sys
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 import pleiad
 from pleiad.options import text_of
@@ -28,12 +32,17 @@ class Driver:
         if "-conf" in words and words.index("-conf") + 1 < len(words):
             self.conf = words[words.index("-conf") + 1]
 
-    def Train(self, job: Any = None, resume: "bool | None" = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
-        """Runs a job to its end; returns its results."""
+    def InitLog(self, name: str = "") -> None:  # noqa: N802
+        """SINGA's scripts call it first. Lines go to stderr and to the workspace's job.log, whatever the name is."""
+
+    def Train(self, *words: Any, job: Any = None, resume: "bool | None" = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
+        """Runs a job to its end and returns its results: Train(job), Train(job, resume), or Train(resume, job) as SINGA's
+        scripts call it. job: a JobProto, its SerializeToString(), or the path of a job.conf."""
+        job, resume = _job_and_resume(words, job, resume)
         return run(self._job(job), resume=self.resume if resume is None else resume).results
 
     def Test(self, job: Any = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
-        """Tests the parameters of the job's checkpoint_path."""
+        """Tests the parameters of the job's checkpoint_path. job: as in Train."""
         return run(self._job(job), test=True).results
 
     @staticmethod
@@ -58,11 +67,39 @@ class Driver:
         job = self.conf if job is None else job
         if job is None:
             raise TypeError("Driver: expected a job, or -conf FILE on the command line")
+        proto = JobProto()
         if isinstance(job, str):
-            proto = JobProto()
             proto.ParseFromString(_job.from_file(job))
-            return proto
-        return job
+        elif isinstance(job, bytes | bytearray | memoryview):
+            try:
+                proto.ParseFromString(bytes(job))
+            except DecodeError as problem:
+                raise ValueError(
+                    f"Driver: these {len(bytes(job))} bytes are no serialized JobProto: {problem}"
+                ) from None
+        elif isinstance(job, JobProto):
+            return job
+        else:
+            raise TypeError(
+                f"Driver: expected a JobProto, its SerializeToString() or a job.conf's path; received {type(job).__name__}"
+            )
+        return proto
+
+
+def _job_and_resume(words: tuple[Any, ...], job: Any, resume: "bool | None") -> "tuple[Any, bool | None]":
+    """The two arguments of Train, in either order."""
+    if len(words) > 2:
+        raise TypeError(f"Train: expected a job and resume; received {len(words)} arguments")
+    for word in words:
+        if isinstance(word, bool | int):
+            if resume is not None:
+                raise TypeError("Train: resume was given twice")
+            resume = bool(word)
+        elif word is not None:
+            if job is not None:
+                raise TypeError("Train: a job was given twice")
+            job = word
+    return job, resume
 
 
 class Result:
@@ -75,13 +112,50 @@ class Result:
         self.ended, self.step, self.checkpoint = ended, step, checkpoint
 
 
+class Stopped(SystemExit):
+    """Ctrl-C or SIGTERM ended a run after its current step. The model was saved: `result.checkpoint`. A script that does
+    not catch this ends without a traceback, with the exit code 130."""
+
+    raised = False
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(130)
+        self.result = result
+        Stopped.raised = True
+
+
+@contextlib.contextmanager
+def _marking_ctrl_c() -> Iterator[None]:
+    """Ctrl-C is the runner's while it runs: it saves, and tells that it was stopped. A second one is raised at once. A
+    script's own handler stays."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    seen = 0
+
+    def mark(number: int, frame: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, mark)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def run(job: Any, *, resume: bool = False, test: bool = False, display: str = "") -> Result:
     """Runs a JobProto on this process, or on the ranks that a launcher started, all of which call it."""
     refuse_unknown("display", [display] if display else [], ["lines", "live", "off"])
     if not display:
-        display = "live" if sys.stderr.isatty() else "lines"
+        display = "live" if _job.on_terminal() else "lines"
     world = session()
-    result = Result(*_job.run(job.SerializeToString(), resume, test, display, world._core if world.size > 1 else None))
+    core = world._core if world.size > 1 else None
+    with _marking_ctrl_c():
+        result = Result(*_job.run(job.SerializeToString(), resume, test, display, core))
     if not result.ended:
-        raise KeyboardInterrupt
+        raise Stopped(result)
     return result

@@ -178,6 +178,11 @@ class _Pooling(Layer):
         _set_lengths(self.layer.pooling_conf, name, pool_size=("kernel", pool_size), stride=("stride", stride))
 
 
+def pool_size(*lengths: int) -> tuple[int, int]:
+    """A window's size: pool_size(3, 3), as SINGA's document writes MaxPooling2D(pool_size(3,3), stride=2)."""
+    return pair(lengths[0] if len(lengths) == 1 else lengths, "pool_size")
+
+
 class MaxPooling2D(_Pooling):
     """The largest number of each window. pool_size and stride are numbers, or pairs (x, y). ignore_border=False pads the
     image by one."""

@@ -12,12 +12,13 @@ import numpy
 from google.protobuf import text_format
 
 from singa.datasets import cifar10, mnist  # noqa: F401
-from singa.driver import Result, run
+from singa.driver import Result, Stopped, run
 from singa.engine import _job, session
 from singa.initializations import get_init_values  # noqa: F401
 from singa.layer import *  # noqa: F403
 from singa.layer import RBM, Activation, Autoencoder, Data, Layer
 from singa.parameter import Parameter, set_param_field  # noqa: F401
+from singa.saving import load_model_parameter, save_model_parameter  # noqa: F401
 from singa.updater import *  # noqa: F403
 from singa.utils.message import *  # noqa: F403
 from singa.utils.message import MODULE as pb
@@ -420,9 +421,9 @@ def _leave_for_later(model: Model) -> None:
 
 
 def _finish() -> None:
-    """fit(with_test=True) without an evaluate: the training that was asked for comes now, unless an exception ended the
-    script."""
-    for model in list(_unfinished) if not hasattr(sys, "last_type") else []:
+    """fit(with_test=True) without an evaluate: the training that was asked for comes now, unless an exception or Ctrl-C
+    ended the script."""
+    for model in list(_unfinished) if not hasattr(sys, "last_type") and not Stopped.raised else []:
         job = model._pending
         if job is None:
             continue

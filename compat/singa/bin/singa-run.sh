@@ -3,12 +3,14 @@
 #
 #   bin/singa-run.sh -conf examples/mnist/job.conf [-resume] [-test]
 #   bin/singa-run.sh -exec tool/python/examples/mnist_mlp.py [-resume] [the script's own arguments]
+#   bin/singa-run.sh -exec build/my_main -conf examples/mnist/job.conf [-resume]
 #
+# -exec starts a Python script by Python, and a binary or a script with a #! line of its own as it is.
 # -singa_conf and -singa_job are taken for older scripts, and passed over.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 usage() {
-  sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
@@ -41,7 +43,18 @@ missing() {
   echo "singa-run.sh: $1: ./configure --enable-python && make in $root builds it" >&2
   exit 1
 }
+# Whether -exec names a program that starts by itself: an executable that is no Python script.
+starts_itself() {
+  case $1 in *.py) return 1 ;; esac
+  [ -f "$1" ] && [ -x "$1" ] || return 1
+  case $(head -c 64 "$1" | head -n 1 | tr -d '\0') in '#!'*python*) return 1 ;; esac
+}
+if [ -n "$script" ] && starts_itself "$script"; then
+  case $script in */*) ;; *) script=./$script ;; esac
+  exec "$script" ${conf:+-conf "$conf"} "${flags[@]}" "${rest[@]}"
+fi
 if [ -n "$script" ]; then
+  [ -f "$script" ] || { echo "singa-run.sh: -exec $script: no such file" >&2; exit 1; }
   python=${PYTHON:-}
   [ -n "$python" ] || python=$([ -x "$root/../../.venv/bin/python" ] && echo "$root/../../.venv/bin/python" || echo python3)
   if [ -d "$build/python" ]; then

@@ -4,7 +4,7 @@ use."""
 from pathlib import Path
 from typing import Any
 
-from singa.datasets.files import Found, build_once
+from singa.datasets.files import Found, Loaded, build_once
 
 FOLDER = Path("examples/cifar10")
 GENERATED = {"train": 10_000, "test": 2_000}
@@ -55,9 +55,7 @@ def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path, Path]:
     return paths
 
 
-def load_data(
-    workspace: "str | None" = None, backend: str = "kvfile", folder: str = "", **pvalues: Any
-) -> tuple[Any, Any, str]:
+def load_data(workspace: "str | None" = None, backend: str = "kvfile", folder: str = "", **pvalues: Any) -> Loaded:
     """Data to train and to test with, and the workspace. folder: where the binary files lie. Other arguments are those of
     Store: batch_size (64), random_skip, mean_file."""
     from singa.layer import Data
@@ -70,4 +68,4 @@ def load_data(
     train_store = Store(path=str(train), backend=backend, **{**usual, **pvalues})
     test_store = Store(path=str(test), backend=backend, **{**usual, "batchsize": 100, **pvalues, "random_skip": 0})
     data = Data(load="recordinput", phase="train", conf=train_store)
-    return data, Data(load="recordinput", phase="test", conf=test_store), workspace or str(FOLDER)
+    return Loaded((data, Data(load="recordinput", phase="test", conf=test_store), workspace or str(FOLDER)))

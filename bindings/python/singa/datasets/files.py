@@ -1,6 +1,8 @@
 """Stores that are built on first use, by one rank for all."""
 
-from collections.abc import Callable
+import dis
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,27 @@ from singa.engine import session
 
 # Stores to train and to test with, and what they are: "mnist".
 Found = tuple[Any, Any, str]
+
+
+class Loaded(tuple[Any, Any, str]):
+    """What load_data returns: data to train with, data to test with, and the workspace. SINGA's document also writes
+    `X_train, X_test = mnist.load_data()`; a script that unpacks two values gets the two."""
+
+    def __iter__(self) -> Iterator[Any]:
+        names = _names_unpacked(sys._getframe(1))
+        if names not in (None, 2, 3):
+            raise ValueError(
+                f"load_data: returns X_train, X_test and workspace, of which the last may be left out; {names} names are given"
+            )
+        return iter(tuple(self[:2]) if names == 2 else tuple(self[:]))
+
+
+def _names_unpacked(frame: Any) -> "int | None":
+    """How many names stand on the left where this frame's current instruction unpacks a sequence."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if at < 0 or dis.opname[code[at]] != "UNPACK_SEQUENCE":
+        return None
+    return int(code[at + 1])
 
 
 def build_once(

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from singa.datasets.files import Found, build_once
+from singa.datasets.files import Found, Loaded, build_once
 
 FOLDER = Path("examples/mnist")
 RBM_FOLDER = Path("examples/rbm")
@@ -53,7 +53,7 @@ def load_data(
     checkpoint_steps: int = 0,
     folder: str = "",
     **pvalues: Any,
-) -> tuple[Any, Any, str]:
+) -> Loaded:
     """Data to train and to test with, and the workspace. nb_rbm: for the nb_rbm-th machine of a stack of RBMs, or one more
     for the auto-encoder; the machines before it are then loaded from their checkpoints, after checkpoint_steps steps, or
     the last that is there. folder: where the IDX files lie. Other arguments are those of Store: batch_size (64; 100 for
@@ -78,7 +78,7 @@ def load_data(
         workspace = str(RBM_FOLDER / name if nb_rbm > 0 else FOLDER)
     data = Data(load="recordinput", phase="train", conf=train_store, checkpoint=checkpoints or None)
     data.made_by = makers
-    return data, Data(load="recordinput", phase="test", conf=test_store), workspace
+    return Loaded((data, Data(load="recordinput", phase="test", conf=test_store), workspace))
 
 
 def _machines(nb_rbm: int, steps: int) -> tuple[list[str], dict[str, str]]:
