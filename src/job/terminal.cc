@@ -49,7 +49,9 @@ bool on_terminal() {
   pid_t pid = getppid();
   for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
     const std::string name = command_of(pid);
-    if (std::ranges::find(kLaunchers, name) != kLaunchers.end() && writes_to_terminal(pid)) return true;
+    // Debian's names have an ending: mpirun.openmpi.
+    const bool launcher = std::ranges::any_of(kLaunchers, [&](const char* known) { return name.starts_with(known); });
+    if (launcher && writes_to_terminal(pid)) return true;
   }
   return false;
 }

@@ -112,7 +112,7 @@ EXAMPLES = ["mnist_distarray_cnn", "mnist_distarray_gb", "cifar10_distarray_cnn"
 @pytest.mark.parametrize("n", RANKS)
 def test_examples_can_be_tweaked(neon, tmp_path, example, n):
     text = (ROOT / "examples" / "neon" / f"{example}.yaml").read_text()
-    text = re.sub(r"sample_pct: \d+", "sample_pct: 0.25", text)
+    text = re.sub(r"sample_pct: \d+", "sample_pct: 0.0025", text)
     text = re.sub(r"\b(num_epochs|num_initial_epochs|num_pretrain_epochs): \d+", r"\1: 1", text)
     text = re.sub(r"batch_size: &bs \d+", "batch_size: &bs 25", text)
     costs, misses = figures(succeeded(neon(n, text)))
@@ -177,7 +177,7 @@ def test_the_recipe_for_a_model(neon, plain, results, n):
 def test_the_recipe_for_a_data_set(neon, plain, results, n):
     text = (SCRIPTS / "convnet.yaml").read_text()
     text = text.replace("neon.datasets.mnist.MNIST", "own_dataset.OwnStripes").replace(
-        "sample_pct: 0.5", "sample_pct: 100"
+        "sample_pct: 0.005", "sample_pct: 100"
     )
     text = re.sub(r"(&bs) 50", r"\1 20", text)
     finished = neon(n, distributed(text), "--import", "own_dataset")
