@@ -260,6 +260,8 @@ def test_a_protobuf_job_runs_resumes_and_tests(shell, root, n):
     assert "Train step 30" in output and "Train step 0:" not in output and "Train step 10:" not in output
     assert (root / "examples/small/checkpoint/step40-worker0").is_file()
     before = sorted(file.name for file in (root / "examples/small/checkpoint").glob("step*"))
+    # "Specify checkpoint_path if a user wants to run SINGA only for testing."
+    conf.write_text(conf.read_text() + 'checkpoint_path: "examples/small/checkpoint/step40-worker0"\n')
     output = succeeded(shell(f"{run} -test", cwd=root))
     assert "acc" in output and "Train step" not in output
     assert sorted(file.name for file in (root / "examples/small/checkpoint").glob("step*")) == before
