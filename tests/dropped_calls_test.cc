@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/inproc.h"
+#include "pleiad/pleiad.hpp"
 #include "session/core.h"
 #include "tests/eventually.h"
 #include "tests/file/folder.h"
@@ -118,7 +119,6 @@ std::vector<Seen> run_with_a_death(const std::string& kind, const TableOptions& 
         if (victim && step == kDeath && !after_add) throw RankKilled{};
         counter.add();
         if (victim && step == kDeath) {
-          if (hosts > 1) (void)session.report();
           throw RankKilled{};
         }
         mine.values.push_back(counter.get());
@@ -132,7 +132,8 @@ std::vector<Seen> run_with_a_death(const std::string& kind, const TableOptions& 
         mine.later = again.what();
       }
     }
-    mine.dropped = victim ? 0 : counter.dropped();
+    mine.dropped = counter.dropped();
+    EXPECT_THROW(session.shutdown(), TransportError);  // without it this rank would be dead to the others, too
   });
   return seen;
 }
@@ -171,7 +172,9 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
             // The k-th get sees k whole steps of all ranks, and nothing else.
             ASSERT_EQ(mine.values[k], kRanks * step);
           } else if (way.name == "backup") {
-            ASSERT_GE(mine.values[k] + static_cast<std::int64_t>(mine.dropped), step);
+            // A worker that is late may read while the others close the next round: some stripes are of that one.
+            ASSERT_TRUE(mine.values[k] == -1 || mine.values[k] + static_cast<std::int64_t>(mine.dropped) >= step)
+                << mine.values[k] << " in step " << step;
           } else {
             ASSERT_TRUE(mine.values[k] == -1 || mine.values[k] >= step) << mine.values[k] << " in step " << step;
           }
@@ -184,8 +187,10 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
           }
           continue;
         }
-        ASSERT_NE(mine.error.find("rank 3 "), std::string::npos);
-        ASSERT_NE(mine.error.find("died"), std::string::npos);
+        // Between hosts a neighbour that met the death and shut down may be known before the death is.
+        const bool names_the_dead =
+            mine.error.find("rank 3 ") != std::string::npos && mine.error.find("died") != std::string::npos;
+        ASSERT_TRUE(names_the_dead || (hosts > 1 && mine.error.find("after an add that failed") != std::string::npos));
         const std::size_t most = way.name == "ssp" ? kDeath + 3 : kDeath;
         ASSERT_LE(mine.values.size(), most);
         if (way.options.clock == "sync") {
@@ -199,9 +204,9 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
 INSTANTIATE_TEST_SUITE_P(EachTable, DroppedCalls,
                          testing::Combine(testing::Values("array", "matrix", "sparse", "key_value"),
                                           testing::Values(1, 2)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_on_" +
-                                  std::to_string(std::get<1>(info.param)) + "_hosts";
+                         [](const auto& each) {
+                           return std::string(std::get<0>(each.param)) + "_on_" +
+                                  std::to_string(std::get<1>(each.param)) + "_hosts";
                          });
 
 /// Fails the n-th add that rank 0 carries out on this host.

@@ -1,6 +1,7 @@
 """A rank of a synchronous job is killed at a random moment: no survivor returns a value that is not a completed round, and
 none hangs."""
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ SCRIPT = Path(__file__).parent / "python" / "random_kill.py"
 RANKS = 4
 
 
-def kill_once(python_env, seed):
+def kill_once(python_env, seed, folder):
     """Runs one job and checks what its survivors saw."""
     chance = random.Random(seed)
     victim = chance.randrange(RANKS)
@@ -20,10 +21,10 @@ def kill_once(python_env, seed):
     hosts = 1 + seed % 2  # shared memory, and messages between two hosts
     # The clocks of several hosts live in rank 0, and a host whose processes answer no more is named after host_timeout.
     env = {**python_env, "PLEIAD_SPLIT_HOSTS": str(hosts), "PLEIAD_HOST_TIMEOUT": "10", "PLEIAD_TIMEOUT": "120"}
-    job = Job([*mpirun_words(RANKS, recovery=True), sys.executable, SCRIPT, *words], env=env)
+    job = Job([*mpirun_words(RANKS, recovery=True), sys.executable, SCRIPT, *words, folder], env=env)
     try:
         job.finish(seconds=90)
-        told = {line["rank"]: line for line in job.objects()}
+        told = {line["rank"]: line for line in (json.loads(file.read_text()) for file in folder.iterdir())}
         what = f"seed {seed}, rank {victim} killed, {words}, {hosts} hosts\n{job.text()}"
         assert set(told) == set(range(RANKS)) - {victim}, what
         rounds = max(line["seen"] for line in told.values())
@@ -32,19 +33,23 @@ def kill_once(python_env, seed):
             assert rounds - 1 <= line["seen"] <= rounds, what
             for call in ("error", "later", "barrier", "shutdown"):
                 assert line[call], f"{call} raised nothing: {what}"
-            assert f"rank {victim} " in line["error"], what
+            # Between hosts a neighbour that met the death and shut down may be known before the death is.
+            assert f"rank {victim} " in line["error"] or "after an add that failed" in line["error"], what
         return rounds
     finally:
         job.close()
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_survivor_of_a_kill_sees_anything_but_completed_rounds(python_env, seed):
-    assert kill_once(python_env, seed) >= 1
+def test_no_survivor_of_a_kill_sees_anything_but_completed_rounds(python_env, tmp_path, seed):
+    assert kill_once(python_env, seed, tmp_path) >= 1
 
 
 @pytest.mark.full
-def test_no_survivor_of_200_kills_sees_anything_but_completed_rounds(python_env):
-    rounds = [kill_once(python_env, 1000 + seed) for seed in range(200)]
+def test_no_survivor_of_200_kills_sees_anything_but_completed_rounds(python_env, tmp_path):
+    folders = [tmp_path / str(seed) for seed in range(200)]
+    for folder in folders:
+        folder.mkdir()
+    rounds = [kill_once(python_env, 1000 + seed, folder) for seed, folder in enumerate(folders)]
     print(f"200 kills after {min(rounds)} to {max(rounds)} rounds: every value was a completed round, and no rank hung")
     assert len(set(rounds)) > 20, "the kills fell on few different moments"

@@ -200,4 +200,9 @@ fi
 if [ $theano = yes ]; then
   make_environment .venv-theano "sys.version_info[:2] == (3, 11)" "3.11 (the original Theano runs on no later one)"
   install_once .venv-theano theano tools/requirements-theano.txt
+  # Theano cannot ask this numpy for its BLAS library. A file of settings tells it, so that `import theano` works as the
+  # first line of a script, and THEANO_FLAGS stays free for the script.
+  printf '[blas]\nldflags = -lopenblas\n' > .venv-theano/theanorc
+  echo 'import os, sys; os.environ.setdefault("THEANORC", os.path.join(sys.prefix, "theanorc") + os.pathsep + os.path.expanduser("~/.theanorc"))' \
+    > .venv-theano/lib/python3.11/site-packages/theanorc.pth
 fi

@@ -1,7 +1,7 @@
 """Adds and gets on a synchronous table, round after round, while one rank is killed at a random moment.
 
-random_kill.py VICTIM MILLISECONDS KIND APPLY: after the first round rank VICTIM is killed within so many milliseconds.
-Every other rank prints what it saw as a line of JSON: the number of gets that returned, the first one (from 0) that did
+random_kill.py VICTIM MILLISECONDS KIND APPLY FOLDER: after the first round rank VICTIM is killed within so many
+milliseconds. Every other rank writes what it saw as JSON into FOLDER/RANK: the number of gets that returned, the first one (from 0) that did
 not return whole rounds of all ranks, and the errors of the call, of a get after it, of a barrier and of the shutdown.
 """
 
@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy
 
@@ -58,4 +59,4 @@ line = {"rank": worker, "seen": seen, "wrong": wrong, "error": error}
 line["later"] = error_of(table.get)
 line["barrier"] = error_of(mv.barrier)
 line["shutdown"] = error_of(mv.shutdown)
-print(json.dumps(line), flush=True)
+Path(sys.argv[5], str(worker)).write_text(json.dumps(line))

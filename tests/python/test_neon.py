@@ -257,7 +257,7 @@ def broken(tmp_path, old, new):
         (
             "dist_flag: True,",
             "dist_flag: True, metrics: {test: [5]},",
-            ["broken.yaml:3:", "list of metrics; received 5"],
+            ["broken.yaml:4:", "list of metrics; received 5"],
         ),
     ],
 )

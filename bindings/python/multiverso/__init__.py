@@ -20,6 +20,9 @@ from multiverso.api import (
     workers_num,
 )
 from multiverso.tables import ArrayTableHandler, MatrixTableHandler
+from multiverso.theano_ext import compat as _compat
+
+_compat.install()
 
 __all__ = [
     "ArrayTableHandler",

@@ -24,7 +24,17 @@ def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool) ->
     return numpy.ascontiguousarray(converted) if isinstance(converted, numpy.ndarray) else converted
 
 
-class _Handler:
+class TableHandler:
+    """The interface of the handlers, for classes of one's own."""
+
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not implement get")
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not implement add")
+
+
+class _Handler(TableHandler):
     """What both handlers have in common."""
 
     _table: "pleiad.ArrayTable | pleiad.MatrixTable"

@@ -1,7 +1,7 @@
 """Makes the original packages work on Python 3.11: Theano 1.0.5, Lasagne 0.1, Keras 1.2.2 and 2.3.1.
 
-Call a function here before the import that it is for. `multiverso.theano_ext.lasagne_ext` and `keras_ext` do so when
-they are imported. What is there already is left alone, so that on other versions the calls have no effect.
+`import multiverso` calls `install`, and from then on each of them is prepared when it is imported. What is there already
+is left alone, so that on other versions nothing changes.
 """
 
 import collections
@@ -9,7 +9,9 @@ import collections.abc
 import configparser
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -33,12 +35,71 @@ MOVED = [
 ]
 
 
+def install() -> None:
+    """Prepares Theano, Lasagne and Keras when they are imported, whichever comes first."""
+    if not any(isinstance(finder, _OldPackages) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _OldPackages())
+
+
 def prepare_theano() -> None:
     """For `import theano`: names the BLAS library (OpenBLAS) unless THEANO_FLAGS or .theanorc do; Theano fails to import
-    where it has to ask today's numpy for it."""
-    flags = os.environ.get("THEANO_FLAGS", "")
-    if "blas.ldflags" not in flags and "theano" not in sys.modules and not _theanorc_names_blas():
-        os.environ["THEANO_FLAGS"] = ",".join(filter(None, [flags, "blas.ldflags=-lopenblas"]))
+    where it has to ask today's numpy for it. A device of the old GPU back end, `gpu0`, becomes one of Theano 1.0's."""
+    if "theano" in sys.modules:
+        return
+    flags = _with_new_devices([flag for flag in os.environ.get("THEANO_FLAGS", "").split(",") if flag])
+    if not any(flag.startswith("blas.ldflags") for flag in flags) and not _theanorc_names_blas():
+        flags.append("blas.ldflags=-lopenblas")
+    if flags:
+        os.environ["THEANO_FLAGS"] = ",".join(flags)
+
+
+def _with_new_devices(flags: list[str]) -> list[str]:
+    """The flags with `device=cuda0` for `device=gpu0` where there is such a device, else with the CPU and a notice."""
+    changed = []
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        old = re.fullmatch(r"gpu(\d*)", value.strip()) if name.strip() in ("device", "init_gpu_device") else None
+        if old is None:
+            changed.append(flag)
+        elif _has_cuda_device(int(old[1] or 0)):
+            changed.append(f"{name}=cuda{old[1]}")
+        else:
+            print(
+                f"multiverso: THEANO_FLAGS asks for {value.strip()}; no such CUDA device was found (Theano 1.0 needs "
+                "pygpu for it), so Theano computes on the CPU",
+                file=sys.stderr,
+                flush=True,
+            )
+            if name.strip() == "device":
+                changed.append("device=cpu")
+    if changed == flags:
+        return flags
+    # The old back end's memory pool has another name in the new one, and none on the CPU.
+    pool = [flag.partition("=")[2] for flag in changed if flag.startswith("lib.cnmem=")]
+    changed = [flag for flag in changed if not flag.startswith("lib.cnmem=")]
+    if pool and any("=cuda" in flag for flag in changed):
+        changed.append(f"gpuarray.preallocate={pool[0]}")
+    return changed
+
+
+def _has_cuda_device(number: int) -> bool:
+    return importlib.util.find_spec("pygpu") is not None and os.path.exists(f"/dev/nvidia{number}")
+
+
+class _OldPackages(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: prepares what is about to be imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name == "theano.scan_module.scan_perform_ext" and sys.version_info >= (3, 11):
+            # Its C code was made for older versions of Python. Theano then runs a scan's loop in Python; the step that it
+            # repeats is compiled as ever.
+            raise ImportError("Theano's C code for scan does not compile on Python 3.11 and later")
+        prepare = {"theano": prepare_theano, "lasagne": prepare_lasagne, "keras": prepare_keras}.get(name)
+        if prepare is not None and importlib.machinery.PathFinder.find_spec(name, path) is not None:
+            prepare()
+        return None
 
 
 def prepare_lasagne() -> None:
@@ -67,6 +128,9 @@ def prepare_keras() -> None:
 
 def _theanorc_names_blas() -> bool:
     files = os.environ.get("THEANORC", "~/.theanorc").split(os.pathsep)
+    files = [
+        file for file in files if file != os.path.join(sys.prefix, "theanorc")
+    ]  # the environment's, not the user's
     settings = configparser.ConfigParser(interpolation=None)
     try:
         settings.read([os.path.expanduser(file) for file in files])

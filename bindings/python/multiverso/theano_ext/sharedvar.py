@@ -61,6 +61,7 @@ def mv_shared(*args: Any, **kwargs: Any) -> Any:
 
 # Strong references, in the order of creation: all workers must sync the same variables in the same order.
 _shared_vars: list[MVSharedVariable] = []
+mv_shared.shared_vars = _shared_vars  # type: ignore[attr-defined]  # Multiverso's name for it
 
 
 def sync_all_mv_shared_vars() -> None:
