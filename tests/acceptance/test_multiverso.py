@@ -163,7 +163,7 @@ def test_the_callback_of_keras_runs_on_an_async_server(script, results):
         assert all(math.isfinite(weight) for weights in rank["batches"] for weight in weights)
 
 
-@pytest.mark.parametrize("n", RANKS)
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full), 4])
 def test_logistic_regression_example(shell, n):
     # The document's command; the options shorten it.
     command = f"mpirun -np {n} python ./examples/theano/logistic_regression.py --epochs 1 --samples 2000"

@@ -4,6 +4,7 @@ The document's experiments are YAML files. The tests change them by the document
 and compare what is printed with the run that is not distributed.
 """
 
+import random
 import re
 import shutil
 import sys
@@ -105,14 +106,31 @@ def test_documented_models_are_there(shell):
     succeeded(shell(f'python -c "{program}"'))
 
 
+def make_cifar10(folder):
+    """A small set in the format of CIFAR-10's files: a byte of label, then 3 x 32 x 32 of image."""
+    folder.mkdir(parents=True)
+    rng = random.Random(1)
+    for name in [*(f"data_batch_{n}.bin" for n in range(1, 6)), "test_batch.bin"]:
+        records = []
+        for sample in range(25):
+            records.append(
+                bytes([sample % 10]) + bytes(min(255, rng.randrange(100) + 15 * (sample % 10)) for _ in range(3072))
+            )
+        (folder / name).write_bytes(b"".join(records))
+
+
 EXAMPLES = ["mnist_distarray_cnn", "mnist_distarray_gb", "cifar10_distarray_cnn", "cifar10_distarray_gb"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-@pytest.mark.parametrize("n", RANKS)
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full), 4])
 def test_examples_can_be_tweaked(neon, tmp_path, example, n):
     text = (ROOT / "examples" / "neon" / f"{example}.yaml").read_text()
-    text = re.sub(r"sample_pct: \d+", "sample_pct: 0.0025", text)
+    if "cifar10" in example:
+        make_cifar10(tmp_path / "data" / "cifar10")
+        text = re.sub(r"sample_pct: \d+", "sample_pct: 100", text)
+    else:
+        text = re.sub(r"sample_pct: \d+", "sample_pct: 0.25", text)
     text = re.sub(r"\b(num_epochs|num_initial_epochs|num_pretrain_epochs): \d+", r"\1: 1", text)
     text = re.sub(r"batch_size: &bs \d+", "batch_size: &bs 25", text)
     costs, misses = figures(succeeded(neon(n, text)))
@@ -177,7 +195,7 @@ def test_the_recipe_for_a_model(neon, plain, results, n):
 def test_the_recipe_for_a_data_set(neon, plain, results, n):
     text = (SCRIPTS / "convnet.yaml").read_text()
     text = text.replace("neon.datasets.mnist.MNIST", "own_dataset.OwnStripes").replace(
-        "sample_pct: 0.005", "sample_pct: 100"
+        "sample_pct: 0.5", "sample_pct: 100"
     )
     text = re.sub(r"(&bs) 50", r"\1 20", text)
     finished = neon(n, distributed(text), "--import", "own_dataset")
