@@ -66,7 +66,10 @@ class CrossMapPooling final : public Layer {
                          .out_h = out[1],
                          .out_w = out[2],
                          .out_c = out[3],
-                         .bias = false};
+                         .h = {},
+                         .w = {},
+                         .bias = false,
+                         .activation = {}};
     kernel::ExactSums sums(pass.gradient[0].count());
     kernel::exact_conv_gradient(c, pass.x[0], pass.dy[0], sums);
     if (pass.parts != nullptr) pass.parts->sum(sums.words());
