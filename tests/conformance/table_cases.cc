@@ -145,8 +145,8 @@ CASE(Table, OnlyTheInitialValuesOfTheInitRankCount) {
       const auto right = whole_numbers<T>(40000, static_cast<std::uint64_t>(owner) + 50);
       std::vector<T> mine;
       if (session.rank() == owner) mine = right;
-      // Of the others, some bring other numbers, even too few of them, and some bring none.
-      if (session.rank() != owner && session.rank() % 2 == 0) mine = {5, 6, 7};
+      // Of the others, some bring other values and some bring none.
+      if (session.rank() != owner && session.rank() % 2 == 0) mine = whole_numbers<T>(40000, 7);
       const ArrayTable table = session.create_array(40000, options, mine);
       ASSERT_EQ(all_of<T>(table), right) << "init_rank " << owner;
       session.barrier();

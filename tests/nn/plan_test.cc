@@ -130,7 +130,8 @@ TEST(Plan, RefusesWhatItCannotDo) {
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "hybrid", .split = {"out"}}, 8, 8); },
                                 {"\"out\"", "4 outputs", "8 ranks"});
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "data", .split = {"out"}}, 2, 8); }, {"hybrid"});
-  expect_error<InvalidArgument>([&] { (void)make_plan(net, {}, 3, 8); }, {"3", "8"});
+  EXPECT_NO_THROW((void)make_plan(net, {}, 3, 8));  // the ranks' shares of the batch may differ by one
+  expect_error<InvalidArgument>([&] { (void)make_plan(net, {}, 9, 8); }, {"9", "8"});
   Net tied;
   tied.input("x", {6}).input("t", {6});
   tied.add("enc", nn::dense({.out = 4}), {.inputs = {"x"}});

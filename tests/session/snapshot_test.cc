@@ -339,8 +339,9 @@ TEST(Snapshots, TheLastFewStayAndTheNewestIsLoaded) {
       EXPECT_FALSE(snapshots.load_last().has_value());
       for (int step = 1; step <= 23; ++step) {
         table.add(std::vector<float>(4, 1));
-        EXPECT_EQ(snapshots.step(step), step % 5 == 0);
-        snapshots.wait();
+        const bool begun = snapshots.step(step);
+        EXPECT_EQ(begun, step % 5 == 0);
+        if (begun) snapshots.wait();
       }
     });
     EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000015", "step-00000020"}));
