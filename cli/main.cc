@@ -117,7 +117,8 @@ int run_generate(const Words& words) {
 
 int run_inspect(const Words& words) {
   pleiad::cli::InspectOptions options;
-  CLI::App app("Print what a snapshot, a folder of snapshots, a safetensors file or a checkpoint of SINGA holds.", "pleiad inspect");
+  CLI::App app("Print what a snapshot, a folder of snapshots, a safetensors file or a checkpoint of SINGA holds.",
+               "pleiad inspect");
   app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
   app.add_flag("--numbers", options.numbers, "The least, the greatest and the mean number of every array");
   app.add_flag("--verify", options.verify, "Read everything and compare the checksums");

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kShown = 4;      // differences in a message
 constexpr std::size_t kLongest = 120;  // characters of a value in a message
 constexpr char kBetween = '\x1f';      // between a name and its value
-constexpr char kListEnd = '\x1e';          // after a value
+constexpr char kListEnd = '\x1e';      // after a value
 
 std::string packed_fields(const NamedValues& fields) {
   std::string text;

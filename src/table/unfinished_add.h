@@ -5,8 +5,8 @@
 
 namespace pleiad {
 
-/// True for a worker that has begun an add and not completed it. A worker that failed in an add and then shut down stays
-/// so: its add may have been applied in part, so the others must not go on without it.
+/// True for a worker that has begun an add and not completed it. A worker that failed in an add and then shut down
+/// stays so: its add may have been applied in part, so the others must not go on without it.
 [[nodiscard]] inline bool in_the_middle_of_an_add(const ClockSlot& slot) {
   return slot.adds_issued.load() > slot.adds_done.load();
 }

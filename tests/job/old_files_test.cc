@@ -35,9 +35,9 @@ void write_shard(const std::filesystem::path& folder, int count) {
 
 /// SINGA 0.1's examples/cifar10/job.conf in small.
 std::string old_job(const Folder& folder, const std::string& more) {
-  return fmt::format(R"(name: "old" train_steps: 240 disp_freq: 10 {1}
+  return fmt::format(R"(name: "old" train_steps: 600 disp_freq: 10 {1}
 train_one_batch {{ alg: kBP }}
-updater {{ type: kSGD momentum: 0.9 learning_rate {{ type: kFixed base_lr: 0.0001 }} }}
+updater {{ type: kSGD momentum: 0.9 learning_rate {{ type: kFixed base_lr: 0.001 }} }}
 neuralnet {{
   layer {{ name: "data" type: kShardData sharddata_conf {{ path: "{0}/train" batchsize: 12 }} exclude: kTest }}
   layer {{ name: "data" type: kShardData sharddata_conf {{ path: "{0}/test" batchsize: 15 }} exclude: kTrain }}
@@ -62,7 +62,7 @@ TEST(OldFiles, ShardsMeansAndPairsOfDataLayersTrainAndTest) {
   // SINGA 0.1 writes the record of the mean as a file of its own.
   std::ofstream(folder / "mean.bin", std::ios::binary)
       << encode_record({.shape = {3, 4, 4}, .data = std::vector<float>(48, 70)});
-  const Job job = Job::from_text(old_job(folder, "test_freq: 240 validate_freq: 240"), "old.conf");
+  const Job job = Job::from_text(old_job(folder, "test_freq: 600 validate_freq: 600"), "old.conf");
   const JobResult result = run_job(job, silent());
   EXPECT_GT(metric(result.reports.back(), "acc"), 0.9);
   std::vector<std::string> phases;

@@ -447,7 +447,8 @@ TEST(Job, TravelsAsSafetensors) {
     import_job_checkpoint(Job::from_text(text), (folder / "singa.safetensors").string(), (folder / "no").string());
     FAIL();
   } catch (const FileError& error) {
-    EXPECT_NE(std::string(error.what()).find("singa.safetensors: 1 of the net's 4 parameters is missing: \"w9\""), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("singa.safetensors: 1 of the net's 4 parameters is missing: \"w9\""),
+              std::string::npos)
         << error.what();
   }
   int refused = 0;

@@ -318,10 +318,10 @@ TEST_F(JobTypes, DistortedDigitsDifferInTrainingAlone) {
 TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   const std::string hot = layer("code", "kOneHot", "data", "onehot_conf { vocab_size: 4 }");
   // Trains with the rest, and stays as it is: no loss depends on it.
-  const std::string far = layer(
-      "far", "kInnerProduct", "ip",
-      "innerproduct_conf { num_output: 1 } param { name: \"far\" init { type: kConstant value: 0 } } "
-      "param { name: \"off\" init { type: kConstant value: 3e9 } }");
+  const std::string far =
+      layer("far", "kInnerProduct", "ip",
+            "innerproduct_conf { num_output: 1 } param { name: \"far\" init { type: kConstant value: 0 } } "
+            "param { name: \"off\" init { type: kConstant value: 3e9 } }");
   std::string text = reading(hot) + far;
   const Job learn =
       Job::from_text(job(text, "checkpoint_freq: 300", "unroll_len: 6", "kBPTT")
@@ -351,7 +351,8 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
       EXPECT_NE(std::string(error.what()).find(words_of), std::string::npos) << error.what();
     }
   };
-  refused(say, fmt::format("checkpoint_path: \"{}\"", result.checkpoint), "test_steps: expected 1 or more: \"data\" never ends");
+  refused(say, fmt::format("checkpoint_path: \"{}\"", result.checkpoint),
+          "test_steps: expected 1 or more: \"data\" never ends");
   std::string wrong = say;
   wrong.replace(wrong.find("\"best\" } }"), 6, "\"beast\"");
   refused(wrong, from, "rnn_dummy_conf.dynamic_srclayer: unknown layer \"beast\"");
