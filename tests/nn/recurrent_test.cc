@@ -244,7 +244,10 @@ TEST(CharRnn, MistakesAreTold) {
   Net other;
   other.input("x", {4});
   EXPECT_THROW(other.add("hot", one_hot({.words = 3})), InvalidArgument);
-  EXPECT_THROW(other.add("gru", gru({.hidden = 3})), InvalidArgument);
+  EXPECT_NO_THROW(other.add("gru", gru({.hidden = 3})));  // samples without steps have one
+  Net images;
+  images.input("x", {2, 3, 4});
+  EXPECT_THROW(images.add("gru", gru({.hidden = 3})), InvalidArgument);
 }
 
 }  // namespace
