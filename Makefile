@@ -27,13 +27,13 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: a table
 JOBS := $(shell echo $$((2 * $$(nproc))))
 REPORTS := build/reports
 
-# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. OpenMP's threads must not
+# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. PyTorch's threads must not
 # spin, since there are more of them than cores.
 define run_suites
-@mkdir -p $(REPORTS); code=0; export OMP_WAIT_POLICY=passive; \
+@mkdir -p $(REPORTS); code=0; \
 tools/timed.sh "C++ suites" ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS) \
   --output-junit $(CURDIR)/$(REPORTS)/ctest.xml $(1) 2>&1 | tee $(REPORTS)/ctest.log | $(SHORT) || code=1; \
-tools/timed.sh "Python suites" $(PYTEST) -n $(JOBS) --junitxml=$(REPORTS)/pytest.xml $(2) 2>&1 | tee $(REPORTS)/pytest.log || code=1; \
+OMP_WAIT_POLICY=passive tools/timed.sh "Python suites" $(PYTEST) -n $(JOBS) --junitxml=$(REPORTS)/pytest.xml $(2) 2>&1 | tee $(REPORTS)/pytest.log || code=1; \
 tools/durations.py || code=1; \
 echo "tests: ctest: $$(grep -E 'tests passed|No tests' $(REPORTS)/ctest.log || echo did not finish);" \
      "pytest: $$(tail -n 1 $(REPORTS)/pytest.log)"; \
