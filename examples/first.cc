@@ -4,7 +4,7 @@
 #include "pleiad/pleiad.hpp"
 
 int main() {
-  auto session = pleiad::Session::start();  // a world of one, or the one that mpirun made
+  auto session = pleiad::Session::start();  // a world of one, or the launcher's
   pleiad::ArrayTable table = session.create_array(1000, {.name = "weights"});
 
   const std::vector<float> gradient(1000, 0.5F);

@@ -45,8 +45,8 @@ QUICK = {
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        # The acceptance suites run whole in `make test-full`; `make test` has their cases on one rank.
-        if item.path.parent.name == "acceptance" and not item.name.endswith("[1]"):
+        # The acceptance suites take several minutes, so `make test-full` runs them.
+        if item.path.parent.name == "acceptance":
             item.add_marker("full")
         if item.path.stem in QUICK:
             item.add_marker("quick")

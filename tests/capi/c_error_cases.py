@@ -71,6 +71,7 @@ def calls(s, array_table, matrix, pending):
         "pleiad_table_rows": [m, byref(begin)],
         "pleiad_table_evict": [m, byref(begin)],
         "pleiad_table_get_changed": [m, TakeRows(lambda *_: None), None],
+        "pleiad_table_close": [t],
         "pleiad_table_describe": [t, byref(TableInfo())],
         "pleiad_table_name": [t, byref(name)],
         "pleiad_table_shard": [t, 0, byref(begin), byref(end)],

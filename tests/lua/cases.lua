@@ -180,7 +180,7 @@ case("other_element_types", function()
     end
     local whole = multiverso.ArrayTableHandler:new(2, nil, {dtype = "int32"})
     raises(function() whole:add{1, 1.5} end, "int32", "1.5")
-    raises(function() whole:add(multiverso.FloatTensor{1, 1.5}) end, "int32", "1.5")
+    raises(function() whole:add(multiverso.FloatTensor{1, 1.5}) end, "int32", "FloatTensor")
   end)
 end)
 

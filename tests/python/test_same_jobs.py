@@ -52,7 +52,7 @@ def test_ranks_with_different_yaml_files_all_say_which_line(mpirun, python_env, 
         "import os, sys; from neon.cli import main; "
         f"sys.exit(main(['{tmp_path}/own' + os.environ['OMPI_COMM_WORLD_RANK'] + '.yaml']))"
     )
-    done = mpirun(2, sys.executable, "-c", program, env=python_env, recovery=True)
+    done = mpirun(2, sys.executable, "-c", program, env=python_env)
     assert done.returncode != 0
     assert "line 3 is learning_rate: 0.1 on rank 0 and learning_rate: 0.3 on rank 1" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr

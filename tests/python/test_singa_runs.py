@@ -78,7 +78,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("world", ["alone", "mpirun", "launch"])
+@pytest.mark.parametrize("world", ["alone", pytest.param("mpirun", marks=pytest.mark.full), "launch"])
 @pytest.mark.parametrize(("kind", "number"), [("conf", signal.SIGTERM), ("script", signal.SIGINT)])
 def test_a_signal_saves_and_ends_without_a_traceback(root, env, pleiad, run, world, kind, number):
     script = root / "long.py"
