@@ -20,9 +20,9 @@ part() { # what it shows, environment and command
 mkdir -p build
 first=no
 [ -e $build/.demo ] || first=yes
-[ $first = no ] || step "1 of 3: installing Debian packages, NumPy and PyTorch (about a minute)"
+[ $first = no ] || step "1 of 3: installing Debian packages, NumPy and PyTorch"
 tools/setup.sh demo
-[ $first = no ] || step "2 of 3: building the libraries and the Python package (about three minutes on two cores)"
+[ $first = no ] || step "2 of 3: building the libraries and the Python package (several minutes)"
 [ -f $build/build.ninja ] || cmake --preset release >build/configure.log 2>&1 ||
   { cat build/configure.log >&2; exit 1; }
 if [ $first = yes ]; then
@@ -31,7 +31,7 @@ if [ $first = yes ]; then
 else
   cmake --build --preset release --target demo >build/demo.log 2>&1 || { cat build/demo.log >&2; exit 1; }
 fi
-[ $first = no ] || step "3 of 3: training, six parts (about two minutes)"
+[ $first = no ] || step "3 of 3: training, six parts"
 
 part "A table: four processes train softmax regression through one asynchronous matrix" \
   $build/bin/pleiad launch -n 4 $build/bin/fashion_softmax --out out
