@@ -6,7 +6,7 @@ BUILD := build/release
 
 FOLDERS := $(wildcard include src cli tests bench examples bindings compat)
 CXX_FILES = $(shell find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.c')
-PYTEST = PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -o cache_dir=build/pytest_cache
+PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -o cache_dir=build/pytest_cache
 # Kernels that randomise addresses widely and gcc's thread sanitizer do not get on.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 

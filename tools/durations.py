@@ -52,7 +52,7 @@ def retried():
     if ctest.exists():
         text = ctest.read_text(errors="replace")
         ended = text.partition("The following tests FAILED")[2]
-        failed = re.findall(r"Test +#\d+: (.+?) \.*\*\*\*", text.partition("The following tests FAILED")[0])
+        failed = re.findall(r"Test +#\d+: (.+?) \.*\*\*\*(?!Not Run)", text.partition("The following tests FAILED")[0])
         found += sorted({name for name in failed if f" {name} (" not in ended})
     pytest = REPORTS / "pytest.log"
     if pytest.exists():
