@@ -162,6 +162,9 @@ class Model:
         if paths:
             setval(job, checkpoint_path=paths)
         setval(job, **fields)
+        # Scripts read these from jobconf after fit, as the original sets them there.
+        self.jobconf.train_steps = job.train_steps
+        self.jobconf.train_one_batch.CopyFrom(job.train_one_batch)
         self._pending = job
         self._pending_sources = sources
         if with_test:
