@@ -21,8 +21,17 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("script", SCRIPTS)
+LONG = [("release_cases.py", 4)]  # which waits for four ranks a thousand times
+
+
+@pytest.mark.parametrize(
+    ("script", "world"),
+    [
+        pytest.param(script, world, marks=[pytest.mark.full] if (script, world) in LONG else [])
+        for script in SCRIPTS
+        for world in WORLDS
+    ],
+)
 def test_cases(python_job, script, world):
     done = python_job(world, FOLDER / script, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

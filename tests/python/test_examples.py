@@ -19,11 +19,11 @@ def accuracies(done):
     ("script", "words", "world", "least"),
     [
         ("torch/cnn.py", FEW, "alone", 50),
-        ("torch/cnn.py", [*FEW, "--way", "async"], 4, 30),
-        ("torch/recommender.py", ["--steps", 250], "alone", 80),
+        pytest.param("torch/cnn.py", [*FEW, "--way", "async"], 4, 30, marks=pytest.mark.full),
+        pytest.param("torch/recommender.py", ["--steps", 250], "alone", 80, marks=pytest.mark.full),
         ("torch/recommender.py", ["--steps", 250], 2, 80),
         ("jax/mlp.py", FEW, "alone", 40),
-        ("jax/mlp.py", [*FEW, "--way", "async"], 2, 30),
+        pytest.param("jax/mlp.py", [*FEW, "--way", "async"], 2, 30, marks=pytest.mark.full),
         pytest.param("jax/mlp.py", FEW, 4, 40, marks=pytest.mark.full),
         pytest.param("torch/recommender.py", ["--steps", 500], 4, 90, marks=pytest.mark.full),
     ],
@@ -34,7 +34,8 @@ def test_an_example_learns_and_the_master_alone_speaks(python_job, script, words
     assert seen[-1] >= least
 
 
-@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_the_example_of_keras_learns(python_job, backend):
     done = python_job(
         2,

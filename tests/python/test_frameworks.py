@@ -37,7 +37,8 @@ def job(run, mpirun, python_env, build_dir):
     def call(python, world, *words, env, timeout=240):
         if not Path(python).exists():
             pytest.fail(f"{python} is not there: tools/setup.sh theano", pytrace=False)
-        flags = f"floatX=float32,blas.ldflags=-lopenblas,base_compiledir={home}/theano"
+        # Most of the time goes into compiling Theano's C code, so it is not optimised.
+        flags = f"floatX=float32,blas.ldflags=-lopenblas,gcc.cxxflags=-O0,base_compiledir={home}/theano"
         paths = [python_env["PYTHONPATH"]]
         if env.get("KERAS") == "keras1":
             paths.insert(0, str(ROOT / ".venv-theano" / "keras1"))
@@ -63,7 +64,7 @@ def rows(short, *lists):
     return [pytest.param(*row, marks=[] if row in short else pytest.mark.full) for row in itertools.product(*lists)]
 
 
-@pytest.mark.parametrize("world, stack", rows([(1, "theano"), *((2, stack) for stack in STACKS)], [1, 2, 4], STACKS))
+@pytest.mark.parametrize("world, stack", rows([(2, "theano"), (2, "keras1"), (2, "keras3-torch")], [1, 2, 4], STACKS))
 def test_cases(job, stack, world):
     python, env, program = STACKS[stack]
     done = job(python, world, FOLDER / program, env=env)
@@ -73,7 +74,7 @@ def test_cases(job, stack, world):
 
 
 # In a world of two they are among the cases above.
-@pytest.mark.parametrize("world", [1, 4])
+@pytest.mark.parametrize("world", [1, pytest.param(4, marks=pytest.mark.full)])
 @pytest.mark.parametrize("stack", ["theano", "lasagne", "keras1"])
 def test_the_documents_blocks_run(job, stack, world):
     python, env, program = STACKS[stack]
@@ -83,11 +84,18 @@ def test_the_documents_blocks_run(job, stack, world):
     assert names and done.stdout.count(f"{2 * len(names)} passed") == world
 
 
-@pytest.mark.parametrize("mode", [[], ["--sync"]], ids=["async", "sync"])
-@pytest.mark.parametrize("world", [1, 2, 4])
+@pytest.mark.parametrize("world, mode", rows([(1, "async"), (2, "sync")], [1, 2, 4], ["async", "sync"]))
 def test_the_blocks_of_the_page_run(job, world, mode):
     headings = ["Theano", "Lasagne", "Keras"]
-    done = job(OLD, world, FOLDER.parent / "run_page.py", PAGE, *headings, *mode, env={"THEANO_FLAGS": NO_C})
+    done = job(
+        OLD,
+        world,
+        FOLDER.parent / "run_page.py",
+        PAGE,
+        *headings,
+        *["--sync"][: mode == "sync"],
+        env={"THEANO_FLAGS": NO_C},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for heading in headings:
         blocks = sections(PAGE.read_text())[heading].count("```python")
@@ -103,12 +111,14 @@ EXAMPLES = {
     "keras3-torch": "keras/mlp_keras3.py",
     "keras3-jax": "keras/mlp_keras3.py",
 }
-SHORT = [(4, "theano"), (1, "lasagne"), (4, "keras2"), (1, "keras3-torch")]
+SHORT = [(4, "theano"), (1, "keras3-torch")]
 
 
 @pytest.mark.parametrize("world, stack", rows(SHORT, [1, 4], EXAMPLES))
 def test_the_examples_learn(job, stack, world, tmp_path):
     python, env, _ = STACKS[stack]
+    if stack == "theano" and world == 4:
+        env = {"THEANO_FLAGS": NO_C}  # its C code is for the larger job of test_four_workers_learn_as_well_as_one
     example = EXAMPLES[stack]
     curve = tmp_path / "curve.csv"
     words = [ROOT / "examples" / example, "--samples", 4000, "--epochs", 2, "--curve", curve]

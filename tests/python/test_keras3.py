@@ -4,8 +4,8 @@ import pytest
 from job_of_cases import check_cases, check_section
 
 full = pytest.mark.full
-WORLDS = [("torch", "alone"), ("torch", 2), ("jax", 2), ("jax", 4)]
-LONGER = [pytest.param("jax", "alone", marks=full), pytest.param("torch", 4, marks=full)]
+WORLDS = [("torch", 2), ("jax", 2)]
+LONGER = [pytest.param(backend, world, marks=full) for backend in ("torch", "jax") for world in ("alone", 4)]
 
 
 @pytest.mark.parametrize(("backend", "world"), [*WORLDS, *LONGER])

@@ -34,7 +34,7 @@ def test_each_form_agrees_with_the_formulas_in_numpy(script):
     assert script("neon_forms.py").stdout.count(" agrees") == 11
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 16])
+@pytest.mark.parametrize("ranks", [2, 4, pytest.param(16, marks=pytest.mark.full)])
 def test_dist_forms_agree_with_the_formulas_on_a_grid(script, ranks):
     assert script("neon_forms.py", "convnet_dist", "gb_dist", ranks=ranks).stdout.count(" agrees") == 2
 
@@ -49,7 +49,7 @@ def test_fields_have_their_effect_or_are_refused_with_their_line(script):
     assert "have their effect or are refused" in script("neon_refused.py").stdout
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 16])
+@pytest.mark.parametrize("ranks", [1, 2, 4, pytest.param(16, marks=pytest.mark.full)])
 def test_layers_of_ones_own_run_in_the_engines_net(script, ranks):
     """The document's layer in GBDist with and without pre-training; shared weights, rules, order, checkpoints."""
     done = script("neon_own.py", ranks=ranks)

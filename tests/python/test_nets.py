@@ -84,7 +84,8 @@ def test_without_its_libraries_the_module_says_what_it_needs(run, python_env):
     assert done.returncode == 1 and "needs the libraries oneDNN, OpenBLAS" in done.stderr
 
 
-@pytest.mark.parametrize("world", [pytest.param("alone", marks=pytest.mark.full), 2])
+@pytest.mark.full
+@pytest.mark.parametrize("world", ["alone", 2])
 def test_the_example_of_machines_learns_layer_by_layer(python_job, world, tmp_path):
     # By count, not by the clock, which another process may hold up: a pre-trained net of P and E epochs has taken the
     # products of about 1.3 P + E epochs of its auto-encoder, and the other gets more than those.
@@ -100,9 +101,9 @@ def test_the_example_of_machines_learns_layer_by_layer(python_job, world, tmp_pa
     assert all((tmp_path / f"fashion_rbm_{name}.png").stat().st_size > 5000 for name in ("curves", "reconstructions"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("world", "words", "most"),
-    [(2, ["--epochs", 4, "--characters", 40000], 2.0), pytest.param("alone", [], 1.1, marks=pytest.mark.full)],
+    ("world", "words", "most"), [(2, ["--epochs", 4, "--characters", 40000], 2.0), ("alone", [], 1.1)]
 )
 def test_the_example_of_text_learns_its_grammar(python_job, world, words, most):
     script = ROOT / "examples" / "nn" / "char_rnn.py"

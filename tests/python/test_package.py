@@ -48,6 +48,7 @@ def test_the_stubs_are_those_of_the_module(python_env, tmp_path, module):
     assert made.read_text() == (SOURCES / "pleiad" / f"{module}.pyi").read_text(), "run: make stubs"
 
 
+@pytest.mark.full
 def test_the_types_are_right():
     done = run_with_deadline(MYPY, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stdout

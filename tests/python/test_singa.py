@@ -45,7 +45,7 @@ def shortened(path, steps, **fields):
 # The page.
 
 
-@pytest.mark.parametrize("world", ["alone", pytest.param(2, marks=pytest.mark.full), 4])
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
 def test_the_blocks_of_the_page_run(root, in_world, world, tmp_path):
     program = ROOT / "tests" / "python" / "run_page.py"
     done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=1200, outputs=tmp_path / "said")

@@ -80,7 +80,11 @@ for name, each in last.items():  # how far each went
 
 @pytest.mark.parametrize(
     ("momentum", "rate", "std"),
-    [("0", "0.001", "0.0001"), ("0.9", "0.001", "0.0001"), ("0.9", "0.01", "0.02")],
+    [
+        ("0", "0.001", "0.0001"),
+        pytest.param("0.9", "0.001", "0.0001", marks=pytest.mark.full),
+        pytest.param("0.9", "0.01", "0.02", marks=pytest.mark.full),
+    ],
     ids=["as-documented", "with-momentum", "from-larger-weights"],
 )
 def test_the_cnn_computes_what_pytorch_does(root, in_world, momentum, rate, std):
@@ -91,6 +95,7 @@ def test_the_cnn_computes_what_pytorch_does(root, in_world, momentum, rate, std)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_the_scripts_learn_and_are_drawn(in_world, tmp_path):
     """What `make show-singa` does, in few steps."""
     words = ["--steps", "40", "--image-steps", "8", "--machine-steps", "20", "--code-steps", "20"]

@@ -4,12 +4,14 @@ import pytest
 from job_of_cases import check_cases, check_section
 
 
-@pytest.mark.parametrize("world", ["alone", 2, 4])
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
 def test_cases(python_job, world):
     check_cases(python_job, "torch_cases.py", world)
 
 
-@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "world", [pytest.param("alone", marks=pytest.mark.full), 2, pytest.param(4, marks=pytest.mark.full)]
+)
 def test_bad_input(python_job, world):
     check_cases(python_job, "torch_bad_input_cases.py", world)
 
@@ -18,6 +20,8 @@ def test_the_page(python_job):
     check_section(python_job, "PyTorch", 2)
 
 
-@pytest.mark.parametrize("world", ["alone", 2, 3])
+@pytest.mark.parametrize(
+    "world", [pytest.param("alone", marks=pytest.mark.full), 2, pytest.param(3, marks=pytest.mark.full)]
+)
 def test_patterns_of_everyday_scripts(python_job, world):
     check_cases(python_job, "torch_patterns_cases.py", world)
