@@ -2,6 +2,8 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "core/process.h"
 #include "core/text.h"
@@ -56,6 +59,17 @@ std::FILE* open_file(const std::string& path, const char* mode) {
   std::FILE* const file = std::fopen(path.c_str(), mode);
   if (file == nullptr) throw FileError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
   return file;
+}
+
+/// Waits until a write of a line to stderr would not block; false after patience_ns. True for a closed stderr.
+bool stderr_takes(std::int64_t patience_ns) {
+  const std::int64_t deadline = now_ns() + patience_ns;
+  for (;;) {
+    pollfd watched = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    const std::int64_t left = std::max<std::int64_t>(deadline - now_ns(), 0);
+    if (poll(&watched, 1, static_cast<int>(left / 1'000'000)) > 0) return true;
+    if (now_ns() >= deadline) return false;
+  }
 }
 
 }  // namespace
@@ -114,14 +128,27 @@ void Results::keep() {
   }
 }
 
+bool Results::show(const std::string& text, std::int64_t patience_ns) {
+  if (!stderr_takes(patience_ns)) return false;
+  if (left_out_ > 0) {
+    fmt::print(stderr, "pleiad: {} lines are missing here, as nobody read them{}\n", std::exchange(left_out_, 0),
+               log_ == nullptr ? "" : fmt::format("; {}/job.log has them", workspace_));
+    if (!stderr_takes(0)) return false;
+  }
+  fmt::print(stderr, "{}", text);
+  std::fflush(stderr);
+  return true;
+}
+
 void Results::clear_live() {
-  if (live_) fmt::print(stderr, "\r\x1b[K");
+  if (live_) (void)show("\r\x1b[K", 0);
   live_ = false;
 }
 
 void Results::line(const std::string& text) {
   clear_live();
-  if (display_ != "off") fmt::print(stderr, "{}\n", text);
+  constexpr std::int64_t kPatience = 2'000'000'000;  // once; further lines do not wait for a reader that has stopped
+  if (display_ != "off" && !show(text + "\n", left_out_ == 0 ? kPatience : 0)) ++left_out_;
   if (log_ == nullptr) return;
   fmt::print(log_, "{:%Y-%m-%d %H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), text);
   std::fflush(log_);
@@ -160,9 +187,7 @@ void Results::tick(const JobReport& latest, std::int64_t samples) {
                              static_cast<double>(std::max<std::int64_t>(now - shown_ns_, 1));
   shown_ns_ = now;
   shown_step_ = latest.step;
-  fmt::print(stderr, "\r\x1b[K{}", progress_line(job_, shown, steps_, left));
-  std::fflush(stderr);
-  live_ = true;
+  live_ = show("\r\x1b[K" + progress_line(job_, shown, steps_, left), 0);
 }
 
 void Results::write_json() const {

@@ -23,6 +23,8 @@ class Results {
   void resume(std::int64_t step);
   /// A test by itself: its report comes after those of the run before, if that was of the same job.
   void keep();
+  /// Writes a line to job.log and to stderr. A reader of stderr that takes nothing for two seconds misses lines, and is
+  /// told how many once it reads again: mpirun stops reading while it ends a job, and the run must still be able to save.
   void line(const std::string& text);
   void add(const JobReport& report);
   /// Whether the moving line of a terminal is to be drawn again.
@@ -33,6 +35,8 @@ class Results {
 
  private:
   void clear_live();
+  /// Writes to stderr if it takes text within so many nanoseconds. Returns whether it was written.
+  bool show(const std::string& text, std::int64_t patience_ns);
 
   const std::string workspace_;
   const std::string display_;
@@ -41,7 +45,8 @@ class Results {
   std::vector<JobReport> reports_;
   std::FILE* csv_ = nullptr;
   std::FILE* log_ = nullptr;
-  bool live_ = false;  // a moving line stands on the terminal
+  bool live_ = false;          // a moving line stands on the terminal
+  std::int64_t left_out_ = 0;  // number of lines that stderr did not take
   std::int64_t started_ns_ = 0;
   std::int64_t first_step_ = -1;
   std::int64_t shown_ns_ = 0;

@@ -92,8 +92,9 @@ def plain(run, python_env, tmp_path_factory):
 
 
 def same(found, wanted):
-    assert found[0] == pytest.approx(wanted[0], rel=2e-3), "the costs differ"
-    assert found[1] == pytest.approx(wanted[1], abs=1.0), "the misclassification differs"
+    # The files train in float64, so all six printed digits agree. In float32 the order of a sum over ranks shows.
+    assert found[0] == pytest.approx(wanted[0], rel=1e-5), "the costs differ"
+    assert found[1] == pytest.approx(wanted[1], abs=1e-3), "the misclassification differs"
 
 
 def test_documented_models_are_there(shell):
@@ -130,7 +131,7 @@ def test_examples_can_be_tweaked(neon, tmp_path, example, n):
         make_cifar10(tmp_path / "data" / "cifar10")
         text = re.sub(r"sample_pct: \d+", "sample_pct: 100", text)
     else:
-        text = re.sub(r"sample_pct: \d+", "sample_pct: 0.25", text)
+        text = re.sub(r"sample_pct: \d+", "sample_pct: 0.0025", text)
     text = re.sub(r"\b(num_epochs|num_initial_epochs|num_pretrain_epochs): \d+", r"\1: 1", text)
     text = re.sub(r"batch_size: &bs \d+", "batch_size: &bs 25", text)
     costs, misses = figures(succeeded(neon(n, text)))
@@ -195,9 +196,9 @@ def test_the_recipe_for_a_model(neon, plain, results, n):
 def test_the_recipe_for_a_data_set(neon, plain, results, n):
     text = (SCRIPTS / "convnet.yaml").read_text()
     text = text.replace("neon.datasets.mnist.MNIST", "own_dataset.OwnStripes").replace(
-        "sample_pct: 0.5", "sample_pct: 100"
+        "sample_pct: 0.005", "sample_pct: 100"
     )
-    text = re.sub(r"(&bs) 50", r"\1 20", text)
+    text = re.sub(r"(&bs) 50", r"\1 20", text).replace("nout: 10", "nout: 2")  # one output for each class
     finished = neon(n, distributed(text), "--import", "own_dataset")
     if n == 2:  # what the recipe's own check says
         assert finished.returncode != 0

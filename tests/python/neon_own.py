@@ -138,7 +138,7 @@ CNN = """
       !obj:neon.models.layer.ConvLayerDist {{name: c, nofm: 2, fshape: [3, 3], stride: 1, {rate}
         activation: !obj:my.{function} {{}}}},
       {layers}
-      !obj:neon.models.layer.L2PoolingLayerDist {{name: p, fshape: [2, 2], stride: 2}},
+      !obj:my.{pool} {{name: p, fshape: {pooled}}},
       !obj:my.{last} {{name: o, nout: 3, activation: !obj:neon.transforms.softmax.Softmax {{}}}},
     ],
   }},
@@ -172,6 +172,8 @@ def cnn(layers="", rule="learning_rate: 0.05", dist=True, **changed):
         "rate": "",
         "cost": "CrossEntropy",
         "function": "Tanh",
+        "pool": "L2PoolingLayerDist",
+        "pooled": "[2, 2], stride: 2",
     }
     return CNN.format(layers=layers, rule=rule, dist=dist, **(words | changed))
 
@@ -187,6 +189,8 @@ gains = {
     rule: run(cnn("!obj:my.Gain {name: g},", rule, dist=False)) for rule in ("learning_rate: 0.05", ADADELTA, DECAY)
 }
 plain = {rule: run(cnn("", rule, dist=False)) for rule in (ADADELTA, DECAY)}
+overlapping = {"pooled": "[3, 3], stride: 1"}
+pooled = run(cnn(dist=False, **overlapping))
 centred = run(cnn("!obj:my.Centred {name: m},", dist=False))
 scaled = run(cnn("", rate="learning_rate: 0.01,", dist=False))
 others = [
@@ -215,6 +219,8 @@ with pleiad.init(timeout=600):
             same(run(cnn(f"!obj:my.{name} {{name: g}},", rule)), values, (name, rule))
     for rule, values in plain.items():  # a layer of one's own changes neither the rule nor the order of samples
         same(run(cnn("", rule, last="OwnOutput")), values, rule)
+    # The windows reach into the neighbours' tiles: the layer returns the error of the halo.
+    same(run(cnn(pool="ReturningL2PoolingLayerDist", **overlapping)), pooled, "returned halo")
     same(run(cnn("!obj:my.Centred {name: m},")), centred, "centred")
     same(run(cnn("", last="OwnOutput", rate="learning_rate: 0.01,")), scaled, "rates of layers")
 

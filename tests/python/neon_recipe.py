@@ -4,6 +4,7 @@ one process. Arguments: the page.
 
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy
@@ -51,9 +52,9 @@ class Counting(user["MyConvnetDist"]):
 assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
 
 
-def refused(change, words):
+def refused(change, words, of_places=False):
     """An error on every rank that says so, before anything is computed."""
-    model, data = experiment(True, False)
+    model, data = experiment(True, of_places)
     change(model)
     try:
         model.fit(data)
@@ -93,6 +94,42 @@ def experiment(distributed, of_places, kind=None, pool=None):
     return model, data
 
 
+def saved_and_continued():
+    """A model with a step of its own that was saved after an epoch makes the epochs that follow, and what is wrong with the
+    files is an error on every rank."""
+    folder = Path(comm.gather_texts(tempfile.mkdtemp())[0])
+    whole, data = experiment(True, True)
+    whole.fit(data)
+    first, data = experiment(True, True)
+    first.num_epochs, first.serialized_path = 1, str(folder / "saved")
+    first.fit(data)
+    more, data = experiment(True, True)
+    more.deserialized_path = more.serialized_path = str(folder / "saved")
+    more.fit(data)
+    assert more.costs == whole.costs[1:], (more.costs, whole.costs)
+    outputs = whole.predict(data, "test")
+    assert (more.predict(data, "test") == outputs).all()
+    # It has made all its epochs: nothing is left to train, and it predicts by what it loaded.
+    last, data = experiment(True, True)
+    last.deserialized_path = str(folder / "saved")
+    last.fit(data)
+    assert last.costs == [] and (last.predict(data, "test") == outputs).all()
+
+    def continued(model):
+        model.deserialized_path = str(folder / "saved")
+
+    refused(continued, ["filters.weight", "missing in this model"])  # without the layers of places
+    refused(lambda model: setattr(model, "deserialized_path", str(folder / "none")), ["none/rank", "no such file"])
+    refused(lambda model: (continued(model), setattr(model, "momentum", 0.0)), ["rule", "momentum", "sgd"])
+    files = sorted((folder / "saved").iterdir())
+    assert [file.name for file in files] == sorted(f"rank{rank}.npz" for rank in range(comm.size)), files
+    comm.barrier()
+    if comm.rank == comm.size - 1:
+        files[-1].write_bytes(files[-1].read_bytes()[:-100])
+    comm.barrier()
+    refused(continued, [files[-1].name, "damaged"], of_places=True)
+
+
 # One process's numbers, by every rank for itself: no session is open yet.
 expected = []
 for of_places in (False, True):
@@ -120,9 +157,8 @@ with pleiad.init(timeout=600):
                 model.layers[1].input.view_shape[1:3]
             )
             assert model.layers[1].input.sent_bytes > 0 or comm.size > 4
+    saved_and_continued()
     if comm.size > 1:
-        for field in ("serialized_path", "deserialized_path"):
-            refused(lambda model, f=field: setattr(model, f, "saved"), [field, "step of its own", "one rank"])
         refused(lambda model: setattr(model.backend, "deterministic", True), ["deterministic", "step of its own"])
     if comm.size > 1:  # one process has whole images
         for plain in (

@@ -59,7 +59,8 @@ def env(python_env, build_dir):
         "PLEIAD_BUILD": str(build_dir),
         "PYTHON": sys.executable,
         "PLEIAD_LOG_LEVEL": "warn",
-        "OMPI_MCA_odls_base_sigkill_timeout": "120",  # seconds; on a busy machine the usual one is not enough to save
+        # Seconds until mpirun passes a signal on, and then until SIGKILL; the usual 1 is not enough on a busy machine.
+        "OMPI_MCA_odls_base_sigkill_timeout": "15",
     }
 
 
@@ -93,8 +94,11 @@ def test_a_signal_saves_and_ends_without_a_traceback(root, env, pleiad, run, wor
         job.close()
     text = job.text()
     assert "Traceback" not in text, text
-    stopped = re.search(r"stopped at step (\d+); saved (\S+); -resume continues", text)
-    assert stopped, text
+    # mpirun reads no output while it ends a job, so the last lines may be in job.log only.
+    log = (root / "runs" / "job.log").read_text()
+    stopped = re.search(r"stopped at step (\d+); saved (\S+); -resume continues", log)
+    assert stopped, f"{text}\n--- job.log\n{log[-2000:]}"
+    assert world == "mpirun" or stopped.group() in text, text
     step = int(stopped.group(1))
     assert (root / stopped.group(2)).exists()
     record = json.loads((root / "runs" / "run.json").read_text())

@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from neon.layers.base import WeightLayer
+from neon.models import saved_tiles
 from neon.models.model import Model
 from neon.models.network import Network
 from neon.models.own import Clock, ModelStep, joins, weights_of
@@ -64,9 +65,6 @@ class MLP(Model):
         exact = self.backend is not None and self.backend.deterministic
         if exact and comm.size > 1:
             self.backend.refuse("deterministic", f"{type(self).__name__} has a step of its own; run one process")
-        for field in ("serialized_path", "deserialized_path"):
-            if getattr(self, field) and comm.size > 1:
-                self.refuse(field, f"{type(self).__name__} has a step of its own; it is saved on one rank alone")
 
     def _share_grid(self, dataset: Any) -> None:
         """The model's grid and the data set's are one."""
@@ -132,13 +130,29 @@ class MLP(Model):
         self.take(net, learned or {})
         samples = nn.Dataset(net, self.samples_of(dataset, net), seed=self.seed)
         if self.deserialized_path:
-            self.trainer.load(self.deserialized_path)
+            self._load(rule, dataset)
         for epoch in range(self.trainer.step_number // steps, epochs):
             if each is not None:
                 each(epoch, net)
             self._epoch(samples, epoch + 1)
         if self.serialized_path:
+            self._save(rule, dataset)
+
+    def _save(self, rule: Rule, dataset: Any) -> None:
+        assert self.trainer is not None
+        if self._step is None:
             self.trainer.save(self.serialized_path)
+            return
+        facts = saved_tiles.facts_of(self, rule.updater().rule, dataset.grid_of())
+        saved_tiles.save(self.serialized_path, self.trainer.state_dict(), facts)
+
+    def _load(self, rule: Rule, dataset: Any) -> None:
+        assert self.trainer is not None
+        if self._step is None:
+            self.trainer.load(self.deserialized_path)
+            return
+        facts = saved_tiles.facts_of(self, rule.updater().rule, dataset.grid_of())
+        self.trainer.load_state_dict(saved_tiles.load(self.deserialized_path, self.trainer.state_dict(), facts))
 
     def take(self, net: nn.Net, learned: "dict[str, Array]") -> None:
         """Puts values that were learnt before into a net, by the names of its parameters."""
@@ -291,6 +305,7 @@ class MLP(Model):
 
     def _predict_in_steps(self, dataset: Any, name: str) -> Array:
         assert self._step is not None and self.trainer is not None
+        self._step.hand(list(self.trainer.net.parameters.values()))  # a model that was loaded may not have made a step
         images, out = dataset.inputs[name], []
         for layer in self.computing:
             layer.training = False

@@ -236,7 +236,8 @@ class ModelStep(OwnLayer):
                 found.append(OwnParam(f"{layer.name}.{name}", array.shape, fan, norm, self.scales.get(layer.name, 1.0)))
         return found
 
-    def _hand(self, parameters: "list[Any]") -> None:
+    def hand(self, parameters: "list[Any]") -> None:
+        """Lets the layers read the net's parameters, which are in the order of parameters()."""
         left = list(parameters)
         for layer in self.learning:
             names = self.names[layer.name]
@@ -244,7 +245,7 @@ class ModelStep(OwnLayer):
             left = left[len(names) :]
 
     def forward(self, x: "list[Any]", parameters: "list[Any]", y: Any, training: bool, step: int) -> None:
-        self._hand(parameters)
+        self.hand(parameters)
         for layer in self.model.computing:
             layer.training = training
         self.model.fprop(_read_only(x[0]))

@@ -1,0 +1,84 @@
+"""Saved state of a model with a step of its own: every rank keeps the state of its tile, and the same grid continues it."""
+
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from neon.layers.base import Array
+from neon.util.distarray.global_array import comm
+from neon.util.together import expect_same, together
+from pleiad.errors import FileError
+
+FACTS = ("model", "rule", "ranks", "grid")
+
+
+def facts_of(model: Any, rule: str, grid: "tuple[int, int, int]") -> "dict[str, Any]":
+    """What a saved state and the model that continues it have in common."""
+    return {"model": type(model).__name__, "rule": rule, "ranks": comm.size, "grid": list(grid)}
+
+
+def file_of(folder: str) -> Path:
+    return Path(folder) / f"rank{comm.rank}.npz"
+
+
+def save(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> None:
+    """Collective: writes one file for each rank. None replaces an older one before all ranks have written theirs."""
+    facts = {**facts, "save": comm.gather_texts(uuid.uuid4().hex)[0]}
+    path = file_of(folder)
+    written = path.with_name(f"{path.name}.{os.getpid()}.new")
+
+    def write() -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written.open("wb") as file:
+            numpy.savez(
+                file, **{"facts": numpy.asarray(json.dumps(facts)), **{f"state/{name}": state[name] for name in state}}
+            )
+            file.flush()
+            os.fsync(file.fileno())
+
+    try:
+        together(write)
+        together(lambda: written.replace(path))
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def load(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> "dict[str, Array]":
+    """Collective: the state that save() wrote. `state` is that of the model as it is now."""
+    path = file_of(folder)
+
+    def read() -> "tuple[str, dict[str, Array]]":
+        mistake = (
+            f"{path}: expected the state of a model with a step of its own, as serialized_path writes it; received"
+        )
+        try:
+            with numpy.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            found = json.loads(str(arrays.pop("facts")))
+        except FileNotFoundError:
+            if comm.rank > 0 and path.with_name("rank0.npz").exists():
+                raise FileError(f"{path}: not found: fewer than {comm.size} ranks saved this model") from None
+            raise FileError(f"{mistake} no such file") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as problem:
+            raise FileError(f"{mistake} a damaged or foreign file ({problem})") from problem
+        for fact in FACTS:
+            if found.get(fact) != facts[fact]:
+                raise FileError(f"{path}: {fact}: it was saved with {found.get(fact)}; this run has {facts[fact]}")
+        arrays = {name.removeprefix("state/"): array for name, array in arrays.items()}
+        for name in sorted(set(arrays) | set(state)):
+            there, here = (f"{each[name].dtype} {each[name].shape}" if name in each else "" for each in (arrays, state))
+            if there != here:
+                raise FileError(
+                    f"{path}: {name} is {there or 'missing'} in the file and {here or 'missing'} in this model"
+                )
+        return found["save"], arrays
+
+    token, arrays = together(read)
+    expect_same(f"{folder}: the ranks' files are of different saves", token)
+    return arrays
