@@ -61,8 +61,8 @@ class StoreSamples final : public Samples {
   }
 
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
-    if (batch_ == 0 || count != batch_ / ranks_) expect(count, 0, 1);
-    const std::int64_t at = first - rank_ * count;
+    if (batch_ == 0 || count != share_begin(rank_ + 1) - share_begin(rank_)) expect(count, 0, 1);
+    const std::int64_t at = first - share_begin(rank_);
     open(at);
     const std::optional<Batch> batch = loader_->next();
     if (!batch || batch->size() != count) {
@@ -83,6 +83,9 @@ class StoreSamples final : public Samples {
   }
 
  private:
+  /// Where the share of a rank begins in a batch, which the ranks may not divide evenly.
+  [[nodiscard]] std::int64_t share_begin(int rank) const { return batch_ * rank / ranks_; }
+
   /// A loader that stands before this place of the sequence.
   void open(std::int64_t at) {
     if (!loader_) {
