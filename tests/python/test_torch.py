@@ -21,3 +21,8 @@ def test_the_page(python_job):
 @pytest.mark.parametrize("world", ["alone", 2, 3])
 def test_patterns_of_everyday_scripts(python_job, world):
     check_cases(python_job, "torch_patterns_cases.py", world)
+
+
+@pytest.mark.parametrize("world", ["alone", 2, pytest.param(3, marks=pytest.mark.full)])
+def test_sparse_complex_and_assigned_tensors(python_job, world):
+    check_cases(python_job, "torch_tensors_cases.py", world)
