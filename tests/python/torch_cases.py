@@ -77,8 +77,7 @@ def test_tensors_go_in_and_out_without_copies():
             assert (torch.from_numpy(whole) == half.float()).all()
             back = torch.zeros_like(half)
             assert pleiad.from_float32(whole, out=back) is back and (back == half).all()
-            with raises(pleiad.InvalidArgument, str(dtype).removeprefix("torch."), "to_float32"):
-                table.add(torch.ones(6, dtype=dtype))
+            table.add(torch.ones(6, dtype=dtype))  # converted
         s.barrier()
 
 
