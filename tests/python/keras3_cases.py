@@ -68,7 +68,7 @@ def test_a_callback_made_again_for_the_same_model_reuses_its_table():
             equal_on_all(s, model)
             tables.add(sync.table.id)
         assert len(tables) == 1
-        other = pleiad.keras.Sync(average=True)
+        other = pleiad.keras.Sync(average=False)
         model.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[other])
         assert other.table.id not in tables  # its rule is another one
         again = make(s.rank)

@@ -411,11 +411,11 @@ def test_mistakes_say_what_was_expected_and_what_came():
     with cases.raises(bad, "unknown field"):
         nn.Trainer(net, nn.SGD(0.1, speed=3))
     with cases.raises(bad, "y: expected 1 array"):
-        nn.Trainer(net).fit(X, (LABELS, LABELS))
+        nn.Trainer(net, exchange="none").fit(X, (LABELS, LABELS))
     with cases.raises(bad, "missing: label"):
-        nn.Trainer(net).fit(X)
+        nn.Trainer(net, exchange="none").fit(X)
     with cases.raises(bad, "progress"):
-        nn.Trainer(net, batch=20).fit(X, LABELS, progress="much")
+        nn.Trainer(net, batch=20, exchange="none").fit(X, LABELS, progress="much")
     with cases.raises(bad, '"hidden/weight" has shape'):
         net.load_state_dict({**net.state_dict(), "hidden/weight": np.zeros(3)})
     image = nn.Net()
@@ -426,11 +426,18 @@ def test_mistakes_say_what_was_expected_and_what_came():
 
 def test_a_loss_that_is_no_number_names_step_and_layer():
     net = mlp()
-    trainer = nn.Trainer(net, nn.SGD(0.1), batch=20, check_finite=True)
+    trainer = nn.Trainer(net, nn.SGD(0.1), batch=20, check_finite=True, exchange="none")
     trainer.fit(X, LABELS, epochs=1, progress=False)
     net.parameters["scores/bias"][1] = np.nan
     with cases.raises(pleiad.StateError, "step 4", '"scores"'):
         trainer.fit(X, LABELS, epochs=1, progress=False)
+
+
+def test_a_launched_process_without_a_session_does_not_train_a_net_of_its_own():
+    if int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1")) > 1:
+        with cases.raises(pleiad.StateError, r"pleiad\.init\(\)", 'exchange="none"'):
+            nn.Trainer(mlp(), nn.SGD(0.1), batch=20)
+    nn.Trainer(mlp(), nn.SGD(0.1), batch=20, exchange="none").fit(X, LABELS, epochs=1, progress=False)
 
 
 def test_a_trainer_after_its_session():

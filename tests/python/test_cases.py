@@ -18,6 +18,7 @@ SCRIPTS = [
     "types_cases.py",
     "release_cases.py",
     "snapshot_cases.py",
+    "objects_cases.py",
 ]
 
 

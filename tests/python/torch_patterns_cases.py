@@ -13,6 +13,7 @@ from torch import nn
 
 import pleiad
 import pleiad.torch
+from pleiad.torch.start import fingerprint
 
 torch.set_num_threads(1)
 DistributedOptimizer = pleiad.torch.DistributedOptimizer
@@ -250,6 +251,11 @@ def test_a_drifting_parameter_is_named():
             ours.zero_grad()
 
 
+def test_values_that_are_only_permuted_have_another_fingerprint():
+    x = torch.arange(16, dtype=torch.float64)
+    assert fingerprint(x) == fingerprint(x.clone()) and fingerprint(x) != fingerprint(x.flip(0))
+
+
 def test_a_line_search_decides_by_the_mean_loss():
     with start() as s:
         model, serial = seeded(mlp).double(), seeded(mlp).double()
@@ -321,4 +327,5 @@ def test_wrapping_again_while_a_scheduler_holds_the_first_wrapper():
                 first.step()
 
 
-run(globals())
+if __name__ == "__main__":
+    run(globals())

@@ -27,6 +27,7 @@ from pleiad.errors import (
 )
 from pleiad.futures import Future
 from pleiad.half import from_float32, to_float32
+from pleiad.objects import all_gather_object, broadcast_object, mean
 from pleiad.options import Updater
 from pleiad.rules import Rates, register_rule
 from pleiad.sessions import Session, init, session
@@ -58,8 +59,11 @@ __all__ = [
     "TransportError",
     "Updater",
     "__version__",
+    "all_gather_object",
+    "broadcast_object",
     "from_float32",
     "init",
+    "mean",
     "register_rule",
     "session",
     "to_float32",

@@ -83,6 +83,11 @@ class Session:
         self._core = core
         # Weak: a table whose handles are all dropped gives its memory back.
         self._tables: list[weakref.ref[ArrayTable | MatrixTable | SparseTable | KeyValueTable]] = []
+        # For modules that run collectives in the background: called before every collective of this process, to wait for
+        # them, so that all ranks have one order.
+        self.before_collective: Callable[[], None] | None = None
+        # Called once when the session ends, in this order.
+        self.at_end: dict[Callable[[], None], None] = {}
 
     # The world.
 
@@ -245,7 +250,7 @@ class Session:
         """
         given = locals()
         count, options = self._or_refuse(lambda: (_count(cols, "cols"), self._rows_wish(given)))
-        return self._keep(SparseTable(self._core.create_sparse(count, options), strict))
+        return self._keep(SparseTable(self._in_order().create_sparse(count, options), strict))
 
     def key_value(
         self,
@@ -273,7 +278,7 @@ class Session:
         """A table of `width` numbers for each 64-bit key; the arguments are those of `sparse`."""
         given = locals()
         count, options = self._or_refuse(lambda: (_count(width, "width"), self._rows_wish(given)))
-        return self._keep(KeyValueTable(self._core.create_key_value(count, options), strict))
+        return self._keep(KeyValueTable(self._in_order().create_key_value(count, options), strict))
 
     def _rows_wish(self, given: Mapping[str, Any]) -> dict[str, str]:
         """The options of a sparse table as text."""
@@ -295,11 +300,11 @@ class Session:
     def _create_array(self, size: int, wish: Callable[[], "Wish"], strict: bool = False) -> ArrayTable:
         """`wish` returns the first values and the options as text."""
         count, (values, options) = self._or_refuse(lambda: (_count(size, "size"), wish()))
-        return self._keep(ArrayTable(self._core.create_array(count, options, values), strict))
+        return self._keep(ArrayTable(self._in_order().create_array(count, options, values), strict))
 
     def _create_matrix(self, rows: int, cols: int, wish: Callable[[], "Wish"], strict: bool = False) -> MatrixTable:
         shape, (values, options) = self._or_refuse(lambda: ((_count(rows, "rows"), _count(cols, "cols")), wish()))
-        return self._keep(MatrixTable(self._core.create_matrix(*shape, options, values), strict))
+        return self._keep(MatrixTable(self._in_order().create_matrix(*shape, options, values), strict))
 
     def _wish(self, init: Any, dtype: Any, updater: Any, given: Mapping[str, Any]) -> "Wish":
         """The first values in the table's type, and the options as text."""
@@ -328,9 +333,15 @@ class Session:
 
     # Collectives: called by all ranks in the same order, by one thread at a time.
 
+    def _in_order(self) -> _core.Session:
+        """The core, once collectives in the background are done."""
+        if self.before_collective is not None:
+            self.before_collective()
+        return self._core
+
     def barrier(self) -> None:
         """Completes this worker's asynchronous adds, then waits for all ranks."""
-        self._core.barrier()
+        self._in_order().barrier()
 
     def all_reduce(self, x: Any, op: str = "sum") -> Any:
         """Reduces all ranks' `x` in place (sum, min, max or mean) and returns it. All ranks get the same bits.
@@ -340,19 +351,19 @@ class Session:
         ...     print(s.all_reduce(numpy.array([1.0, 2.0])))
         [1. 2.]
         """
-        self._core.all_reduce(x, op)
+        self._in_order().all_reduce(x, op)
         return x
 
     def broadcast(self, x: Any, root: int = 0) -> Any:
         """Overwrites `x` with that of the rank `root`, and returns it."""
-        self._core.broadcast(x, root)
+        self._in_order().broadcast(x, root)
         return x
 
     def all_gather(self, x: Any, out: Any = None) -> Any:
         """All ranks' `x`, by rank: in `out`, or in a new array of shape (size, *x.shape)."""
         if out is None:
             out = arrays.empty((self.size, *x.shape), numpy.dtype(dtype_name(None, x)))
-        self._core.all_gather(x, out)
+        self._in_order().all_gather(x, out)
         return out
 
     def reduce_scatter(self, x: Any, op: str = "sum", out: Any = None) -> Any:
@@ -361,7 +372,7 @@ class Session:
             if not x.shape or x.shape[0] % self.size:
                 raise InvalidArgument(f"[reduce_scatter] {self.size} ranks cannot share shape {tuple(x.shape)} evenly")
             out = arrays.empty((x.shape[0] // self.size, *x.shape[1:]), numpy.dtype(dtype_name(None, x)))
-        self._core.reduce_scatter(x, out, op)
+        self._in_order().reduce_scatter(x, out, op)
         return out
 
     def send(self, to: int, x: Any, tag: int = 0) -> None:
@@ -377,11 +388,11 @@ class Session:
 
     def save(self, folder: "str | os.PathLike[str]", step: int = 0, notes: dict[str, str] | None = None) -> None:
         """Collective: writes all tables, with what their rules keep, into `folder`, whole or not at all."""
-        self._core.save(os.fspath(folder), step, notes or {})
+        self._in_order().save(os.fspath(folder), step, notes or {})
 
     def load(self, folder: "str | os.PathLike[str]", values_only: bool = False) -> dict[str, Any]:
         """Collective: fills the tables with those of the same names that `save` wrote; returns its step and notes."""
-        return self._core.load(os.fspath(folder), values_only)
+        return self._in_order().load(os.fspath(folder), values_only)
 
     def stats(self) -> str:
         """Counters and timings, as a small table of text."""
@@ -404,7 +415,7 @@ class Session:
         """Collective: completes this worker's adds, lets the others go on without it, and waits until all have come
         here. Tables are gone afterwards; another init may follow."""
         try:
-            self._core.shutdown()
+            self._in_order().shutdown()
         finally:
             self._forget()
 
@@ -418,6 +429,9 @@ class Session:
     def _forget(self) -> None:
         global _current
         self._tables.clear()
+        at_end, self.at_end = self.at_end, {}
+        for call in at_end:
+            call()
         if _current is self:
             _current = None
 

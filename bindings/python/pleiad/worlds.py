@@ -1,6 +1,7 @@
 """What the modules for frameworks share: do all ranks train the same model?"""
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,16 @@ def all_workers(given: Session | None, where: str) -> Session:
     if found.workers != found.size:
         raise InvalidArgument(f"[{where}] expected every rank to be a worker; {found.workers} of {found.size} are")
     return found
+
+
+def launched_processes() -> int:
+    """How many processes the launcher of this one has started, by its environment; 1 without a launcher."""
+    names = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        names.append("WORLD_SIZE")
+    if "SLURM_STEP_ID" in os.environ:
+        names.append("SLURM_STEP_NUM_TASKS")
+    return max([1, *(int(os.environ[name]) for name in names if os.environ.get(name, "").isdecimal())])
 
 
 def check_clock(clock: str, where: str) -> None:

@@ -12,7 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from pleiad import sessions
-from pleiad.errors import Interrupted, InvalidArgument
+from pleiad.errors import Interrupted, InvalidArgument, StateError
 from pleiad.nn.callbacks import Call, Callback
 from pleiad.nn.data import Dataset, dataset, named
 from pleiad.nn.engine import _nn
@@ -22,6 +22,7 @@ from pleiad.nn.progress import Progress
 from pleiad.nn.same import expect_same
 from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
+from pleiad.worlds import launched_processes
 
 TICK = 0.1  # seconds between two looks at the terminal and at Ctrl-C
 
@@ -102,6 +103,11 @@ class Trainer:
             keep,
             core,
         )
+        if self._session is None and exchange != "none" and (count := launched_processes()) > 1:
+            raise StateError(
+                f"[Trainer] the launcher started {count} processes and there is no session, so each would train a net of its "
+                f'own; call pleiad.init() first, or pass exchange="none" for that'
+            )
         self._saves = checkpoint is not None
         self._every = checkpoint_every
         self._alike = deterministic  # all ranks have the same metrics, to the bit

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -25,7 +26,12 @@ class Bucket:
         self.buffer = None if in_place else torch.empty(sum(x.numel() for _, x in named), dtype=dtype)
         self.missing = len(named)
 
-    def line(self) -> Tensor:
+    def exchange(self, session: Session, op: str) -> None:
+        """Reduces the gradients over all ranks. Collective."""
+        session.all_reduce(_as_real(self._line()), op)
+        self._give_back()
+
+    def _line(self) -> Tensor:
         """The gradients as one line of values. A gradient that this rank does not have counts as zero."""
         with torch.no_grad():
             if self.buffer is None:
@@ -44,7 +50,7 @@ class Bucket:
         """Whether a parameter has another number of elements than when the bucket was made."""
         return self.buffer is not None and self.buffer.numel() != sum(x.numel() for _, x in self.named)
 
-    def give_back(self) -> None:
+    def _give_back(self) -> None:
         """Copies the exchanged values from the buffer into the gradients."""
         if self.buffer is None:
             return
@@ -58,28 +64,79 @@ class Bucket:
                 begin += x.numel()
 
 
+class SparseBucket(Bucket):
+    """The gradient of an embedding with sparse=True: the ranks exchange the rows that they have, and every rank gets the
+    rows of all."""
+
+    def __init__(self, named: tuple[str, Tensor]) -> None:
+        super().__init__([named])
+        self.buffer = None
+
+    def exchange(self, session: Session, op: str) -> None:
+        name, x = self.named[0]
+        with torch.no_grad():
+            grad = torch.zeros_like(x).to_sparse(1) if x.grad is None else x.grad
+            if grad.layout != torch.sparse_coo or grad.sparse_dim() != 1:
+                grad = grad.to_dense().to_sparse(1)
+            grad = grad.coalesce()
+            kind = torch.float32 if x.dtype in HALF else x.dtype
+            mine = grad.indices()[0].numel()
+            counts = session.all_gather(numpy.array([mine], numpy.int64)).reshape(-1).tolist()
+            most = max(counts)
+            if most == 0:
+                x.grad = grad
+                return
+            rows = torch.zeros(most, dtype=torch.int64)
+            rows[:mine] = grad.indices()[0].cpu()
+            values = torch.zeros((most, *x.shape[1:]), dtype=kind)
+            values[:mine] = grad.values().cpu()
+            all_rows = torch.from_numpy(session.all_gather(rows))
+            all_values = torch.from_numpy(session.all_gather(_as_real(values.view(-1)))).view(len(counts), -1)
+            if kind.is_complex:
+                all_values = torch.view_as_complex(all_values.view(len(counts), -1, 2))
+            all_values = all_values.view(len(counts), *values.shape)
+            if op == "mean":
+                all_values /= len(counts)
+            index = torch.cat([line[:count] for line, count in zip(all_rows, counts, strict=True)])
+            value = torch.cat([line[:count] for line, count in zip(all_values, counts, strict=True)])
+            value = value.to(x.dtype)
+            made = torch.sparse_coo_tensor(index[None], value, x.shape, device=x.device, check_invariants=False)
+            x.grad = made.coalesce()
+
+
 def _dense(name: str, grad: Tensor) -> Tensor:
     if grad.layout != torch.strided:
-        raise InvalidArgument(f"[{WHERE}] the gradient of {name} is sparse; use pleiad.torch.Embedding for such rows")
-    return grad
+        raise InvalidArgument(
+            f"[{WHERE}] the gradient of {name} is sparse; pass module=, so that the layer with sparse=True is known"
+        )
+    return grad.resolve_conj() if grad.is_conj() else grad
+
+
+def _as_real(line: Tensor) -> Tensor:
+    """Complex values as pairs of real ones, in the same memory."""
+    return torch.view_as_real(line).view(-1) if line.is_complex() else line
 
 
 def _own_layout(name: str, x: Tensor) -> Tensor:
     """The gradient in memory laid out as the parameter's, so that it is the same on all ranks."""
     if x.grad is None:
         x.grad = torch.zeros_like(x)
-    elif _dense(name, x.grad).stride() != x.stride() or not is_dense(x.grad):
+    elif _dense(name, x.grad) is not x.grad or x.grad.stride() != x.stride() or not is_dense(x.grad):
         x.grad = torch.empty_like(x).copy_(x.grad)
     return x.grad
 
 
-def make_buckets(named: list[tuple[str, Tensor]], limit: int) -> list[Bucket]:
-    """Buckets in the order in which a backward pass completes them: the reverse of the parameters'."""
+def make_buckets(named: list[tuple[str, Tensor]], limit: int, sparse: set[int]) -> list[Bucket]:
+    """Buckets in the order in which a backward pass completes them: the reverse of the parameters'. `sparse` has the ids of
+    parameters whose gradients are sparse."""
     made: list[Bucket] = []
     small: dict[torch.dtype, list[tuple[str, Tensor]]] = {}
     sizes: dict[torch.dtype, int] = {}
     for name, x in reversed(named):
         size = x.numel() * x.element_size()
+        if id(x) in sparse:
+            made.append(SparseBucket((name, x)))
+            continue
         if size >= limit // 4 and is_dense(x):
             made.append(Bucket([(name, x)]))
             continue

@@ -34,7 +34,11 @@ class GradientTable:
         self.flat = flat
         self.pull()
 
-    def exchange(self, where: str, learning_rate: float | None) -> None:
+    def exchange(self, where: str, learning_rate: float | None, used: list[int]) -> None:
+        """`used` has 0 for each parameter without a gradient on any rank: it keeps its values, though a rule with momentum
+        would move it."""
+        idle = [part for part, ranks in zip(self.flat.parts, used, strict=True) if ranks == 0] if used else []
+        kept = [part.view.clone() for part in idle]
         parts = []
         with torch.no_grad():
             for part in self.flat.parts:
@@ -44,7 +48,26 @@ class GradientTable:
             self.table.step(parts, learning_rate=learning_rate)
         else:
             self.table.add_parts(parts, None if self.mapped else self.flat.buffer, learning_rate=learning_rate)
+        if idle:
+            self._restore(idle, kept)
         self.flat.scatter()
+
+    def _restore(self, idle: list[Part], kept: list[Tensor]) -> None:
+        self.session.barrier()
+        if not self.mapped or self.session.rank == 0:
+            with torch.no_grad():
+                for part, values in zip(idle, kept, strict=True):
+                    part.view.copy_(values)
+        if not self.mapped:
+            self.table.set(self.flat.buffer)
+        self.session.barrier()
+
+    def assign(self, root: int) -> None:
+        """The table and all workers take the parameters of the rank `root`. Collective."""
+        if not self.mapped or self.session.rank == root:
+            self.flat.gather()
+        if not self.mapped:  # otherwise the parameters lie in the table, so what one worker sets is set for all
+            self.table.set(self.flat.buffer, root)
 
     def pull(self) -> None:
         """The table's values, in place of this worker's."""

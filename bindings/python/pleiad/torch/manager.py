@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+import numpy
 import torch
 
-from pleiad.errors import InvalidArgument
+from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
 from pleiad.torch.gradients import GradientTable
+from pleiad.torch.loading import LoadHook
 from pleiad.torch.memory import keep_freed_memory
 from pleiad.torch.start import broadcast
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
@@ -58,6 +60,12 @@ class _Delta:
             self.last.copy_(self.flat.buffer)
         self.take()
 
+    def assign(self, root: int) -> None:
+        """The table and all workers take the tensors of the rank `root`. Collective."""
+        self.flat.gather()
+        if not self.alone:
+            self.table.set(self.flat.buffer, root)
+
     def close(self) -> None:
         self.table.close()
 
@@ -89,6 +97,9 @@ class ParameterManager:
     freq: only every freq-th call of `sync` exchanges. buffers: the module's floating-point buffers (the statistics of
     batch normalisation) follow the average of all workers; False: they only start equal.
     dtype: torch.float32 holds float16 and bfloat16 parameters in a float32 table, converted at every exchange.
+    The state that `load_state_dict` loads into the module is an assignment: with clock "sync" the next sync gives it to the
+    table and to all ranks (that of the first rank that loaded, so rank 0 may load alone); with "async", call `assign` on
+    all ranks. Parameters that you set by other means need `assign` too.
     live: gradient mode, asynchronous, on one host: the parameters lie in the table's own memory, and the others' steps
     show as soon as they are made, in the middle of a forward or backward pass too. Nothing is copied.
 
@@ -145,6 +156,8 @@ class ParameterManager:
         shared = [label for label, _ in followed]
         self._known = [x for _, x in named]
         self._calls = 0
+        self._clock = clock
+        self._loaded = LoadHook(module)
         self._buffers: _Delta | None = None
         self._values: _Delta | GradientTable
         if mode == "delta":
@@ -171,28 +184,70 @@ class ParameterManager:
         if self._calls % self.freq:
             return False
         self._check()
+        if isinstance(self._values, _Delta) and learning_rate is not None:
+            raise InvalidArgument(f"[{WHERE}.sync] the learning rate is the optimizer's: mode is delta")
+        used = self._take_loaded(f"{WHERE}.sync")
+        if used is None:
+            return True
         if isinstance(self._values, _Delta):
-            if learning_rate is not None:
-                raise InvalidArgument(f"[{WHERE}.sync] the learning rate is the optimizer's: mode is delta")
             self._values.exchange()
             return True
-        self._values.exchange(f"{WHERE}.sync", learning_rate)
+        self._values.exchange(f"{WHERE}.sync", learning_rate, used)
         if self._buffers is not None:
             self._buffers.exchange()
         return True
 
     def pull(self) -> None:
-        """Takes the table's values. What this worker has changed since its last sync is lost."""
+        """Takes the table's values. What this worker has changed or loaded since its last sync is lost."""
         self._check()
+        self._loaded.since = False
         self._values.pull()
         if self._buffers is not None:
             self._buffers.pull()
+
+    def assign(self, root: int = 0) -> None:
+        """Collective: the table and all workers take the parameters and buffers of the rank `root` as they are now."""
+        self._check()
+        self.session.barrier()
+        self._values.assign(root)
+        if self._buffers is not None:
+            self._buffers.assign(root)
+        self.session.barrier()
+        self.pull()
+        self.session.barrier()
+
+    def _take_loaded(self, where: str) -> list[int] | None:
+        """Gives a state that was loaded to all ranks; then it returns None, and there is nothing left to exchange. Otherwise
+        the parameters' numbers of ranks with a gradient, where workers wait for each other, else []."""
+        if self._clock == "async":
+            if self._loaded.since and self.session.workers > 1:
+                raise StateError(
+                    f"[{where}] a state was loaded into the module since the last sync; call assign() on all ranks, so that "
+                    f"the table takes it"
+                )
+            self._loaded.since = False
+            return []
+        if self.session.workers == 1:
+            self._loaded.since = False
+            return [int(x.grad is not None) for x in self._known]
+        rank, size = self.session.rank, self.session.size
+        told = [size - rank if self._loaded.since else 0, *(int(x.grad is not None) for x in self._known)]
+        line = torch.tensor(told, dtype=torch.int32)
+        self.session.all_reduce(line, "max")
+        first, *used = line.tolist()
+        if first == 0:
+            return used
+        self.assign(size - first)
+        return None
 
     def finish(self) -> None:
         """Collective, at the end of training: hands in what is left, waits for all, and takes the table's values, so
         that all ranks have the same bits, each in memory of its own."""
         self._check()
-        if isinstance(self._values, _Delta):
+        flags = self.session.all_gather(numpy.array([self._loaded.since], numpy.int32)).reshape(-1)
+        if flags.any():
+            self.assign(int(flags.argmax()))
+        elif isinstance(self._values, _Delta):
             self._values.exchange()
         self.session.barrier()
         self.pull()

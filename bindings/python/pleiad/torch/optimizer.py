@@ -260,11 +260,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 x.grad._pleiad_mark = self._mark  # type: ignore[union-attr]
 
     def _submit(self, bucket: Bucket) -> None:
-        def exchange() -> None:
-            self.session.all_reduce(bucket.line(), "mean" if self._average else "sum")
-            bucket.give_back()
-
-        self._helper.submit(exchange)
+        op = "mean" if self._average else "sum"
+        self._helper.submit(lambda: bucket.exchange(self.session, op))
 
     # The parameters.
 
@@ -273,7 +270,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         named = _named(self.optimizer, self._module)
         self._known = [(x, x.requires_grad) for _, x in named]
         self._trained = [(name, x) for name, x in named if x.requires_grad]
-        self._buckets = make_buckets(self._trained, self._bucket_bytes)
+        self._buckets = make_buckets(self._trained, self._bucket_bytes, self._sparse())
         self._bucket_of = {id(x): bucket for bucket in self._buckets for _, x in bucket.named}
         self._name_of = {id(x): name for name, x in self._trained}
         self._seen: set[int] = set()
@@ -293,6 +290,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
                     x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
                     self._hooked.add(id(x))
         return named
+
+    def _sparse(self) -> set[int]:
+        """The ids of the parameters of layers with sparse=True."""
+        parts = self._module.modules() if self._module is not None else ()
+        layers = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+        return {id(part.weight) for part in parts if isinstance(part, layers) and part.sparse}
 
     def _frozen(self, named: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """The module's parameters that the optimizer does not have."""
@@ -348,6 +351,6 @@ def _named(optimizer: torch.optim.Optimizer, module: torch.nn.Module | None) -> 
     if not any(x.requires_grad for _, x in named):
         raise InvalidArgument(f"[{WHERE}] expected an optimizer with parameters to train; received one without")
     for name, x in named:
-        if not x.is_floating_point():
-            raise InvalidArgument(f"[{WHERE}] expected floating-point parameters; {name} is {x.dtype}")
+        if not x.is_floating_point() and not x.is_complex():
+            raise InvalidArgument(f"[{WHERE}] expected floating-point or complex parameters; {name} is {x.dtype}")
     return named

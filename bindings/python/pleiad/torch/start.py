@@ -1,6 +1,7 @@
 """How all ranks start with the same values, and how they check that they still have them."""
 
 import io
+import zlib
 
 import numpy
 import torch
@@ -49,5 +50,4 @@ def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer
 def fingerprint(x: Tensor) -> Tensor:
     """A number that is equal where all bits of the tensor are, and almost surely not where they are not."""
     line = x.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    words = line[: line.numel() // 8 * 8].view(torch.int64).sum()
-    return words * 31 + line[line.numel() // 8 * 8 :].to(torch.int64).sum() + line.numel()
+    return torch.tensor(zlib.crc32(line.numpy()), dtype=torch.int64)

@@ -1,10 +1,4 @@
-"""Pleiad for Keras 3, on PyTorch and on JAX.
-
-import pleiad, pleiad.keras
-
-session = pleiad.init()                              # a rank of `mpirun -np 4 python script.py`, or alone
-model.fit(x, y, callbacks=[pleiad.keras.Sync()])
-"""
+"""A model's weights, kept in one table that all workers share."""
 
 import weakref
 from typing import Any
@@ -15,12 +9,12 @@ from numpy.typing import NDArray
 
 from pleiad import arrays
 from pleiad.errors import InvalidArgument
+from pleiad.keras.assignments import Watch
+from pleiad.keras.weights import attach_state, check_backend
 from pleiad.options import Updater
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.worlds import agree, all_workers, check_clock, check_count
-
-__all__ = ["Sync"]
 
 WHERE = "keras.Sync"
 
@@ -33,27 +27,37 @@ _tables: "weakref.WeakKeyDictionary[Any, dict[tuple[str, str, bool], tuple[Sessi
 class Sync(keras.callbacks.Callback):  # type: ignore[misc]
     """Keeps the model's weights in one table that all workers share: after every freq-th batch the worker's changes go
     out and the others' come in. All workers begin with the master's weights and end with the same ones.
+    `pleiad.keras.DistributedOptimizer` is the way to train as one process would on the joined batch; Sync is for training
+    without waiting for each other.
 
     clock: "async", or "sync": every exchange waits for that of all workers, who then have the same number of batches.
-    average: divide the changes by the number of workers: with "sync", the average of their weights. Weights that are not
-    trained by gradients (the statistics of batch normalisation) always follow the average.
+    average: divide the changes by the number of workers: with "sync", the average of their weights. average=False adds them
+    up, which is a larger step and needs a smaller learning rate. Weights that are not trained by gradients (the statistics of
+    batch normalisation) always follow the average.
+
+    Weights that are assigned between batches, between two calls of `fit` or at the end of training (set_weights in a callback,
+    EarlyStopping with restore_best_weights) are an assignment and no change: all ranks get the values of the first rank that
+    assigned. While training with clock "async" the ranks cannot agree on one, and it raises.
     """
 
     def __init__(
         self,
         *,
         clock: str = "async",
-        average: bool = False,
+        average: bool = True,
         freq: int = 1,
         name: str = "weights",
         session: Session | None = None,
     ) -> None:
         super().__init__()
+        check_backend(WHERE)
         check_clock(clock, WHERE)
         self.freq = check_count(freq, "freq", WHERE)
         self.clock = clock
         self.average = average
         self.table: ArrayTable | None = None
+        self._watch: Watch | None = None
+        self._assigned_before_test = False
         self._name = name
         self._session = all_workers(session, WHERE)
         self._calls = 0
@@ -62,9 +66,12 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
         weights = [x for x in self.model.weights if keras.backend.is_float_dtype(x.dtype)]
         if not weights:
             raise InvalidArgument(f"[{WHERE}] expected a model with weights; received one without")
-        if self.table is not None:
+        if self.table is not None and self._watch is not None:
             self._check(weights)
-            self._pull()
+            self._gather()
+            if not self._take_assignment(self._watch.changed()):
+                self._pull()
+            self._watch.start()
             return
         for x in weights:
             if keras.backend.standardize_dtype(x.dtype) != "float32":
@@ -94,7 +101,9 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
                 len(self._values), self._values, name=self._name, clock=self.clock, updater=rule
             )
             _tables.setdefault(self.model, {})[self._key()] = (self._session, self.table)
+        self._watch = Watch(self.model, weights)
         self._pull()
+        self._watch.start()
 
     def _key(self) -> tuple[str, str, bool]:
         return self._name, self.clock, self.average
@@ -116,16 +125,60 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
         if self.table is not None:
             self.table.close()
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        assert self._watch is not None
+        self._assigned_while_training(self._watch.changed())
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        assert self._watch is not None
         self._calls += 1
-        if self._calls % self.freq == 0:
+        if not self._assigned_while_training(self._watch.changed()) and self._calls % self.freq == 0:
             self._exchange()
 
+    def on_test_begin(self, logs: Any = None) -> None:
+        self._assigned_before_test = self._watch is None or self._watch.changed()
+
+    def on_test_end(self, logs: Any = None) -> None:
+        if self._watch is not None and not self._assigned_before_test:
+            attach_state(self.model)  # an evaluation on JAX attaches other arrays with the same values
+            self._watch.mark()
+
     def on_train_end(self, logs: Any = None) -> None:
+        assert self._watch is not None
+        self._watch.stop()
+        self._gather()
+        if self._take_assignment(self._watch.changed()):
+            return
         self._exchange()
         self._session.barrier()
         self._pull()
         self._session.barrier()
+
+    def _assigned_while_training(self, mine: bool) -> bool:
+        if self._session.workers == 1:
+            return False  # the next exchange brings it into the table
+        if self.clock == "sync":
+            if mine:
+                self._gather()
+            return self._take_assignment(mine)
+        if mine:
+            raise InvalidArgument(
+                f'[{WHERE}] weights were assigned while training with clock "async", where ranks cannot agree on a value; use '
+                f'clock="sync" or pleiad.keras.DistributedOptimizer'
+            )
+        return False
+
+    def _take_assignment(self, mine: bool) -> bool:
+        """Whether a rank has assigned weights; then all ranks have those of the first one that did. Collective."""
+        flags = self._session.all_gather(numpy.array([mine], numpy.int32)).reshape(-1)
+        if not flags.any():
+            return False
+        assert self.table is not None
+        self.table.set(self._values, int(flags.argmax()))
+        self._session.barrier()
+        self._pull()
+        self._session.barrier()
+        return True
 
     def _exchange(self) -> None:
         assert self.table is not None
@@ -149,11 +202,12 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
             raise InvalidArgument(f"[{WHERE}] the model's weights are others than when training began; use a new Sync")
 
     def _gather(self) -> None:
-        if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()  # during fit they lie elsewhere
+        attach_state(self.model)
         for x, place in zip(self._weights, self._places, strict=True):
             self._values[place] = keras.ops.convert_to_numpy(x.value).reshape(-1)
 
     def _scatter(self) -> None:
         for x, shape, place in zip(self._weights, self._shapes, self._places, strict=True):
             x.assign(self._values[place].reshape(shape).copy())
+        assert self._watch is not None
+        self._watch.mark()

@@ -1,0 +1,140 @@
+"""A pytree of parameters, kept in one table."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import jax
+import numpy
+from numpy.typing import NDArray
+
+from pleiad.errors import InvalidArgument
+from pleiad.jax.layout import HALF, Layout
+from pleiad.options import Updater
+from pleiad.sessions import Session
+from pleiad.tables import ArrayTable
+from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
+
+MODES = ("delta", "gradient")
+
+
+class ParameterManager:
+    """Keeps a pytree of parameters in one table that all workers share.
+
+        manager = pleiad.jax.ParameterManager(params, clock="sync")
+        params = manager.params                   # the master's values at the start
+        ...
+        params = manager.sync(params)             # delta mode: my changes out, the others' in
+        params = manager.sync(grads)              # gradient mode: the table's updater makes the step
+        params = manager.finish(params)           # at the end: the same on all ranks
+
+    mode, clock, updater, average, freq and dtype are those of `pleiad.torch.ParameterManager`. Collective: all ranks make
+    it, with pytrees of the same layout.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        *,
+        mode: str = "delta",
+        clock: str = "async",
+        updater: "str | Mapping[str, Any] | Updater | None" = None,
+        average: bool | None = None,
+        freq: int = 1,
+        dtype: Any = None,
+        name: str = "parameters",
+        session: Session | None = None,
+    ) -> None:
+        where = "ParameterManager"
+        if mode not in MODES:
+            raise InvalidArgument(f'[{where}] unknown mode "{mode}"; known: {", ".join(MODES)}')
+        check_clock(clock, where)
+        self.freq = check_count(freq, "freq", where)
+        self.mode = mode
+        self.session = all_workers(session, where)
+        workers = self.session.workers
+        average = (mode == "gradient" and clock == "sync") if average is None else average
+        scale = 1 / workers if average else 1.0
+        if mode == "gradient":
+            rule = scaled(updater, scale, where)
+        elif updater is not None:
+            raise InvalidArgument(f"[{where}] an updater makes the step in gradient mode; mode is delta")
+        else:
+            rule = Updater("sgd", learning_rate=scale, ascend=True) if average and workers > 1 else Updater("sum")
+        self._layout = Layout(params, where, dtype)
+        agree(self.session, where, [mode, clock, repr(rule), *self._layout.lines()])
+        rounds = mode == "gradient" and clock == "sync" and workers > 1
+        self.table: ArrayTable = self.session.array(
+            self._layout.size,
+            self._layout.gather(params),
+            name=name,
+            clock=clock,
+            apply="round" if rounds else "each",
+            updater=rule,
+        )
+        self._calls = 0
+        self._last = self._held(self.table.get())
+
+    @property
+    def params(self) -> Any:
+        """The values of the last exchange."""
+        return self._layout.scatter(self._last.copy())
+
+    def sync(self, tree: Any, *, learning_rate: float | None = None) -> Any:
+        """Exchanges at every freq-th call and returns the parameters. Delta mode: `tree` are this worker's parameters,
+        and come back as they are between exchanges. Gradient mode: `tree` are gradients; between exchanges it returns
+        the parameters of the last one, and the gradients are lost, so accumulate them, or leave freq at 1."""
+        self._calls += 1
+        if self._calls % self.freq:
+            return tree if self.mode == "delta" else self.params
+        if self.mode == "gradient":
+            buffer = self._layout.gather(tree)
+            self.table.add_get(buffer, buffer, learning_rate=learning_rate)
+            numpy.copyto(self._last, buffer)
+            return self._layout.scatter(buffer)
+        if learning_rate is not None:
+            raise InvalidArgument("[ParameterManager.sync] the learning rate is the optimizer's: mode is delta")
+        return self._exchange(tree)
+
+    def pull(self) -> Any:
+        """The table's values. What this worker has changed since its last sync is lost."""
+        buffer = self.table.get()
+        self._last = self._held(buffer.copy())
+        return self._layout.scatter(buffer)
+
+    def finish(self, tree: Any = None) -> Any:
+        """Collective, at the end of training: hands in what is left (delta mode: `tree`, this worker's parameters),
+        waits for all, and returns the table's values, the same bits on all ranks."""
+        if self.mode == "delta" and tree is not None:
+            self._exchange(tree)
+        self.session.barrier()
+        params = self.pull()
+        self.session.barrier()
+        return params
+
+    def close(self) -> None:
+        """Collective: releases the table's memory on all ranks now. Without it the memory is released once every rank has
+        dropped its manager."""
+        self.table.close()
+
+    def __enter__(self) -> "ParameterManager":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if problem is None:  # after an error the other ranks may not come to close()
+            self.close()
+
+    def _exchange(self, tree: Any) -> Any:
+        buffer = self._layout.gather(tree)
+        self.table.exchange(buffer, self._last)
+        self._last = self._held(self._last)
+        return self._layout.scatter(buffer)
+
+    def _held(self, buffer: NDArray[Any]) -> NDArray[Any]:
+        """What leaves of half precision can hold of the values: the next change is counted from there."""
+        for kind, place in zip(self._layout.kinds, self._layout.places, strict=True):
+            if kind in HALF:
+                buffer[place] = buffer[place].astype(jax.numpy.dtype(kind))
+        return buffer

@@ -1,0 +1,160 @@
+"""Sparse and complex gradients, assigned parameters and parameters without a gradient, on any number of ranks."""
+
+import copy
+import io
+
+import torch
+from cases import raises, run
+from torch import nn
+from torch_patterns_cases import DistributedOptimizer, ddp, equal_on_all, mlp, same_as_ddp, seeded, start
+
+import pleiad
+import pleiad.torch
+
+ParameterManager = pleiad.torch.ParameterManager
+
+
+class Words(nn.Module):
+    def __init__(self, bag):
+        super().__init__()
+        self.words = nn.EmbeddingBag(20, 4, sparse=True, mode="sum") if bag else nn.Embedding(20, 4, sparse=True)
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, ids):
+        return self.out(self.words(ids))
+
+
+def test_sparse_gradients_are_those_of_ddp():
+    with start() as s:
+        for bag in (False, True):
+            for overlap in (False, True):
+                model, peer = seeded(lambda bag=bag: Words(bag)), seeded(lambda bag=bag: Words(bag))
+                ours = DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), module=model, overlap=overlap)
+                net, theirs = ddp(peer), torch.optim.SGD(peer.parameters(), 0.1)
+                torch.manual_seed(50 + s.rank)
+                for _ in range(4):
+                    ids = torch.randint(0, 20, (3, 2 + s.rank))
+                    for run_it, optimizer in ((model, ours), (net, theirs)):
+                        optimizer.zero_grad()
+                        (run_it(ids) ** 2).mean().backward()
+                        assert (model if run_it is model else peer).words.weight.grad.is_sparse
+                        optimizer.step()
+                equal_on_all(s, model)
+                same_as_ddp(s, model, peer)
+
+
+class Wave(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.spectrum = nn.Parameter(torch.randn(count, dtype=torch.complex64))
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(x) * self.spectrum)
+
+
+def test_complex_parameters():
+    with start() as s:
+        for bucket_bytes in (64, 4 << 20):  # in its own memory, and in a buffer
+            model, serial = seeded(lambda: Wave(5), 3 + s.rank), seeded(lambda: Wave(5))
+            ours = DistributedOptimizer(
+                torch.optim.SGD(model.parameters(), 0.1), module=model, bucket_bytes=bucket_bytes, overlap=False
+            )
+            theirs = torch.optim.SGD(serial.parameters(), 0.1)
+            torch.manual_seed(9)
+            for _ in range(3):
+                everyone = torch.randn(s.size * 4, 8)
+                for net, optimizer, x in ((model, ours, everyone[s.rank :: s.size]), (serial, theirs, everyone)):
+                    optimizer.zero_grad()
+                    (net(x) ** 2).mean().backward()
+                    optimizer.step()
+            torch.testing.assert_close(model.spectrum, serial.spectrum, rtol=1e-5, atol=1e-6)
+            parts = torch.view_as_real(model.spectrum.detach()).contiguous()
+            assert (s.all_gather(parts) == parts.numpy()).all()
+
+
+def filled(model, value):
+    return {name: torch.full_like(x, value) for name, x in model.state_dict().items()}
+
+
+def test_a_loaded_state_is_an_assignment():
+    with start() as s:
+        for mode, more in (("delta", {}), ("delta", {"average": True}), ("gradient", {"updater": "sgd"})):
+            for ranks in (range(s.size), [0], [s.size - 1]):
+                model = seeded(mlp, 3 + s.rank)
+                manager = ParameterManager(model, mode=mode, clock="sync", **more)
+                manager.sync()
+                if s.rank in ranks:
+                    model.load_state_dict(filled(model, 1.0))
+                s.barrier()  # as other ranks see it at once where the parameters lie in the table
+                manager.sync()
+                assert all((x == 1).all() for x in model.parameters()), (mode, more, list(ranks))
+                if mode == "delta":
+                    with torch.no_grad():
+                        for x in model.parameters():
+                            x += 0.5
+                    manager.sync()
+                    moved = 1 + 0.5 * (1 if more else s.size)
+                    assert all((x == moved).all() for x in model.parameters())
+                s.barrier()
+                if s.rank in ranks:
+                    model[0].load_state_dict(filled(model[0], 2.0))  # a part of the module
+                s.barrier()
+                manager.finish()
+                assert (model[0].weight == 2).all()
+        model = seeded(mlp, 3 + s.rank)
+        manager = ParameterManager(model)
+        model.load_state_dict(filled(model, 1.0 + s.rank))
+        if s.size > 1:
+            with raises(pleiad.StateError, "assign", "loaded"):
+                manager.sync()
+        s.barrier()
+        manager.assign(s.size - 1)
+        assert all((x == s.size).all() for x in model.parameters())
+        manager.sync()
+        manager.finish()
+        assert all((x == s.size).all() for x in model.parameters())
+        # A managed module can be copied and saved as a whole.
+        copy.deepcopy(model).load_state_dict(filled(model, 7.0))
+        torch.save(model, io.BytesIO())
+        manager.sync()
+        s.barrier()
+
+
+def test_a_parameter_without_a_gradient_is_not_moved():
+    with start() as s:
+        updater = pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)
+        model = seeded(mlp)
+        manager = ParameterManager(model, mode="gradient", clock="sync", updater=updater)
+        x = torch.randn(4, 6)
+        for step in range(3):
+            model.zero_grad()
+            before = [p.detach().clone() for p in model.parameters()]
+            if step == 0:
+                (model(x) ** 2).sum().backward()
+            else:  # the first layer has momentum and no gradient; the second has one on the last rank alone
+                model[0].requires_grad_(False)
+                if s.rank == s.size - 1:
+                    (model(x) ** 2).sum().backward()
+            s.barrier()
+            manager.sync()
+            moved = [not torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True)]
+            assert moved == ([True] * 4 if step == 0 else [False, False, True, True]), (step, moved)
+        manager.finish()
+        equal_on_all(s, model)
+
+
+def test_statistics_of_half_precision_follow_the_average():
+    with start() as s:
+        model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)).bfloat16()
+        for mode, more in (("delta", {}), ("gradient", {"updater": "sgd"})):
+            manager = ParameterManager(model, mode=mode, clock="sync", dtype=torch.float32, **more)
+            model(torch.full((4, 6), float(s.rank)).bfloat16() + torch.randn(4, 6).bfloat16()).sum().backward()
+            manager.sync()
+            mean = model[1].running_mean.float()
+            assert (s.all_gather(mean) == mean.numpy()).all() and (mean != 0).any()
+            manager.finish()
+            manager.close()
+
+
+if __name__ == "__main__":
+    run(globals())
