@@ -30,15 +30,15 @@ def file_of(folder: str) -> Path:
 def save(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> None:
     """Collective: writes one file for each rank. None replaces an older one before all ranks have written theirs."""
     facts = {**facts, "save": comm.gather_texts(uuid.uuid4().hex)[0]}
+    arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
+    arrays["facts"] = numpy.asarray(json.dumps(facts))
     path = file_of(folder)
     written = path.with_name(f"{path.name}.{os.getpid()}.new")
 
     def write() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with written.open("wb") as file:
-            numpy.savez(
-                file, **{"facts": numpy.asarray(json.dumps(facts)), **{f"state/{name}": state[name] for name in state}}
-            )
+            numpy.savez(file, **arrays)
             file.flush()
             os.fsync(file.fileno())
 
