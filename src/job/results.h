@@ -24,7 +24,8 @@ class Results {
   /// A test by itself: its report comes after those of the run before, if that was of the same job.
   void keep();
   /// Writes a line to job.log and to stderr. A reader of stderr that takes nothing for two seconds misses lines, and is
-  /// told how many once it reads again: mpirun stops reading while it ends a job, and the run must still be able to save.
+  /// told how many once it reads again: mpirun stops reading while it ends a job, and the run must still be able to
+  /// save.
   void line(const std::string& text);
   void add(const JobReport& report);
   /// Whether the moving line of a terminal is to be drawn again.

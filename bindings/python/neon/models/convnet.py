@@ -188,6 +188,8 @@ class MLP(Model):
             nn.Trainer(number, updater, batch=1, exchange="none", **more)
 
         together(check)
+        if comm.size == 1:  # also in a process of a larger job that compares with a run without Dist
+            words = {**words, "exchange": "none"}
         return nn.Trainer(net, updater, batch=self.batch_size, **words, **more)
 
     def plan_of(self, dataset: Any) -> "dict[str, Any]":
