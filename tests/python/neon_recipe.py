@@ -106,9 +106,10 @@ def saved_and_continued():
     more, data = experiment(True, True)
     more.deserialized_path = more.serialized_path = str(folder / "saved")
     more.fit(data)
-    assert more.costs == whole.costs[1:], (more.costs, whole.costs)
-    outputs = whole.predict(data, "test")
-    assert (more.predict(data, "test") == outputs).all()
+    # Sums over ranks are made in the order of arrival, so the last bit may differ.
+    assert numpy.allclose(more.costs, whole.costs[1:], rtol=1e-10, atol=0), (more.costs, whole.costs)
+    outputs = more.predict(data, "test")
+    assert numpy.allclose(whole.predict(data, "test"), outputs, rtol=1e-8)
     # It has made all its epochs: nothing is left to train, and it predicts by what it loaded.
     last, data = experiment(True, True)
     last.deserialized_path = str(folder / "saved")
