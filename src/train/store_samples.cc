@@ -83,7 +83,7 @@ class StoreSamples final : public Samples {
   }
 
  private:
-  /// Where the share of a rank begins in a batch, which the ranks may not divide evenly.
+  /// Returns where the share of a rank begins in a batch. Shares differ in size if ranks do not divide the batch.
   [[nodiscard]] std::int64_t share_begin(int rank) const { return batch_ * rank / ranks_; }
 
   /// A loader that stands before this place of the sequence.
