@@ -71,7 +71,6 @@ TableStats Table::stats() const {
 
 void Table::get(const Selection& selection, const View& out) {
   check("get", selection, out);
-  raise_earlier();
   const auto at_once = [](FunctionRef<void()> write) { write(); };
   if (!clock_) {
     finish_started();
@@ -83,7 +82,6 @@ void Table::get(const Selection& selection, const View& out) {
 
 void Table::add(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
-  raise_earlier();
   const Rates rates = merge(updater_options_, options);
   if (!clock_) {
     finish_started();
@@ -106,6 +104,7 @@ Pending Table::get_async(const Selection& selection, const View& out) {
       context_->engine, id_, Call::get, 0,
       [this, self_owner = shared_from_this(), all = selection.all,
        ids = std::vector<RowId>(selection.ids.begin(), selection.ids.end()), out = out.data](Operation& self) {
+        raise_earlier();  // this get comes after adds that were started before it
         run_get({.all = all, .ids = ids}, [&](FunctionRef<void()> write) { self.write_unless_abandoned(write); }, out);
       });
   submit("get", operation);
@@ -218,7 +217,6 @@ void Table::raise_if_broken() const {
 
 void Table::run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
   auto* to = static_cast<char*>(out);
-  raise_earlier();  // a started get comes after adds that were started before it
   carry_out(Call::get, bytes_of(selection), [&] {
     guard([&] {
       if (!selection.all) {
