@@ -11,7 +11,10 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
+
+#include "core/cgroup.h"
 
 namespace pleiad {
 
@@ -21,13 +24,6 @@ std::atomic<std::uint64_t> generation{0};
 
 // The one thing that has to happen in a child at the fork itself.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
-
-// The number in a one-line file, or `otherwise` ("max" and a missing file included).
-double number_in(const char* path, double otherwise) {
-  std::ifstream file(path);
-  double value = otherwise;
-  return file >> value ? value : otherwise;
-}
 
 }  // namespace
 
@@ -76,12 +72,7 @@ int usable_cores() {
   CPU_ZERO(&set);
   int cores =
       sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  std::ifstream quota_file("/sys/fs/cgroup/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (quota_file >> quota >> period && period > 0) {
-    cores = std::min(cores, static_cast<int>(std::ceil(quota / period)));
-  }
+  if (const std::optional<double> quota = cgroup_cores()) cores = std::min(cores, static_cast<int>(std::ceil(*quota)));
   return std::max(cores, 1);
 }
 
@@ -104,15 +95,8 @@ std::uint64_t available_memory() {
     std::getline(info, unit);
     if (key == "MemAvailable:") available = kilobytes * 1024;
   }
-  const double limit = number_in("/sys/fs/cgroup/memory.max", -1);
-  if (limit >= 0) {
-    // What files have left in the page cache counts as used, and is given back when somebody asks.
-    double cached = 0;
-    std::ifstream stat("/sys/fs/cgroup/memory.stat");
-    for (double value = 0; stat >> key >> value;) {
-      if (key == "inactive_file") cached = value;
-    }
-    available = std::min(available, limit - number_in("/sys/fs/cgroup/memory.current", 0) + cached);
+  if (const std::optional<std::uint64_t> left = cgroup_memory_left()) {
+    available = std::min(available, static_cast<double>(*left));
   }
   return available <= 0 ? 0 : static_cast<std::uint64_t>(std::min(available, 9e18));
 }
