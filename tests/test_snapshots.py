@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 import threading
 import time
 
@@ -128,3 +129,39 @@ def test_a_job_that_cannot_succeed_is_restarted_as_often_as_asked(run, pleiad):
     assert "restart 2 of 2" in done.stderr and "restart 3" not in done.stderr
     once = run(pleiad, "launch", "-n", 1, "--restart", 2, "true", timeout=60)
     assert once.returncode == 0 and once.stderr == ""
+
+
+READ_ONLY = """
+import ctypes, subprocess, sys, time
+import numpy, pleiad
+
+folder = sys.argv[1]
+with pleiad.init(timeout=600, log_level="off") as session:
+    if session.rank == 1:  # sees the folder read-only, in a mount namespace of its own
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(0x00020000) != 0:
+            raise OSError(ctypes.get_errno(), "unshare")
+        for words in (["--make-rprivate", "/"], ["--bind", folder, folder], ["-o", "remount,ro,bind", folder]):
+            subprocess.run(["mount", *words], check=True)
+    table = session.array(100_000, name="w")
+    snapshots = pleiad.Snapshots(session, folder, every_steps=1)
+    began = time.monotonic()
+    assert snapshots.step(1)
+    try:
+        snapshots.wait()
+    except pleiad.errors.FileError as problem:
+        assert "Read-only file system" in str(problem), problem
+        assert time.monotonic() - began < 60
+        print("told", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace takes root")
+def test_a_rank_that_cannot_write_keeps_nobody_waiting(run, pleiad, python_env, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(READ_ONLY)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    done = run(pleiad, "launch", "-n", 2, sys.executable, script, folder, timeout=120, env=python_env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("told") == 2, done.stdout + done.stderr

@@ -28,7 +28,8 @@ fs::path followed(const fs::path& path) {
   return problem ? path : target;
 }
 
-// A rename is on the disk once the folder is.
+}  // namespace
+
 bool sync_folder(const fs::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0) return false;
@@ -39,8 +40,6 @@ bool sync_folder(const fs::path& folder) {
   errno = reason;
   return done;
 }
-
-}  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path, Caching caching) : path_(followed(path)) {
   static std::atomic<unsigned> serial = 0;

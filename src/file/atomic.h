@@ -17,6 +17,10 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
+/// Brings a folder's list of names to the disk: a rename in it, or a new file, survives a loss of power from then on.
+/// False, with errno, if the system cannot.
+bool sync_folder(const std::filesystem::path& folder);
+
 /// Whether what is written stays in memory for whoever reads it next. Past the cache, long files cost the processor
 /// almost nothing: for what is written beside other work. Whoever reads it soon reads it from the disk.
 enum class Caching : std::uint8_t { keep, pass };

@@ -100,6 +100,27 @@ PartEntry part_from(const json& value, const std::string& where) {
   return part;
 }
 
+/// The names that snapshots and checkpoints give their files, complete or under way.
+bool is_file_of_a_set(std::string_view name) {
+  const bool temporary = name.starts_with('.') && name.ends_with(".tmp");
+  if (temporary) name.remove_prefix(1);
+  if (temporary && name.starts_with(Manifest::kFile)) return true;
+  if (!name.starts_with("part-") && !name.starts_with("state")) return false;
+  return temporary || name.ends_with(".safetensors") || name.ends_with(".entry");
+}
+
+/// Removes the files of the set that was here before, and what killed saves have left.
+void remove_outdated(const fs::path& folder, const std::set<std::string>& before, std::span<const PartEntry> parts) {
+  std::vector<fs::path> outdated;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool stays = std::ranges::any_of(parts, [&](const PartEntry& part) { return part.file == name; });
+    if (!stays && (before.contains(name) || is_file_of_a_set(name))) outdated.push_back(entry.path());
+  }
+  for (const fs::path& path : outdated) fs::remove(path, ignored);
+}
+
 /// What is wrong with the pieces as a whole, or nothing.
 std::optional<std::string> problem_of(const Manifest& manifest) {
   std::map<std::string, std::vector<const PieceEntry*>> arrays;
@@ -181,16 +202,15 @@ void Manifest::commit(const fs::path& folder) const {
   if (const auto problem = problem_of(*this)) {
     throw InvalidArgument(fmt::format("[Manifest.commit] {}: {}", folder.string(), *problem));
   }
-  std::set<std::string> outdated;
+  std::set<std::string> before;
   try {
-    for (const PartEntry& part : read(folder).parts) outdated.insert(part.file);
+    for (const PartEntry& part : read(folder).parts) before.insert(part.file);
   } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): nothing was lost
-    // There was none, or it was damaged: then nothing is known to be ours.
+    // There was none, or it was damaged: then only names tell what is ours.
   }
   json body = {{"version", kVersion}, {"kind", kind}, {"metadata", metadata}, {"parts", json::array()}};
   for (const PartEntry& part : parts) {
     body["parts"].push_back(to_json(part));
-    outdated.erase(part.file);
   }
   std::string text;
   try {
@@ -201,8 +221,7 @@ void Manifest::commit(const fs::path& folder) const {
   const json outer = {{"crc32c", fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))))}, {"manifest", body}};
   const std::string file = outer.dump(1) + '\n';
   write_whole_file(folder / kFile, std::as_bytes(std::span(file)));
-  std::error_code ignored;
-  for (const std::string& name : outdated) fs::remove(folder / name, ignored);
+  remove_outdated(folder, before, parts);
 }
 
 }  // namespace pleiad

@@ -57,7 +57,8 @@ struct Manifest {
   /// own), of a later version, or where its pieces leave a gap in an array, overlap, or differ in its type or shape.
   [[nodiscard]] static Manifest read(const std::filesystem::path& folder);
   /// Writes FOLDER/manifest.json in one step; the set is there from then on. Checks what `read` checks first (as an
-  /// InvalidArgument). Parts of the set that was there before and are not in this one are removed afterwards.
+  /// InvalidArgument). Nobody may be writing parts then: those of the set before this one, and what killed saves have
+  /// left, are removed.
   void commit(const std::filesystem::path& folder) const;
 };
 

@@ -114,6 +114,9 @@ const Safetensors& SavedSet::part(std::size_t index) const {
   const std::scoped_lock lock(mutex_);
   if (parts_[index] != nullptr) return *parts_[index];
   const std::filesystem::path path = folder_ / entry.file;
+  if (std::filesystem::is_symlink(path)) {
+    throw FileError(fmt::format("{}: is a symbolic link; a part must lie in the set's own folder", path.string()));
+  }
   // The checksum comes first: what is wrong in a damaged file is of no interest.
   {
     const MappedFile file(path);

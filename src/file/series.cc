@@ -1,13 +1,16 @@
 #include "file/series.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "file/atomic.h"
 #include "file/manifest.h"
 #include "pleiad/error.h"
 
@@ -55,6 +58,10 @@ void remove_unfinished(const fs::path& run) {
 
 void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   if (keep <= 0) return;
+  // The new set must be on the disk before an old one goes, and it is there only once the run's folder names it.
+  if (!sync_folder(run)) {
+    throw FileError(fmt::format("{}: cannot be brought to the disk: {}", run.string(), std::strerror(errno)));
+  }
   std::vector<std::int64_t> stay = steps_in(run, true);
   if (stay.size() > static_cast<std::size_t>(keep)) stay.erase(stay.begin(), stay.end() - keep);
   stay.push_back(just_saved);

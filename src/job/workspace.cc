@@ -1,12 +1,9 @@
 #include "job/workspace.h"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -91,14 +88,9 @@ std::string how_it_ended(const RunRecord& run) {
 Workspace::Workspace(std::string folder, const std::string& job) : folder_(std::move(folder)) {
   make_folder(folder_);
   const std::string path = folder_ + "/" + kLock;
-  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) throw FileError(fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
   last_ = read_run(folder_ + "/" + kRun);
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
-    close(lock_);
-    lock_ = -1;
-    if (reason != EWOULDBLOCK) throw FileError(fmt::format("{}: cannot be locked: {}", path, std::strerror(reason)));
+  lock_ = OwnerLock::take(path);
+  if (!lock_) {
     const std::string who = last_ ? fmt::format("the run \"{}\" (process {} on {}, started {})", last_->job, last_->pid,
                                                 last_->host, last_->started)
                                   : std::string("another run");
@@ -116,13 +108,11 @@ Workspace::Workspace(std::string folder, const std::string& job) : folder_(std::
 }
 
 Workspace::~Workspace() {
-  if (lock_ < 0) return;
   try {
     if (own_.status == "running") write("failed", own_.step);
   } catch (const FileError&) {
     // The record says "running" then, which the next run takes for a crash.
   }
-  close(lock_);
 }
 
 std::string Workspace::begin() {

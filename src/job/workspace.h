@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "file/owner_lock.h"
+
 namespace pleiad::job {
 
 /// What run.json says about the run that used a workspace last.
@@ -45,7 +47,7 @@ class Workspace {
   const std::string folder_;
   RunRecord own_;  // without a status until it begins
   std::optional<RunRecord> last_;
-  int lock_ = -1;
+  std::optional<OwnerLock> lock_;
 };
 
 /// WORKSPACE/checkpoint/state: what a run needs to continue bit for bit.

@@ -31,10 +31,6 @@ fs::path entry_file(const fs::path& folder, const std::string& tag, int rank) {
   return folder / fmt::format("{}-{}.entry", tag, rank);
 }
 
-fs::path failure_file(const fs::path& folder, const std::string& tag, int rank) {
-  return folder / fmt::format("{}-{}.failed", tag, rank);
-}
-
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
@@ -199,12 +195,6 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
       if (!fs::exists(entry_file(folder, cut.tag, r))) missing.push_back(r);
     }
     if (missing.empty()) break;
-    for (const int r : missing) {
-      const fs::path word = failure_file(folder, cut.tag, r);
-      if (!fs::exists(word)) continue;
-      const std::string why = read_text(word);
-      throw FileError(why.empty() ? fmt::format("{}: rank {} could not write its part", folder.string(), r) : why);
-    }
     if (!patience(missing)) {
       throw FileError(fmt::format("{}: the parts of rank {} have not come", folder.string(), fmt::join(missing, ", ")));
     }
@@ -242,22 +232,13 @@ void remove_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
   fs::remove(folder / part_file(cut.tag, rank), ignored);
 }
 
-void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank, const std::string& why) {
+void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
   try {
     remove_cut(folder, cut, rank);
-    if (rank == 0) {
-      if (is_committed(folder, cut)) return;
-      for (const auto& file : fs::directory_iterator(folder)) {
-        std::error_code ignored;
-        if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
-      }
-      return;
-    }
-    const fs::path word = failure_file(folder, cut.tag, rank);
-    try {
-      write_whole_file(word, std::as_bytes(std::span(why)));
-    } catch (const Error&) {
-      std::ofstream{word};  // no room for a word: an empty file often needs none
+    if (rank != 0 || is_committed(folder, cut)) return;
+    for (const auto& file : fs::directory_iterator(folder)) {
+      std::error_code ignored;
+      if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
     }
   } catch (const std::exception&) {  // what stays, the next save removes
   }

@@ -29,16 +29,14 @@ struct SnapshotCut {
 void write_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
 /// By one rank: when the entries of all ranks are there, the set is. `patience` is asked with those ranks whose entries
-/// are not, about a hundred times a second; false gives up, and the text says who was missing. A rank that has left
-/// word of its failure is not waited for: its words are the error.
+/// are not, about a hundred times a second; false gives up, and the text says who was missing.
 void commit_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int ranks,
                 FunctionRef<bool(const std::vector<int>& missing)> patience);
 
 /// Removes what a rank wrote of a set that was not completed. Never throws.
 void remove_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
-/// The same in the background: the rank that commits, 0, removes what it finds of all ranks, and every other one leaves
-/// it word of why. Never throws.
-void abandon_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank, const std::string& why);
+/// The same in the background, where rank 0 removes what it finds of all ranks. Never throws.
+void abandon_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
 }  // namespace pleiad

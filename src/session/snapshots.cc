@@ -8,6 +8,7 @@
 #include "core/problem.h"
 #include "core/process.h"
 #include "engine/together.h"
+#include "file/owner_lock.h"
 #include "file/series.h"
 #include "pleiad/error.h"
 #include "session/snapshot.h"
@@ -16,6 +17,13 @@
 namespace pleiad {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kLock = ".snapshots.lock";
+constexpr std::int64_t kLook = 10'000'000;  // 10 ms
+
+}  // namespace
 
 class Snapshots::Inside {
  public:
@@ -71,9 +79,7 @@ class Snapshots::Inside {
     const bool by_steps = options_.every_steps != 0 && step - last_step_ >= options_.every_steps;
     if (!due_ && !by_watch && !by_steps) return false;
     if (watch_) watch_->restart();
-    bool busy = false;
-    engine_.barrier(writing_.load() ? 1 : 0, [&](int, std::uint64_t number) { busy = busy || number != 0; });
-    if (busy) {
+    if (tell_failures()) {
       if (!due_ && engine_.rank() == 0) {
         engine_.log().info(
             fmt::format("the snapshot of step {} waits for the one before, which is still being written", step));
@@ -93,6 +99,9 @@ class Snapshots::Inside {
     const fs::path target = step_folder(folder_, note.step);
     if (!options_.background) {
       problem_ = {};
+      together(engine_, "save", [&] {
+        if (engine_.rank() == 0) own_folder();
+      });
       save_tables(session_, target, note);
       if (engine_.rank() == 0) prune_steps(folder_, options_.keep, note.step);
       return;
@@ -100,6 +109,7 @@ class Snapshots::Inside {
     session_.core().barrier_for_all("save");
     together(engine_, "save", [&] {
       if (engine_.rank() != 0) return;
+      own_folder();
       remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
       make_folder(target);
     });
@@ -107,7 +117,8 @@ class Snapshots::Inside {
     cut_ = {};
     cut_ = cut_tables(session_.core(), note, spare_);
     problem_ = {};
-    writing_.store(true);
+    given_up_.store(false);
+    progress_.store(Progress::writing);
     thread_ = std::thread([this, step = note.step] { write(step); });
     engine_.own_thread_started();
   }
@@ -125,7 +136,48 @@ class Snapshots::Inside {
     if (thread_.joinable()) thread_.join();
   }
 
+  /// How far this rank's thread is.
+  enum class Progress : std::uint8_t {
+    idle,       ///< there is nothing to write
+    writing,    ///< this rank's part
+    committing  ///< rank 0: the parts of the others
+  };
+
+  /// One owner at a time: two jobs would remove each other's unfinished sets.
+  void own_folder() {
+    if (!lock_) lock_ = OwnerLock::take(folder_ / kLock);
+    if (lock_) return;
+    throw FileError(
+        fmt::format("{}: another job saves its snapshots here; give this one a folder of its own, or wait "
+                    "until the other has ended",
+                    folder_.string()));
+  }
+
+  /// Collective. A rank that could not write its part tells the others, so that rank 0 does not wait for it. Returns
+  /// true where some rank's thread is still at work.
+  bool tell_failures() {
+    constexpr std::uint64_t kBusy = 1;
+    constexpr std::uint64_t kFailed = 2;
+    const Progress progress = progress_.load();
+    const bool failed = progress == Progress::idle && !problem_.text.empty();
+    bool busy = false;
+    bool some_failed = false;
+    engine_.barrier((progress != Progress::idle ? kBusy : 0) | (failed ? kFailed : 0), [&](int, std::uint64_t number) {
+      busy = busy || (number & kBusy) != 0;
+      some_failed = some_failed || (number & kFailed) != 0;
+    });
+    if (some_failed) given_up_.store(true);
+    return busy;
+  }
+
+  /// Collective. Waits until everything is written; a failure of one rank is thrown on all.
   void finish_writing() {
+    // A part takes as long as the disk takes; only then can its rank say whether it was written. Ctrl-C ends the wait.
+    engine_.wait_by([](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
+                    {.call = Call::wait,
+                     .ready = [&] { return progress_.load() != Progress::writing; },
+                     .missing = [] { return std::vector<int>(); }});
+    tell_failures();
     join();
     together(engine_, "save", [&] {
       if (problem_.text.empty()) return;
@@ -141,19 +193,25 @@ class Snapshots::Inside {
     try {
       write_cut(target, cut_, engine_.rank());
       if (engine_.rank() == 0) {
-        const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
-        commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
-          return now_ns() < deadline &&
-                 std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
-        });
+        progress_.store(Progress::committing);
+        commit(target);
+        prune(step);
       }
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      abandon_cut(target, cut_, engine_.rank(), problem_.text);
+      abandon_cut(target, cut_, engine_.rank());
+      if (given_up_.load()) problem_ = {};  // the rank that failed says why
     }
-    if (engine_.rank() == 0 && problem_.text.empty()) prune(step);
-    writing_.store(false);
+    progress_.store(Progress::idle);
+  }
+
+  void commit(const fs::path& target) {
+    const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
+    commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
+      return now_ns() < deadline && !given_up_.load() &&
+             std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
+    });
   }
 
   // The snapshot is there, whatever becomes of the old ones.
@@ -174,9 +232,11 @@ class Snapshots::Inside {
   std::optional<SnapshotNote> seen_;  ///< the last step, unless it was saved
   bool due_ = false;                  ///< a save is due that found the one before still being written
   std::optional<Watch> watch_;
-  SnapshotCut cut_;   ///< the thread's, until it is joined
-  SpareBytes spare_;  ///< of the copy before: it stays for the next
-  std::atomic<bool> writing_{false};
+  SnapshotCut cut_;                ///< the thread's, until it is joined
+  SpareBytes spare_;               ///< of the copy before: it stays for the next
+  std::optional<OwnerLock> lock_;  ///< rank 0's, from its first save on
+  std::atomic<Progress> progress_{Progress::idle};
+  std::atomic<bool> given_up_{false};                         ///< a rank could not write its part
   Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< the thread's, until it is joined
   std::thread thread_;
 };

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <fstream>
 #include <mutex>
 
 #include "file/manifest.h"
@@ -308,7 +309,9 @@ TEST(Snapshot, WhereOneRankHasNoRoomTheOthersLeaveNothingEither) {
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename() != ".snapshots.lock") names.push_back(entry.path().filename());
+  }
   std::ranges::sort(names);
   return names;
 }
@@ -322,11 +325,10 @@ TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
     const std::string part = Manifest::read(folder / "set").parts.at(0).file;
     const SnapshotCut cut{.tag = part.substr(0, part.rfind('-')), .pieces = {}, .metadata = {}};
     remove_cut(folder / "set", cut, 0);
-    abandon_cut(folder / "set", cut, 0, "the folder cannot be brought to the disk");
+    abandon_cut(folder / "set", cut, 0);
     EXPECT_NO_THROW((void)load_tables(session, folder / "set"));
-    abandon_cut(folder / "nowhere", cut, 0,
-                "there is no folder");  // a thread of its own calls it: nothing may come out
-    abandon_cut(folder / "nowhere", cut, 1, "there is no folder");
+    abandon_cut(folder / "nowhere", cut, 0);  // a thread of its own calls it: nothing may come out
+    abandon_cut(folder / "nowhere", cut, 1);
   });
 }
 
@@ -496,6 +498,55 @@ int saves_by_the_watch(Snapshots& snapshots, int wanted, std::int64_t first, std
     saves += snapshots.step(first + call * by) ? 1 : 0;
   }
   return saves;
+}
+
+TEST(Snapshots, AFolderHasOneOwnerAtATime) {
+  const Folder folder;
+  run_cluster(2, [&](Session& session) {
+    const ArrayTable table = session.create_array(4, Tables::options("w", "sum"));
+    for (const bool background : {false, true}) {
+      const std::filesystem::path run = folder / (background ? "one" : "other");
+      std::optional<Snapshots> first(std::in_place, session, run, SnapshotOptions{.every_steps = 1});
+      EXPECT_TRUE(first->step(1));
+      first->wait();
+      Snapshots second(session, run, {.every_steps = 1, .background = background});
+      EXPECT_TRUE(second.load_last());  // reading needs no ownership
+      contains(problem_of([&] { (void)second.step(2); }), "another job saves its snapshots here");
+      first.reset();
+      session.barrier();
+      EXPECT_TRUE(second.step(3));
+      second.wait();
+    }
+  });
+}
+
+TEST(Snapshots, WhatAKilledSaveHasLeftGoesWithTheNext) {
+  const Folder folder;
+  run_cluster(1, [&](Session& session) {
+    const ArrayTable table = session.create_array(4, Tables::options("w", "sum"));
+    save_tables(session, folder / "set");
+    const std::vector<std::string> whole = names_in(folder / "set");
+    for (const char* name : {"part-00000000000000ab-00000.safetensors", "part-00000000000000ab-0.entry",
+                             ".part-00000000000000ab-00001.safetensors.17-0.tmp", ".manifest.json.17-1.tmp"}) {
+      std::ofstream(folder / "set" / name) << "half";
+    }
+    std::ofstream(folder / "set" / "notes.txt") << "the user's own";
+    save_tables(session, folder / "set");
+    EXPECT_EQ(names_in(folder / "set").size(), whole.size() + 1);
+    EXPECT_TRUE(std::filesystem::exists(folder / "set" / "notes.txt"));
+  });
+}
+
+TEST(Snapshot, APartThatIsALinkIsRefused) {
+  const Folder folder;
+  run_cluster(1, [&](Session& session) {
+    const ArrayTable table = session.create_array(4, Tables::options("w", "sum"));
+    save_tables(session, folder / "set");
+    const std::filesystem::path part = folder / "set" / Manifest::read(folder / "set").parts.at(0).file;
+    std::filesystem::rename(part, folder / "elsewhere");
+    std::filesystem::create_symlink(folder / "elsewhere", part);
+    contains(problem_of([&] { (void)load_tables(session, folder / "set"); }), "is a symbolic link");
+  });
 }
 
 TEST(Snapshots, ByTheWatchOfOneRank) {
