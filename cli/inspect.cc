@@ -141,6 +141,7 @@ int inspect_file(const InspectOptions& options) {
                      .shape = array.shape,
                      .numbers = options.numbers ? summary(array.type, array.bytes) : ""});
   }
+  check_mapped_reads();
   print(lines);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/text.h"
+#include "file/mapped.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -42,7 +43,7 @@ std::unique_ptr<Store> open_store(const StoreOptions& options) {
   const auto kind = std::ranges::find(kinds, options.kind, &data::StoreKind::name);
   if (kind == kinds.end()) throw InvalidArgument(unknown_name("kind of store", options.kind, store_kinds()));
   if (options.paths.empty()) throw InvalidArgument("[open_store] expected at least one path; received none");
-  return kind->open(options);
+  return checked_read([&] { return kind->open(options); });
 }
 
 std::unique_ptr<StoreWriter> create_store(const WriterOptions& options) {

@@ -93,7 +93,8 @@ Record read_mean(const std::string& path) {
   const auto pairs = open_pairs("kvfile", path);
   for (std::int64_t i = 0; i < pairs->size(); ++i) {
     if (pairs->key(i) != kMean && pairs->size() > 1) continue;
-    Record record = parse_record(pairs->value(i), fmt::format("{}: record {}", pairs->name(), i));
+    Record record =
+        checked_read([&] { return parse_record(pairs->value(i), fmt::format("{}: record {}", pairs->name(), i)); });
     if (const std::string problem = mean_problem(record); !problem.empty()) {
       throw FileError(fmt::format("{}: record {}: {}", pairs->name(), i, problem));
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "file/mapped.h"
 #include "pleiad/data.h"
 #include "pleiad/error.h"
 
@@ -87,13 +88,13 @@ void Store::check(std::size_t field, std::span<const std::int64_t> records, cons
 
 void Store::read(std::size_t field, std::span<const std::int64_t> records, std::span<std::byte> out) const {
   check(field, records, nullptr, out.size());
-  if (!out.empty()) fetch(field, records, nullptr, out.data());
+  if (!out.empty()) checked_read([&] { fetch(field, records, nullptr, out.data()); });
 }
 
 void Store::read_window(std::size_t field, std::span<const std::int64_t> records, const Window& window,
                         std::span<std::byte> out) const {
   check(field, records, &window, out.size());
-  if (!out.empty()) fetch(field, records, &window, out.data());
+  if (!out.empty()) checked_read([&] { fetch(field, records, &window, out.data()); });
 }
 
 }  // namespace pleiad

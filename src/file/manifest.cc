@@ -121,6 +121,31 @@ void remove_outdated(const fs::path& folder, const std::set<std::string>& before
   for (const fs::path& path : outdated) fs::remove(path, ignored);
 }
 
+/// Pieces of one array. Along the axis that cuts them most often, only neighbours can overlap, so the time does not
+/// grow with the square of their number.
+bool some_overlap(std::vector<const PieceEntry*> pieces) {
+  std::erase_if(pieces, [](const PieceEntry* piece) { return piece->box.count() == 0; });
+  std::size_t axis = 0;
+  std::size_t most = 0;
+  for (std::size_t d = 0; !pieces.empty() && d < pieces.front()->shape.size(); ++d) {
+    std::set<std::int64_t> begins;
+    for (const PieceEntry* piece : pieces) begins.insert(piece->box.begin[d]);
+    if (begins.size() > most) {
+      axis = d;
+      most = begins.size();
+    }
+  }
+  if (most == 0) return pieces.size() > 1;  // single numbers
+  std::ranges::sort(pieces, {}, [&](const PieceEntry* piece) { return piece->box.begin[axis]; });
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::int64_t end = pieces[i]->box.begin[axis] + pieces[i]->box.extent[axis];
+    for (std::size_t j = i + 1; j < pieces.size() && pieces[j]->box.begin[axis] < end; ++j) {
+      if (pieces[i]->box.common(pieces[j]->box).count() > 0) return true;
+    }
+  }
+  return false;
+}
+
 /// What is wrong with the pieces as a whole, or nothing.
 std::optional<std::string> problem_of(const Manifest& manifest) {
   std::map<std::string, std::vector<const PieceEntry*>> arrays;
@@ -150,10 +175,8 @@ std::optional<std::string> problem_of(const Manifest& manifest) {
         }
       }
       covered += piece.box.count();
-      for (std::size_t j = 0; j < i; ++j) {
-        if (piece.box.common(pieces[j]->box).count() > 0) return where() + ": two pieces overlap";
-      }
     }
+    if (some_overlap(pieces)) return where() + ": two pieces overlap";
     if (covered != all.count()) {
       return fmt::format("{}: its pieces hold {} of {} elements", where(), covered, all.count());
     }
@@ -173,7 +196,9 @@ Manifest Manifest::read(const fs::path& folder) {
   const fs::path path = folder / kFile;
   const std::string where = path.string();
   const MappedFile file(path);
-  const json outer = parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, where, 8);
+  const std::string whole(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  check_mapped_reads();
+  const json outer = parse_json(whole, where, 8);
   const json& body = member(outer, "manifest", where);
   if (outer.size() != 2) throw FileError(where + ": expected \"crc32c\" and \"manifest\", and no more");
   const std::string text = body.dump();

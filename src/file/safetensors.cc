@@ -76,7 +76,9 @@ std::optional<std::int64_t> array_bytes(ElementType type, std::span<const std::i
   return bits / 8;
 }
 
-Safetensors::Safetensors(const std::filesystem::path& path) : path_(path), file_(path) { read(file_.bytes()); }
+Safetensors::Safetensors(const std::filesystem::path& path) : path_(path), file_(path) {
+  checked_read([&] { read(file_.bytes()); });
+}
 
 Safetensors::Safetensors(std::span<const std::byte> content, std::filesystem::path path) : path_(std::move(path)) {
   read(content);

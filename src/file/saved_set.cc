@@ -124,7 +124,9 @@ const Safetensors& SavedSet::part(std::size_t index) const {
       throw FileError(fmt::format("{}: has {} bytes; the manifest says {}", path.string(), file.bytes().size(),
                                   entry.written.bytes));
     }
-    if (const std::uint32_t found = crc32c(file.bytes()); found != entry.written.crc32c) {
+    const std::uint32_t found = crc32c(file.bytes());
+    check_mapped_reads();
+    if (found != entry.written.crc32c) {
       throw FileError(fmt::format("{}: is damaged: its checksum is {:08x}; the manifest says {:08x}", path.string(),
                                   found, entry.written.crc32c));
     }
@@ -175,6 +177,7 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
       }
     }
   }
+  check_mapped_reads();
 }
 
 void SavedSet::read(std::string_view name, std::span<std::byte> out) const {

@@ -264,6 +264,7 @@ std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const st
     data->Resize(static_cast<int>(array.bytes.size() / sizeof(float)), 0);
     std::memcpy(data->mutable_data(), array.bytes.data(), array.bytes.size());
   }
+  check_mapped_reads();
   Found found(built);
   found.take(blobs, path);
   return found.put(net);

@@ -40,6 +40,7 @@ nn::NamedTensors read_safetensors(const std::string& path) {
     if (!array.bytes.empty()) std::memcpy(copy.raw(), array.bytes.data(), array.bytes.size());
     all.emplace_back(array.name, copy);
   }
+  check_mapped_reads();
   return all;
 }
 

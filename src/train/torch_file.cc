@@ -250,6 +250,8 @@ bool is_torch_file(const std::filesystem::path& path) {
   return file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "PK\3\4", 4) == 0;
 }
 
-nn::NamedTensors read_torch_file(const std::filesystem::path& path) { return StateDict(path).read(); }
+nn::NamedTensors read_torch_file(const std::filesystem::path& path) {
+  return checked_read([&] { return StateDict(path).read(); });
+}
 
 }  // namespace pleiad

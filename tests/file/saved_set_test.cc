@@ -183,6 +183,23 @@ TEST(Manifest, RefusesPiecesThatDoNotMakeUpTheArray) {
   EXPECT_TRUE(folder.names().empty());
 }
 
+TEST(Manifest, ManyPiecesAreCheckedInLittleTime) {
+  const Folder folder;
+  constexpr std::int64_t kSide = 150;
+  const auto commit = [&](std::int64_t extra) {
+    PartEntry part{.file = "a", .written = {}, .pieces = {}};
+    for (std::int64_t i = 0; i < kSide * kSide; ++i) {
+      const Box box{.begin = {i / kSide, i % kSide}, .extent = {1, 1}};
+      part.pieces.push_back({"w", "w", kFloat, {kSide, kSide}, box});
+    }
+    part.pieces.back().box.begin[1] -= extra;
+    Manifest{.kind = "snapshot", .metadata = {}, .parts = {part}}.commit(folder.path());
+  };
+  expect_error<InvalidArgument>([&] { commit(1); }, {"\"w\"", "overlap"});
+  commit(0);
+  EXPECT_EQ(Manifest::read(folder.path()).parts.at(0).pieces.size(), static_cast<std::size_t>(kSide * kSide));
+}
+
 TEST(Manifest, OfALaterVersionSaysSo) {
   const Folder folder;
   save(folder.path(), "s", {10}, 0, 1);
