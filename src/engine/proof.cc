@@ -39,6 +39,17 @@ std::uint64_t random_number() {
   return number;
 }
 
+std::uint64_t public_number(const JobKey& key) {
+  need_sodium();
+  constexpr std::string_view kPurpose = "pleiad public name";
+  std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(kPurpose.data()), kPurpose.size(),
+                     reinterpret_cast<const unsigned char*>(&key), sizeof key);
+  std::uint64_t number = 0;
+  std::memcpy(&number, hash.data(), sizeof number);
+  return number;
+}
+
 Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
                  std::int32_t client_rank, std::int32_t server_rank) {
   static_assert(crypto_auth_BYTES == sizeof(Proof));

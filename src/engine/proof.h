@@ -16,6 +16,9 @@ using Proof = std::array<char, 32>;
 [[nodiscard]] Nonce random_nonce();
 [[nodiscard]] std::uint64_t random_number();
 
+/// A number for names that everyone can see, of sockets for instance: it tells nothing about the key.
+[[nodiscard]] std::uint64_t public_number(const JobKey& key);
+
 /// A keyed hash (HMAC-SHA-512-256) of who proves (`side`), both nonces and both ranks. Nobody without the key can make
 /// one, and none is good for another connection: each has nonces of its own.
 [[nodiscard]] Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,

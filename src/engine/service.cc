@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "engine/proof.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -28,7 +31,7 @@ struct SegmentRequest {
 socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("pleiad-{:016x}-{}", key.words[0], rank);
+  const std::string name = fmt::format("pleiad-{:016x}-{}", public_number(key), rank);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
@@ -70,7 +73,15 @@ void send_descriptor(int connection, int fd) {
   (void)despite_signals([&] { return sendmsg(connection, &message, MSG_NOSIGNAL); });
 }
 
-int receive_descriptor(int connection) {
+// Whether the process at the other end belongs to this user.
+bool same_user(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+// -1, with the reason in `problem`, where no descriptor came.
+int receive_descriptor(int connection, std::string& problem) {
   char byte = 0;
   iovec data{.iov_base = &byte, .iov_len = 1};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
@@ -80,9 +91,15 @@ int receive_descriptor(int connection) {
   message.msg_control = space;
   message.msg_controllen = sizeof space;
   const ssize_t got = despite_signals([&] { return recvmsg(connection, &message, MSG_CMSG_CLOEXEC); });
+  if (got < 0) problem = std::strerror(errno);
+  if (got == 0) problem = "it closed the connection";
+  if (got == 1 && byte != 1) problem = "it has no such segment";
   if (got != 1 || byte != 1) return -1;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
+    problem = "this process has no file descriptor left for it (see ulimit -n)";
+    return -1;
+  }
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
   return fd;
@@ -90,13 +107,15 @@ int receive_descriptor(int connection) {
 
 }  // namespace
 
-Service::Service(const JobKey& key, int rank) : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)) {
+Service::Service(const JobKey& key, int rank)
+    : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)), spare_(eventfd(0, EFD_CLOEXEC)) {
   sockaddr_un address{};
   const socklen_t length = address_of(key, rank, address);
   if (bind(listener_, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(listener_, 128) != 0 || stop_ < 0) {
     const std::string why = std::strerror(errno);
     close(listener_);
     if (stop_ >= 0) close(stop_);
+    if (spare_ >= 0) close(spare_);
     throw TransportError(fmt::format("rank {} cannot listen on its Unix socket: {}", rank, why));
   }
   thread_ = std::thread([this] { run(); });
@@ -108,6 +127,7 @@ Service::~Service() {
   if (thread_.joinable()) thread_.join();
   close(listener_);
   close(stop_);
+  if (spare_ >= 0) close(spare_);
   for (const auto& [rank, fd] : watched_) close(fd);
 }
 
@@ -174,11 +194,19 @@ void Service::run() {
       if ((word & 0xffffffff) != 0) return;
     }
     if ((waits[1].revents & POLLIN) != 0) {
-      const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (connection < 0 && (errno == EMFILE || errno == ENFILE) && spare_ >= 0) {
+        // No descriptor is left, and the connection would stay first in the queue: the spare one makes room for it.
+        close(std::exchange(spare_, -1));
+        connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      }
       if (connection >= 0) {
         answer(connection);
         close(connection);
+      } else if (errno != EINTR && errno != ECONNABORTED) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the system lacks something; poll would not wait
       }
+      if (spare_ < 0) spare_ = eventfd(0, EFD_CLOEXEC);
     }
   }
 }
@@ -186,9 +214,7 @@ void Service::run() {
 void Service::answer(int connection) {
   const timeval limit{.tv_sec = 1, .tv_usec = 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) return;
+  if (!same_user(connection)) return;
   SegmentRequest request{};
   const ssize_t got = despite_signals([&] { return recv(connection, &request, sizeof request, 0); });
   if (got != sizeof request || !(request.key == key_)) return;
@@ -204,19 +230,20 @@ int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   const socklen_t length = address_of(key, from_rank, address);
   const SegmentRequest request{.key = key, .id = id};
   int fd = -1;
-  int problem = 0;
+  std::string problem;
   const auto reach = [&] { return connect(connection, reinterpret_cast<sockaddr*>(&address), length); };
   const auto ask = [&] { return send(connection, &request, sizeof request, MSG_NOSIGNAL); };
-  if (despite_signals(reach) != 0 || despite_signals(ask) != sizeof request) {
-    problem = errno;
+  if (despite_signals(reach) != 0) {
+    problem = std::strerror(errno);
+  } else if (!same_user(connection)) {
+    problem = "another user listens there";  // who must not see the key
+  } else if (despite_signals(ask) != sizeof request) {
+    problem = std::strerror(errno);
   } else {
-    fd = receive_descriptor(connection);
+    fd = receive_descriptor(connection, problem);
   }
   close(connection);
-  if (fd < 0) {
-    throw TransportError(fmt::format("cannot fetch segment {} from rank {}: {}", id, from_rank,
-                                     problem != 0 ? std::strerror(problem) : "it was refused"));
-  }
+  if (fd < 0) throw TransportError(fmt::format("cannot fetch segment {} from rank {}: {}", id, from_rank, problem));
   return fd;
 }
 

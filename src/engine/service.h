@@ -39,6 +39,7 @@ class Service {
   JobKey key_;
   int listener_ = -1;
   int stop_ = -1;
+  int spare_ = -1;  ///< closed for a moment when no other descriptor is left
   std::mutex mutex_;
   std::map<std::uint64_t, int> published_;    // guarded by mutex_
   std::vector<std::pair<int, int>> watched_;  // rank and pidfd; guarded by mutex_
