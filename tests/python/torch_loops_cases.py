@@ -1,0 +1,126 @@
+"""What a training loop has besides the model and the optimizer: embeddings in tables, data of each rank, uneven numbers of batches,
+and checkpoints, on any number of ranks."""
+
+import copy
+
+import torch
+from cases import raises, run
+from torch import nn
+from torch_patterns_cases import DistributedOptimizer, ddp, equal_on_all, seeded, start
+
+import pleiad
+import pleiad.torch
+
+RATE = 0.5
+
+
+def words(s, name, init, **options):
+    rule = pleiad.Updater("sgd", learning_rate=RATE)
+    return pleiad.torch.Embedding(30, 4, 2, updater=rule, clock="sync", init=init, name=name, **options)
+
+
+def ids_of(rank, steps):
+    generator = torch.Generator().manual_seed(rank)
+    return [torch.randint(0, 12, (5, 3), generator=generator) for _ in range(steps)]
+
+
+def heads(s, name):
+    """The same model with rows in a table and with rows of its own."""
+    plain = seeded(lambda: nn.Sequential(nn.Embedding(30, 4, 2), nn.Flatten(), nn.Linear(12, 3)))
+    ours = nn.Sequential(words(s, name, plain[0].weight), nn.Flatten(), copy.deepcopy(plain[2]))
+    return ours, plain
+
+
+def same_rows(s, ours, plain):
+    equal_on_all(s, ours[2])
+    s.barrier()
+    torch.testing.assert_close(ours[0].weight(), plain[0].weight.detach(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(ours[2].weight, plain[2].weight, rtol=1e-6, atol=1e-6)
+    s.barrier()
+
+
+def test_an_embedding_in_a_table_is_clipped_unscaled_and_discarded():
+    with start() as s:
+        ours, plain = heads(s, "clipped")
+        optimizer = DistributedOptimizer(torch.optim.SGD(ours.parameters(), RATE), module=ours)
+        net, theirs = ddp(plain), torch.optim.SGD(plain.parameters(), RATE)
+        for model, run_it, opt in ((ours, ours, optimizer), (plain, net, theirs)):
+            scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+            for i, ids in enumerate(ids_of(s.rank, 10)):
+                loss = (run_it(ids) ** 2).sum()
+                if i == 7 and s.rank == 0:  # an overflow at one rank: all skip the step
+                    loss = loss * float("inf")
+                scaler.scale(loss).backward()
+                if i % 4 == 0:  # a batch that is discarded, in each of the ways to do so
+                    model.zero_grad(set_to_none=i % 8 == 0)
+                    continue
+                if i % 4 == 1:  # accumulated with the next one
+                    continue
+                scaler.unscale_(opt)
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+                assert norm > 0.5 or i == 7
+                scaler.step(opt)
+                scaler.update()
+                opt.zero_grad()
+        same_rows(s, ours, plain)
+
+
+def test_an_embedding_in_a_table_is_stepped_by_an_optimizer_or_by_hand():
+    with start() as s:
+        joined = [torch.cat(x) for x in zip(*(ids_of(rank, 4) for rank in range(s.size)), strict=True)]
+        for way in ("optimizer", "closure", "both", "by hand"):
+            ours, plain = heads(s, way)
+            own = ours[2].parameters() if way == "by hand" else ours.parameters()
+            optimizer = DistributedOptimizer(torch.optim.SGD(own, RATE), module=ours)
+            theirs = torch.optim.SGD(plain.parameters(), RATE)
+            for ids, everyone in zip(ids_of(s.rank, 4), joined, strict=True):
+
+                def closure(ids=ids, ours=ours, optimizer=optimizer):
+                    ours.zero_grad()
+                    loss = (ours(ids) ** 2).mean() + (ours(ids + 1) ** 2).mean()
+                    loss.backward()
+                    return loss
+
+                if way == "closure":
+                    optimizer.step(closure)
+                else:
+                    closure()
+                    optimizer.step()
+                if way in ("both", "by hand"):
+                    ours[0].step()
+                theirs.zero_grad()
+                ((plain(everyone) ** 2).mean() + (plain(everyone + 1) ** 2).mean()).backward()
+                theirs.step()
+            same_rows(s, ours, plain)
+
+
+def test_what_an_embedding_in_a_table_refuses():
+    with start() as s:
+        ours, _ = heads(s, "refused")
+        for call in (copy.deepcopy, copy.copy):
+            with raises(pleiad.StateError, "table 'refused'", "state_dict"):
+                call(ours[0])
+        with raises(pleiad.StateError, "penalties"):
+            sum(x.sum() for x in ours.parameters()).backward()
+        ours.zero_grad()
+        ids = torch.tensor([[1, 2, 3]])
+        with raises(pleiad.InvalidArgument, "LBFGS"):
+            torch.optim.LBFGS(ours.parameters()).step(lambda: ours(ids).sum())
+        ours(ids).sum().backward()
+        assert ours[0].rows.grad.shape == (2, 4)  # without the padding
+        torch.optim.SGD(ours.parameters(), RATE).step()
+        assert ours[0].rows.grad is None
+        with raises(pleiad.StateError, "has made the step", "leave the parameter out"):
+            ours[0].step(learning_rate=0.1)
+        ours.requires_grad_(False)
+        assert not ours(ids).requires_grad
+        assert ours.bfloat16()[0].rows.dtype == torch.float32 and list(ours.state_dict()) == [
+            "0.weight",
+            "2.weight",
+            "2.bias",
+        ]
+        s.barrier()
+
+
+if __name__ == "__main__":
+    run(globals())
