@@ -122,5 +122,93 @@ def test_what_an_embedding_in_a_table_refuses():
         s.barrier()
 
 
+def indices(n):
+    return torch.utils.data.TensorDataset(torch.arange(n))
+
+
+def read(loader, batches=None):
+    """The samples of an epoch, or of its first batches, on this rank."""
+    found = []
+    for i, (x,) in enumerate(loader):
+        found += x.tolist()
+        if i + 1 == batches:
+            break
+    return found
+
+
+def test_a_sharded_loader_reads_each_sample_once():
+    with start() as s:
+        for n, uneven in ((12 * s.size, "repeat"), (23, "keep"), (23, "repeat"), (23, "drop")):
+            given = torch.utils.data.DataLoader(indices(n), batch_size=4, shuffle=True, num_workers=int(n == 23))
+            loader = pleiad.torch.shard(given, uneven=uneven)
+            epochs = []
+            for _ in range(2):
+                parts = pleiad.all_gather_object(read(loader))
+                together = sum(parts, [])
+                if uneven == "drop":
+                    assert len(set(together)) == len(together) == 23 // s.size * s.size
+                elif uneven == "keep" or n % s.size == 0:
+                    assert sorted(together) == list(range(n))
+                else:
+                    assert set(together) == set(range(n)) and len({len(part) for part in parts}) == 1
+                assert len(loader) == -(-len(parts[s.rank]) // 4)
+                epochs.append(together)
+            assert epochs[0] != epochs[1]
+        # Not shuffled, it has the order of DistributedSampler.
+        theirs = torch.utils.data.DistributedSampler(indices(23), s.size, s.rank, shuffle=False)
+        assert read(pleiad.torch.shard(indices(23), batch_size=4)) == list(theirs)
+
+
+def test_a_sharded_loader_resumes_where_it_was_saved():
+    with start() as s:
+        n = 8 * s.size
+
+        def make():
+            return pleiad.torch.shard(indices(n), batch_size=2, shuffle=True, num_workers=1, seed=5)
+
+        whole, first, second = make(), make(), make()
+        epochs = [read(whole), read(whole)]
+        read(first)
+        begun = read(first, batches=2)
+        state = first.state_dict()
+        assert state["epoch"] == 1 and state["position"] == 4 * s.size
+        second.load_state_dict(state)
+        second.set_epoch(1)  # as scripts do at the beginning of an epoch
+        assert begun + read(second) == epochs[1]
+        assert second.state_dict()["epoch"] == 2 and read(second) == read(whole)
+        # One rank takes over what these ranks have not read.
+        alone = pleiad.Sampler(n, shuffle=True, seed=5)
+        alone._rank, alone._size = 0, 1
+        alone.load_state_dict(state)
+        rest = sum(pleiad.all_gather_object(epochs[1][4:]), [])
+        assert sorted(alone) == sorted(rest)
+
+
+def test_what_a_sharded_loader_refuses():
+    with start() as s:
+        bad = pleiad.InvalidArgument
+        weighted = torch.utils.data.WeightedRandomSampler([1.0] * 5, 5)
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(range(5))
+
+        with raises(bad, "WeightedRandomSampler"):
+            pleiad.torch.shard(torch.utils.data.DataLoader(indices(5), sampler=weighted))
+        with raises(bad, "batch_size"):
+            pleiad.torch.shard(torch.utils.data.DataLoader(indices(5), batch_size=None))
+        with raises(bad, "IterableDataset", "session.rank"):
+            pleiad.torch.shard(Stream())
+        with raises(bad, "received int"):
+            pleiad.torch.shard(7)
+        with raises(bad, 'unknown uneven "cut"'):
+            pleiad.torch.shard(indices(5), uneven="cut")
+        with raises(bad, "length: expected 6", "received 5"):
+            pleiad.Sampler(6).load_state_dict(pleiad.Sampler(5).state_dict())
+        if s.size > 1:
+            with raises(bad, "rank 0 has 5 samples, rank 1 has 6 samples"):
+                pleiad.Sampler(5 + s.rank)
+
+
 if __name__ == "__main__":
     run(globals())

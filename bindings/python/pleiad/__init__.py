@@ -31,6 +31,7 @@ from pleiad.objects import all_gather_object, broadcast_object, mean
 from pleiad.options import Updater
 from pleiad.rules import Rates, register_rule
 from pleiad.sessions import Session, init, session
+from pleiad.sharding import Sampler, shard
 from pleiad.snapshots import Snapshots
 from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
@@ -51,6 +52,7 @@ __all__ = [
     "OrderError",
     "Rates",
     "RuleError",
+    "Sampler",
     "Session",
     "Snapshots",
     "SparseTable",
@@ -66,5 +68,6 @@ __all__ = [
     "mean",
     "register_rule",
     "session",
+    "shard",
     "to_float32",
 ]
