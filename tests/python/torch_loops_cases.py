@@ -6,7 +6,18 @@ import copy
 import torch
 from cases import raises, run
 from torch import nn
-from torch_patterns_cases import DistributedOptimizer, ddp, equal_on_all, seeded, start
+from torch.distributed.algorithms.join import Join
+from torch_patterns_cases import (
+    DistributedOptimizer,
+    ddp,
+    equal_on_all,
+    inputs,
+    mlp,
+    same_as_ddp,
+    seeded,
+    start,
+    wrapped,
+)
 
 import pleiad
 import pleiad.torch
@@ -208,6 +219,73 @@ def test_what_a_sharded_loader_refuses():
         if s.size > 1:
             with raises(bad, "rank 0 has 5 samples, rank 1 has 6 samples"):
                 pleiad.Sampler(5 + s.rank)
+
+
+def test_uneven_numbers_of_batches_are_joined():
+    with start() as s:
+        mine = inputs(s.rank, 2 + 3 * s.rank)
+        for by_initial in (True, False):
+            model, peer = seeded(mlp), seeded(mlp)
+            ours = wrapped(model, bucket_bytes=64)
+            schedule = torch.optim.lr_scheduler.StepLR(ours, 2, 0.5)
+            batches = pleiad.torch.join(mine, ours, divide_by_initial_world_size=by_initial)
+            seen = []
+            for x in batches:
+                ours.zero_grad()
+                (model(x) ** 2).sum().backward()
+                ours.step()
+                schedule.step()
+                seen.append((batches.active, batches.active_ranks))
+            assert seen == [(i < len(mine), max(1, s.size - max(0, (i + 1) // 3))) for i in range(3 * s.size - 1)]
+            assert batches.active and not any(x._backward_hooks for x in model.parameters())
+            equal_on_all(s, model)
+            net, theirs = ddp(peer), torch.optim.SGD(peer.parameters(), 0.1, momentum=0.9)
+            joined = [net] if s.size > 1 else []
+            schedule = torch.optim.lr_scheduler.StepLR(theirs, 2, 0.5)
+            with Join(joined, divide_by_initial_world_size=by_initial):
+                for x in mine:
+                    theirs.zero_grad()
+                    (net(x) ** 2).sum().backward()
+                    theirs.step()
+                    schedule.step()
+            same_as_ddp(s, model, peer)
+
+
+def test_joined_ranks_accumulate_and_have_the_statistics_of_those_with_batches():
+    with start() as s:
+        model = seeded(lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)))
+        serial = copy.deepcopy(model)
+        ours, theirs = wrapped(model), torch.optim.SGD(serial.parameters(), 0.1, momentum=0.9)
+        mine = inputs(0, 6 if s.rank == 0 else 2)  # the same where both have some
+        batches = pleiad.torch.join(mine, ours, divide_by_initial_world_size=False)
+        for i, x in enumerate(batches):
+            if not batches.active:
+                x = x * float("nan")
+                for part in model.modules():
+                    part.training = False
+            (model(x) ** 2).sum().backward()
+            model.train()
+            if i % 2 == 1:
+                ours.step()
+                ours.zero_grad()
+        for i, x in enumerate(inputs(0, 6)):
+            (serial(x) ** 2).sum().backward()
+            if i % 2 == 1:
+                theirs.step()
+                theirs.zero_grad()
+        equal_on_all(s, model)
+        for x, y in zip(model.state_dict().values(), serial.state_dict().values(), strict=True):
+            if x.is_floating_point():
+                torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
+        with raises(pleiad.InvalidArgument, "received SGD"):
+            pleiad.torch.join([], theirs)
+        with raises(pleiad.InvalidArgument, "received none"):
+            pleiad.torch.join([])
+        if s.size > 1:
+            with raises(pleiad.InvalidArgument, "rank 0 has no batches"):
+                for _ in pleiad.torch.join([1] if s.rank else [], ours):
+                    pass
+        assert list(pleiad.torch.join([], ours)) == []
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from pleiad.errors import (
 )
 from pleiad.futures import Future
 from pleiad.half import from_float32, to_float32
+from pleiad.joining import join
 from pleiad.objects import all_gather_object, broadcast_object, mean
 from pleiad.options import Updater
 from pleiad.rules import Rates, register_rule
@@ -65,6 +66,7 @@ __all__ = [
     "broadcast_object",
     "from_float32",
     "init",
+    "join",
     "mean",
     "register_rule",
     "session",

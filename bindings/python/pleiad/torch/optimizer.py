@@ -71,6 +71,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._steps = 0
         self._passes = 0
         self._alone = self.session.size == 1
+        self.set_active(True, self.session.size)
         self._known: list[tuple[Tensor, bool]] = []
         self._hooked: set[int] = set()
         self._mark = object()  # on every gradient that this wrapper has exchanged
@@ -79,7 +80,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         named = self._take_parameters()
         buffers = list(module.named_buffers()) if module is not None else []
         state = [*named, *self._frozen(named), *buffers]
-        settings = [type(optimizer).__name__, str(average), str(accumulate), f"{len(self._rows)} embeddings in tables"]
+        settings = [type(optimizer).__name__, str(average), str(accumulate), f"{len(self.rows)} embeddings in tables"]
         agree(self.session, WHERE, [*settings, *describe(state)])
         for _, x in state:
             broadcast(self.session, x)
@@ -167,6 +168,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         finally:
             self._paused = before
 
+    def set_active(self, active: bool, ranks: int) -> None:
+        """Says whether the batch of this rank counts, and on how many ranks it does. Called by `join`."""
+        self._active, self._active_ranks = active, ranks
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
             self.synchronize()
@@ -184,7 +189,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
             for statistics in self._statistics:
                 statistics.check(WHERE)
                 statistics.gather()
+                if not self._active:
+                    statistics.buffer.zero_()
                 self.session.all_reduce(statistics.buffer, "mean")
+                if self._active_ranks != self.session.size:
+                    statistics.buffer.mul_(self.session.size / self._active_ranks)
                 statistics.scatter()
             self._steps += 1
             if self._check_every and self._steps % self._check_every == 0:
@@ -195,17 +204,19 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """The average of a closure's loss: optimizers with a line search decide by it, so it must be equal everywhere."""
         if self._alone or loss is None:
             return loss
-        value = torch.tensor([float(loss.detach() if isinstance(loss, Tensor) else loss)], dtype=torch.float64)
-        self.session.all_reduce(value, "mean")
+        mine = float(loss.detach() if isinstance(loss, Tensor) else loss) if self._active else 0.0
+        value = torch.tensor([mine], dtype=torch.float64)
+        self.session.all_reduce(value)
+        value /= self._active_ranks
         return loss.detach().clone().fill_(value.item()) if isinstance(loss, Tensor) else value.item()
 
     def _has_own_gradients(self) -> bool:
-        rows = any(rows.is_local() for rows in self._rows)
+        rows = any(rows.is_local() for rows in self.rows)
         return rows or any(x.grad is not None and not _is_marked(x, self._mark) for _, x in self._trained)
 
     def _made_rows(self, rows: BatchRows) -> None:
         """Called by the backward pass when an embedding in a table has received gradients."""
-        if self.optimizer._pleiad_wrapper() is not self or rows not in self._rows:  # type: ignore[attr-defined]
+        if self.optimizer._pleiad_wrapper() is not self or rows not in self.rows:  # type: ignore[attr-defined]
             return
         if self._pass != (task := torch._C._current_graph_task_id()):
             self._begin_pass(task)
@@ -261,7 +272,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         used = torch.tensor([x.grad is not None for _, x in self._trained], dtype=torch.int32)
         for bucket in buckets:
             self._submit(bucket)
-        for rows in self._rows:
+        for rows in self.rows:
             self._helper.submit(lambda rows=rows: rows.exchange(self.session, self._average))  # type: ignore[misc]
         self._helper.submit(lambda: self.session.all_reduce(used))
         self._helper.wait()
@@ -281,7 +292,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Reads the parameters of the optimizer, makes their buckets and sets their hooks."""
         named = _named(self.optimizer, self._module)
         own = [x for group in self.optimizer.param_groups for x in group["params"]]
-        self._rows = rows_of([*own, *(self._module.parameters() if self._module is not None else ())])
+        self.rows = rows_of([*own, *(self._module.parameters() if self._module is not None else ())])
         self._known = [(x, x.requires_grad) for _, x in named]
         self._trained = [(name, x) for name, x in named if x.requires_grad]
         self._buckets = make_buckets(self._trained, self._bucket_bytes, self._sparse())
@@ -299,7 +310,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 method(x)
 
         if not self._alone:
-            for rows in self._rows:
+            for rows in self.rows:
                 rows.listeners.add(self)
             for _, x in self._trained:
                 if id(x) not in self._hooked:

@@ -29,10 +29,12 @@ class BatchRows:
         self.ids = torch.empty(0, dtype=torch.int64)  # ascending; that of each row of the parameter
         self.exchanged = False  # whether the gradient is that of all ranks
         self._summed = False  # whether the exchange has summed, or averaged
+        self.factor = 1.0  # what the gradients of this rank are multiplied by; 0 where it has run out of batches
         self.listeners: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers that exchange the gradient
 
     def add(self, ids: Tensor, grad: Tensor) -> None:
         """Adds the gradients of distinct, ascending ids to those that are there."""
+        ids, grad = (ids, grad if self.factor == 1 else grad * self.factor) if self.factor else (ids[:0], grad[:0])
         before, held = self.gradient()
         if self._summed and self.exchanged and before.numel() > 0:
             raise StateError(
