@@ -1,5 +1,5 @@
-"""What a training loop has besides the model and the optimizer: embeddings in tables, data of each rank, uneven numbers of batches,
-and checkpoints, on any number of ranks."""
+"""What a training loop has besides the model and the optimizer: embeddings in tables, data of each rank and uneven numbers of
+batches, on any number of ranks."""
 
 import copy
 
@@ -189,7 +189,7 @@ def test_a_sharded_loader_resumes_where_it_was_saved():
         assert second.state_dict()["epoch"] == 2 and read(second) == read(whole)
         # One rank takes over what these ranks have not read.
         alone = pleiad.Sampler(n, shuffle=True, seed=5)
-        alone._rank, alone._size = 0, 1
+        alone.rank, alone._size = 0, 1
         alone.load_state_dict(state)
         rest = sum(pleiad.all_gather_object(epochs[1][4:]), [])
         assert sorted(alone) == sorted(rest)

@@ -63,7 +63,7 @@ class Sampler:
         agree(found, WHERE, [f"{length} samples", f"shuffle {shuffle}", f"seed {seed}", f"uneven {uneven}"])
         if uneven == "drop" and length < found.size:
             raise InvalidArgument(f"[{WHERE}] {length} samples leave nothing to {found.size} ranks with uneven drop")
-        self._rank, self._size = found.rank, found.size
+        self.rank, self._size = found.rank, found.size
         self._under_way = False
 
     def begin(self) -> NDArray[numpy.int64]:
@@ -106,7 +106,7 @@ class Sampler:
 
     def __len__(self) -> int:
         """How many samples this rank reads in a whole epoch."""
-        return len(range(self._rank, self._even(self.length), self._size))
+        return len(range(self.rank, self._even(self.length), self._size))
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -143,7 +143,7 @@ class Sampler:
         count = self._even(len(rest))
         # numpy.resize repeats from the beginning.
         return numpy.resize(rest if count <= len(rest) else numpy.concatenate([rest, order]), count)[
-            self._rank :: self._size
+            self.rank :: self._size
         ].astype(numpy.int64)
 
     def _even(self, count: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler
 
@@ -99,11 +100,19 @@ class ShardedLoader:
         self.drop_last = loader.drop_last
         self._batches: list[list[int]] = []  # those of the current epoch
         kept = {name: getattr(loader, name) for name in KEPT if hasattr(loader, name)}
+        # The loader draws the seeds of its workers. From PyTorch's own generator, it would draw once more in an epoch that is
+        # resumed, and everything random after it would differ.
+        self._seeds: torch.Generator | None = None
+        if kept["generator"] is None:
+            kept["generator"] = self._seeds = torch.Generator()
         self.loader: DataLoader[Any] = DataLoader(loader.dataset, batch_sampler=_Batches(self._batches), **kept)
 
     def __iter__(self) -> Iterator[Any]:
         sampler = self.sampler
         self._batches[:] = [x.tolist() for x in cut(sampler.begin(), self.batch_size, self.drop_last)]
+        if self._seeds is not None:
+            entropy = numpy.random.SeedSequence([sampler.seed, sampler.epoch, sampler.rank])
+            self._seeds.manual_seed(int(entropy.generate_state(1)[0]))
         # Counted here and not by the sampler, which workers of the loader read ahead.
         for size, batch in zip([len(x) for x in self._batches], self.loader, strict=True):
             sampler.advance(size)
