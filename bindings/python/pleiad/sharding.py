@@ -181,7 +181,7 @@ def shard(data: Any, *, uneven: str = "repeat", session: Session | None = None) 
 
 
 def _samples(x: Any) -> int:
-    shape = getattr(x, "shape", ())
+    shape: tuple[int, ...] = getattr(x, "shape", ())
     if len(shape) == 0:
         raise InvalidArgument(
             f"[shard] expected an array, or a tuple, list or dict of arrays; received {type(x).__name__}"

@@ -28,7 +28,7 @@ def _times(leaf: Any, weight: Any) -> Any:
         kind = jax.numpy.promote_types(leaf.dtype, jax.numpy.float32)
         return jax.numpy.where(jax.numpy.asarray(weight) == 0, 0, leaf.astype(kind) * weight).astype(kind)
     x = numpy.asarray(leaf)
-    kind = numpy.float64 if x.dtype.kind in "biu" else numpy.promote_types(x.dtype, numpy.float32)
+    kind = numpy.promote_types(x.dtype, numpy.float64 if x.dtype.kind in "biu" else numpy.float32)
     product = numpy.zeros(x.shape, kind) if weight == 0 else x.astype(kind) * weight
     return product if isinstance(leaf, numpy.ndarray) else product.item()
 

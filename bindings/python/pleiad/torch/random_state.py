@@ -10,14 +10,15 @@ import torch
 
 def random_state() -> dict[str, Any]:
     """The states of the generators of PyTorch, NumPy and Python, as tensors and plain values."""
-    name, keys, position, has_gauss, gauss = numpy.random.get_state(legacy=True)
+    saved: Any = numpy.random.get_state(legacy=True)
+    name, keys, position, has_gauss, gauss = saved
     version, words, next_gauss = random.getstate()
     made = {
         "torch": torch.get_rng_state(),
         "numpy": [str(name), torch.from_numpy(keys.astype(numpy.int64)), int(position), int(has_gauss), float(gauss)],
         "python": [version, torch.tensor(words, dtype=torch.int64), next_gauss],
     }
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         made["cuda"] = torch.cuda.get_rng_state()
     return made
 
