@@ -1,6 +1,7 @@
 """What a training loop has besides the model and the optimizer: embeddings in tables, data of each rank and uneven numbers of
 batches, on any number of ranks."""
 
+import contextlib
 import copy
 
 import torch
@@ -240,9 +241,9 @@ def test_uneven_numbers_of_batches_are_joined():
             assert batches.active and not any(x._backward_hooks for x in model.parameters())
             equal_on_all(s, model)
             net, theirs = ddp(peer), torch.optim.SGD(peer.parameters(), 0.1, momentum=0.9)
-            joined = [net] if s.size > 1 else []
             schedule = torch.optim.lr_scheduler.StepLR(theirs, 2, 0.5)
-            with Join(joined, divide_by_initial_world_size=by_initial):
+            context = Join([net], divide_by_initial_world_size=by_initial) if s.size > 1 else contextlib.nullcontext()
+            with context:
                 for x in mine:
                     theirs.zero_grad()
                     (net(x) ** 2).sum().backward()
