@@ -9,6 +9,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "frameworks.md").read_text()
 SUITES = [
     "torch_patterns_cases.py",
+    "torch_loops_cases.py",
+    "torch_checkpoint_cases.py",
     "torch_tensors_cases.py",
     "jax_compiled_cases.py",
     "keras3_patterns_cases.py",

@@ -53,10 +53,6 @@ class Recommender(nn.Module):
         u, v = self.user_rows(users), self.item_rows(items)
         return (u * v).sum(-1) + self.top(torch.cat([u, v, u * v], -1)).squeeze(-1)
 
-    def step(self):
-        self.user_rows.step()
-        self.item_rows.step()
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -88,8 +84,7 @@ def main():
         users, items, liked = clicks.batch(count, mine)
         optimizer.zero_grad()
         loss_of(model(users, items), liked).backward()
-        optimizer.step()
-        model.step()
+        optimizer.step()  # PLEIAD: hands the gradients of the rows to the tables, too
         # PLEIAD: only the master shows
         last = step + 1 == options.steps
         if session.is_master and sys.stderr.isatty() and (step % 20 == 0 or last):

@@ -51,6 +51,39 @@ def test_compiled_and_eager_collectives_keep_one_order():
             assert mine[0] == total and (later == s.size * total).all()
 
 
+def test_uneven_numbers_of_batches_are_joined():
+    with start() as s:
+
+        @jax.jit
+        def step(params, x, weight):
+            grads = jax.grad(loss)(params, jnp.where(weight == 0, jnp.nan, x))
+            return descend(params, pleiad.jax.all_reduce(grads, weight=weight))
+
+        eager, params, serial = (pleiad.jax.broadcast(first(0)) for _ in range(3))
+        steps = [x[: len(x) // s.size] for x, _ in batches(s, 4)]
+        mine = steps if s.rank == s.size - 1 else steps[:2]  # the same batches, so the average is that of one
+        joined = pleiad.join(mine)
+        for x in joined:
+            params = step(params, x, joined.weight)
+            eager = descend(eager, pleiad.jax.all_reduce(gradient(eager, x), weight=joined.weight))
+        for x in steps:
+            serial = descend(serial, gradient(serial, x))
+        for made in (params, eager):
+            close(made, serial, 1e-6)
+            equal_on_all(s, made)
+        # Weights as numbers of samples.
+        tree = {"a": jnp.full(2, s.rank, jnp.bfloat16), "b": float(s.rank), "c": np.full(2, s.rank)}
+        made = pleiad.jax.all_reduce(tree, weight=2 * (s.rank + 1))
+        weights = np.arange(1, s.size + 1)
+        mean = (weights * (weights - 1)).sum() / weights.sum()
+        assert made["a"].dtype == jnp.bfloat16 and abs(float(made["a"][0]) - mean) < 0.01 * s.size
+        assert isinstance(made["b"], float) and abs(made["b"] - mean) < 1e-12
+        assert made["c"].dtype == np.float64 and abs(made["c"][1] - mean) < 1e-12
+        for wrong, pattern in ((-1, "-1"), (np.ones(2), "one number"), (0, "on all ranks")):
+            with raises(Bad, "weight", pattern):
+                pleiad.jax.all_reduce(tree, weight=wrong)
+
+
 def test_every_type_of_leaf_is_reduced_and_broadcast_in_the_same_way():
     with start() as s:
         total, mean = s.size * (s.size + 1) // 2, (s.size + 1) / 2

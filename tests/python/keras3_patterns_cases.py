@@ -249,5 +249,38 @@ def test_bad_input_of_the_wrapper():
         s.barrier()
 
 
+def test_uneven_numbers_of_batches_are_joined():
+    with start() as s:
+        rng = np.random.default_rng(4)
+        steps, size, rate = [2 + 2 * (s.size - rank) for rank in range(s.size)], 4, 0.1
+        parts = [rng.standard_normal((count * size, 3)).astype("float32") for count in steps]
+        target = np.array([[1.0], [-2.0], [0.5]], "float32")
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, use_bias=False)])
+        first = model.get_weights()[0]
+        model.compile(loss="mse", optimizer=Distributed(keras.optimizers.SGD(rate, momentum=0.9), model=model))
+        weights, speed = s.all_gather(first)[0].astype(float), np.zeros((3, 1))
+        for _ in range(EPOCHS):
+            for i in range(max(steps)):
+                batches = [
+                    part[i * size : (i + 1) * size] for part, count in zip(parts, steps, strict=True) if i < count
+                ]
+                gradient = sum(2 / size * x.T @ (x @ weights - x @ target) for x in batches) / s.size
+                speed = 0.9 * speed - rate * gradient
+                weights = weights + speed
+        mine = parts[s.rank]
+        joined = [pleiad.keras.Join(), pleiad.keras.AverageMetrics()]
+        fit(model, mine, mine @ target, size, callbacks=joined, validation_data=(mine, mine @ target))
+        np.testing.assert_allclose(model.get_weights()[0], weights, rtol=1e-4, atol=1e-5)
+        equal_on_all(s, model)
+        assert int(model.optimizer.iterations) == EPOCHS * max(steps)
+        even = mine[: 2 * size]  # the next fit, without it
+        fit(model, even, even @ target, size)
+        equal_on_all(s, model)
+        plain = make(0)
+        plain.compile(loss="mse", optimizer="sgd")
+        with raises(Bad, "Join", "DistributedOptimizer", "SGD"):
+            fit(plain, *data(s)[:2], size, callbacks=[pleiad.keras.Join()])
+
+
 if __name__ == "__main__":
     run(globals())

@@ -45,5 +45,28 @@ def test_python_objects():
         assert pleiad.broadcast_object("after") == "after"
 
 
+def test_the_part_of_each_rank():
+    with start() as s:
+        x, y = np.arange(7), np.arange(14).reshape(7, 2)
+        part = pleiad.shard({"x": x, "y": y}, uneven="keep")
+        assert (part["y"][:, 0] == 2 * part["x"]).all() and part["x"].tolist() == list(range(s.rank, 7, s.size))
+        mine, other = pleiad.shard((x, y))
+        assert len(mine) == len(other) == -(-7 // s.size)
+        assert (pleiad.shard(x, uneven="drop") == np.arange(s.rank, 7 // s.size * s.size, s.size)).all()
+        sampler = pleiad.Sampler(7, shuffle=True, uneven="keep")
+        for epoch in range(2):
+            assert sampler.epoch == epoch
+            read = pleiad.all_gather_object([int(i) for rows in sampler.batches(2) for i in rows])
+            assert sorted(sum(read, [])) == list(range(7))
+        for i, _ in enumerate(sampler):
+            if i == 0:
+                break  # the next iteration is the next epoch
+        assert len(list(sampler)) == len(sampler) and sampler.epoch == 4
+        with raises(Bad, "one number of samples", r"\[6, 7\]"):
+            pleiad.shard((x, y[:6]))
+        with raises(Bad, "received str"):
+            pleiad.shard("text")
+
+
 if __name__ == "__main__":
     run(globals())

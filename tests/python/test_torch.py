@@ -30,3 +30,15 @@ def test_patterns_of_everyday_scripts(python_job, world):
 @pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 3))])
 def test_sparse_complex_and_assigned_tensors(python_job, world):
     check_cases(python_job, "torch_tensors_cases.py", world)
+
+
+@pytest.mark.parametrize(
+    "world", [pytest.param("alone", marks=pytest.mark.full), 2, pytest.param(3, marks=pytest.mark.full)]
+)
+def test_parts_of_the_training_loop(python_job, world):
+    check_cases(python_job, "torch_loops_cases.py", world)
+
+
+@pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 4))])
+def test_checkpoints(python_job, world):
+    check_cases(python_job, "torch_checkpoint_cases.py", world)

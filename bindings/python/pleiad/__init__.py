@@ -27,10 +27,12 @@ from pleiad.errors import (
 )
 from pleiad.futures import Future
 from pleiad.half import from_float32, to_float32
+from pleiad.joining import join
 from pleiad.objects import all_gather_object, broadcast_object, mean
 from pleiad.options import Updater
 from pleiad.rules import Rates, register_rule
 from pleiad.sessions import Session, init, session
+from pleiad.sharding import Sampler, shard
 from pleiad.snapshots import Snapshots
 from pleiad.sparse import KeyValueTable, SparseTable
 from pleiad.tables import ArrayTable, MatrixTable
@@ -51,6 +53,7 @@ __all__ = [
     "OrderError",
     "Rates",
     "RuleError",
+    "Sampler",
     "Session",
     "Snapshots",
     "SparseTable",
@@ -63,8 +66,10 @@ __all__ = [
     "broadcast_object",
     "from_float32",
     "init",
+    "join",
     "mean",
     "register_rule",
     "session",
+    "shard",
     "to_float32",
 ]

@@ -12,6 +12,7 @@ from pleiad import arrays
 from pleiad.errors import InvalidArgument
 from pleiad.jax.layout import ALIGNMENT
 from pleiad.jax.ordered import ordered_call
+from pleiad.jax.weighted import weighted_mean
 from pleiad.sessions import Session
 from pleiad.worlds import agree, all_workers
 
@@ -19,13 +20,18 @@ SUM_DTYPES = ("float32", "float64", "int64")
 _callback = threading.local()  # has `running` in a thread that runs a collective of a compiled function
 
 
-def all_reduce(tree: Any, *, average: bool = True, dtype: Any = None, session: Session | None = None) -> Any:
+def all_reduce(
+    tree: Any, *, average: bool = True, weight: Any = None, dtype: Any = None, session: Session | None = None
+) -> Any:
     """The average (or the sum) of all ranks' pytrees of the same layout: gradients, metrics. Collective.
 
     Leaves may be arrays of real or complex numbers, integers, booleans and Python numbers, mixed as you like. The average of
     integers is floating-point, as that of `jax.lax.pmean`. float16 and bfloat16 leaves are summed in float32 (dtype="float64":
     in float64) and keep their type. Arrays that JAX cannot hold (float64 without jax_enable_x64) come back as NumPy arrays,
     Python numbers as Python numbers.
+
+    weight: how much this rank's leaves count in the average, as the number of samples they come from; a number of at least 0,
+    or an array in compiled code. A rank of weight 0 adds nothing, not even a NaN (`pleiad.join`).
 
     In `jax.jit`, `lax.scan`, `lax.fori_loop` and other compiled code the exchange is an ordered callback: all ranks must
     run the same collectives in the same order. It cannot be differentiated or vmapped: reduce the gradients.
@@ -40,6 +46,10 @@ def all_reduce(tree: Any, *, average: bool = True, dtype: Any = None, session: S
     half = "float32" if dtype is None else numpy.dtype(dtype).name
     if half not in ("float32", "float64"):
         raise InvalidArgument(f"[{where}] dtype: expected float32 or float64; received {half}")
+    if weight is not None:
+        if not average:
+            raise InvalidArgument(f"[{where}] weight: expected none with average=False; received {weight!r}")
+        return weighted_mean(tree, weight, lambda x: all_reduce(x, average=False, dtype=dtype, session=found))
     names, leaves, structure = _flatten(tree)
     plan = [_Sum(leaf, name, average, half) for leaf, name in zip(leaves, names, strict=True)]
     if not _traced(leaves):

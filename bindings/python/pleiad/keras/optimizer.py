@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy
 
 from pleiad.errors import InvalidArgument
 from pleiad.keras.weights import broadcast, check_backend
@@ -51,11 +52,16 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
     return optimizer
 
 
+def is_distributed(optimizer: Any) -> bool:
+    return isinstance(optimizer, _Distributed)
+
+
 class _Settings:
     def __init__(self, session: Session, average: bool, model: Any) -> None:
         self.session = session
         self.average = average
         self.model = model
+        self.joined = False  # whether ranks may have run out of batches (`Join`)
         self.exchanged = False  # while the gradients of this step are those of all ranks
 
 
@@ -117,10 +123,29 @@ class _Distributed:
         if settings.session.size == 1 or not grads:
             return grads
         if keras.backend.backend() == "jax":
-            from pleiad.jax import all_reduce
-
-            return list(all_reduce(grads, average=settings.average, session=settings.session))
+            return self._exchange_jax(grads, True)[0]
         from pleiad.keras.torch_gradients import exchange
 
         known = self.__dict__["_trainable_variables"] if variables is None else list(variables)
-        return exchange(settings.session, grads, known, settings.average, WHERE)
+        return exchange(settings.session, grads, known, settings.average, WHERE, settings.joined)[0]
+
+    def _exchange_jax(self, grads: list[Any], active: bool) -> tuple[list[Any], Any]:
+        """The exchanged gradients, and a number that is 0 if no rank is active, where ranks may have run out of batches."""
+        from pleiad.jax import all_reduce
+
+        settings = self._pleiad
+        more = [numpy.float32(active)] if settings.joined else []
+        made = list(all_reduce([*grads, *more], average=settings.average, session=settings.session))
+        return (made[:-1], made[-1]) if settings.joined else (made, 1)
+
+    def _take_part(self) -> bool:
+        """Joins one exchange of other ranks with zero gradients. False if no rank had gradients. Collective."""
+        settings, variables = self._pleiad, self.__dict__["_trainable_variables"]
+        if keras.backend.backend() == "jax":
+            zeros = [keras.ops.zeros(x.shape, x.dtype) for x in variables]
+            return float(self._exchange_jax(zeros, False)[1]) > 0
+        from pleiad.keras.torch_gradients import exchange
+
+        return (
+            exchange(settings.session, [None] * len(variables), variables, settings.average, WHERE, True, False)[1] > 0
+        )

@@ -9,9 +9,18 @@ from pleiad.sessions import Session
 from pleiad.torch.flat import HALF
 
 
-def exchange(session: Session, grads: list[Any], variables: list[Any], average: bool, where: str) -> list[Any]:
+def exchange(
+    session: Session,
+    grads: list[Any],
+    variables: list[Any],
+    average: bool,
+    where: str,
+    joined: bool = False,
+    active: bool = True,
+) -> tuple[list[Any], int]:
     """The average (or the sum) of all ranks' gradients of the variables. A gradient that only some ranks have counts as zero
-    on the others; one that no rank has stays None. Collective."""
+    on the others; one that no rank has stays None. joined: some ranks may have run out of batches and are not active; the
+    second result is then the number of active ranks. Collective."""
     if len(grads) != len(variables):
         raise InvalidArgument(
             f"[{where}] expected {len(variables)} gradients, one for each variable; received {len(grads)}"
@@ -19,11 +28,11 @@ def exchange(session: Session, grads: list[Any], variables: list[Any], average: 
     for x, variable in zip(grads, variables, strict=True):
         if x is not None and x.layout != torch.strided:
             raise InvalidArgument(f"[{where}] the gradient of {variable.path} is sparse; set sparse=False on the layer")
-    used = torch.tensor([0 if x is None else 1 for x in grads], dtype=torch.int32)
-    session.all_reduce(used, "max")
+    used = torch.tensor([*(int(x is not None) for x in grads), *([int(active)] if joined else [])], dtype=torch.int32)
+    session.all_reduce(used)
     made = list(grads)
     parts: dict[torch.dtype, list[int]] = {}
-    for i, anyone in enumerate(used.tolist()):
+    for i, anyone in enumerate(used.tolist()[: len(grads)]):
         if anyone:
             kind = variables[i].value.dtype
             parts.setdefault(torch.float32 if kind in HALF else kind, []).append(i)
@@ -36,4 +45,4 @@ def exchange(session: Session, grads: list[Any], variables: list[Any], average: 
             for i, x in zip(chosen, held, strict=True):
                 made[i] = line[begin : begin + x.numel()].view(x.shape).to(x.device, x.dtype)
                 begin += x.numel()
-    return made
+    return made, int(used[-1]) if joined else session.size

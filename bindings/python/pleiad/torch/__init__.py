@@ -7,11 +7,15 @@
 
 `DistributedOptimizer` averages gradients before every step: all ranks keep the same model. `ParameterManager` keeps a
 module's parameters in one table, synchronously or asynchronously. `Embedding` keeps its rows in a matrix table and
-fetches those of the batch alone.
+fetches those of the batch alone. `shard` gives each rank its part of a data loader,
+and `join` lets ranks have different numbers of batches. `Checkpoint` saves and restores the whole loop.
 """
 
+from pleiad.torch.checkpoint import Checkpoint
 from pleiad.torch.embedding import Embedding
+from pleiad.torch.joining import join
+from pleiad.torch.loader import shard
 from pleiad.torch.manager import ParameterManager
 from pleiad.torch.optimizer import DistributedOptimizer
 
-__all__ = ["DistributedOptimizer", "Embedding", "ParameterManager"]
+__all__ = ["Checkpoint", "DistributedOptimizer", "Embedding", "ParameterManager", "join", "shard"]

@@ -4,13 +4,13 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import numpy
 import torch
 from torch import Tensor
 
 from pleiad.errors import InvalidArgument
 from pleiad.sessions import Session
 from pleiad.torch.flat import HALF, as_line, is_dense
+from pleiad.torch.rows import gather_rows
 
 WHERE = "DistributedOptimizer"
 
@@ -80,26 +80,11 @@ class SparseBucket(Bucket):
                 grad = grad.to_dense().to_sparse(1)
             grad = grad.coalesce()
             kind = torch.float32 if x.dtype in HALF else x.dtype
-            mine = grad.indices()[0].numel()
-            counts = session.all_gather(numpy.array([mine], numpy.int64)).reshape(-1).tolist()
-            most = max(counts)
-            if most == 0:
-                x.grad = grad
-                return
-            rows = torch.zeros(most, dtype=torch.int64)
-            rows[:mine] = grad.indices()[0].cpu()
-            values = torch.zeros((most, *x.shape[1:]), dtype=kind)
-            values[:mine] = grad.values().cpu()
-            all_rows = torch.from_numpy(session.all_gather(rows))
-            all_values = torch.from_numpy(session.all_gather(_as_real(values.view(-1)))).view(len(counts), -1)
+            values = grad.values().cpu().to(kind)
+            index, value = gather_rows(session, grad.indices()[0].cpu(), _pairs(values))
             if kind.is_complex:
-                all_values = torch.view_as_complex(all_values.view(len(counts), -1, 2))
-            all_values = all_values.view(len(counts), *values.shape)
-            if op == "mean":
-                all_values /= len(counts)
-            index = torch.cat([line[:count] for line, count in zip(all_rows, counts, strict=True)])
-            value = torch.cat([line[:count] for line, count in zip(all_values, counts, strict=True)])
-            value = value.to(x.dtype)
+                value = torch.view_as_complex(value)
+            value = (value / session.size if op == "mean" else value).to(x.dtype)
             made = torch.sparse_coo_tensor(index[None], value, x.shape, device=x.device, check_invariants=False)
             x.grad = made.coalesce()
 
@@ -115,6 +100,11 @@ def _dense(name: str, grad: Tensor) -> Tensor:
 def _as_real(line: Tensor) -> Tensor:
     """Complex values as pairs of real ones, in the same memory."""
     return torch.view_as_real(line).view(-1) if line.is_complex() else line
+
+
+def _pairs(x: Tensor) -> Tensor:
+    """Complex values as real ones with one axis more."""
+    return torch.view_as_real(x) if x.is_complex() else x
 
 
 def _own_layout(name: str, x: Tensor) -> Tensor:

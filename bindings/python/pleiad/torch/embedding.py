@@ -1,5 +1,6 @@
 """An embedding whose rows live in a table."""
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,27 +8,32 @@ import numpy
 import torch
 from torch import Tensor
 
-from pleiad.errors import InvalidArgument
+from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater
 from pleiad.sessions import Session
 from pleiad.sparse import SparseTable
 from pleiad.tables import MatrixTable
+from pleiad.torch.rows import WHERE, BatchRows
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
 
-WHERE = "Embedding"
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 class Embedding(torch.nn.Module):
     """As torch.nn.Embedding, but the rows live in a matrix table that all workers share, and only those of the batch are
-    fetched. Its gradient goes back by rows: `step` hands it to the table, whose `updater` makes the step. It has no
-    parameters, so optimizers do not see it.
+    fetched. Its gradient goes back by rows to the table, whose `updater` makes the step.
 
-        words = pleiad.torch.Embedding(1_000_000, 64, updater=pleiad.Updater("adagrad", learning_rate=0.1))
-        loss = net(words(ids)).mean()
-        loss.backward()
-        optimizer.step()   # of the rest
-        words.step()
+        model = torch.nn.Sequential(pleiad.torch.Embedding(1_000_000, 64, updater="adagrad"), net)
+        optimizer = torch.optim.Adam(model.parameters())
+        model(ids).mean().backward()
+        optimizer.step()   # Adam for the net; the gradient of the rows goes to the table
+
+    Its one parameter, `rows`, has the gradients of the rows that backward passes have reached since the last step, so
+    zero_grad, clipping and GradScaler treat them as all others. The optimizer that has this parameter hands them to the
+    table in its step, at the learning rate of the updater; without such an optimizer, call `step`. The values of the
+    parameter are zeros: read `weight()`. With a DistributedOptimizer that has the parameter or whose module has the
+    embedding, the gradients of all ranks are averaged before they are clipped or unscaled, as those of other parameters.
+    An embedding cannot be copied or pickled: create another one and load its `state_dict`.
 
     `state_dict` has a copy of all rows as `weight`, as that of torch.nn.Embedding, and `load_state_dict` puts those of
     rank 0 into the table: all ranks call it, and with clock "sync" all ask for `state_dict`. What the updater keeps
@@ -107,7 +113,10 @@ class Embedding(torch.nn.Module):
                 raise InvalidArgument(f"[{WHERE}] sparse: {wrong}") from None
         else:
             self.table = found.matrix(num_embeddings, embedding_dim, values, **shared)
-        self._done: list[tuple[Tensor, Tensor]] = []  # rows, and their gradients
+        self.batch = BatchRows(embedding_dim)
+        self.rows = self.batch.parameter
+        self.rows._pleiad_embedding = weakref.ref(self)  # type: ignore[attr-defined]
+        self._stepped = False  # whether an optimizer has made the step since the last forward pass
 
     def forward(self, ids: Tensor) -> Tensor:
         if not isinstance(ids, torch.Tensor) or ids.dtype not in INTEGERS:
@@ -118,7 +127,8 @@ class Embedding(torch.nn.Module):
         self.table.get(distinct.numpy(), rows)
         if self.num_embeddings is None and self.padding_idx is not None:
             rows[distinct == self.padding_idx] = 0  # a sparse table makes it as any other
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and self.rows.requires_grad:
+            self._stepped = False
             rows.requires_grad_()
             rows.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda leaf: self._keep(distinct, leaf)
@@ -127,19 +137,21 @@ class Embedding(torch.nn.Module):
 
     def step(self, *, learning_rate: float | None = None) -> None:
         """Hands the gradients of the backward passes since the last step to the table, in one add. A learning rate
-        given here counts for this step alone."""
-        done, self._done = self._done, []
-        rows = torch.cat([ids for ids, _ in done]) if done else torch.empty(0, dtype=torch.int64)
-        grads = torch.cat([grad for _, grad in done]) if done else torch.empty(0, self.embedding_dim)
-        if self.padding_idx is not None:
-            trained = rows != self.padding_idx
-            rows, grads = rows[trained], grads[trained]
+        given here counts for this step alone. Does nothing if an optimizer's step has handed them in."""
+        if self._stepped:
+            if learning_rate is not None:
+                raise StateError(
+                    f"[{WHERE}.step] an optimizer that has the parameter of the embedding has made the step; to give a learning "
+                    f"rate here, leave the parameter out of the optimizer"
+                )
+            return
+        rows, grads = self.batch.take(self._session)
         self.table.add(grads, rows.numpy(), learning_rate=learning_rate)
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets gradients that `step` has not handed in."""
-        self._done.clear()
-        super().zero_grad(set_to_none)
+    def _step_of_optimizer(self) -> None:
+        self._stepped = False
+        self.step()
+        self._stepped = True
 
     def weight(self) -> Tensor:
         """A copy of all rows; of a sparse table, those that are there, in the order of their ids. With clock "sync", all
@@ -158,7 +170,6 @@ class Embedding(torch.nn.Module):
         return torch.from_numpy(ids[order]), torch.from_numpy(rows[order])
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
         ids, destination[prefix + "weight"] = self._items()
         if ids is not None:
             destination[prefix + "ids"] = ids
@@ -196,16 +207,32 @@ class Embedding(torch.nn.Module):
             error_msgs.append(f"[{WHERE}] {name}: expected shape {shape} at all ranks; received {came}")
         own = (name, prefix + "ids") if self.num_embeddings is None else (name,)
         others = {key: value for key, value in state_dict.items() if key not in own}
+        others[prefix + "rows"] = self.rows
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "Embedding":
+        return self  # rows and gradients are float32 on the CPU, wherever the model is moved
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise StateError(
+            f"[{WHERE}] the rows live in the table {self.table.name!r} of all ranks, so the module cannot be copied or pickled; "
+            f"create another Embedding and load the state_dict of this one"
+        )
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}, table={self.table.name!r}"
 
     def _keep(self, ids: Tensor, leaf: Tensor) -> None:
+        """Called by the backward pass with the gradient of the rows that one forward pass has fetched."""
         assert leaf.grad is not None
-        self._done.append((ids, leaf.grad))
-        leaf.grad = None
+        grad, leaf.grad = leaf.grad.detach(), None
+        if self.padding_idx is not None:
+            trained = ids != self.padding_idx
+            ids, grad = ids[trained], grad[trained]
+        self.batch.add(ids, grad)
+        for optimizer in self.batch.listeners:
+            optimizer._made_rows(self.batch)
 
     def _first_values(self, init: Any) -> Any:
         assert self.num_embeddings is not None

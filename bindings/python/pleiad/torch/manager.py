@@ -15,6 +15,7 @@ from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
 from pleiad.torch.gradients import GradientTable
 from pleiad.torch.loading import LoadHook
 from pleiad.torch.memory import keep_freed_memory
+from pleiad.torch.rows import plain_parameters
 from pleiad.torch.start import broadcast
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
 
@@ -140,7 +141,7 @@ class ParameterManager:
         if live and self.session.hosts > 1:
             raise InvalidArgument(f"[{WHERE}] live is for the workers of one host; here are {self.session.hosts} hosts")
         keep_freed_memory()
-        named = list(module.named_parameters())
+        named = plain_parameters(module)
         followed = floating(module.named_buffers()) if buffers else []
         kind = table_dtype([*named, *followed] if named else [], dtype, WHERE)
         agree(
@@ -274,7 +275,7 @@ class ParameterManager:
     def _check(self) -> None:
         known = self._known
         count = 0
-        for (label, x), mine in zip(self.module.named_parameters(), [*known, None]):
+        for (label, x), mine in zip(plain_parameters(self.module), [*known, None]):
             if x is not mine:
                 what = "new" if mine is None or all(x is not other for other in known) else "at another place"
                 raise InvalidArgument(

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from pleiad.sessions import Session
 from pleiad.torch.buckets import WHERE, Bucket, Helper, make_buckets
 from pleiad.torch.flat import HALF, Flat, describe, floating
 from pleiad.torch.memory import keep_freed_memory
+from pleiad.torch.rows import BatchRows, plain_parameters, rows_of
 from pleiad.torch.start import broadcast, broadcast_optimizer_state, fingerprint
 from pleiad.worlds import agree, all_workers, check_count
 
@@ -70,6 +71,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._steps = 0
         self._passes = 0
         self._alone = self.session.size == 1
+        self.set_active(True, self.session.size)
         self._known: list[tuple[Tensor, bool]] = []
         self._hooked: set[int] = set()
         self._mark = object()  # on every gradient that this wrapper has exchanged
@@ -78,7 +80,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         named = self._take_parameters()
         buffers = list(module.named_buffers()) if module is not None else []
         state = [*named, *self._frozen(named), *buffers]
-        agree(self.session, WHERE, [type(optimizer).__name__, str(average), str(accumulate), *describe(state)])
+        settings = [type(optimizer).__name__, str(average), str(accumulate), f"{len(self.rows)} embeddings in tables"]
+        agree(self.session, WHERE, [*settings, *describe(state)])
         for _, x in state:
             broadcast(self.session, x)
         broadcast_optimizer_state(self.session, optimizer, WHERE)
@@ -165,6 +168,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         finally:
             self._paused = before
 
+    def set_active(self, active: bool, ranks: int) -> None:
+        """Says whether the batch of this rank counts, and on how many ranks it does. Called by `join`."""
+        self._active, self._active_ranks = active, ranks
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
             self.synchronize()
@@ -182,7 +189,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
             for statistics in self._statistics:
                 statistics.check(WHERE)
                 statistics.gather()
+                if not self._active:
+                    statistics.buffer.zero_()
                 self.session.all_reduce(statistics.buffer, "mean")
+                if self._active_ranks != self.session.size:
+                    statistics.buffer.mul_(self.session.size / self._active_ranks)
                 statistics.scatter()
             self._steps += 1
             if self._check_every and self._steps % self._check_every == 0:
@@ -193,12 +204,22 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """The average of a closure's loss: optimizers with a line search decide by it, so it must be equal everywhere."""
         if self._alone or loss is None:
             return loss
-        value = torch.tensor([float(loss.detach() if isinstance(loss, Tensor) else loss)], dtype=torch.float64)
-        self.session.all_reduce(value, "mean")
+        mine = float(loss.detach() if isinstance(loss, Tensor) else loss) if self._active else 0.0
+        value = torch.tensor([mine], dtype=torch.float64)
+        self.session.all_reduce(value)
+        value /= self._active_ranks
         return loss.detach().clone().fill_(value.item()) if isinstance(loss, Tensor) else value.item()
 
     def _has_own_gradients(self) -> bool:
-        return any(x.grad is not None and not _is_marked(x, self._mark) for _, x in self._trained)
+        rows = any(rows.is_local() for rows in self.rows)
+        return rows or any(x.grad is not None and not _is_marked(x, self._mark) for _, x in self._trained)
+
+    def _made_rows(self, rows: BatchRows) -> None:
+        """Called by the backward pass when an embedding in a table has received gradients."""
+        if self.optimizer._pleiad_wrapper() is not self or rows not in self.rows:  # type: ignore[attr-defined]
+            return
+        if self._pass != (task := torch._C._current_graph_task_id()):
+            self._begin_pass(task)
 
     def _made(self, x: Tensor) -> None:
         """Called by the backward pass when the gradient of `x` is complete."""
@@ -251,6 +272,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         used = torch.tensor([x.grad is not None for _, x in self._trained], dtype=torch.int32)
         for bucket in buckets:
             self._submit(bucket)
+        for rows in self.rows:
+            self._helper.submit(lambda rows=rows: rows.exchange(self.session, self._average))  # type: ignore[misc]
         self._helper.submit(lambda: self.session.all_reduce(used))
         self._helper.wait()
         for (_, x), ranks in zip(self._trained, used.tolist(), strict=True):
@@ -268,6 +291,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def _take_parameters(self) -> list[tuple[str, Tensor]]:
         """Reads the parameters of the optimizer, makes their buckets and sets their hooks."""
         named = _named(self.optimizer, self._module)
+        own = [x for group in self.optimizer.param_groups for x in group["params"]]
+        self.rows = rows_of([*own, *(self._module.parameters() if self._module is not None else ())])
         self._known = [(x, x.requires_grad) for _, x in named]
         self._trained = [(name, x) for name, x in named if x.requires_grad]
         self._buckets = make_buckets(self._trained, self._bucket_bytes, self._sparse())
@@ -285,6 +310,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 method(x)
 
         if not self._alone:
+            for rows in self.rows:
+                rows.listeners.add(self)
             for _, x in self._trained:
                 if id(x) not in self._hooked:
                     x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
@@ -302,11 +329,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._module is None:
             return []
         own = {id(x) for _, x in named}
-        return [(name, x) for name, x in self._module.named_parameters() if id(x) not in own]
+        return [(name, x) for name, x in plain_parameters(self._module) if id(x) not in own]
 
     def _changed(self) -> bool:
         """Whether parameters were added, removed, frozen, unfrozen or given another shape since the last look."""
-        now = [x for group in self.optimizer.param_groups for x in group["params"]]
+        now = _plain(self.optimizer)
         return (
             len(now) != len(self._known)
             or any(x is not known or x.requires_grad != was for x, (known, was) in zip(now, self._known, strict=True))
@@ -344,10 +371,15 @@ def _is_marked(x: Tensor, mark: object) -> bool:
     return getattr(x.grad, "_pleiad_mark", None) is mark
 
 
+def _plain(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """The optimizer's parameters without those of embeddings in tables."""
+    found = (x for group in optimizer.param_groups for x in group["params"])
+    return [x for x in found if not hasattr(x, "_pleiad_embedding")]
+
+
 def _named(optimizer: torch.optim.Optimizer, module: torch.nn.Module | None) -> list[tuple[str, Tensor]]:
     names: dict[Tensor, str] = {x: name for name, x in module.named_parameters()} if module is not None else {}
-    found: Iterable[Tensor] = (x for group in optimizer.param_groups for x in group["params"])
-    named = [(names.get(x, f"parameter {i}"), x) for i, x in enumerate(found)]
+    named = [(names.get(x, f"parameter {i}"), x) for i, x in enumerate(_plain(optimizer))]
     if not any(x.requires_grad for _, x in named):
         raise InvalidArgument(f"[{WHERE}] expected an optimizer with parameters to train; received one without")
     for name, x in named:

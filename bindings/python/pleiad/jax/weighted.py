@@ -1,0 +1,44 @@
+"""Averages of pytrees in which ranks count differently."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy
+
+from pleiad.errors import InvalidArgument
+
+
+def weighted_mean(tree: Any, weight: Any, total: Callable[[Any], Any]) -> Any:
+    """The sum of weight * leaf over the ranks, divided by the sum of the weights. `total` sums a pytree over the ranks."""
+    if isinstance(weight, int | float | numpy.number) and not 0 <= weight < float("inf"):
+        raise InvalidArgument(f"[all_reduce] weight: expected a number of at least 0; received {weight!r}")
+    if numpy.ndim(weight) != 0:
+        raise InvalidArgument(f"[all_reduce] weight: expected one number; received shape {numpy.shape(weight)}")
+    sums, weights = total((jax.tree.map(lambda leaf: _times(leaf, weight), tree), 1.0 * weight))
+    if not isinstance(weights, jax.core.Tracer) and float(weights) == 0:
+        raise InvalidArgument("[all_reduce] weight: expected a rank with more than 0; received 0 on all ranks")
+    return jax.tree.map(lambda leaf, x: _divided(leaf, x, weights), tree, sums)
+
+
+def _times(leaf: Any, weight: Any) -> Any:
+    """Zero where the weight is zero, even if the leaf is not finite. The product is at least float32."""
+    if _is_jax(leaf) or _is_jax(weight):
+        leaf = jax.numpy.asarray(leaf)
+        kind = jax.numpy.promote_types(leaf.dtype, jax.numpy.float32)
+        return jax.numpy.where(jax.numpy.asarray(weight) == 0, 0, leaf.astype(kind) * weight).astype(kind)
+    x = numpy.asarray(leaf)
+    kind = numpy.promote_types(x.dtype, numpy.float64 if x.dtype.kind in "biu" else numpy.float32)
+    product = numpy.zeros(x.shape, kind) if weight == 0 else x.astype(kind) * weight
+    return product if isinstance(leaf, numpy.ndarray) else product.item()
+
+
+def _divided(leaf: Any, total: Any, weights: Any) -> Any:
+    """The average in the type of the leaf; that of integers is floating-point."""
+    mean = total / weights
+    kind = getattr(leaf, "dtype", None)
+    return mean if kind is None or not jax.numpy.issubdtype(kind, jax.numpy.inexact) else mean.astype(kind)
+
+
+def _is_jax(x: Any) -> bool:
+    return isinstance(x, jax.Array | jax.core.Tracer)
