@@ -10,6 +10,8 @@ PAGE = (ROOT / "docs" / "frameworks.md").read_text()
 SUITES = [
     "torch_patterns_cases.py",
     "torch_tensors_cases.py",
+    "libraries_cases.py",
+    "process_group_cases.py",
     "jax_compiled_cases.py",
     "keras3_patterns_cases.py",
     "objects_cases.py",

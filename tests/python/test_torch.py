@@ -30,3 +30,8 @@ def test_patterns_of_everyday_scripts(python_job, world):
 @pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 3))])
 def test_sparse_complex_and_assigned_tensors(python_job, world):
     check_cases(python_job, "torch_tensors_cases.py", world)
+
+
+@pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 3))])
+def test_process_group(python_job, world):
+    check_cases(python_job, "process_group_cases.py", world)
