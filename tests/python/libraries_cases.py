@@ -1,8 +1,8 @@
 """Trainer of transformers, accelerate and Lightning over Pleiad. Each case compares with the same library on DDP with gloo in the same
 run. The cases also run under `pleiad launch`."""
 
+import contextlib
 import os
-import sys
 import tempfile
 
 import torch
@@ -16,7 +16,16 @@ import pleiad.torch
 
 torch.set_num_threads(1)
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+sessions = []
 SAMPLES, BATCH, EPOCHS = 24, 2, 2  # divisible by 1, 2 and 3 ranks
+
+
+@contextlib.contextmanager
+def world():
+    """One session for all cases: Lightning initialises MPI, and after that a rank of `pleiad launch` starts no other one."""
+    if not sessions:
+        sessions.append(start())
+    yield sessions[0]
 
 
 def both(s, train):
@@ -88,43 +97,6 @@ def hugging_face(model, folder, **more):
     return Trainer(model, arguments, train_dataset=Samples())
 
 
-def test_trainer_of_transformers():
-    with start() as s, tempfile.TemporaryDirectory() as folder:
-
-        def train():
-            model = Model(seed=3 + s.rank)  # the ranks start with rank 0's
-            hugging_face(model, folder, gradient_accumulation_steps=2).train()
-            return model, model.seen
-
-        both(s, train)
-
-
-def test_accelerate():
-    import accelerate
-
-    with start() as s:
-
-        def train():
-            accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-            accelerator = accelerate.Accelerator()
-            assert accelerator.num_processes == s.size
-            model = Model(seed=3 + s.rank)
-            loader = torch.utils.data.DataLoader(Samples(), BATCH, shuffle=True)
-            optimizer = torch.optim.Adam(model.parameters(), 0.01)
-            wrapped, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-            for _ in range(EPOCHS):
-                for batch in loader:
-                    optimizer.zero_grad()
-                    loss = wrapped(**batch)["loss"]
-                    accelerator.backward(loss)
-                    accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
-                    optimizer.step()
-                assert len(accelerator.gather(loss.detach().reshape(1))) == s.size
-            return model, model.seen
-
-        both(s, train)
-
-
 def lightning_fit(model, **more):
     import lightning
 
@@ -146,21 +118,10 @@ def lightning_fit(model, **more):
     trainer.fit(Module(), torch.utils.data.DataLoader(Samples(), BATCH, shuffle=True))
 
 
-def test_lightning():
-    with start() as s:
-
-        def train():
-            model = Model(seed=3 + s.rank)
-            lightning_fit(model, strategy="ddp", devices=s.size)
-            return model, model.seen
-
-        both(s, train)
-
-
 def test_libraries_that_would_train_a_model_on_each_rank_raise():
     import accelerate
 
-    with start() as s, tempfile.TemporaryDirectory() as folder:
+    with world() as s, tempfile.TemporaryDirectory() as folder:
         if s.size == 1:
             return
 
@@ -194,7 +155,7 @@ def test_libraries_that_would_train_a_model_on_each_rank_raise():
 
 
 def test_an_optimizer_that_is_wrapped_needs_no_process_group():
-    with start() as s, tempfile.TemporaryDirectory() as folder:
+    with world() as s, tempfile.TemporaryDirectory() as folder:
         model = Model(seed=3 + s.rank)
         trainer = hugging_face(model, folder)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -207,6 +168,53 @@ def test_an_optimizer_that_is_wrapped_needs_no_process_group():
         each_sample_once(model.seen)
 
 
+def test_trainer_of_transformers():
+    with world() as s, tempfile.TemporaryDirectory() as folder:
+
+        def train():
+            model = Model(seed=3 + s.rank)  # the ranks start with rank 0's
+            hugging_face(model, folder, gradient_accumulation_steps=2).train()
+            return model, model.seen
+
+        both(s, train)
+
+
+def test_accelerate():
+    import accelerate
+
+    with world() as s:
+
+        def train():
+            accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+            accelerator = accelerate.Accelerator()
+            assert accelerator.num_processes == s.size
+            model = Model(seed=3 + s.rank)
+            loader = torch.utils.data.DataLoader(Samples(), BATCH, shuffle=True)
+            optimizer = torch.optim.Adam(model.parameters(), 0.01)
+            wrapped, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+            for _ in range(EPOCHS):
+                for batch in loader:
+                    optimizer.zero_grad()
+                    loss = wrapped(**batch)["loss"]
+                    accelerator.backward(loss)
+                    accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
+                    optimizer.step()
+                assert len(accelerator.gather(loss.detach().reshape(1))) == s.size
+            return model, model.seen
+
+        both(s, train)
+
+
+def test_lightning():
+    with world() as s:
+
+        def train():
+            model = Model(seed=3 + s.rank)
+            lightning_fit(model, strategy="ddp", devices=s.size)
+            return model, model.seen
+
+        both(s, train)
+
+
 if __name__ == "__main__":
-    wanted = sys.argv[1:]
-    run({name: case for name, case in globals().items() if not wanted or name in wanted})
+    run(globals())

@@ -22,6 +22,7 @@ from pleiad.worlds import all_workers
 WHERE = "torch.init_process_group"
 BACKEND = "pleiad"
 _session: Session | None = None
+_before: dict[str, str | None] = {}  # the variables as they were
 
 # The session reduces these types with its own operations; other types are converted.
 NATIVE = {torch.float32, torch.float64, torch.int32, torch.int64}
@@ -63,19 +64,26 @@ def init_process_group(session: Session | None = None) -> None:
         "NODE_RANK": hosts[found.rank],
         "ACCELERATE_USE_CPU": os.environ.get("ACCELERATE_USE_CPU", "true"),
     }
-    before = {name: os.environ.get(name) for name in variables}
+    if not _before:
+        _before.update({name: os.environ.get(name) for name in variables})
     os.environ.update({name: str(value) for name, value in variables.items()})
     _session = found
     # Nothing is exchanged by the store: the session is connected already.
     dist.init_process_group(BACKEND, store=dist.HashStore(), rank=found.rank, world_size=found.size)
+    found.at_end[_end] = None
 
-    def end() -> None:
-        if dist.is_initialized() and isinstance(dist.group.WORLD, ProcessGroup):
-            dist.destroy_process_group()
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
-    found.at_end[end] = None
+def _end() -> None:
+    global _session
+    if dist.is_initialized() and isinstance(dist.group.WORLD, ProcessGroup):
+        dist.destroy_process_group()
+    for name, value in _before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    _before.clear()
+    _session = None
 
 
 def _make(store: Any, rank: int, size: int, timeout: Any) -> "ProcessGroup":
