@@ -118,6 +118,20 @@ def lightning_fit(model, **more):
     trainer.fit(Module(), torch.utils.data.DataLoader(Samples(), BATCH, shuffle=True))
 
 
+def test_an_optimizer_that_is_wrapped_needs_no_process_group():
+    with world() as s, tempfile.TemporaryDirectory() as folder:
+        model = Model(seed=3 + s.rank)
+        trainer = hugging_face(model, folder)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        trainer.optimizer = pleiad.torch.DistributedOptimizer(optimizer, module=model)
+        trainer.train_dataset = torch.utils.data.Subset(Samples(), range(s.rank, SAMPLES, s.size))
+        trainer.train()
+        for x in model.parameters():
+            rows = s.all_gather(x.detach().contiguous())
+            assert (rows == rows[0]).all()
+        each_sample_once(model.seen)
+
+
 def test_libraries_that_would_train_a_model_on_each_rank_raise():
     import accelerate
 
@@ -152,20 +166,6 @@ def test_libraries_that_would_train_a_model_on_each_rank_raise():
                 pleiad.StateError, f"each of the {s.size} ranks would train a model of its own", "init_process_group"
             ):
                 train()
-
-
-def test_an_optimizer_that_is_wrapped_needs_no_process_group():
-    with world() as s, tempfile.TemporaryDirectory() as folder:
-        model = Model(seed=3 + s.rank)
-        trainer = hugging_face(model, folder)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        trainer.optimizer = pleiad.torch.DistributedOptimizer(optimizer, module=model)
-        trainer.train_dataset = torch.utils.data.Subset(Samples(), range(s.rank, SAMPLES, s.size))
-        trainer.train()
-        for x in model.parameters():
-            rows = s.all_gather(x.detach().contiguous())
-            assert (rows == rows[0]).all()
-        each_sample_once(model.seen)
 
 
 def test_trainer_of_transformers():

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import _create_work_from_future
+from torch._C import _distributed_c10d
 
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.sessions import Session
@@ -21,6 +21,9 @@ from pleiad.worlds import all_workers
 
 WHERE = "torch.init_process_group"
 BACKEND = "pleiad"
+# PyTorch's types of these say less than they take.
+_Base: Any = dist.ProcessGroup
+_work: Any = _distributed_c10d._create_work_from_future  # type: ignore[attr-defined]
 _session: Session | None = None
 _before: dict[str, str | None] = {}  # the variables as they were
 
@@ -69,7 +72,7 @@ def init_process_group(session: Session | None = None) -> None:
     os.environ.update({name: str(value) for name, value in variables.items()})
     _session = found
     # Nothing is exchanged by the store: the session is connected already.
-    dist.init_process_group(BACKEND, store=dist.HashStore(), rank=found.rank, world_size=found.size)
+    dist.init_process_group(BACKEND, store=_distributed_c10d.HashStore(), rank=found.rank, world_size=found.size)
     found.at_end[_end] = None
 
 
@@ -94,7 +97,7 @@ def _make(store: Any, rank: int, size: int, timeout: Any) -> "ProcessGroup":
     return ProcessGroup(_session, rank)
 
 
-class ProcessGroup(dist.ProcessGroup):
+class ProcessGroup(_Base):  # type: ignore[misc]
     """The collectives of torch.distributed, all in one order: on the session's helper thread if PyTorch leaves a core to it,
     otherwise at once in the caller."""
 
@@ -115,7 +118,7 @@ class ProcessGroup(dist.ProcessGroup):
         if self._thread is None:
             call()
             done.set_result(result)
-            return _create_work_from_future(done)
+            return _work(done)
 
         def run() -> None:
             try:
@@ -126,7 +129,7 @@ class ProcessGroup(dist.ProcessGroup):
                 done.set_result(result)
 
         self._last = self._thread.submit(run)
-        return _create_work_from_future(done)
+        return _work(done)
 
     def _wait(self) -> None:
         """Waits for the collectives that still run, so that the session's own ones come after them on all ranks."""
@@ -139,7 +142,12 @@ class ProcessGroup(dist.ProcessGroup):
         op = _op(opts, dist.AllreduceOptions())
         _check(tensors)
         guard.count_reduced(sum(x.numel() for x in tensors))
-        return self._start(lambda: [self._reduce(x, op) for x in tensors] and None, tensors)
+
+        def call() -> None:
+            for x in tensors:
+                self._reduce(x, op)
+
+        return self._start(call, tensors)
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
         return self.allreduce(tensors, opts)
@@ -198,7 +206,12 @@ class ProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors: list[Tensor], opts: Any = None) -> Any:
         root = 0 if opts is None else opts.rootRank
         _check(tensors)
-        return self._start(lambda: [broadcast(self._session, x, root) for x in tensors] and None, tensors)
+
+        def call() -> None:
+            for x in tensors:
+                broadcast(self._session, x, root)
+
+        return self._start(call, tensors)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
         _check([*inputs, *(x for parts in outputs for x in parts)])
