@@ -11,6 +11,7 @@ SUITES = [
     "torch_patterns_cases.py",
     "torch_tensors_cases.py",
     "libraries_cases.py",
+    "lightning_cases.py",
     "process_group_cases.py",
     "jax_compiled_cases.py",
     "keras3_patterns_cases.py",

@@ -1,5 +1,4 @@
-"""Trainer of transformers, accelerate and Lightning over Pleiad. Each case compares with the same library on DDP with gloo in the same
-run. The cases also run under `pleiad launch`."""
+"""Trainer of transformers and accelerate over Pleiad, against the same library on DDP with gloo in the same run."""
 
 import contextlib
 import os
@@ -97,27 +96,6 @@ def hugging_face(model, folder, **more):
     return Trainer(model, arguments, train_dataset=Samples())
 
 
-def lightning_fit(model, **more):
-    import lightning
-
-    class Module(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def training_step(self, batch, _):
-            loss = self.model(**batch)["loss"]
-            self.log("loss", loss, sync_dist=True)
-            return loss
-
-        def configure_optimizers(self):
-            return torch.optim.Adam(self.parameters(), 0.01)
-
-    off = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer = lightning.Trainer(max_epochs=EPOCHS, accelerator="cpu", **off, **more)
-    trainer.fit(Module(), torch.utils.data.DataLoader(Samples(), BATCH, shuffle=True))
-
-
 def test_an_optimizer_that_is_wrapped_needs_no_process_group():
     with world() as s, tempfile.TemporaryDirectory() as folder:
         model = Model(seed=3 + s.rank)
@@ -132,40 +110,35 @@ def test_an_optimizer_that_is_wrapped_needs_no_process_group():
         each_sample_once(model.seen)
 
 
-def test_libraries_that_would_train_a_model_on_each_rank_raise():
+def refused(s):
+    """The error that says that a library would train one model per rank."""
+    return raises(pleiad.StateError, f"each of the {s.size} ranks would train a model of its own", "init_process_group")
+
+
+def accelerate_step(model):
     import accelerate
 
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    optimizer = accelerate.Accelerator().prepare(torch.optim.SGD(model.parameters(), 0.1))
+    model(**torch.utils.data.default_collate([Samples()[0]]))["loss"].backward()
+    optimizer.step()
+
+
+def test_libraries_that_would_train_a_model_on_each_rank_raise():
     with world() as s, tempfile.TemporaryDirectory() as folder:
         if s.size == 1:
             return
-
-        def lightning_alone():
-            lightning_fit(Model(), devices=1)
-
-        def lightning_alone_in_a_group():
-            pleiad.torch.init_process_group()
-            try:
-                lightning_alone()
-            finally:
-                torch.distributed.destroy_process_group()
-
-        def accelerate_alone():
-            accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
-            optimizer = accelerate.Accelerator().prepare(torch.optim.SGD(model.parameters(), 0.1))
-            model(**torch.utils.data.default_collate([Samples()[0]]))["loss"].backward()
-            optimizer.step()
-
-        model = Model()
-        for train in (
-            lambda: hugging_face(Model(), folder).train(),
-            accelerate_alone,
-            lightning_alone,
-            lightning_alone_in_a_group,
-        ):
-            with raises(
-                pleiad.StateError, f"each of the {s.size} ranks would train a model of its own", "init_process_group"
-            ):
-                train()
+        with refused(s):
+            hugging_face(Model(), folder).train()
+        with refused(s):
+            accelerate_step(Model())
+        pleiad.torch.init_process_group()
+        with refused(s):
+            accelerate_step(Model())  # a model that was not prepared
+        torch.distributed.destroy_process_group()
+        pleiad.torch.init_process_group(check=False)
+        accelerate_step(Model())
+        torch.distributed.destroy_process_group()
 
 
 def test_trainer_of_transformers():
@@ -200,17 +173,6 @@ def test_accelerate():
                     accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
                     optimizer.step()
                 assert len(accelerator.gather(loss.detach().reshape(1))) == s.size
-            return model, model.seen
-
-        both(s, train)
-
-
-def test_lightning():
-    with world() as s:
-
-        def train():
-            model = Model(seed=3 + s.rank)
-            lightning_fit(model, strategy="ddp", devices=s.size)
             return model, model.seen
 
         both(s, train)

@@ -13,8 +13,15 @@ from pleiad.errors import StateError
 
 LIBRARIES = ("accelerate", "transformers", "lightning", "pytorch_lightning")
 _checked: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
+_enabled = True
 _reduced = 0  # values that the process group has reduced
 _before = 0  # how many of them when an optimizer made its last step
+
+
+def enable(check: bool) -> None:
+    """Whether the first step of an optimizer is checked."""
+    global _enabled
+    _enabled = check
 
 
 def count_reduced(values: int) -> None:
@@ -36,7 +43,7 @@ def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         _before = _reduced
         return
     found = sessions._current
-    if found is None or found.size == 1:
+    if found is None or found.size == 1 or not _enabled:
         return
     _checked.add(optimizer)
     library = _library()

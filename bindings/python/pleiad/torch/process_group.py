@@ -38,7 +38,7 @@ FOLDS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def init_process_group(session: Session | None = None) -> None:
+def init_process_group(*, check: bool = True, session: Session | None = None) -> None:
     """Makes the ranks of the session the default process group of torch.distributed, with the backend "pleiad". Everything
     that trains by DDP then trains over Pleiad: DDP itself, accelerate, the Trainer of transformers, Lightning.
 
@@ -47,6 +47,9 @@ def init_process_group(session: Session | None = None) -> None:
 
     It sets the variables that these libraries read: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, and
     ACCELERATE_USE_CPU unless it is set. When the session ends, the group is destroyed and the variables are as before.
+
+    check: the first step of an optimizer of these libraries raises a StateError if no gradients were exchanged before it.
+    check=False allows that, for methods that average parameters instead, as accelerate's LocalSGD does.
 
     The group has the collectives of CPU tensors (all_reduce, broadcast, all_gather, gather, reduce, scatter, reduce_scatter,
     barrier and those of objects). It has no send and receive, and no groups of some of the ranks. Collective.
@@ -71,6 +74,7 @@ def init_process_group(session: Session | None = None) -> None:
         _before.update({name: os.environ.get(name) for name in variables})
     os.environ.update({name: str(value) for name, value in variables.items()})
     _session = found
+    guard.enable(check)
     # Nothing is exchanged by the store: the session is connected already.
     dist.init_process_group(BACKEND, store=_distributed_c10d.HashStore(), rank=found.rank, world_size=found.size)
     found.at_end[_end] = None
@@ -87,6 +91,7 @@ def _end() -> None:
             os.environ[name] = value
     _before.clear()
     _session = None
+    guard.enable(True)
 
 
 def _make(store: Any, rank: int, size: int, timeout: Any) -> "ProcessGroup":
