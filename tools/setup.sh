@@ -6,7 +6,7 @@
 #   tools/setup.sh demo         build, and what `make demo` runs: PyTorch, LuaJIT, Fashion-MNIST
 #   tools/setup.sh base         build, and what the tests of the core need
 #   tools/setup.sh lint         base, and the formatter and linter
-#   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3 and PyTensor in .venv
+#   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3, PyTensor, transformers, accelerate and Lightning in .venv
 #   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
 #   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
 #   tools/setup.sh slurm        base, and Slurm for a cluster of one machine, which a test starts itself

@@ -1,6 +1,7 @@
 """Patterns of everyday Keras scripts, on the backend that KERAS_BACKEND names, against one process on the joined batch."""
 
 import os
+import re
 import tempfile
 
 import keras
@@ -232,6 +233,40 @@ def test_the_default_sync_converges():
         equal_on_all(s, model)
 
 
+def drifting(s, model, x, y):
+    """Trains; after three steps one rank changes a weight of the last layer."""
+    fit(model, x[:18], y[:18], 6, epochs=1)
+    if s.rank == s.size - 1:
+        kernel = model.layers[-1].kernel
+        kernel.assign(kernel.value + 1e-6)
+    fit(model, x, y, 6, epochs=1)
+
+
+def test_drifting_weights_are_named():
+    with start() as s:
+        _, _, x, y = data(s)
+        for scaled in (False, True):
+            model = make(s.rank)
+            optimizer = keras.optimizers.Adam(0.01)
+            if scaled:
+                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+            model.compile(loss="mse", optimizer=Distributed(optimizer, model=model, check_every=5))
+            fit(model, x, y, 6, epochs=2)  # 8 steps of ranks that have not drifted apart
+            if s.size == 1:
+                continue
+            try:
+                drifting(s, model, x, y)
+            except Exception as problem:
+                for text in ("after step 15", f"values of {model.layers[-1].kernel.path}", "1 of 4|2 of 4|4 of 4"):
+                    assert re.search(text, str(problem)), f"{text!r} is not in: {problem}"
+                assert keras.backend.backend() == "jax" or isinstance(problem, pleiad.StateError)
+            else:
+                raise AssertionError("no error")
+        model = make(s.rank)
+        model.compile(loss="mse", optimizer=Distributed(keras.optimizers.SGD(0.1), model=model, check_every=0))
+        drifting(s, model, x, y)
+
+
 def test_bad_input_of_the_wrapper():
     with start() as s:
         with raises(Bad, "expected an optimizer of Keras", "str"):
@@ -240,6 +275,8 @@ def test_bad_input_of_the_wrapper():
             Distributed(Distributed(keras.optimizers.SGD()))
         with raises(Bad, "loss scaling", "LossScaleOptimizer"):
             keras.optimizers.LossScaleOptimizer(Distributed(keras.optimizers.SGD()))
+        with raises(Bad, "check_every", "-1"):
+            Distributed(keras.optimizers.SGD(), check_every=-1)
         with raises(Bad, "model: expected a keras.Model"):
             Distributed(keras.optimizers.SGD(), model=3)
         if s.size > 1:

@@ -42,3 +42,8 @@ def test_parts_of_the_training_loop(python_job, world):
 @pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 4))])
 def test_checkpoints(python_job, world):
     check_cases(python_job, "torch_checkpoint_cases.py", world)
+
+
+@pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 3))])
+def test_process_group(python_job, world):
+    check_cases(python_job, "process_group_cases.py", world)

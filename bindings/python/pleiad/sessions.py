@@ -1,6 +1,8 @@
 """A process's handle on its world."""
 
+import importlib
 import os
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -52,6 +54,8 @@ def init(
     given |= {"log_level": log_level, "stats": stats, **more}
     _current = Session(_core.Session.start(session_options(given)))
     exits.watch(leave_open_session)
+    if _current.size > 1 and any(name in sys.modules for name in ("accelerate", "lightning", "pytorch_lightning")):
+        importlib.import_module("pleiad.torch")  # which refuses to let these train one model per rank
     return _current
 
 
@@ -85,7 +89,7 @@ class Session:
         self._tables: list[weakref.ref[ArrayTable | MatrixTable | SparseTable | KeyValueTable]] = []
         # For modules that run collectives in the background: called before every collective of this process, to wait for
         # them, so that all ranks have one order.
-        self.before_collective: Callable[[], None] | None = None
+        self.before_collective: dict[Callable[[], None], None] = {}
         # Called once when the session ends, in this order.
         self.at_end: dict[Callable[[], None], None] = {}
 
@@ -335,8 +339,8 @@ class Session:
 
     def _in_order(self) -> _core.Session:
         """The core, once collectives in the background are done."""
-        if self.before_collective is not None:
-            self.before_collective()
+        for call in self.before_collective:
+            call()
         return self._core
 
     def barrier(self) -> None:

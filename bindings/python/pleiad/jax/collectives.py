@@ -238,7 +238,7 @@ def _traced(leaves: list[Any]) -> bool:
 
 def _call(found: Session, host: Callable[..., Any], leaves: list[Any], kinds: Sequence[Any]) -> list[Any]:
     """`host` of the leaves' values, each time the compiled code comes here, in one order."""
-    found.before_collective = _wait
+    found.before_collective[_wait] = None
 
     def run(*values: Any) -> Any:
         _callback.running = True
@@ -257,8 +257,8 @@ def _wait() -> None:
 
 
 def _settle(found: Session) -> None:
-    if found.before_collective is not None:
-        found.before_collective()
+    for call in found.before_collective:
+        call()
 
 
 def _forget_at_end(found: Session) -> None:

@@ -5,17 +5,23 @@ from typing import Any
 import keras
 import numpy
 
+from pleiad import drift
 from pleiad.errors import InvalidArgument
 from pleiad.keras.weights import broadcast, check_backend
 from pleiad.sessions import Session
-from pleiad.worlds import agree, all_workers
+from pleiad.worlds import agree, all_workers, check_count
 
 WHERE = "keras.DistributedOptimizer"
 _classes: dict[type, type] = {}
 
 
 def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.torch
-    optimizer: Any, *, model: Any = None, average: bool = True, session: Session | None = None
+    optimizer: Any,
+    *,
+    model: Any = None,
+    average: bool = True,
+    check_every: int = 500,
+    session: Session | None = None,
 ) -> Any:
     """Makes an optimizer of Keras average the gradients of all ranks before every step, and returns it. All ranks keep the
     same model, which is that of one process on the joined batch.
@@ -27,7 +33,9 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
     mixed_float16, wrap the loss scaling too: DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer)).
 
     All ranks start with the trainable weights and the optimizer state of rank 0. model: its other weights too, those of
-    frozen layers and the statistics of batch normalisation. average=False: gradients are summed.
+    frozen layers and the statistics of batch normalisation. average=False: gradients are summed. check_every: every so many steps the ranks compare their
+    trainable weights and raise a StateError that names the first one that differs (on JAX, inside a compiled step, an error of
+    JAX with the same message); 0 disables it.
 
     Collective: all ranks make it, and take the same number of steps.
     """
@@ -38,15 +46,17 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
         raise InvalidArgument(f"[{WHERE}] the optimizer averages gradients already")
     if model is not None and not isinstance(model, keras.Model):
         raise InvalidArgument(f"[{WHERE}] model: expected a keras.Model; received {type(model).__name__}")
+    if check_every != 0:
+        check_count(check_every, "check_every", WHERE)
     found = all_workers(session, WHERE)
     kind = type(optimizer)
     if kind not in _classes:
         # The same name and module, so that a saved model names the original class and loads without Pleiad.
         _classes[kind] = type(kind.__name__, (_Distributed, kind), {"__module__": kind.__module__})
     # Not by attributes: Keras would track them as state of the optimizer.
-    optimizer.__dict__["_pleiad"] = _Settings(found, average, model)
+    optimizer.__dict__["_pleiad"] = _Settings(found, average, model, check_every)
     optimizer.__class__ = _classes[kind]
-    agree(found, WHERE, [kind.__name__, str(average), f"built {optimizer.built}"])
+    agree(found, WHERE, [kind.__name__, str(average), str(check_every), f"built {optimizer.built}"])
     if optimizer.built:
         optimizer._share()
     return optimizer
@@ -57,11 +67,12 @@ def is_distributed(optimizer: Any) -> bool:
 
 
 class _Settings:
-    def __init__(self, session: Session, average: bool, model: Any) -> None:
+    def __init__(self, session: Session, average: bool, model: Any, check_every: int) -> None:
         self.session = session
         self.average = average
         self.model = model
         self.joined = False  # whether ranks may have run out of batches (`Join`)
+        self.check_every = check_every
         self.exchanged = False  # while the gradients of this step are those of all ranks
 
 
@@ -97,18 +108,38 @@ class _Distributed:
         grads = self._exchange(list(grads), trainable_variables)
         settings.exchanged = True
         try:
-            return super().apply(grads, trainable_variables)  # type: ignore[misc]
+            result = super().apply(grads, trainable_variables)  # type: ignore[misc]
         finally:
             settings.exchanged = False
+        self._check([x.value for x in self.__dict__["_trainable_variables"]], self.iterations.value)  # type: ignore[attr-defined]
+        return result
 
     def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
         settings = self._pleiad
         grads = self._exchange(list(grads), None)
         settings.exchanged = True
         try:
-            return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
+            trained, own = super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
         finally:
             settings.exchanged = False
+        steps = [value for x, value in zip(self.variables, own, strict=True) if x is self.iterations]  # type: ignore[attr-defined]
+        self._check(trained, steps[0])
+        return trained, own
+
+    def _check(self, values: list[Any], step: Any) -> None:
+        """Compares the trained weights of all ranks, every so many steps."""
+        settings = self._pleiad
+        if settings.session.size == 1 or settings.check_every == 0:
+            return
+        names = [x.path for x in self.__dict__["_trainable_variables"]]
+        if keras.backend.backend() == "jax":
+            from pleiad.jax.drift import check
+
+            check(settings.session, names, values, step, settings.check_every, WHERE)
+        elif int(step) % settings.check_every == 0:
+            from pleiad.torch.start import fingerprint
+
+            drift.compare(settings.session, names, [fingerprint(x) for x in values], int(step), WHERE)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "loss_scale_factor" and value is None:  # LossScaleOptimizer does so with the optimizer that it wraps

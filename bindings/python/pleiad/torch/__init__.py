@@ -7,8 +7,9 @@
 
 `DistributedOptimizer` averages gradients before every step: all ranks keep the same model. `ParameterManager` keeps a
 module's parameters in one table, synchronously or asynchronously. `Embedding` keeps its rows in a matrix table and
-fetches those of the batch alone. `shard` gives each rank its part of a data loader,
-and `join` lets ranks have different numbers of batches. `Checkpoint` saves and restores the whole loop.
+fetches those of the batch alone. `shard` gives each rank its part of a data loader, and `join` lets ranks have different
+numbers of batches. `Checkpoint` saves and restores the whole loop. `init_process_group` lets libraries that train by DDP
+(accelerate, Trainer, Lightning) train over Pleiad.
 """
 
 from pleiad.torch.checkpoint import Checkpoint
@@ -17,5 +18,14 @@ from pleiad.torch.joining import join
 from pleiad.torch.loader import shard
 from pleiad.torch.manager import ParameterManager
 from pleiad.torch.optimizer import DistributedOptimizer
+from pleiad.torch.process_group import init_process_group
 
-__all__ = ["Checkpoint", "DistributedOptimizer", "Embedding", "ParameterManager", "join", "shard"]
+__all__ = [
+    "Checkpoint",
+    "DistributedOptimizer",
+    "Embedding",
+    "ParameterManager",
+    "init_process_group",
+    "join",
+    "shard",
+]

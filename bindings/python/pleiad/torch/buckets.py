@@ -142,22 +142,23 @@ class Helper:
     """Runs the exchanges of one session in the order in which they are submitted: on a thread beside the backward pass, or
     at once in the caller. All optimizers of a session share it, because collectives of one session must not overlap."""
 
+    NAME = "pleiad-gradients"
     _of_session: "weakref.WeakKeyDictionary[Session, ThreadPoolExecutor]" = weakref.WeakKeyDictionary()
 
     def __init__(self, session: Session, overlap: bool) -> None:
-        self._thread: ThreadPoolExecutor | None = None
+        self.thread: ThreadPoolExecutor | None = None
         if overlap:
-            self._thread = self._of_session.get(session)
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "pleiad-gradients")
-                self._of_session[session] = self._thread
+            self.thread = self._of_session.get(session)
+            if self.thread is None:
+                self.thread = ThreadPoolExecutor(1, self.NAME)
+                self._of_session[session] = self.thread
         self._under_way: list[Future[object]] = []
 
     def submit(self, exchange: Callable[[], object]) -> None:
-        if self._thread is None:
+        if self.thread is None:
             exchange()
         else:
-            self._under_way.append(self._thread.submit(exchange))
+            self._under_way.append(self.thread.submit(exchange))
 
     def wait(self) -> None:
         """Waits for everything submitted, each with the session's deadline, and raises the first error."""

@@ -13,6 +13,7 @@ from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
 from pleiad.torch.gradients import GradientTable
+from pleiad.torch.guard import excuse
 from pleiad.torch.loading import LoadHook
 from pleiad.torch.memory import keep_freed_memory
 from pleiad.torch.rows import plain_parameters
@@ -156,6 +157,7 @@ class ParameterManager:
         scale = 1 / workers if average else 1.0
         shared = [label for label, _ in followed]
         self._known = [x for _, x in named]
+        excuse(self._known)
         self._calls = 0
         self._clock = clock
         self._loaded = LoadHook(module)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pleiad import drift
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.sessions import Session
 from pleiad.torch.buckets import WHERE, Bucket, Helper, make_buckets
@@ -354,17 +355,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Raises on every rank if the ranks' parameters differ."""
         named = _named(self.optimizer, self._module)
         named += self._frozen(named)
-        low = torch.stack([fingerprint(x) for _, x in named])
-        high = low.clone()
-        self.session.all_reduce(low, "min")
-        self.session.all_reduce(high, "max")
-        different = (low != high).nonzero().flatten().tolist()
-        if different:
-            raise StateError(
-                f"[{WHERE}] after step {self._steps} the ranks have different values of {named[different[0]][0]} "
-                f"({len(different)} of {len(named)} parameters differ): something changed them on some ranks alone, as "
-                f"loading a checkpoint on rank 0 does after the optimizer was wrapped"
-            )
+        drift.compare(self.session, [name for name, _ in named], [fingerprint(x) for _, x in named], self._steps, WHERE)
 
 
 def _is_marked(x: Tensor, mark: object) -> bool:

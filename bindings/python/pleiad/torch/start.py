@@ -1,27 +1,46 @@
 """How all ranks start with the same values, and how they check that they still have them."""
 
 import io
-import zlib
 
 import numpy
 import torch
 from torch import Tensor
 
+from pleiad import drift
 from pleiad.errors import InvalidArgument
 from pleiad.sessions import Session
 
 
-def broadcast(session: Session, x: Tensor) -> None:
-    """Sets a tensor of any type and layout to the values of rank 0. Collective."""
+def _words(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A tensor's bytes in new memory as whole words, which a session moves whatever they mean; and the tensor itself in
+    contiguous memory."""
+    dense = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    octets = dense.view(-1).view(torch.uint8)
+    padded = torch.zeros(-(-octets.numel() // 4) * 4, dtype=torch.uint8)
+    padded[: octets.numel()] = octets
+    return padded.view(torch.int32), dense
+
+
+def _tensor(words: Tensor, like: Tensor) -> Tensor:
+    return words.view(torch.uint8)[: like.numel() * like.element_size()].view(like.dtype).view(like.shape)
+
+
+def broadcast(session: Session, x: Tensor, root: int = 0) -> None:
+    """Sets a tensor of any type and layout to the values of the rank `root`. Collective."""
     if session.size == 1 or x.numel() == 0:
         return
-    bits = x.detach().cpu().contiguous()
-    line = bits.view(-1).view(torch.uint8)
-    padded = torch.zeros(-(-line.numel() // 4) * 4, dtype=torch.uint8)
-    padded[: line.numel()] = line
-    session.broadcast(padded.view(torch.int32))
+    words, dense = _words(x)
+    session.broadcast(words, root)
     with torch.no_grad():
-        x.copy_(padded[: line.numel()].view(bits.dtype).view(bits.shape))
+        x.copy_(_tensor(words, dense))
+
+
+def gather(session: Session, x: Tensor) -> list[Tensor]:
+    """All ranks' values of a tensor that has the same type and shape on all ranks. Collective."""
+    words, dense = _words(x)
+    if session.size == 1 or x.numel() == 0:
+        return [dense.clone() for _ in range(session.size)]
+    return [_tensor(row, dense) for row in torch.from_numpy(session.all_gather(words))]
 
 
 def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer, where: str) -> None:
@@ -47,7 +66,6 @@ def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer
         optimizer.load_state_dict(torch.load(io.BytesIO(data[: int(size[0])].tobytes()), weights_only=True))
 
 
-def fingerprint(x: Tensor) -> Tensor:
+def fingerprint(x: Tensor) -> int:
     """A number that is equal where all bits of the tensor are, and almost surely not where they are not."""
-    line = x.detach().cpu().contiguous().view(-1).view(torch.uint8)
-    return torch.tensor(zlib.crc32(line.numpy()), dtype=torch.int64)
+    return drift.fingerprint(x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())

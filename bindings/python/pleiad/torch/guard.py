@@ -1,0 +1,80 @@
+"""Refuses to train one model per rank: accelerate, the Trainer of transformers and Lightning do so, without a word, in processes
+whose launcher they do not know."""
+
+import sys
+import weakref
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from pleiad import sessions
+from pleiad.errors import StateError
+
+LIBRARIES = ("accelerate", "transformers", "lightning", "pytorch_lightning")
+_checked: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
+_enabled = True
+_reduced = 0  # values that the process group has reduced
+_before = 0  # how many of them when an optimizer made its last step
+
+
+def enable(check: bool) -> None:
+    """Whether the first step of an optimizer is checked."""
+    global _enabled
+    _enabled = check
+
+
+def count_reduced(values: int) -> None:
+    """Called by the process group for each reduction."""
+    global _reduced
+    _reduced += values
+
+
+def excuse(parameters: Any) -> None:
+    """A ParameterManager exchanges these parameters after the optimizer's steps."""
+    for x in parameters:
+        x._pleiad_managed = True
+
+
+def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """Called after every step of an optimizer of PyTorch. The first one tells whether its gradients were exchanged."""
+    global _before
+    if optimizer in _checked:
+        _before = _reduced
+        return
+    found = sessions._current
+    if found is None or found.size == 1 or not _enabled:
+        return
+    _checked.add(optimizer)
+    library = _library()
+    if library is None or getattr(optimizer, "_pleiad_wrapper", lambda: None)() is not None:
+        return
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() != "pleiad":
+        return
+    own = [
+        x
+        for group in optimizer.param_groups
+        for x in group["params"]
+        if x.grad is not None and not hasattr(x, "_pleiad_managed")
+    ]
+    if _reduced - _before < sum(x.numel() for x in own):
+        raise StateError(
+            f"[pleiad.torch] {library} has made a step with gradients of this rank alone, so each of the {found.size} ranks "
+            f"would train a model of its own; call pleiad.torch.init_process_group() after pleiad.init(), before {library} "
+            f'starts (with Lightning also pass strategy="ddp" and devices), or wrap the optimizer by '
+            f"pleiad.torch.DistributedOptimizer"
+        )
+
+
+def _library() -> str | None:
+    """The library that has called the optimizer, if it is one of those."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "").partition(".")[0]
+        if name in LIBRARIES:
+            return str(name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+register_optimizer_step_post_hook(_check)
