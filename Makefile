@@ -1,6 +1,8 @@
 # make builds; make test and make demo install first what they need. make help lists the rest.
 SHELL := /bin/bash -o pipefail
 CMAKE ?= cmake
+# Without the variable by which make tells its own children how many jobs may run: some versions of ninja fail to read it.
+BUILD_PRESET = env -u MAKEFLAGS $(CMAKE) --build --preset
 PYTHON := .venv/bin/python
 BUILD := build/release
 
@@ -15,7 +17,7 @@ FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
-	$(CMAKE) --build --preset release
+	$(BUILD_PRESET) release
 
 setup: ## install what building, testing and the demo need
 	@tools/setup.sh lint frameworks theano
@@ -69,7 +71,7 @@ test-full: ## test, and all that takes long: sanitizers over everything, the lin
 # Configures anew, since set-up may have installed more, and builds.
 configured:
 	@mkdir -p build; $(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
-	$(CMAKE) --build --preset release
+	$(BUILD_PRESET) release
 
 # A line each; three run at once, since their ranks wait for each other most of the time. `make sanitize` runs every case.
 define SANITIZED
@@ -86,16 +88,16 @@ export SANITIZED
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(CMAKE) --build --preset asan --target conformance files data
-	$(CMAKE) --build --preset tsan --target conformance data
+	$(BUILD_PRESET) asan --target conformance files data
+	$(BUILD_PRESET) tsan --target conformance data
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
 sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI, which leaks and races by itself, is not there
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan
-	$(CMAKE) --build --preset asan
+	$(BUILD_PRESET) asan
 	ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan
-	$(CMAKE) --build --preset tsan
+	$(BUILD_PRESET) tsan
 	$(TSAN) $(FIXED_ADDRESSES) \
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
 
@@ -166,7 +168,7 @@ install-lua: build ## install the libraries and the Lua module under PREFIX (/us
 
 lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
 	@[ -f build/dev/build.ninja ] || $(CMAKE) --preset dev
-	$(CMAKE) --build --preset dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_convert \
+	$(BUILD_PRESET) dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_convert \
 	  pleiad_explain pleiad_export pleiad_import pleiad_run
 	@tools/tidy.py build/dev src cli
 

@@ -68,17 +68,19 @@ std::string summary(ElementType type, std::span<const std::byte> bytes) {
 
 void print(const std::vector<Line>& lines) {
   std::size_t widest = 5;
-  for (const Line& line : lines) widest = std::max(widest, line.name.size());
+  for (const Line& line : lines) widest = std::max(widest, printable(line.name).size());
   for (const Line& line : lines) {
     const std::string shape = fmt::format("{}", fmt::join(line.shape, " x "));
-    fmt::print("  {:<{}}  {:<5} {:<16} {:>10}{}{}\n", line.name, widest, line.type.name, shape,
+    fmt::print("  {:<{}}  {:<5} {:<16} {:>10}{}{}\n", printable(line.name), widest, line.type.name, shape,
                byte_size(static_cast<std::uint64_t>(array_bytes(line.type, line.shape).value_or(0))),
                line.numbers.empty() ? "" : "  ", line.numbers);
   }
 }
 
 void print(const Metadata& metadata) {
-  for (const auto& [key, value] : metadata) fmt::print("  {} = {}\n", key, value);
+  for (const auto& [key, value] : metadata) {
+    fmt::print("  {} = {}\n", printable(key), printable(value, true));
+  }
 }
 
 int inspect_set(const InspectOptions& options) {
@@ -86,7 +88,7 @@ int inspect_set(const InspectOptions& options) {
   const Manifest& manifest = set.manifest();
   std::int64_t bytes = 0;
   for (const PartEntry& part : manifest.parts) bytes += part.written.bytes;
-  fmt::print("{}: {} in {} part{}, {}\n", options.path.string(), manifest.kind, manifest.parts.size(),
+  fmt::print("{}: {} in {} part{}, {}\n", options.path.string(), printable(manifest.kind), manifest.parts.size(),
              manifest.parts.size() == 1 ? "" : "s", byte_size(static_cast<std::uint64_t>(bytes)));
   print(manifest.metadata);
   fmt::print("arrays:\n");
@@ -164,10 +166,10 @@ int inspect(const InspectOptions& options) {
     const Manifest manifest = Manifest::read(path);
     const auto said = [&](const char* key) {
       const auto found = manifest.metadata.find(key);
-      return found == manifest.metadata.end() ? std::string("?") : found->second;
+      return found == manifest.metadata.end() ? std::string("?") : printable(found->second);
     };
-    fmt::print("{}: {}, step {}, saved {} by {} ranks\n", path.string(), manifest.kind, said("step"), said("saved"),
-               said("ranks"));
+    fmt::print("{}: {}, step {}, saved {} by {} ranks\n", path.string(), printable(manifest.kind), said("step"),
+               said("saved"), said("ranks"));
   }
   return 0;
 }

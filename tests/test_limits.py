@@ -1,5 +1,6 @@
 """What the system around a process allows it: memory of its control group."""
 
+import gzip
 import os
 import sys
 from pathlib import Path
@@ -55,3 +56,17 @@ def test_a_table_that_its_control_group_has_no_room_for_is_refused(run, python_e
     done = run(sys.executable, script, small_group, 500 * MB // 4, timeout=60, env=python_env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "refused:" in done.stdout and "can give" in done.stdout, done.stdout
+
+
+def test_a_packed_file_that_is_larger_than_the_memory_is_refused(run, pleiad, small_group, tmp_path):
+    line = b"0,0,0,0,0,0,0,0\n"
+    with gzip.open(tmp_path / "zeros.csv.gz", "wb", compresslevel=1) as file:
+        for _ in range(400):
+            file.write(line * (MB // len(line)))
+    assert (tmp_path / "zeros.csv.gz").stat().st_size < 20 * MB
+    command = 'echo $$ >"$0" && exec "$@"'
+    words = [pleiad, "convert", f"csv:{tmp_path}/zeros.csv.gz", f"kvfile:{tmp_path}/out.bin", "--shape", 7]
+    done = run("sh", "-c", command, small_group, *words, timeout=100)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "zeros.csv.gz: unpacked, it is larger than half of the memory that is left" in done.stderr, done.stderr
+    assert not (tmp_path / "out.bin").exists()

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 from jobs import Job
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 
 @pytest.fixture
@@ -165,3 +165,12 @@ def test_a_rank_that_cannot_write_keeps_nobody_waiting(run, pleiad, python_env, 
     done = run(pleiad, "launch", "-n", 2, sys.executable, script, folder, timeout=120, env=python_env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("told") == 2, done.stdout + done.stderr
+
+
+def test_inspect_prints_control_characters_of_a_file_as_text(run, pleiad, tmp_path):
+    path = tmp_path / "odd.safetensors"
+    save_file({"w\x1b[2J": np.zeros(2, np.float32)}, path, metadata={"note": "one\ntwo\x1b]0;title\x07"})
+    shown = run(pleiad, "inspect", path)
+    assert shown.returncode == 0, shown.stderr
+    assert "w\\x1b[2J" in shown.stdout and "one\ntwo\\x1b]0;title\\x07" in shown.stdout, shown.stdout
+    assert "\x1b" not in shown.stdout

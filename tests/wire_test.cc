@@ -1,5 +1,10 @@
 // What may come over the network: garbage, pieces of frames, old frames played again, strangers without the key, and
 // connections that break in the middle.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +28,7 @@ SessionOptions options_for_tests() {
   options.host_timeout = 120;  // a busy machine may keep a service's thread from its turn for a while
   options.log_level = "off";
   options.split_hosts = 2;
+  options.transport_security = "off";  // what is under the encryption must hold by itself
   return options;
 }
 
@@ -33,8 +39,9 @@ struct Target {
   JobKey key;
 };
 
-void under_attack(const std::function<void(const Target&)>& attack) {
-  const SessionOptions options = options_for_tests();
+void under_attack(const std::function<void(const Target&)>& attack, const std::string& security = "off") {
+  SessionOptions options = options_for_tests();
+  options.transport_security = security;
   const JobKey key = JobKey::random();
   std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"}, {.host = 1, .local = 0, .name = "right"}};
   const auto wire = std::make_shared<InprocWire>(2);
@@ -77,6 +84,61 @@ zmq::socket_t dealer(zmq::context_t& context, const std::string& endpoint) {
   socket.connect(endpoint);
   return socket;
 }
+
+// A peer that speaks ZeroMQ's protocol (ZMTP 3.0) by itself, without a mechanism, and claims a routing id of its
+// choice.
+class RawPeer {
+ public:
+  RawPeer(const std::string& endpoint, const std::string& id) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
+    const timeval limit{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    std::string greeting("\xFF\0\0\0\0\0\0\0\0\x7F\3\0NULL", 16);
+    greeting.resize(64);
+    std::string ready("\5READY", 6);
+    ready += property("Socket-Type", "DEALER") + property("Identity", id);
+    send(greeting);
+    send(std::string("\4", 1) + static_cast<char>(ready.size()) + ready);
+  }
+  ~RawPeer() { ::close(socket_); }
+  RawPeer(const RawPeer&) = delete;
+  RawPeer& operator=(const RawPeer&) = delete;
+
+  /// A message of one part.
+  void send_message(std::span<const char> bytes) {
+    std::string text("\2", 1);  // a long frame
+    for (int shift = 56; shift >= 0; shift -= 8) text += static_cast<char>(bytes.size() >> shift & 255);
+    send(text + std::string(bytes.begin(), bytes.end()));
+  }
+  /// All that comes until the other side closes the connection; nothing where it stays open for ten seconds.
+  std::optional<std::string> until_closed() {
+    std::string all;
+    char part[256];
+    for (;;) {
+      const ssize_t got = ::recv(socket_, part, sizeof part, 0);
+      if (got == 0 || (got < 0 && errno == ECONNRESET)) return all;
+      if (got < 0) return std::nullopt;
+      all.append(part, static_cast<std::size_t>(got));
+    }
+  }
+
+ private:
+  static std::string property(const std::string& name, const std::string& value) {
+    std::string text(1, static_cast<char>(name.size()));
+    text += name;
+    text.append(3, '\0');
+    text += static_cast<char>(value.size());
+    return text + value;
+  }
+  void send(const std::string& text) { (void)::send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
+
+  int socket_ = -1;
+};
 
 // What comes back within a moment.
 std::optional<Incoming> answer(zmq::socket_t& socket, int milliseconds = 600000) {
@@ -178,6 +240,59 @@ TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
       }
     }
   });
+}
+
+TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
+  under_attack(
+      [](const Target& target) {
+        zmq::context_t context;
+        const TransportKeys right(target.key);
+        const TransportKeys wrong(JobKey::random());
+        TransportKeys half = wrong;  // has learnt the servers' key, and no client's
+        half.server_public = right.server_public;
+        const TransportKeys* const strangers[] = {nullptr, &wrong, &half};
+        for (const TransportKeys* keys : strangers) {
+          Channel stranger(context, target.key, 0, 1, target.endpoint, keys);
+          EXPECT_FALSE(welcomed(stranger, 1500));
+        }
+        Channel member(context, target.key, 0, 1, target.endpoint, &right);
+        EXPECT_TRUE(welcomed(member, 600'000));
+      },
+      "encrypt");
+}
+
+TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
+  under_attack(
+      [](const Target& target) {
+        // Ids as ZeroMQ makes them itself: with one that another connection will get, an open router would abort.
+        for (std::uint32_t number = 0; number < 60; ++number) {
+          std::string id(1, '\0');
+          for (const std::uint32_t shift : {24U, 16U, 8U, 0U})
+            id += static_cast<char>((0x6B8B4567U + number) >> shift & 255U);
+          RawPeer peer(target.endpoint, id);
+          FrameHead head;
+          head.kind = FrameKind::hello;
+          const Nonce nonce = random_nonce();
+          const zmq::message_t hello = [&] {
+            zmq::message_t frame = make_frame(head, nonce.size());
+            std::memcpy(body_of(frame).data(), nonce.data(), nonce.size());
+            return frame;
+          }();
+          peer.send_message({hello.data<char>(), hello.size()});
+          if (number % 20 != 0) continue;
+          const auto all = peer.until_closed();
+          ASSERT_TRUE(all.has_value()) << "the connection stays open";
+          EXPECT_LE(all->size(), 64U) << "more than ZeroMQ's greeting came";
+        }
+        zmq::context_t context;
+        const TransportKeys keys(target.key);
+        std::vector<std::unique_ptr<Channel>> members;
+        for (int i = 0; i < 30; ++i) {
+          members.push_back(std::make_unique<Channel>(context, target.key, 0, 1, target.endpoint, &keys));
+          EXPECT_TRUE(welcomed(*members.back(), 600'000));
+        }
+      },
+      "encrypt");
 }
 
 TEST(Wire, AStrangerWithoutTheKeyIsRefused) {

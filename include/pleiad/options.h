@@ -16,13 +16,14 @@ struct SessionOptions {
   double timeout = 1800;      ///< seconds a wait may last before it fails
   double warn_after = 60;     ///< seconds after which a wait reports what every rank is doing
   double host_timeout = 20;   ///< seconds another host may be silent before calls that need it fail
-  std::string interface = {};      ///< where other hosts reach this one: an interface's name or an IPv4 address
-  std::string log_level = "info";  ///< debug | info | warn | error | off
-  bool stats = false;              ///< print counters and timings at shutdown
-  bool signal_report = true;       ///< print what every rank is doing on SIGUSR1
-  bool shared_memory = true;       ///< false, for tests: act as if every rank lay on a host of its own
-  int split_hosts = 0;             ///< for tests: act as if the ranks lay on this many hosts
-  std::string fault = {};          ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
+  std::string interface = {};  ///< where other hosts reach this one: an interface's name or an IPv4 address
+  std::string transport_security = "encrypt";  ///< between hosts: encrypt | off (loopback only) | force-off
+  std::string log_level = "info";              ///< debug | info | warn | error | off
+  bool stats = false;                          ///< print counters and timings at shutdown
+  bool signal_report = true;                   ///< print what every rank is doing on SIGUSR1
+  bool shared_memory = true;                   ///< false, for tests: act as if every rank lay on a host of its own
+  int split_hosts = 0;                         ///< for tests: act as if the ranks lay on this many hosts
+  std::string fault = {};                      ///< for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would
 };
 
 /// How an add changes a shard. `rule` names a rule of Pleiad (sum, sgd, ...) or of a dialect

@@ -1,5 +1,7 @@
 #include "core/option_list.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -69,6 +71,10 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
       field("host_timeout", &S::host_timeout, "seconds another host may be silent before calls that need it fail"),
       field("interface", &S::interface,
             "where other hosts reach this one: an interface's name or an IPv4 address; else one is chosen"),
+      field("transport_security", &S::transport_security,
+            "between hosts: encrypt, or off, which is refused beyond loopback; force-off sends everything in the "
+            "clear, to "
+            "whoever connects"),
       field("log_level", &S::log_level, "debug, info, warn, error or off"),
       field("stats", &S::stats, "print counters and timings at shutdown"),
       field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
@@ -163,16 +169,34 @@ void check(const SessionOptions& options) {
   if (!(options.timeout > 0)) refuse("timeout", "more than 0 seconds", options.timeout);
   if (!(options.host_timeout > 0)) refuse("host_timeout", "more than 0 seconds", options.host_timeout);
   if (!(options.warn_after > 0)) refuse("warn_after", "more than 0 seconds", options.warn_after);
+  require_known("option transport_security", options.transport_security, {"encrypt", "off", "force-off"});
   if (options.split_hosts < 0) refuse("split_hosts", "0 or a number of hosts", options.split_hosts);
 }
 
 void set_options(TableOptions& options, std::string_view list) { set_list(options, list); }
 void set_options(SessionOptions& options, std::string_view list) { set_list(options, list); }
 
+namespace {
+
+constexpr std::string_view kPrefix = "PLEIAD_";
+
+// Variables that are not session options: what launchers tell their ranks, and settings of single parts.
+constexpr std::string_view kOtherVariables[] = {
+    "PLEIAD_BUILD",      "PLEIAD_CPU_LEVEL",   "PLEIAD_DATA",        "PLEIAD_KEEP_MEMORY", "PLEIAD_LAUNCHER",
+    "PLEIAD_LAUNCH_KEY", "PLEIAD_LAUNCH_RANK", "PLEIAD_LAUNCH_SIZE", "PLEIAD_LIBRARY",     "PLEIAD_MPIRUN",
+    "PLEIAD_RANK",       "PLEIAD_RESTARTED",   "PLEIAD_RANK_PROCESS"};
+
+std::string variable_of(std::string_view option) {
+  std::string variable(kPrefix);
+  for (const char c : option) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return variable;
+}
+
+}  // namespace
+
 void read_environment(SessionOptions& options) {
   for (const auto& f : session_fields()) {
-    std::string variable = "PLEIAD_";
-    for (const char c : f.name) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    const std::string variable = variable_of(f.name);
     const char* value = std::getenv(variable.c_str());
     if (value == nullptr || *value == 0) continue;
     try {
@@ -181,6 +205,21 @@ void read_environment(SessionOptions& options) {
       throw InvalidArgument(fmt::format("environment variable {}: {}", variable, error.what()));
     }
   }
+}
+
+std::vector<std::string> unknown_variables() {
+  std::vector<std::string> known(std::begin(kOtherVariables), std::end(kOtherVariables));
+  for (const auto& f : session_fields()) known.push_back(variable_of(f.name));
+  std::vector<std::string> problems;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with(kPrefix) || std::ranges::find(known, name) != known.end()) continue;
+    const std::string near = nearest(name, known);
+    problems.push_back(fmt::format("environment variable {} is not known and has no effect{}", name,
+                                   near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+  return problems;
 }
 
 std::string options_markdown() {

@@ -28,6 +28,8 @@ void set_options(SessionOptions& options, std::string_view list);
 
 /// What the environment says: PLEIAD_TIMEOUT for `timeout`, and so on.
 void read_environment(SessionOptions& options);
+/// A line for each variable of the environment that begins with PLEIAD_ and is not known, with the nearest name.
+[[nodiscard]] std::vector<std::string> unknown_variables();
 
 /// docs/parameters.md.
 [[nodiscard]] std::string options_markdown();

@@ -17,6 +17,10 @@ namespace pleiad {
 
 [[nodiscard]] std::string join(std::span<const std::string> words, std::string_view between = ", ");
 
+/// Text of a file for a terminal: control characters as "\\x1b", so that they have no effect there. The
+/// ends of lines stay where `lines` is true.
+[[nodiscard]] std::string printable(std::string_view text, bool lines = false);
+
 /// The known word nearest to `word`, or empty where none is near.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
 

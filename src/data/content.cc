@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/process.h"
+#include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad::data {
@@ -60,12 +62,23 @@ std::size_t Inflater::read(std::span<std::byte> out) {
   return done;
 }
 
+MemoryLimit::MemoryLimit(std::string name) : name_(std::move(name)), bytes_(available_memory() / 2) {}
+
+void MemoryLimit::check(std::size_t bytes) const {
+  if (bytes <= bytes_) return;
+  throw MemoryError(
+      fmt::format("{}: unpacked, it is larger than half of the memory that is left ({}); unpack it with gunzip first",
+                  name_, byte_size(bytes_)));
+}
+
 Content::Content(const std::filesystem::path& path) : file_(path), inflated_(is_gzip(file_.bytes())) {
   if (!inflated_) return;
   constexpr std::size_t kChunk = std::size_t{1} << 20;
+  const MemoryLimit limit(path.string());
   Inflater inflater(file_);
   for (std::size_t got = kChunk; got == kChunk;) {
     const std::size_t before = memory_.size();
+    limit.check(before + kChunk);
     memory_.resize(before + kChunk);
     got = inflater.read(std::span(memory_).subspan(before));
     memory_.resize(before + got);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,19 @@ class Inflater {
   struct Stream;
   const MappedFile& file_;
   std::unique_ptr<Stream> stream_;
+};
+
+/// How much a packed file may take unpacked: half of the memory that is left when it is opened.
+class MemoryLimit {
+ public:
+  /// `name` is the file, for messages.
+  explicit MemoryLimit(std::string name);
+  /// A MemoryError for more bytes than the limit.
+  void check(std::size_t bytes) const;
+
+ private:
+  std::string name_;
+  std::size_t bytes_;
 };
 
 /// All of a file: mapped where it is plain, in memory where it is gzipped.

@@ -55,6 +55,7 @@ class Reader {
     throw FileError(fmt::format("{}: {}", file_.path().string(), what));
   }
 
+  [[nodiscard]] std::string path() const { return file_.path().string(); }
   /// More bytes than the file can have: deflate packs no better than 1,032 to 1.
   [[nodiscard]] std::size_t limit() const { return file_.bytes().size() * (inflater_ ? 1032 : 1) + 1; }
   [[nodiscard]] bool mapped() const { return !inflater_; }
@@ -114,8 +115,10 @@ std::vector<std::byte> read_records(Reader& reader, const Field& field, std::int
   }
   std::vector<std::byte> record(field.bytes());
   std::vector<std::byte> records;
+  const MemoryLimit limit(reader.path());
   for (std::int64_t i = 0; i < count; ++i) {
     reader.read(record, i);
+    limit.check(records.size() + kept.bytes());
     records.resize(records.size() + kept.bytes());
     copy_record(field, record.data(), window, records.data() + records.size() - kept.bytes());
   }

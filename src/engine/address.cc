@@ -54,6 +54,8 @@ Addresses own_addresses(const std::string& only) {
                    : fmt::format("option interface: no interface that is up is \"{}\"; known: {}", only, join(known)));
 }
 
+std::string first_address(const Addresses& addresses) { return numbers(addresses.list[0].address); }
+
 std::string endpoint_to(const Addresses& theirs, const Addresses& mine) {
   const std::span<const Addresses::One> here(mine.list, static_cast<std::size_t>(mine.count));
   const auto same_network = [&](const Addresses::One& there) {

@@ -92,7 +92,8 @@ std::span<char> body_of(zmq::message_t& frame) {
   return std::span(frame.data<char>(), frame.size()).subspan(sizeof(FrameHead));
 }
 
-Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint)
+Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
+                 const TransportKeys* keys)
     : key_(key),
       rank_(rank),
       to_(to),
@@ -100,6 +101,7 @@ Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, s
       socket_(context, zmq::socket_type::dealer),
       id_(random_number()) {
   set_up_socket(socket_);
+  if (keys != nullptr) keys->make_client(socket_);
   socket_.connect(endpoint_);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/frame.h"
 #include "engine/job_key.h"
 #include "engine/proof.h"
+#include "engine/transport_keys.h"
 
 namespace pleiad {
 
@@ -56,8 +57,10 @@ struct Incoming {
 
 class Channel {
  public:
-  /// Connects in the background; nothing is known of the other side before the welcome.
-  Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint);
+  /// Connects in the background; nothing is known of the other side before the welcome. Encrypts where there are
+  /// `keys`.
+  Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
+          const TransportKeys* keys = nullptr);
 
   [[nodiscard]] int to() const { return to_; }
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }

@@ -54,8 +54,15 @@ Messenger::Service::Service(Messenger& messenger, bool loopback)
   router_.set(zmq::sockopt::sndhwm, 0);
   router_.set(zmq::sockopt::backlog, 1024);
   router_.set(zmq::sockopt::maxmsgsize, kMostBytes);
+  if (messenger.keys_) {
+    check_.emplace(messenger.context_, *messenger.keys_);
+    messenger.keys_->make_server(router_);
+  }
+  // Where the user has named the interface, nobody can connect by another one.
+  const bool named = !loopback && !engine_.options().interface.empty();
+  const std::string at = loopback ? "127.0.0.1" : named ? first_address(messenger.own_) : "0.0.0.0";
   try {
-    router_.bind(loopback ? "tcp://127.0.0.1:*" : "tcp://0.0.0.0:*");
+    router_.bind(fmt::format("tcp://{}:*", at));
   } catch (const zmq::error_t& error) {
     throw TransportError(fmt::format("rank {} cannot listen for other hosts: {}", engine_.rank(), error.what()));
   }
@@ -118,6 +125,7 @@ void Messenger::Service::run() {
   }
   watches_.clear();
   router_.close();
+  check_.reset();
 }
 
 void Messenger::Service::serve() {
@@ -128,6 +136,7 @@ void Messenger::Service::serve() {
   }
   std::vector<zmq::pollitem_t> polled = {{.socket = router_.handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0},
                                          {.socket = nullptr, .fd = wake_, .events = ZMQ_POLLIN, .revents = 0}};
+  if (check_) polled.push_back({.socket = check_->socket().handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
   for (Watch& watch : watches_) {
     if (watch.channel == nullptr) continue;
     polled.push_back({.socket = watch.channel->socket().handle(), .fd = 0, .events = ZMQ_POLLIN, .revents = 0});
@@ -136,6 +145,7 @@ void Messenger::Service::serve() {
   bool told = false;
   std::uint64_t word = 0;
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;
+  if (check_) check_->answer();
   for (int i = 0; i < kAtOnce && take_one(); ++i) {
   }
   keep_watch(now_ns(), told);
@@ -382,8 +392,7 @@ void Messenger::Service::keep_watch(std::int64_t now, bool at_once) {
     }
     if (watch.channel == nullptr) {
       const int to = watch.ranks[watch.next++ % watch.ranks.size()];
-      watch.channel = std::make_unique<Channel>(messenger_.context_, messenger_.key_, engine_.rank(), to,
-                                                messenger_.endpoints_[static_cast<std::size_t>(to)]);
+      watch.channel = messenger_.new_channel(to);
       watch.began = now;
       watch.sent = 0;
     }

@@ -67,6 +67,7 @@ class Messenger::Service {
 
   Messenger& messenger_;
   Engine& engine_;
+  std::optional<ClientCheck> check_;  // of those who connect to the router, where the transport is encrypted
   zmq::socket_t router_;
   int wake_ = -1;
   JobKey secret_;

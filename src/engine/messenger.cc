@@ -163,6 +163,14 @@ Messenger::Messenger(Engine& engine, const JobKey& key, bool loopback)
       context_(1),
       lives_(static_cast<std::size_t>(engine.size())),
       heard_(static_cast<std::size_t>(engine.hosts())) {
+  const std::string& security = engine.options().transport_security;
+  if (security == "encrypt") keys_.emplace(key);
+  if (security == "off" && !loopback) {
+    throw InvalidArgument(
+        "option transport_security: off is for hosts on loopback; here it would let everyone on the network read and "
+        "change "
+        "what is sent (force-off does it all the same)");
+  }
   for (auto& life : lives_) life.store(Life::alive);
   for (auto& heard : heard_) heard.store(now_ns());
   service_ = std::make_unique<Service>(*this, loopback);
@@ -219,7 +227,12 @@ std::unique_ptr<Channel> Messenger::take_channel(int to) {
       return channel;
     }
   }
-  return std::make_unique<Channel>(context_, key_, engine_.rank(), to, endpoints_[static_cast<std::size_t>(to)]);
+  return new_channel(to);
+}
+
+std::unique_ptr<Channel> Messenger::new_channel(int to) {
+  return std::make_unique<Channel>(context_, key_, engine_.rank(), to, endpoints_[static_cast<std::size_t>(to)],
+                                   keys_ ? &*keys_ : nullptr);
 }
 
 void Messenger::give_back(std::unique_ptr<Channel> channel) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <span>
 #include <string>
@@ -123,10 +124,12 @@ class Messenger {
   class Service;
 
   [[nodiscard]] std::unique_ptr<Channel> take_channel(int to);
+  [[nodiscard]] std::unique_ptr<Channel> new_channel(int to);
   void give_back(std::unique_ptr<Channel> channel);
 
   Engine& engine_;
   JobKey key_;
+  std::optional<TransportKeys> keys_;  // nothing: what is sent is not encrypted
   Addresses own_;
   FramePool frames_;  // its messages end with the context
   zmq::context_t context_;

@@ -22,8 +22,8 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kSizeBytes = 8;
-// The reference implementation's limit.
-constexpr std::uint64_t kMaxHeader = 100'000'000;
+// The reference implementation allows 100,000,000, which take more than 2 GB when they are parsed.
+constexpr std::uint64_t kMaxHeader = 10'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::size_t kDataAlignment = 64;
 

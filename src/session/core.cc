@@ -69,7 +69,11 @@ struct Wish {
 std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::function<bool()> interrupt) {
   read_environment(options);
   check(options);
-  return std::make_shared<SessionCore>(start_engine(std::move(options), std::move(interrupt)));
+  auto engine = start_engine(std::move(options), std::move(interrupt));
+  if (engine->rank() == 0) {
+    for (const std::string& problem : unknown_variables()) engine->log().warn(problem);
+  }
+  return std::make_shared<SessionCore>(std::move(engine));
 }
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {

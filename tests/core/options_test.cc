@@ -49,5 +49,16 @@ TEST(Options, AnUnknownNameListsTheKnown) {
   EXPECT_NE(text.find("split_hosts"), text.npos) << text;
 }
 
+TEST(Options, AnUnknownVariableOfTheEnvironmentIsReportedWithTheNearestName) {
+  ASSERT_EQ(setenv("PLEIAD_TIMEOT", "5", 1), 0);
+  ASSERT_EQ(setenv("PLEIAD_TIMEOUT", "5", 1), 0);
+  const std::vector<std::string> problems = unknown_variables();
+  unsetenv("PLEIAD_TIMEOT");
+  unsetenv("PLEIAD_TIMEOUT");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0],
+            "environment variable PLEIAD_TIMEOT is not known and has no effect; did you mean PLEIAD_TIMEOUT?");
+}
+
 }  // namespace
 }  // namespace pleiad

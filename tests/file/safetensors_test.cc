@@ -105,7 +105,7 @@ std::vector<Bad> bad_files() {
   return {
       {"Empty", "", {"at least 8 bytes", "it has 0"}},
       {"ShortSize", "abc", {"at least 8 bytes", "it has 3"}},
-      {"HugeHeader", std::string(8, '\xFF') + "{}", {"at most 100,000,000"}},
+      {"HugeHeader", std::string(8, '\xFF') + "{}", {"at most 10,000,000"}},
       {"TruncatedHeader", file_of("{}   ").substr(0, 10), {"truncated", "5 bytes", "2 are there"}},
       {"NoObject", file_of("[]"), {"no JSON object"}},
       {"Garbage", file_of("{garbage"), {"not valid JSON", "at byte"}},

@@ -274,6 +274,15 @@ def test_calls_that_differ_between_the_ranks():
                     time.sleep(0.01)
 
 
+def test_masked_arrays():
+    with start() as s:
+        table = s.array(3, name="w")
+        for dtype in (np.float32, np.float64):
+            with raises(Bad, '"w"', "without a mask", "filled"):
+                table.add(np.ma.array([1, 2, 3], mask=[0, 1, 0], dtype=dtype))
+        assert (table.get() == 0).all()
+
+
 def test_multiverso_element_types():
     mv.init(log_level="off")
     strict = mv.ArrayTableHandler(2, strict=True)

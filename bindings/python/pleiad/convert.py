@@ -18,6 +18,10 @@ from pleiad.half import to_float32
 def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = False) -> Any:
     """`data` itself if it has the table's type, else a copy in that type. Raises InvalidArgument for types that the table
     does not accept. `table` begins the message: '[ArrayTable.add] table "w"'. What is no array is returned as it is."""
+    if isinstance(data, numpy.ma.MaskedArray):
+        raise InvalidArgument(
+            f"{table}: expected an array without a mask; received a MaskedArray (data.filled(0) gives its masked values a number)"
+        )
     if isinstance(data, numpy.ndarray):
         if data.dtype == dtype:
             return data
