@@ -149,6 +149,12 @@ def test_an_optimizer_that_changes():
             model(x).sum().backward()
         sums.zero_grad()
         model(x).sum().backward()
+        with sums.no_sync(), raises(pleiad.StateError, "second backward pass", "for all passes but the last"):
+            model(x).sum().backward()
+        sums.zero_grad()
+        with sums.no_sync():
+            model(x).sum().backward()
+        model(x).sum().backward()
         sums.step()
 
 

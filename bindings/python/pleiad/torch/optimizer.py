@@ -229,6 +229,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._pass != (task := torch._C._current_graph_task_id()):
             self._begin_pass(task)
         marked = _is_marked(x, self._mark)
+        if marked and not self._average:
+            raise StateError(
+                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
+                f"to it; with average=False use no_sync() for all passes but the last"
+            )
         if self._local:
             if marked:
                 x.grad._pleiad_mark = None  # type: ignore[union-attr]
@@ -237,11 +242,6 @@ class DistributedOptimizer(torch.optim.Optimizer):
             raise StateError(
                 f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice (reentrant checkpointing "
                 f"does so); use no_sync() around it, or checkpoint(..., use_reentrant=False)"
-            )
-        if marked and not self._average:
-            raise StateError(
-                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
-                f"to it; with average=False use no_sync() for all passes but the last"
             )
         self._seen.add(id(x))
         self._bucket_of[id(x)].missing -= 1
