@@ -185,7 +185,7 @@ TEST(Manifest, RefusesPiecesThatDoNotMakeUpTheArray) {
 
 TEST(Manifest, ManyPiecesAreCheckedInLittleTime) {
   const Folder folder;
-  constexpr std::int64_t kSide = 150;
+  constexpr std::int64_t kSide = 60;
   const auto commit = [&](std::int64_t extra) {
     PartEntry part{.file = "a", .written = {}, .pieces = {}};
     for (std::int64_t i = 0; i < kSide * kSide; ++i) {
