@@ -1,4 +1,5 @@
-// What control groups (cgroups) allow this process: in its own group and in every group above it, of version 1 and 2.
+// These functions read the limits that control groups (cgroups) set for this process: its own group and every group
+// above it, of version 1 and 2.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/proof.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -372,7 +373,7 @@ class LocalWire final : public Wire {
 }  // namespace
 
 std::unique_ptr<Wire> meet_on_this_host(const Launch& launch, Patience patience) {
-  if (sodium_init() < 0) throw InternalError("libsodium cannot be used on this machine");
+  need_sodium();
   auto wire = std::make_unique<LocalWire>(launch, std::move(patience));
   wire->meet();
   return wire;

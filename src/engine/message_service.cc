@@ -58,7 +58,7 @@ Messenger::Service::Service(Messenger& messenger, bool loopback)
     check_.emplace(messenger.context_, *messenger.keys_);
     messenger.keys_->make_server(router_);
   }
-  // Where the user has named the interface, nobody can connect by another one.
+  // If the user has named an interface, the router listens on that one alone.
   const bool named = !loopback && !engine_.options().interface.empty();
   const std::string at = loopback ? "127.0.0.1" : named ? first_address(messenger.own_) : "0.0.0.0";
   try {

@@ -9,14 +9,10 @@
 
 namespace pleiad {
 
-namespace {
-
 void need_sodium() {
   static const bool ready = sodium_init() >= 0;
   if (!ready) throw InternalError("libsodium cannot be used on this machine");
 }
-
-}  // namespace
 
 JobKey JobKey::random() {
   need_sodium();

@@ -13,6 +13,9 @@ namespace pleiad {
 using Nonce = std::array<char, 16>;
 using Proof = std::array<char, 32>;
 
+/// Call this before any function of libsodium. An InternalError if the library cannot be used.
+void need_sodium();
+
 [[nodiscard]] Nonce random_nonce();
 [[nodiscard]] std::uint64_t random_number();
 

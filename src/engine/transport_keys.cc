@@ -8,6 +8,7 @@
 
 #include <zmq_addon.hpp>
 
+#include "engine/proof.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -33,7 +34,7 @@ zmq::const_buffer bytes(const TransportKeys::Key& key) { return zmq::buffer(key)
 }  // namespace
 
 TransportKeys::TransportKeys(const JobKey& key) {
-  if (sodium_init() < 0) throw InternalError("libsodium cannot be used on this machine");
+  need_sodium();
   server_secret = derived(key, "pleiad transport server");
   server_public = public_of(server_secret);
   client_secret = derived(key, "pleiad transport client");

@@ -19,7 +19,7 @@
 
 namespace pleiad {
 
-// What the signal handler knows of a mapping. Entries are used again and never freed, so that the handler can walk the
+// The signal handler finds mappings in a list of these. Entries are used again and never freed, so that it can walk the
 // list at any time.
 struct MappedFile::Mapping {
   std::atomic<std::uintptr_t> begin{0};  ///< 0 while the entry is free

@@ -121,7 +121,7 @@ def _refuse_direct_use(grad: Tensor) -> None:
     )
 
 
-# What optimizers and modules have of embeddings.
+# These functions find the embeddings of optimizers and modules.
 
 
 def embedding_of(x: Tensor) -> "Embedding | None":
