@@ -1,84 +1,70 @@
 // One option of a struct of options, by name: read from text, written as text.
 #pragma once
 
-#include <charconv>
-#include <functional>
+#include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "core/text.h"
 #include "pleiad/dtype.h"
-#include "pleiad/error.h"
 
 namespace pleiad {
 
-/// One option of a struct of options.
-template <class Options>
-struct OptionField {
-  std::string name;
-  std::string help;
-  /// Reads the value from text; throws an InvalidArgument that says what was expected.
-  std::function<void(Options&, std::string_view)> set;
-  std::function<std::string(const Options&)> get;
+/// How the values of one type are read and written. `set` throws an InvalidArgument that says what was expected.
+struct OptionType {
+  void (*set)(void* value, std::string_view name, std::string_view text);
+  std::string (*get)(const void* value);
 };
 
+/// Defined for bool, the integer and floating-point types, std::string, DType and std::vector<std::int64_t> ("3,1,4").
 template <class T>
-T number_option(std::string_view name, std::string_view text) {
-  T value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) {
-    throw InvalidArgument(fmt::format("option {}: expected a number, received \"{}\"", name, text));
-  }
-  return value;
-}
+[[nodiscard]] const OptionType& option_type();
 
-inline bool truth_option(std::string_view name, std::string_view text) {
-  for (const std::string_view yes : {"1", "true", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const std::string_view no : {"0", "false", "no", "off"}) {
-    if (text == no) return false;
-  }
-  throw InvalidArgument(fmt::format("option {}: expected true or false, received \"{}\"", name, text));
-}
+/// An option of any struct. Its value is found by its offset, so that no code is generated per struct and field.
+struct AnyOptionField {
+  std::string name;
+  std::string help;
+  const OptionType* type = nullptr;
+  /// Where the value is in the struct. An alias for several options of one type has several.
+  std::vector<std::ptrdiff_t> offsets;
+  /// Another name for options that have fields of their own.
+  bool alias = false;
 
-inline DType dtype_named(std::string_view text) {
-  std::vector<std::string> known;
-  for (const DType type : kDTypes) {
-    if (name_of(type) == text) return type;
-    known.emplace_back(name_of(type));
-  }
-  throw InvalidArgument(unknown_name("dtype", text, known));
+  void set_in(void* options, std::string_view text) const;
+  [[nodiscard]] std::string get_from(const void* options) const;
+};
+
+template <class Options>
+struct OptionField : AnyOptionField {
+  /// Reads the value from text; throws an InvalidArgument that says what was expected.
+  void set(Options& options, std::string_view text) const { set_in(&options, text); }
+  [[nodiscard]] std::string get(const Options& options) const { return get_from(&options); }
+};
+
+template <class Options, class T>
+std::ptrdiff_t offset_of(T Options::* member) {
+  static const Options options{};
+  return reinterpret_cast<const char*>(&(options.*member)) - reinterpret_cast<const char*>(&options);
 }
 
 template <class Options, class T>
-OptionField<Options> field(const std::string& name, T Options::* member, const std::string& help) {
-  OptionField<Options> field{.name = name, .help = help, .set = {}, .get = {}};
-  field.set = [name, member](Options& options, std::string_view text) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      options.*member = std::string(text);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      options.*member = truth_option(name, text);
-    } else if constexpr (std::is_same_v<T, DType>) {
-      options.*member = dtype_named(text);
-    } else {
-      options.*member = number_option<T>(name, text);
-    }
-  };
-  field.get = [member](const Options& options) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return std::string(options.*member ? "true" : "false");
-    } else if constexpr (std::is_same_v<T, DType>) {
-      return std::string(name_of(options.*member));
-    } else {
-      return fmt::format("{}", options.*member);
-    }
-  };
-  return field;
+OptionField<Options> field(std::string name, T Options::* member, std::string help) {
+  return {{std::move(name), std::move(help), &option_type<T>(), {offset_of(member)}}};
 }
+
+/// One name that sets several options of the same type.
+template <class Options, class T>
+OptionField<Options> alias_field(std::string name, std::initializer_list<T Options::*> members, std::string help) {
+  OptionField<Options> out{{std::move(name), std::move(help), &option_type<T>(), {}, true}};
+  for (const auto member : members) out.offsets.push_back(offset_of(member));
+  return out;
+}
+
+/// Reads an integer or a floating-point number. `name` is for the error message.
+template <class T>
+[[nodiscard]] T number_option(std::string_view name, std::string_view text);
+
+[[nodiscard]] DType dtype_named(std::string_view text);
 
 }  // namespace pleiad

@@ -137,39 +137,28 @@ class Convolution final : public Layer {
   std::unique_ptr<kernel::ConvPlan> plan_;
 };
 
-/// One word for several fields of the same number.
-OptionField<ConvolutionOptions> together(const char* name,
-                                         const std::vector<std::int64_t ConvolutionOptions::*>& members) {
-  return {.name = name,
-          .help = "in both directions",
-          .set =
-              [=](ConvolutionOptions& o, std::string_view text) {
-                for (const auto member : members) o.*member = number_option<std::int64_t>(name, text);
-              },
-          .get = {}};
-}
-
 const Fields<ConvolutionOptions>& convolution_fields() {
   using O = ConvolutionOptions;
   static const Fields<O> all = [] {
-    Fields<O> list = {field("filters", &O::filters, "output channels"),
-                      together("kernel", {&O::kernel_h, &O::kernel_w}),
-                      together("stride", {&O::stride_h, &O::stride_w}),
-                      together("pad", {&O::pad_top, &O::pad_bottom, &O::pad_left, &O::pad_right}),
-                      together("dilation", {&O::dilation_h, &O::dilation_w}),
-                      field("kernel_h", &O::kernel_h, "height of the filters"),
-                      field("kernel_w", &O::kernel_w, "width of the filters"),
-                      field("stride_h", &O::stride_h, "rows from one window to the next"),
-                      field("stride_w", &O::stride_w, "columns from one window to the next"),
-                      field("pad_top", &O::pad_top, "rows of zeros above"),
-                      field("pad_bottom", &O::pad_bottom, "rows of zeros below"),
-                      field("pad_left", &O::pad_left, "columns of zeros to the left"),
-                      field("pad_right", &O::pad_right, "columns of zeros to the right"),
-                      field("dilation_h", &O::dilation_h, "rows from one tap to the next"),
-                      field("dilation_w", &O::dilation_w, "columns from one tap to the next"),
-                      field("groups", &O::groups, "groups of channels that do not mix"),
-                      field("activation", &O::activation, "fused with the convolution"),
-                      field("bias", &O::bias, "whether there is one")};
+    Fields<O> list = {
+        field("filters", &O::filters, "output channels"),
+        alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "in both directions"),
+        alias_field("stride", {&O::stride_h, &O::stride_w}, "in both directions"),
+        alias_field("pad", {&O::pad_top, &O::pad_bottom, &O::pad_left, &O::pad_right}, "in both directions"),
+        alias_field("dilation", {&O::dilation_h, &O::dilation_w}, "in both directions"),
+        field("kernel_h", &O::kernel_h, "height of the filters"),
+        field("kernel_w", &O::kernel_w, "width of the filters"),
+        field("stride_h", &O::stride_h, "rows from one window to the next"),
+        field("stride_w", &O::stride_w, "columns from one window to the next"),
+        field("pad_top", &O::pad_top, "rows of zeros above"),
+        field("pad_bottom", &O::pad_bottom, "rows of zeros below"),
+        field("pad_left", &O::pad_left, "columns of zeros to the left"),
+        field("pad_right", &O::pad_right, "columns of zeros to the right"),
+        field("dilation_h", &O::dilation_h, "rows from one tap to the next"),
+        field("dilation_w", &O::dilation_w, "columns from one tap to the next"),
+        field("groups", &O::groups, "groups of channels that do not mix"),
+        field("activation", &O::activation, "fused with the convolution"),
+        field("bias", &O::bias, "whether there is one")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "bias", &O::bias_param);
     return list;

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/option_field.h"
+#include "core/text.h"
+#include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
 
 namespace pleiad::nn {
@@ -12,41 +16,17 @@ namespace pleiad::nn {
 template <class Options>
 using Fields = std::vector<OptionField<Options>>;
 
+/// The options of a Param. Names such as "weight.init" are made of them by add_param_fields.
+[[nodiscard]] const std::vector<AnyOptionField>& param_fields();
+
 /// "weight.init", "weight.std" and so on, for a Param among the options.
 template <class Options>
 void add_param_fields(Fields<Options>& to, const std::string& name, Param Options::* member) {
-  const auto add = [&](const std::string& field_name, auto access) {
-    using T = std::remove_cvref_t<decltype(access(std::declval<Param&>()))>;
-    struct Holder {
-      T value;
-    };
-    const auto inner = field(name + "." + field_name, &Holder::value, "");
-    to.push_back({.name = inner.name,
-                  .help = {},
-                  .set =
-                      [=](Options& options, std::string_view text) {
-                        Holder holder{};
-                        inner.set(holder, text);
-                        access(options.*member) = holder.value;
-                      },
-                  .get =
-                      [=](const Options& options) {
-                        Param copy = options.*member;
-                        return inner.get(Holder{access(copy)});
-                      }});
-  };
-  add("init", [](Param& p) -> auto& { return p.init.type; });
-  add("value", [](Param& p) -> auto& { return p.init.value; });
-  add("mean", [](Param& p) -> auto& { return p.init.mean; });
-  add("std", [](Param& p) -> auto& { return p.init.std; });
-  add("low", [](Param& p) -> auto& { return p.init.low; });
-  add("high", [](Param& p) -> auto& { return p.init.high; });
-  add("scale", [](Param& p) -> auto& { return p.init.scale; });
-  add("rate_scale", [](Param& p) -> auto& { return p.rate_scale; });
-  add("decay_scale", [](Param& p) -> auto& { return p.decay_scale; });
-  add("share", [](Param& p) -> auto& { return p.share; });
-  add("norm", [](Param& p) -> auto& { return p.norm; });
-  add("apart", [](Param& p) -> auto& { return p.apart; });
+  for (AnyOptionField field : param_fields()) {
+    field.name.insert(0, name + ".");
+    field.offsets.front() += offset_of(member);
+    to.push_back({std::move(field)});
+  }
 }
 
 template <class Options>
@@ -64,14 +44,13 @@ Options read_fields(const Fields<Options>& known, const LayerFields& fields) {
   return options;
 }
 
-/// The layer, which remembers those of its options that are not as usual. Fields without `get` are other words for some
-/// of the rest.
+/// Stores in the layer those of its options that differ from their defaults.
 template <class Options>
 LayerPtr remembering(LayerPtr layer, const Fields<Options>& known, const Options& options) {
   static const Options usual;
   LayerFields fields;
   for (const auto& field : known) {
-    if (!field.get) continue;
+    if (field.alias) continue;
     std::string text = field.get(options);
     if (text != field.get(usual)) fields.emplace_back(field.name, std::move(text));
   }

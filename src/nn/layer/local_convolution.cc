@@ -168,23 +168,13 @@ class LocalConvolution final : public Layer {
   kernel::LocalConvMemory memory_;
 };
 
-/// One word for two fields of the same number.
-OptionField<LocalConvolutionOptions> both(const char* name, std::int64_t LocalConvolutionOptions::* a,
-                                          std::int64_t LocalConvolutionOptions::* b) {
-  return {.name = name,
-          .help = "in both directions",
-          .set = [=](LocalConvolutionOptions& o,
-                     std::string_view text) { o.*a = o.*b = number_option<std::int64_t>(name, text); },
-          .get = {}};
-}
-
 const Fields<LocalConvolutionOptions>& local_convolution_fields() {
   using O = LocalConvolutionOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("filters", &O::filters, "output channels"),
-                      both("kernel", &O::kernel_h, &O::kernel_w),
-                      both("stride", &O::stride_h, &O::stride_w),
-                      both("pad", &O::pad_h, &O::pad_w),
+                      alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "in both directions"),
+                      alias_field("stride", {&O::stride_h, &O::stride_w}, "in both directions"),
+                      alias_field("pad", {&O::pad_h, &O::pad_w}, "in both directions"),
                       field("kernel_h", &O::kernel_h, "height of the filters"),
                       field("kernel_w", &O::kernel_w, "width of the filters"),
                       field("stride_h", &O::stride_h, "rows from one window to the next"),

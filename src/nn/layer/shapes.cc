@@ -193,27 +193,10 @@ class Sum final : public Layer {
   }
 };
 
-/// "3,1,4".
-template <class O>
-OptionField<O> numbers_field(const char* name, std::vector<std::int64_t> O::* member, const char* help) {
-  return {.name = name,
-          .help = help,
-          .set =
-              [=](O& o, std::string_view text) {
-                (o.*member).clear();
-                for (std::size_t at = 0; at < text.size();) {
-                  const std::size_t end = std::min(text.find(',', at), text.size());
-                  (o.*member).push_back(number_option<std::int64_t>(name, text.substr(at, end - at)));
-                  at = end + 1;
-                }
-              },
-          .get = [=](const O& o) { return fmt::format("{}", fmt::join(o.*member, ",")); }};
-}
-
 const Fields<SliceOptions>& slice_fields() {
-  static const Fields<SliceOptions> all = {
-      field("axis", &SliceOptions::axis, "which is cut"), field("parts", &SliceOptions::parts, "how many outputs"),
-      numbers_field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
+  static const Fields<SliceOptions> all = {field("axis", &SliceOptions::axis, "which is cut"),
+                                           field("parts", &SliceOptions::parts, "how many outputs"),
+                                           field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
   return all;
 }
 const Fields<ConcatOptions>& concat_fields() {
@@ -221,7 +204,7 @@ const Fields<ConcatOptions>& concat_fields() {
   return all;
 }
 const Fields<DummyOptions>& dummy_fields() {
-  static const Fields<DummyOptions> all = {numbers_field("shape", &DummyOptions::shape, "of the numbers of a sample")};
+  static const Fields<DummyOptions> all = {field("shape", &DummyOptions::shape, "of the numbers of a sample")};
   return all;
 }
 const Fields<SplitOptions>& split_fields() {
