@@ -542,5 +542,27 @@ TEST(Wait, AnInterruptEndsIt) {
       quiet());
 }
 
+TEST(EveryRankWaits, IsNotConcludedWhileARankWritesInTheBackground) {
+  run_inproc(2, quiet(), nullptr, [](const std::shared_ptr<InprocEngine>& engine) {
+    Session session(std::make_shared<SessionCore>(engine));
+    if (engine->rank() == 0) {
+      std::atomic<bool> written{false};
+      engine->background_work_started();
+      // A disk that takes longer than the processes may be idle (0.5 s).
+      std::thread slow_disk([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        written = true;
+        engine->background_work_ended();
+      });
+      engine->wait_by(
+          [](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); },
+          {.call = Call::wait, .ready = [&] { return written.load(); }, .missing = [] { return std::vector<int>(); }});
+      slow_disk.join();
+    }
+    session.barrier();
+    session.shutdown();
+  });
+}
+
 }  // namespace
 }  // namespace pleiad

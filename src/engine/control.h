@@ -50,6 +50,7 @@ struct alignas(64) RankSlot {
   std::atomic<std::uint32_t> threads{0};
   std::atomic<std::uint32_t> callers{0};      ///< of those, the caller's own
   std::atomic<std::uint32_t> own_threads{0};  ///< the process's threads at the start, and Pleiad's since
+  std::atomic<std::uint32_t> background{0};   ///< pieces of work in threads of Pleiad's own, such as a save
   std::atomic<std::uint32_t> waiting{0};
   std::atomic<std::uint32_t> waiting_for_mail{0};
   std::atomic<std::uint64_t> changes{0};

@@ -113,6 +113,10 @@ class Engine {
   void count_threads();
   /// A thread of Pleiad's own has started.
   void own_thread_started() { self().own_threads.fetch_add(1); }
+  /// Between these calls a thread of Pleiad's own does what callers may wait for, such as writing a file. The rank does
+  /// not count as stuck meanwhile, however slow the disk is.
+  void background_work_started() { self().background.fetch_add(1); }
+  void background_work_ended() { self().background.fetch_sub(1); }
 
   /// Writes down the world's first order failure and wakes everybody. Returns the error to throw.
   [[nodiscard]] std::string fail(const std::string& text);

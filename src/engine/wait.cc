@@ -172,7 +172,7 @@ class Engine::Stall {
       const Life life = slot.life.load();
       someone_lives |= life == Life::alive;
       mail |= life == Life::alive && slot.waiting_for_mail.load() > 0;
-      const bool stuck = slot.waiting.load() >= std::max(1U, slot.threads.load());
+      const bool stuck = slot.background.load() == 0 && slot.waiting.load() >= std::max(1U, slot.threads.load());
       if (life == Life::absent || (life == Life::alive && !stuck)) {
         then_.clear();
         return false;

@@ -119,7 +119,16 @@ class Snapshots::Inside {
     problem_ = {};
     given_up_.store(false);
     progress_.store(Progress::writing);
-    thread_ = std::thread([this, step = note.step] { write(step); });
+    engine_.background_work_started();
+    try {
+      thread_ = std::thread([this, step = note.step] {
+        write(step);
+        engine_.background_work_ended();
+      });
+    } catch (...) {
+      engine_.background_work_ended();
+      throw;
+    }
     engine_.own_thread_started();
   }
 
