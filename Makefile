@@ -13,7 +13,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build configured setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build benches configured setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -63,7 +63,7 @@ test: ## set up, build, check and test all but what takes long
 test-full: ## test, and all that takes long: sanitizers over everything, the linter
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
+	@tools/timed.sh "build" $(MAKE) --no-print-directory configured benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize
 	$(call run_suites,,)
@@ -80,7 +80,8 @@ tools/cases.py asan_files build/asan/bin/files --gtest_brief=1 --gtest_filter=-*
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
 tools/cases.py asan_data build/asan/bin/data --gtest_brief=1 --gtest_filter=-Generator*
-tools/cases.py tsan_data $(FIXED_ADDRESSES) build/tsan/bin/data --gtest_brief=1 --gtest_filter=Loader*:*Threads*
+tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
+tools/cases.py tsan_loader $(FIXED_ADDRESSES) build/tsan/bin/loader --gtest_brief=1 --gtest_filter=Loader*:*Threads*
 endef
 TSAN := TSAN_OPTIONS="ignore_noninstrumented_modules=1 detect_deadlocks=0"
 export SANITIZED
@@ -88,8 +89,8 @@ export SANITIZED
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(BUILD_PRESET) asan --target conformance files data
-	$(BUILD_PRESET) tsan --target conformance data
+	$(BUILD_PRESET) asan --target conformance files data loader
+	$(BUILD_PRESET) tsan --target conformance loader
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
 sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI, which leaks and races by itself, is not there
@@ -101,50 +102,53 @@ sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI,
 	$(TSAN) $(FIXED_ADDRESSES) \
 	  ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
 
+benches: build ## build the benchmarks' programs
+	$(BUILD_PRESET) release --target benches
+
 bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh frameworks
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/tables.py
 
 bench-messages: ## measure tables on other hosts, over loopback: one JSON line each
 	@tools/setup.sh base
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/messages.py
 
 bench-snapshots: ## measure what periodic snapshots cost the workers: one JSON line
 	@tools/setup.sh base
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/snapshots.py
 
 bench-nn: ## measure training against PyTorch and JAX: one JSON line each
 	@tools/setup.sh bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/nn.py
 
 bench-nn-scale: ## measure training on two processes against one, and memory against PyTorch's
 	@tools/setup.sh bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/nn_scale.py
 
 bench-spatial: ## measure training with images cut over processes, against one process and PyTorch with gloo
 	@tools/setup.sh bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) bench/spatial.py
 
 bench-data: ## measure the loader against a bare loop: one JSON line each
 	@tools/setup.sh base
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@$(BUILD)/bin/bench_data
 
 bench-lua: ## measure add and get from LuaJIT against C++: one JSON line each
 	@tools/setup.sh base
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_LIBRARY= LUA_PATH="$(BUILD)/lua/?.lua;$(BUILD)/lua/?/init.lua" \
 	  luajit bench/lua.lua $(CURDIR)/$(BUILD)/lib/libbench_cpp_peer.so
 
 bench-python: ## measure add and get from Python against C++: one JSON line each
 	@tools/setup.sh frameworks
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory benches
 	@PLEIAD_BUILD=$(CURDIR)/$(BUILD) PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python.py
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) bench/python_torch.py
 
@@ -168,8 +172,7 @@ install-lua: build ## install the libraries and the Lua module under PREFIX (/us
 
 lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
 	@[ -f build/dev/build.ninja ] || $(CMAKE) --preset dev
-	$(BUILD_PRESET) dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_convert \
-	  pleiad_explain pleiad_export pleiad_import pleiad_run
+	$(BUILD_PRESET) dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_tools
 	@tools/tidy.py build/dev src cli
 
 format: ## format the C++ and Python sources

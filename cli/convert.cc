@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <exception>
 #include <optional>
 
 #include "command_line.h"
@@ -13,11 +12,12 @@
 #include "pleiad/error.h"
 #include "pleiad/records.h"
 #include "progress.h"
-
-namespace {
+#include "tools.h"
 
 using namespace pleiad;
 using cli::Words;
+
+namespace {
 
 constexpr int kInterrupted = 130;
 
@@ -129,7 +129,9 @@ int convert(Asked asked) {
   return 0;
 }
 
-int run(const Words& words) {
+}  // namespace
+
+int pleiad::cli::run_convert(const Words& words) {
   Asked asked;
   CLI::App app("Convert a store to another kind. The new one is there in whole when it is complete.", "pleiad convert");
   app.footer(
@@ -153,15 +155,4 @@ int run(const Words& words) {
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
   return convert(std::move(asked));
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(Words(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pleiad convert: {}\n", error.what());
-    return 1;
-  }
 }

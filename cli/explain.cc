@@ -1,16 +1,15 @@
 // The command `pleiad explain`: how a net would lie on ranks.
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "command_line.h"
 #include "net_named.h"
 #include "pleiad/job.h"
-
-namespace {
+#include "tools.h"
 
 using namespace pleiad;
 using cli::Words;
+
+namespace {
 
 /// A file that is neither a folder nor JSON is a job.
 bool is_job(const std::string& name) {
@@ -21,7 +20,9 @@ bool is_job(const std::string& name) {
   return first != '{';
 }
 
-int run(const Words& words) {
+}  // namespace
+
+int pleiad::cli::run_explain(const Words& words) {
   std::string name;
   int ranks = 0;
   std::int64_t batch = 64;
@@ -51,15 +52,4 @@ int run(const Words& words) {
   if (layers) fmt::print("{}", net.describe());
   fmt::print("{}", explain(make_plan(net, options, ranks > 0 ? ranks : 2, batch)));
   return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(Words(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pleiad explain: {}\n", error.what());
-    return 1;
-  }
 }

@@ -1,19 +1,16 @@
 // The command `pleiad export`: a checkpoint's numbers as safetensors.
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "command_line.h"
 #include "core/text.h"
 #include "net_named.h"
 #include "pleiad/job.h"
-
-namespace {
+#include "tools.h"
 
 using namespace pleiad;
 using cli::Words;
 
-int run(const Words& words) {
+int pleiad::cli::run_export(const Words& words) {
   std::string checkpoint;
   std::string path;
   std::string layout;
@@ -41,15 +38,4 @@ int run(const Words& words) {
   for (const nn::Parameter& parameter : net.parameters()) count += parameter.value.count();
   fmt::print("{}: {} parameters in the layout {}\n", path, grouped(count), layout);
   return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(Words(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pleiad export: {}\n", error.what());
-    return 1;
-  }
 }

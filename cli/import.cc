@@ -1,19 +1,16 @@
 // The command `pleiad import`: a checkpoint of numbers that others have trained.
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "command_line.h"
 #include "core/text.h"
 #include "net_named.h"
 #include "pleiad/job.h"
-
-namespace {
+#include "tools.h"
 
 using namespace pleiad;
 using cli::Words;
 
-int run(const Words& words) {
+int pleiad::cli::run_import(const Words& words) {
   std::string path;
   std::string checkpoint;
   std::string name;
@@ -53,15 +50,4 @@ int run(const Words& words) {
   for (const nn::Parameter& parameter : net.parameters()) count += parameter.value.count();
   fmt::print("{}: a checkpoint of \"{}\", {} parameters, at step 0\n", checkpoint, net.options().name, grouped(count));
   return 0;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(Words(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pleiad import: {}\n", error.what());
-    return 1;
-  }
 }

@@ -127,13 +127,11 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
-/// Commands that are programs of their own beside this one: only they load the training engine, or the libraries of
-/// data formats.
-const Words kPrograms = {"convert", "explain", "export", "import", "run"};
+/// Commands that load the training engine and the data formats. They are in a program beside this one.
+const Words kTools = {"convert", "explain", "export", "import", "run"};
 
-int run_program(const std::string& name, const Words& words) {
-  const std::string program =
-      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / ("pleiad-" + name)).string();
+int run_tool(const Words& words) {
+  const std::string program = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "pleiad-tools").string();
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -170,9 +168,7 @@ int run(const Words& words) {
   if (!words.empty() && words[0] == "run" && std::ranges::any_of(words, is_yaml)) {
     return run_experiment(Words(words.begin() + 1, words.end()));
   }
-  if (!words.empty() && std::ranges::find(kPrograms, words[0]) != kPrograms.end()) {
-    return run_program(words[0], Words(words.begin() + 1, words.end()));
-  }
+  if (!words.empty() && std::ranges::find(kTools, words[0]) != kTools.end()) return run_tool(words);
 
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);

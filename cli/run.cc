@@ -2,17 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 
 #include "command_line.h"
 #include "job/terminal.h"
 #include "pleiad/job.h"
 #include "pleiad/session.h"
-
-namespace {
+#include "tools.h"
 
 using namespace pleiad;
 using cli::Words;
+
+namespace {
 
 constexpr int kStopped = 130;
 
@@ -25,7 +25,9 @@ Words with_two_dashes(Words words) {
   return words;
 }
 
-int run(const Words& words) {
+}  // namespace
+
+int pleiad::cli::run_run(const Words& words) {
   std::string file;
   std::string passed_over;
   JobOptions options;
@@ -45,15 +47,4 @@ int run(const Words& words) {
   const JobResult result = run_job(job, options, session.size() > 1 ? &session : nullptr);
   session.shutdown();
   return result.ended ? 0 : kStopped;
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    return run(Words(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "pleiad run: {}\n", error.what());
-    return 1;
-  }
 }

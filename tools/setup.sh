@@ -5,7 +5,7 @@
 #   tools/setup.sh build        to build the libraries, the commands and the Python package
 #   tools/setup.sh demo         build, and what `make demo` runs: PyTorch, LuaJIT, Fashion-MNIST
 #   tools/setup.sh base         build, and what the tests of the core need
-#   tools/setup.sh lint         base, and the formatter and linter
+#   tools/setup.sh lint         base, the formatter, the linter, and clang for the sanitizers
 #   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3, PyTensor, transformers, accelerate and Lightning in .venv
 #   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
 #   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
@@ -30,7 +30,7 @@ base_packages=(
   "${demo_packages[@]}" graphviz iproute2
   libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
-lint_packages=(clang-format-19 clang-tidy-19 libomp-19-dev)
+lint_packages=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev libomp-19-dev)
 theano_packages=(libopenblas-dev)
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
