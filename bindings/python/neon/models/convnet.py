@@ -14,7 +14,7 @@ from neon.models.network import Network
 from neon.models.own import Clock, ModelStep, joins, weights_of
 from neon.params import Rule
 from neon.util.distarray.global_array import GlobalArray, LayerInput, comm
-from neon.util.together import together
+from neon.util.together import expect_same_fields, together
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 from pleiad.nn.own import add_own
@@ -48,6 +48,7 @@ class MLP(Model):
 
     def fit(self, dataset: Any) -> None:
         together(lambda: self._expect(dataset))
+        expect_same_fields(model=self, dataset=dataset)
         dataset.load_together()
         self.dataset = dataset
         with self._error_modes():
