@@ -22,6 +22,7 @@ def script(run, pleiad, python_env):
             "PLEIAD_LOG_LEVEL": "error",
             "OMP_NUM_THREADS": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "PATH": f"{Path(pleiad).parent}:{os.environ['PATH']}",
         }
         done = run(*launch, sys.executable, FOLDER / name, *words, timeout=timeout, env=env)
         assert done.returncode == 0, done.stdout + done.stderr
