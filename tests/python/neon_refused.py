@@ -119,6 +119,7 @@ REFUSED = [
     (CNN, "name: pool,", "name: pool, activation: !obj:neon.transforms.tanh.Tanh {},", "activation", "ActivationLayer"),
     (CNN, "name: pool,", "name: conv,", "name", "two layers"),
     (CNN, "batch_size: &bs 10,", "batch_size: &bs 0,", "batch_size", "1 or more; received 0"),
+    (CNN, "batch_size: &bs 10,", "batch_size: &bs 11,", "batch_size", "10 samples to train on; received 11"),
     (CNN, "num_epochs: 3,", "num_epochs: -3,", "num_epochs", "0 or more; received -3"),
     (CNN, "{backend: *be}", "{backend: *be, sample_pct: 101}", "sample_pct", "101"),
     (CNN, "{backend: *be}", "{backend: *be, macro_batched: True}", "macro_batched", "has no"),

@@ -50,6 +50,7 @@ class MLP(Model):
         together(lambda: self._expect(dataset))
         expect_same_fields(model=self, dataset=dataset)
         dataset.load_together()
+        together(lambda: self._expect_samples(dataset))
         self.dataset = dataset
         with self._error_modes():
             self._train(dataset)
@@ -66,6 +67,11 @@ class MLP(Model):
         exact = self.backend is not None and self.backend.deterministic
         if exact and comm.size > 1:
             self.backend.refuse("deterministic", f"{type(self).__name__} has a step of its own; run one process")
+
+    def _expect_samples(self, dataset: Any) -> None:
+        count = len(dataset.targets["train"])
+        if count < self.batch_size:
+            self.refuse("batch_size", f"the data set has {count} samples to train on; received {self.batch_size}")
 
     def _share_grid(self, dataset: Any) -> None:
         """The model's grid and the data set's are one."""
