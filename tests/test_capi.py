@@ -153,12 +153,13 @@ def test_ranks_that_exit_without_shutdown_neither_hang_nor_crash(script, world, 
     assert not re.search(r"signal \d|Segmentation|core dumped|Traceback", job.stderr), job.stderr
 
 
-@pytest.mark.parametrize("world", [2, 4])
-def test_a_rank_that_exits_without_shutdown_is_not_waited_for(script, world):
+@pytest.mark.parametrize(("world", "status"), [(2, 0), (4, 0), (4, 3)])
+def test_a_rank_that_exits_without_shutdown_is_not_waited_for(script, world, status):
+    """A status other than 0 is a death to the others."""
     code = (
         OPEN
+        + f"if mv.MV_WorkerId() == 1: sys.exit({status})"
         + """
-if mv.MV_WorkerId() == 1: sys.exit(0)
 mv.MV_Barrier()
 code, words = mv_error()
 os.write(1, f"{code} {words}\\n".encode())
@@ -167,7 +168,8 @@ os.write(1, f"{code} {words}\\n".encode())
     job = script(world, code, recovery=True)  # or mpirun ends the others before they can speak
     said = job.stdout.splitlines()
     assert len(said) == world - 1, job.stderr
-    assert all(re.match(r"3 .*rank 1 .*shut down", line) for line in said), said
+    words = r"4 .*rank 1 .*died" if status else r"3 .*rank 1 .*shut down"
+    assert all(re.match(words, line) for line in said), said
 
 
 @pytest.mark.parametrize("world", ["alone", 2, 4])

@@ -174,3 +174,32 @@ def test_the_readmes_lua_program_does_what_it_says(job):
     example = ROOT / "examples" / "lua" / "first.lua"
     assert example.read_text() in (ROOT / "README.md").read_text()
     assert job("luajit", 2, example).stdout == "2 workers made row 10 = 4 4 4\n"
+
+
+FAILS = """
+local mv = require "multiverso"
+mv.init(true)
+local array = mv.ArrayTableHandler:new(3)
+local rounds = 0
+local good, problem = pcall(function()
+  for step = 1, 1000 do
+    array:add{1, 1, 1}
+    if mv.worker_id() == 2 and step == 5 then os.exit(9) end
+    local values = array:get()
+    assert(values[1] == 3 * step, values[1])
+    rounds = step
+  end
+end)
+io.write(rounds, " ", tostring(problem), "\\n")
+print(select(2, pcall(array.get, array)))
+"""
+
+
+def test_a_worker_that_fails_between_an_add_and_a_get_stops_the_others(run, pleiad, lua_env, tmp_path):
+    script = tmp_path / "fails.lua"
+    script.write_text(FAILS)
+    done = run(pleiad, "launch", "-n", 3, "luajit", script, env=lua_env("luajit"))
+    assert done.returncode == 9, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line[0].isdigit()]
+    assert len(lines) == 2 and all(re.match(r"[45] .*rank 2 .* died", line) for line in lines), done.stdout
+    assert done.stdout.count("is closed, because an earlier call failed") == 2, done.stdout

@@ -6,6 +6,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "promises.md"
 SECTIONS = {"Never silently wrong": "A", "Multiverso": "B", "SINGA": "C", "neon": "D"}
+PROMISES = {"A": 9, "B": 7, "C": 11, "D": 9}  # a promise that was made stays; new ones raise the number
 
 
 def rows():
@@ -41,10 +42,10 @@ def test_every_promise_names_tests_that_exist():
     assert [id for _, id, _, tests in rows() if not tests] == []
 
 
-def test_promises_are_numbered_by_section_without_gaps():
-    for letter in SECTIONS.values():
-        ids = [id for section, id, _, _ in rows() if section == letter]
-        assert sorted(set(ids), key=lambda id: int(id[1:])) == [f"{letter}{n + 1}" for n in range(len(set(ids)))]
+def test_no_promise_is_missing_from_its_section():
+    for letter, count in PROMISES.items():
+        ids = {id for section, id, _, _ in rows() if section == letter}
+        assert ids == {f"{letter}{n + 1}" for n in range(count)}
 
 
 def test_every_acceptance_suite_is_on_the_page():

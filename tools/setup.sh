@@ -27,7 +27,7 @@ build_packages=(
 )
 demo_packages=(dataset-fashion-mnist luajit)
 base_packages=(
-  "${demo_packages[@]}" graphviz iproute2
+  "${demo_packages[@]}" graphviz iproute2 libboost-test-dev
   libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
 lint_packages=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev libomp-19-dev)

@@ -21,6 +21,7 @@
   X(pleiad_barrier)             \
   X(pleiad_array_create)        \
   X(pleiad_matrix_create)       \
+  X(pleiad_table_refuse)        \
   X(pleiad_table_free)          \
   X(pleiad_table_close)         \
   X(pleiad_table_get)           \
@@ -268,6 +269,9 @@ static int create_matrix(lua_State* L) {
   return 1;
 }
 
+/* refuse(session, words): an error on all workers in place of the table that they create */
+static int refuse(lua_State* L) { return result(L, lib.pleiad_table_refuse(session_at(L, 1), luaL_checkstring(L, 2))); }
+
 static const int64_t* ids_at(lua_State* L, int at, int64_t n) {
   if (lua_isnoneornil(L, at)) return NULL;
   if (buffer_at(L, at)->dtype != PLEIAD_INT64) luaL_argerror(L, at, "expected int64");
@@ -324,6 +328,7 @@ int luaopen_multiverso_core(lua_State* L) {
                                        {"start_of", start_of},
                                        {"create_array", create_array},
                                        {"create_matrix", create_matrix},
+                                       {"refuse", refuse},
                                        {"close", close_table},
                                        {"get", get},
                                        {"add", add},

@@ -133,7 +133,7 @@ PLEIAD_API int pleiad_receive(pleiad_session* session, int32_t from, uint32_t ta
 /* Collective: all ranks create the same tables in the same order, with the same options. `options` is null or a list
  * "clock=sync, updater=momentum, updater.momentum=0.9"; docs/parameters.md has the names. `initial` is null for zeros,
  * or has the table's size and type; only that of the rank `init_rank` (an option, 0 unless set) is read. When it
- * returns, all ranks see the initial values. The handle never owns the table: the session does, until its shutdown. */
+ * returns, all ranks see the initial values. A mistake in the arguments of one rank is an error on all ranks. */
 PLEIAD_API int pleiad_array_create(pleiad_session* session, int64_t size, int dtype, const char* options,
                                    const void* initial, pleiad_table** out);
 PLEIAD_API int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, int dtype, const char* options,
@@ -146,6 +146,9 @@ PLEIAD_API int pleiad_sparse_create(pleiad_session* session, int64_t cols, int d
                                     pleiad_table** out);
 PLEIAD_API int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, const char* options,
                                        pleiad_table** out);
+/* Takes part in the creation of a table that the other ranks make, with an error in place of a table: all ranks get
+ * PLEIAD_INVALID_ARGUMENT with the text `why`. For callers that find a mistake in their arguments on one rank. */
+PLEIAD_API int pleiad_table_refuse(pleiad_session* session, const char* why);
 /* Frees the handle. Once every rank has freed its handle of a table, its memory is released when all ranks next create
  * a table or come to a barrier. Null is allowed. */
 PLEIAD_API void pleiad_table_free(pleiad_table* table);

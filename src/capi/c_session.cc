@@ -56,7 +56,7 @@ OpenSessions& open_sessions() {
   return *all;
 }
 
-void leave_all_at_exit() {
+void leave_all_at_exit(int status, void*) {
   OpenSessions& all = open_sessions();
   std::vector<std::weak_ptr<CSession>> sessions;
   {
@@ -68,7 +68,7 @@ void leave_all_at_exit() {
     const auto session = weak.lock();
     if (session == nullptr) continue;
     try {
-      session->leave_at_exit();
+      session->leave_at_exit(status);
     } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and nobody is left to hear of it
     }
   }
@@ -82,7 +82,7 @@ void remember(const std::shared_ptr<CSession>& session) {
     all.sessions.push_back(session);
   }
   // Each time: handlers run in reverse order, and this one must run before that of an MPI that has just been loaded.
-  (void)std::atexit(leave_all_at_exit);
+  (void)on_exit(leave_all_at_exit, nullptr);
 }
 
 // A Session for one call. It does not end with this: the handle keeps the core.

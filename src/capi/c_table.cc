@@ -94,18 +94,26 @@ void start_add(const pleiad_table& handle, const TableCall& call, const AddOptio
   if (out != nullptr) *out = handle_of(handle, std::move(started));
 }
 
+void read_options(TableSpec& spec, int dtype, const char* options, std::string_view where) {
+  spec.options.dtype = checked_dtype(dtype, where);
+  if (options != nullptr) pleiad::set_options(spec.options, options);
+  if (spec.options.dtype != static_cast<pleiad::DType>(dtype)) {
+    throw InvalidArgument(fmt::format("[{}] dtype is {}; the options say {}", where,
+                                      name_of(static_cast<pleiad::DType>(dtype)), name_of(spec.options.dtype)));
+  }
+}
+
 int create(pleiad_session* session, TableSpec spec, int dtype, const char* options, const void* initial,
            pleiad_table** out) {
   const std::string where = std::string(spec.kind()) + "_create";
   return guarded([&] {
     pleiad_table*& to = need(out, where, "the result");
     const auto& owner = need(session, where, "session").session;
-    (void)owner->use(where);
-    spec.options.dtype = checked_dtype(dtype, where);
-    if (options != nullptr) pleiad::set_options(spec.options, options);
-    if (spec.options.dtype != static_cast<pleiad::DType>(dtype)) {
-      throw InvalidArgument(fmt::format("[{}] dtype is {}; the options say {}", where,
-                                        name_of(static_cast<pleiad::DType>(dtype)), name_of(spec.options.dtype)));
+    const auto core = owner->use(where);
+    try {
+      read_options(spec, dtype, options, where);
+    } catch (const InvalidArgument& mistake) {
+      core->refuse_table(mistake.what());  // the other ranks wait in their creation
     }
     ConstView values;
     std::int64_t size = 0;  // of what is too large for a table, the core says so
@@ -141,6 +149,13 @@ int pleiad_key_value_create(pleiad_session* session, int64_t width, int dtype, c
                             pleiad_table** out) {
   return create(session, {.matrix = true, .rows = 0, .cols = width, .options = {}, .sparse = true, .key_value = true},
                 dtype, options, nullptr, out);
+}
+
+int pleiad_table_refuse(pleiad_session* session, const char* why) {
+  return guarded([&] {
+    const auto core = need(session, "table_refuse", "session").session->use("table_refuse");
+    core->refuse_table(&need(why, "table_refuse", "the error"));
+  });
 }
 
 void pleiad_table_free(pleiad_table* table) {

@@ -97,7 +97,7 @@ void CSession::drop() {
   close();
 }
 
-void CSession::leave_at_exit() {
+void CSession::leave_at_exit(int status) {
   const auto core = use_if_open("exit");
   if (core == nullptr) return;
   Engine& engine = core->engine();
@@ -106,7 +106,7 @@ void CSession::leave_at_exit() {
         "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
   }
   // Other threads may be in the middle of calls, so all stays in place.
-  engine.abandon(Life::finished);
+  engine.abandon(status == 0 ? Life::finished : Life::dead);
 }
 
 bool CSession::enlist(pleiad_pending* pending) {

@@ -35,8 +35,8 @@ class CSession {
   void shutdown();
   /// Ends the session without waiting for the others.
   void drop();
-  /// The process exits: the others go on without this rank.
-  void leave_at_exit();
+  /// The process exits: the others go on without this rank if the status is 0. Any other status is a death to them.
+  void leave_at_exit(int status);
 
   void set_interrupt(pleiad_interrupt callback, void* data);
 

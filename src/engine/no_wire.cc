@@ -6,7 +6,9 @@
 namespace pleiad {
 
 std::unique_ptr<Wire> load_wire(const Patience&) {
-  throw TransportError("[start] a launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF)");
+  throw TransportError(
+      "[start] an MPI launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF); on one host "
+      "use `pleiad launch` or torchrun, which need none");
 }
 
 }  // namespace pleiad

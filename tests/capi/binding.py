@@ -74,6 +74,7 @@ FUNCTIONS = {
     "pleiad_matrix_create": (c_int, [SESSION, c_int64, c_int64, c_int, c_char_p, BUFFER, OUT]),
     "pleiad_sparse_create": (c_int, [SESSION, c_int64, c_int, c_char_p, OUT]),
     "pleiad_key_value_create": (c_int, [SESSION, c_int64, c_int, c_char_p, OUT]),
+    "pleiad_table_refuse": (c_int, [SESSION, c_char_p]),
     "pleiad_table_rows": (c_int, [TABLE, IDS]),
     "pleiad_table_evict": (c_int, [TABLE, IDS]),
     "pleiad_table_get_changed": (c_int, [TABLE, TakeRows, c_void_p]),

@@ -68,6 +68,7 @@ def calls(s, array_table, matrix, pending):
         "pleiad_matrix_create": [s.handle, 3, 3, FLOAT32, None, None, byref(out)],
         "pleiad_sparse_create": [s.handle, 3, FLOAT32, None, byref(out)],
         "pleiad_key_value_create": [s.handle, 1, FLOAT32, None, byref(out)],
+        "pleiad_table_refuse": [s.handle, b"a mistake"],
         "pleiad_table_rows": [m, byref(begin)],
         "pleiad_table_evict": [m, byref(begin)],
         "pleiad_table_get_changed": [m, TakeRows(lambda *_: None), None],
@@ -322,9 +323,18 @@ def different_tables_are_an_order_error_on_every_rank():
 @case(at_least=2)
 def a_mistake_of_one_rank_is_told_to_all_who_create():
     with Session() as s:
-        options = b"updater=adma" if s.rank == 1 else b"updater=adam"
-        code = c.pleiad_array_create(s.handle, 4, FLOAT32, options, None, byref(c_void_p()))
-        fails(INVALID_ARGUMENT, code, "adma")
+        for mistake in (b"updater=adma", b"clock=snyc"):
+            options = mistake if s.rank == 1 else b"updater=adam"
+            code = c.pleiad_array_create(s.handle, 4, FLOAT32, options, None, byref(c_void_p()))
+            fails(INVALID_ARGUMENT, code, mistake.decode().partition("=")[2])
+        code = c.pleiad_array_create(s.handle, 4, 7 if s.rank == 1 else FLOAT32, None, None, byref(c_void_p()))
+        fails(INVALID_ARGUMENT, code, "7 is no dtype")
+        if s.rank == 1:
+            code = c.pleiad_table_refuse(s.handle, b"the values do not fit")
+        else:
+            code = c.pleiad_array_create(s.handle, 4, FLOAT32, None, None, byref(c_void_p()))
+        fails(INVALID_ARGUMENT, code, "the values do not fit")
+        assert s.array(3).get() == [0] * 3
 
 
 @case(at_least=2)

@@ -61,11 +61,15 @@ def interrupted_in_init():
 
 
 def exits_early():
+    """The last rank ends with a status other than 0 in the middle of a synchronous training."""
     s = start()
-    if s.rank == s.size - 1:
-        sys.exit(7)
+    table = s.array(1000, clock="sync")
     try:
-        s.barrier()
+        for step in range(1000):
+            if s.rank == s.size - 1 and step == 3:
+                sys.exit(7)
+            table.add(ONES)
+            table.get()
     except pleiad.Error as problem:
         say(f"rank {s.rank} heard: {type(problem).__name__} {problem}")
         raise

@@ -12,8 +12,9 @@ from neon_forms_data import Pixels
 
 import neon
 import pleiad
-from neon.datasets import MNIST, Dataset, Iris
+from neon.datasets import CIFAR10, MNIST, Dataset, Iris
 from neon.util.distarray import comm
+from pleiad import nn
 
 folder = Path(sys.argv[1])
 
@@ -67,6 +68,41 @@ def cache():
     mended, told = load(two)
     assert "cannot be read" in told and numpy.array_equal(mended, changed)
     assert sorted(path.name for path in folder.iterdir()) == ["kept.safetensors", "one", "two"]
+
+
+def places():
+    """repo_path is the folder above those that the original makes: MNIST, CIFAR10/cifar-10-batches-py, Iris."""
+    root = folder / "data"
+    root.mkdir()
+    write_mnist(root / "MNIST", 3)
+    direct, below = MNIST(repo_path=str(root / "MNIST")), MNIST(repo_path=str(root))
+    for each in (direct, below):
+        each.load()
+    assert numpy.array_equal(direct.inputs["train"], below.inputs["train"])
+    batches = root / "CIFAR10" / "cifar-10-batches-py"
+    batches.mkdir(parents=True)
+    images = numpy.random.default_rng(1).integers(0, 256, (12, 3, 32, 32), numpy.uint8)
+    for place, name in enumerate(("data_batch_1", "data_batch_2", "test_batch")):
+        some = slice(4 * place, 4 * place + 4)
+        nn.write_store("cifar10_python", batches / name, data=images[some], labels=numpy.arange(12)[some] % 10)
+    (batches / "batches.meta").write_bytes(b"not looked at")
+    data = CIFAR10(repo_path=str(root))
+    data.load()
+    assert numpy.array_equal(data.inputs["train"], numpy.moveaxis(images[:8], 1, -1).astype(numpy.float32) / 255)
+    assert data.targets["train"].tolist() == list(range(8)) and data.targets["test"].tolist() == [8, 9, 0, 1]
+    iris = Iris(repo_path=str(root))
+    iris.load()
+    assert len(iris.inputs["train"]) == 120
+
+
+def generated():
+    """Pictures that are no CIFAR-10 are told of, each time."""
+    for _ in range(2):
+        told = io.StringIO()
+        data = CIFAR10(repo_path=str(folder / "made"), generate_train=20, generate_test=10)
+        with contextlib.redirect_stderr(told):
+            data.load()
+        assert len(data.inputs["train"]) == 20 and "generated and are not CIFAR-10" in told.getvalue()
 
 
 def samples():
@@ -138,6 +174,8 @@ def trained(data="Pixels", grid="", dist=True):
 
 if sys.argv[2] == "1":  # alone
     cache()
+    places()
+    generated()
     samples()
 expected = trained(dist=False)
 assert expected[2].shape == (10, 3, 3, 2)

@@ -113,11 +113,13 @@ REFUSED = [
     (CNN, "low: -0.3", "lower: -0.3", "weight_init", '"lower"'),
     (CNN, "type: uniform", "type: unifrom", "weight_init", '"uniform"'),
     (CNN, "coef: 0.5}", "coef: 0.5, start_epoch: 3}", "momentum", "coef alone"),
+    (CNN, "coef: 0.5}", "initial_coef: 0.5, saturated_coef: 0.9}", "momentum", "coef alone"),
     (CNN, "type: constant", "type: linear", "momentum", "linear_monotone"),
     (CNN, "scale: 1.0}", "scal: 1.0}", "scal", "no"),
     (CNN, "name: pool,", "name: pool, activation: !obj:neon.transforms.tanh.Tanh {},", "activation", "ActivationLayer"),
     (CNN, "name: pool,", "name: conv,", "name", "two layers"),
     (CNN, "batch_size: &bs 10,", "batch_size: &bs 0,", "batch_size", "1 or more; received 0"),
+    (CNN, "batch_size: &bs 10,", "batch_size: &bs 11,", "batch_size", "10 samples to train on; received 11"),
     (CNN, "num_epochs: 3,", "num_epochs: -3,", "num_epochs", "0 or more; received -3"),
     (CNN, "{backend: *be}", "{backend: *be, sample_pct: 101}", "sample_pct", "101"),
     (CNN, "{backend: *be}", "{backend: *be, macro_batched: True}", "macro_batched", "has no"),
@@ -171,4 +173,7 @@ for text, old, new in EFFECT:
     found = costs(changed(text, old, new))
     assert len(found) == len(usual[text]), new
     assert not numpy.allclose(found, usual[text], rtol=1e-9), f"no effect: {new}"
+# The block of neon's files for Iris: a constant that is told as both ends of a line.
+same = "initial_coef: 0.5, start_epoch: 5, saturate_epoch: 5, saturated_coef: 0.5}"
+assert costs(changed(CNN, "coef: 0.5}", same)) == usual[CNN]
 print("fields have their effect or are refused")

@@ -56,3 +56,46 @@ def test_ranks_with_different_yaml_files_all_say_which_line(mpirun, python_env, 
     assert done.returncode != 0
     assert "line 3 is learning_rate: 0.1 on rank 0 and learning_rate: 0.3 on rank 1" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
+
+
+NEON = """
+import sys
+import neon
+import pleiad
+
+TEXT = '''
+!obj:neon.experiments.fit.FitExperiment {
+  backend: !obj:neon.backends._numpy.Numpy {rng_seed: 1},
+  datasets: [!obj:neon.datasets.iris.Iris {}],
+  model: !obj:neon.models.mlp.MLP {
+    num_epochs: 2, batch_size: 30, learning_rate: 0.1,
+    layers: [!obj:neon.models.layer.Layer {name: o, nin: 5, nout: 3, activation: !obj:neon.transforms.logistic.Logistic {}}],
+  },
+}'''
+CASES = {
+    'nothing': ('', '', ''),
+    'num_epochs': ('num_epochs: 2', 'num_epochs: 3', 'model.num_epochs is 2 on rank 0 and 3 on rank 1'),
+    'rate': ('learning_rate: 0.1', 'learning_rate: 0.3', 'model.learning_rate is 0.1 on rank 0 and 0.3 on rank 1'),
+    'activation': ('logistic.Logistic', 'tanh.Tanh', 'model.layers[0].activation is Logistic on rank 0 and Tanh on rank 1'),
+    'samples': ('iris.Iris {}', 'iris.Iris {sample_pct: 50}', 'dataset.sample_pct is'),
+}
+with pleiad.init(timeout=30) as session:
+    for name, (old, new, words) in CASES.items():
+        text = TEXT.replace(old, new) if session.rank == 1 else TEXT
+        try:
+            neon.loads(text).run()
+            problem = ''
+        except pleiad.Error as met:
+            problem = str(met)
+        assert words in problem and bool(words) == bool(problem), (name, problem)
+    print('compared')
+"""
+
+
+def test_ranks_with_different_experiments_all_say_what_differs(python_job, tmp_path):
+    """Experiments that a script makes itself, of which there is no file to compare."""
+    script = tmp_path / "experiments.py"
+    script.write_text(NEON)
+    done = python_job(2, script, outputs=tmp_path / "out")
+    texts = said(tmp_path / "out")
+    assert done.returncode == 0 and all("compared" in text for text in texts), done.stderr

@@ -20,6 +20,7 @@ int pleiad_array_create(pleiad_session* session, int64_t size, int dtype, const 
                         pleiad_table** out);
 int pleiad_matrix_create(pleiad_session* session, int64_t rows, int64_t cols, int dtype, const char* options,
                          const void* initial, pleiad_table** out);
+int pleiad_table_refuse(pleiad_session* session, const char* why);
 void pleiad_table_free(pleiad_table* table);
 int pleiad_table_close(pleiad_table* table);
 int pleiad_table_get(pleiad_table* table, void* out, int64_t count, int dtype);
@@ -181,6 +182,12 @@ function backend.create_matrix(session, rows, cols, kind, options, initial)
   local made = ffi.new("pleiad_table*[1]")
   if lib.pleiad_matrix_create(session, rows, cols, kind.code, options, initial, made) ~= 0 then return failure() end
   return ffi.gc(made[0], lib.pleiad_table_free)
+end
+
+--- Raises an error on all workers in place of the table that they create.
+function backend.refuse(session, words)
+  if lib.pleiad_table_refuse(session, words) ~= 0 then return failure() end
+  return true
 end
 
 function backend.close(handle)

@@ -62,10 +62,17 @@ return function(backend, Tensor, torch)
     return buffer, 0, count, rows, cols
   end
 
-  local function from_torch(where, tensor, kind, staging)
-    if not adapter.fits(torch, tensor, kind) then
-      fail("[%s] a table of %s cannot take a %s", where, kind.name, adapter.describe(torch, tensor))
+  -- `strict` demands the table's own type. Lua tables have no element type, so it does not concern them.
+  local function refuse_type(where, value, kind, strict)
+    if strict then
+      fail("[%s] a table of %s with strict = true accepts nothing else; received %s", where, kind.name, data.describe(value))
     end
+    fail("[%s] a table of %s cannot take a %s", where, kind.name, data.describe(value))
+  end
+
+  local function from_torch(where, tensor, kind, staging, strict)
+    local fits = strict and adapter.is_exactly or adapter.fits
+    if not fits(torch, tensor, kind) then refuse_type(where, tensor, kind, strict) end
     local dense = adapter.dense(torch, tensor, kind)
     local count = dense:nElement()
     local rows, cols
@@ -79,12 +86,12 @@ return function(backend, Tensor, torch)
     return buffer, 0, count, rows, cols
   end
 
-  local function from_own(where, tensor, kind, staging)
+  local function from_own(where, tensor, kind, staging, strict)
     local shape, buffer, offset = tensor._shape, tensor._buffer, tensor._offset
     if tensor._kind ~= kind then
       -- A table of integers takes no fractions and nothing wider than itself, whatever the values are.
-      if kind.low and not (tensor._kind.low and tensor._kind.bytes <= kind.bytes) then
-        fail("[%s] a table of %s cannot take a %s", where, kind.name, data.describe(tensor))
+      if strict or kind.low and not (tensor._kind.low and tensor._kind.bytes <= kind.bytes) then
+        refuse_type(where, tensor, kind, strict)
       end
       local converted = Tensor[kind.tensor](tensor)
       staging.keep, buffer, offset = converted, converted._buffer, 0
@@ -95,9 +102,9 @@ return function(backend, Tensor, torch)
 
   --- Returns buffer, offset, count, and rows and columns where the value has two dimensions. A tensor of the right kind
   --- is not copied. The buffer lives as long as the value and the staging, until the staging is used again.
-  function data.read(where, value, kind, staging)
-    if Tensor.is(value) then return from_own(where, value, kind, staging) end
-    if is_torch(value) then return from_torch(where, value, kind, staging) end
+  function data.read(where, value, kind, staging, strict)
+    if Tensor.is(value) then return from_own(where, value, kind, staging, strict) end
+    if is_torch(value) then return from_torch(where, value, kind, staging, strict) end
     if type(value) == "table" then return from_table(where, value, kind, staging) end
     return fail("[%s] expected a tensor or a table of numbers; received %s", where, data.describe(value))
   end

@@ -8,7 +8,7 @@ local session_names = {
   "engine", "role", "timeout", "warn_after", "log_level", "stats", "signal_report", "host_timeout", "interface", "shared_memory",
   "split_hosts", "fault",
 }
-local table_names = {"name", "dtype", "apply", "ordered", "check_finite", "reserve_only"}
+local table_names = {"name", "dtype", "apply", "ordered", "check_finite", "reserve_only", "strict"}
 local updater_types = {"default", "sgd", "momentum_sgd", "adagrad", "dcasgd", "dcasgda"}
 local rule_names = {"sync", "updater", "updater_type"}
 
@@ -106,7 +106,7 @@ function options.for_session(where, given)
   return written(session), tables
 end
 
---- The list of one table, and its element type. `master` is the rank of worker 0, whose initial values count.
+--- The list of one table, its element type, and whether it is strict. `master` is the rank of worker 0, whose initial values count.
 function options.for_table(where, common, given, master)
   if given == nil then given = {} end
   if type(given) ~= "table" then
@@ -126,8 +126,13 @@ function options.for_table(where, common, given, master)
   local kind = has(kinds.names, dtype) and kinds[dtype]
   if not kind then check.unknown("[" .. where .. "]", "dtype", dtype, kinds.names) end
   out.dtype = nil -- the function that makes the table takes it
+  if out.strict ~= nil and out.strict ~= "true" and out.strict ~= "false" then
+    check.fail("[%s] option strict: expected true or false; received %s", where, out.strict)
+  end
+  local strict = out.strict == "true"
+  out.strict = nil -- this module's own
   if master ~= 0 then out.init_rank = tostring(master) end
-  return written(out), kind
+  return written(out), kind, strict
 end
 
 return options

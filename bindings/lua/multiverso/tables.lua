@@ -16,12 +16,20 @@ return function(backend, data, world)
     return value
   end
 
-  -- What both kinds of handler have: the session they belong to, the element type, memory for conversions.
+  -- What both kinds of handler have: the element type, memory for conversions, and the list of options for the creation.
   local function begin(where, class, more)
-    local session = world.session(where)
-    local list, kind = options.for_table(where, world.table_options, more, world.master)
-    local self = setmetatable({_generation = world.generation, _kind = kind, _staging = data.staging(kind)}, class)
-    return self, session, list
+    local list, kind, strict = options.for_table(where, world.table_options, more, world.master)
+    local self = {_generation = world.generation, _kind = kind, _strict = strict, _staging = data.staging(kind)}
+    return setmetatable(self, class), list
+  end
+
+  -- Returns what `read` makes of the arguments of a creation. The creation is collective: a mistake on this worker is an
+  -- error on all workers, which would wait for this one otherwise.
+  local function read_or_refuse(session, read)
+    local good, made, list, initial = pcall(read)
+    if good then return made, list, initial end
+    backend.refuse(session, tostring(made))
+    error(made, 0)
   end
 
   local function handle_of(self, class, where)
@@ -62,16 +70,17 @@ return function(backend, data, world)
   --- Collective. `init` (a tensor or table) counts on worker 0 only; `more` has options of the table: {dtype = ...}.
   function ArrayTableHandler:new(size, init, more)
     local where = "ArrayTableHandler:new"
-    size_argument(where, "the size", size)
-    local made, session, list = begin(where, ArrayTableHandler, more)
-    local initial
-    if init ~= nil then
-      local buffer, offset, count = data.read(where, init, made._kind, made._staging)
+    local session = world.session(where)
+    local made, list, initial = read_or_refuse(session, function()
+      size_argument(where, "the size", size)
+      local made, list = begin(where, ArrayTableHandler, more)
+      if init == nil then return made, list end
+      local buffer, offset, count = data.read(where, init, made._kind, made._staging, made._strict)
       if count ~= size then
         fail("[%s] the table has %s values; received %s to start with", where, check.number(size), data.describe(init))
       end
-      initial = backend.start_of(buffer, offset)
-    end
+      return made, list, backend.start_of(buffer, offset)
+    end)
     made._size, made._shape = size, {size}
     made._handle = must(where, backend.create_array(session, size, made._kind, list, initial))
     return made
@@ -82,7 +91,7 @@ return function(backend, data, world)
     local where = "ArrayTableHandler:add"
     local handle = handle_of(self, ArrayTableHandler, where)
     local wait = wait_argument(where, sync)
-    local buffer, offset, count = data.read(where, values, self._kind, self._staging)
+    local buffer, offset, count = data.read(where, values, self._kind, self._staging, self._strict)
     if count ~= self._size then
       fail("[%s] the table holds %s values; received %s", where, check.number(self._size), data.describe(values))
     end
@@ -102,15 +111,16 @@ return function(backend, data, world)
 
   function MatrixTableHandler:new(rows, cols, init, more)
     local where = "MatrixTableHandler:new"
-    size_argument(where, "the number of rows", rows)
-    size_argument(where, "the number of columns", cols)
-    local made, session, list = begin(where, MatrixTableHandler, more)
-    made._rows, made._cols, made._ids = rows, cols, data.staging(data.id_kind)
-    local initial
-    if init ~= nil then
+    local session = world.session(where)
+    local made, list, initial = read_or_refuse(session, function()
+      size_argument(where, "the number of rows", rows)
+      size_argument(where, "the number of columns", cols)
+      local made, list = begin(where, MatrixTableHandler, more)
+      made._rows, made._cols, made._ids = rows, cols, data.staging(data.id_kind)
+      if init == nil then return made, list end
       local buffer, offset = made:_read(where, init, rows)
-      initial = backend.start_of(buffer, offset)
-    end
+      return made, list, backend.start_of(buffer, offset)
+    end)
     made._handle = must(where, backend.create_matrix(session, rows, cols, made._kind, list, initial))
     return made
   end
@@ -119,7 +129,7 @@ return function(backend, data, world)
 
   -- The memory of `values`, which must be `n` rows.
   function MatrixTableHandler:_read(where, values, n)
-    local buffer, offset, count, rows, cols = data.read(where, values, self._kind, self._staging)
+    local buffer, offset, count, rows, cols = data.read(where, values, self._kind, self._staging, self._strict)
     if count ~= n * self._cols or (rows and count > 0 and (rows ~= n or cols ~= self._cols)) then
       fail("[%s] expected %s x %s values; received %s", where, check.number(n), check.number(self._cols),
         rows and not data.describe(values):find(" x ") and ("table of %d x %d"):format(rows, cols) or data.describe(values))

@@ -40,10 +40,12 @@ function adapter.fits(torch, tensor, kind)
   return false
 end
 
+--- Whether a tensor has the element type of `kind`.
+function adapter.is_exactly(torch, tensor, kind) return torch.typename(tensor) == "torch." .. kind.tensor end
+
 --- The tensor itself, or a dense one of the type that a table of `kind` needs.
 function adapter.dense(torch, tensor, kind)
-  local wanted = "torch." .. kind.tensor
-  if torch.typename(tensor) ~= wanted then tensor = tensor:type(wanted) end
+  if not adapter.is_exactly(torch, tensor, kind) then tensor = tensor:type("torch." .. kind.tensor) end
   return tensor:isContiguous() and tensor or tensor:contiguous()
 end
 

@@ -139,6 +139,10 @@ def momentum_of(owner: Component, field: str, given: Any) -> Momentum:
         owner.refuse(field, f'unknown type "{kind}"; known: constant, linear_monotone, nesterov')
     numbers = {name: owner.number(field, name, value, 0) for name, value in words.items()}
     nesterov = kind == "nesterov"
+    # From a coefficient to the same one is a constant too; neon's files for Iris have it so.
+    if kind == "constant" and "coef" not in numbers and "initial_coef" in numbers:
+        if numbers["initial_coef"] == numbers.get("saturated_coef"):
+            numbers = {"coef": numbers["initial_coef"]}
     if kind == "constant" or (nesterov and "saturated_coef" not in numbers):
         extra = [name for name in numbers if name not in ("coef", "initial_coef")]
         if extra or len(numbers) > 1:

@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary form; a generated set of the same form where none is there."""
+"""CIFAR-10 in its binary or its Python form; a generated set where none is there."""
 
 import shutil
 import subprocess
@@ -10,32 +10,58 @@ import numpy
 
 from neon.datasets.dataset import Array, Dataset
 from neon.util.distarray.global_array import comm
+from pleiad import nn
 from pleiad.errors import FileError
 
 RECORD = 3073
 
+#: The file that says that the pictures beside it are generated.
+MARK = "GENERATED"
+
 
 class CIFAR10(Dataset):
-    """32x32 images of three channels in 0 to 1, from repo_path (data_batch_1.bin to _5 and test_batch.bin). Where the
-    folder has none, `pleiad generate cifar10` makes pictures of ten kinds of shapes there."""
+    """32x32 images of three channels in 0 to 1, from repo_path: data_batch_1.bin to _5 and test_batch.bin, or the pickled
+    batches of CIFAR-10's Python version; there or in the folders that neon and the archives make (CIFAR10,
+    cifar-10-batches-bin, cifar-10-batches-py). Where there are none, `pleiad generate cifar10` makes pictures of ten kinds
+    of shapes in repo_path, and every run says so."""
 
     shape = (32, 32, 3)
     fields = {"generate_train": 5000, "generate_test": 1000}
 
+    def _root(self) -> Path:
+        return Path(self.repo_path or "~/data/cifar10").expanduser()
+
     def _files(self, name: str) -> "list[Path]":
-        folder = Path(self.repo_path or "~/data/cifar10").expanduser()
-        files = sorted(folder.glob("data_batch_*.bin" if name == "train" else "test_batch.bin"))
-        if not files:
-            raise FileError(f"{folder}: has no CIFAR-10 files")
-        return files
+        """Binary files end in .bin; pickled batches have no suffix."""
+        root = self._root()
+        start = "data_batch_" if name == "train" else "test_batch"
+        for folder in (root, root / "CIFAR10"):
+            for inner, suffix in (
+                (".", ".bin"),
+                ("cifar-10-batches-bin", ".bin"),
+                (".", ""),
+                ("cifar-10-batches-py", ""),
+            ):
+                files = sorted(path for path in (folder / inner).glob(f"{start}*") if path.suffix == suffix)
+                if files:
+                    return files
+        raise FileError(
+            f"{root}: has no CIFAR-10 files (also not in CIFAR10, cifar-10-batches-bin, cifar-10-batches-py)"
+        )
 
     def source_files(self) -> "list[Path]":
         return [*self._files("train"), *self._files("test")]
 
     def prepare(self) -> None:
-        folder = Path(self.repo_path or "~/data/cifar10").expanduser()
-        if comm.rank == 0 and not sorted(folder.glob("*_batch*.bin")):
-            self._generate(folder)
+        if comm.rank != 0:
+            return
+        root = self._root()
+        try:
+            self._files("train")
+        except FileError:
+            self._generate(root)
+        if (root / MARK).exists():
+            print(f"neon: {root}: these pictures are generated and are not CIFAR-10", file=sys.stderr, flush=True)
 
     def load(self) -> None:
         if comm.size == 1:  # of several ranks, load_together has done it
@@ -48,34 +74,48 @@ class CIFAR10(Dataset):
         words += ["--test", str(self.generate_test)]  # type: ignore[attr-defined]
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+            if done.returncode == 0:
+                (folder / MARK).write_text("pleiad generate cifar10 has made these pictures; they are not CIFAR-10.\n")
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {problem}") from None
         if done.returncode:
             raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {done.stderr.strip()}")
 
-    def _records(self, name: str) -> "list[Array]":
-        parts: list[Array] = []
-        for path in self._files(name):
-            size = path.stat().st_size
-            if size == 0 or size % RECORD:
-                raise FileError(f"{path}: expected records of {RECORD} bytes; it has {size} bytes")
-            parts.append(numpy.memmap(path, numpy.uint8, "r").reshape(-1, RECORD))
-        return parts
-
     def read_image_file(self, name: str) -> Array:
-        rows, columns = self.quad()  # the files are mapped: of an image, these places alone are read
-        quads = [part[:, 1:].reshape(-1, 3, 32, 32)[:, :, rows, columns] for part in self._records(name)]
-        self.file_marks[name] = ", ".join(self._mark(path) for path in self._files(name))
+        files = self._files(name)
+        rows, columns = self.quad()
+        quads = [_images(path)[:, :, rows, columns] for path in files]
+        self.file_marks[name] = ", ".join(_mark(path) for path in files)
         return numpy.moveaxis(numpy.concatenate(quads), 1, -1).astype(numpy.float32) / numpy.float32(255)
 
-    @staticmethod
-    def _mark(path: Path) -> str:
-        """Its size, and the sum of its first and last record: the rest is not read by all ranks."""
-        with path.open("rb") as file:
-            ends = file.read(RECORD)
-            file.seek(-RECORD, 2)
-            ends += file.read(RECORD)
-        return f"{path.name} of {path.stat().st_size} bytes ({crc32(ends):08x})"
-
     def read_label_file(self, name: str) -> Array:
-        return numpy.concatenate([part[:, 0] for part in self._records(name)]).astype(numpy.int32)
+        return numpy.concatenate([_labels(path) for path in self._files(name)]).astype(numpy.int32)
+
+
+def _images(path: Path) -> Array:
+    """(samples, 3, 32, 32). A binary file is mapped: only what is looked at is read."""
+    if path.suffix != ".bin":
+        return nn.open_store("cifar10_python", path).read("data")
+    return _records(path)[:, 1:].reshape(-1, 3, 32, 32)
+
+
+def _labels(path: Path) -> Array:
+    if path.suffix != ".bin":
+        return nn.open_store("cifar10_python", path).read("label")
+    return _records(path)[:, 0]
+
+
+def _records(path: Path) -> Array:
+    size = path.stat().st_size
+    if size == 0 or size % RECORD:
+        raise FileError(f"{path}: expected records of {RECORD} bytes; it has {size} bytes")
+    return numpy.memmap(path, numpy.uint8, "r").reshape(-1, RECORD)
+
+
+def _mark(path: Path) -> str:
+    """Its size, and the sum of its first and last bytes: the rest is not read by all ranks."""
+    with path.open("rb") as file:
+        ends = file.read(RECORD)
+        file.seek(-min(RECORD, path.stat().st_size), 2)
+        ends += file.read(RECORD)
+    return f"{path.name} of {path.stat().st_size} bytes ({crc32(ends):08x})"

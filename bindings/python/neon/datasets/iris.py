@@ -11,20 +11,20 @@ CLASSES = ("setosa", "versicolor", "virginica")
 
 
 class Iris(Dataset):
-    """150 samples of four lengths in cm, of three classes. Every fifth sample is in the test set. Without repo_path, the
-    file that comes with neon; else iris.data or iris.csv there: four numbers and a class a line."""
+    """150 samples of four lengths in cm, of three classes. Every fifth sample is in the test set. They come from
+    iris.data or iris.csv in repo_path or its folder Iris, with four numbers and a class a line; where there is none, from
+    the file that comes with neon."""
 
     shape = (1, 1, 4)
     classes = 3
 
     def source_files(self) -> "list[Path]":
+        usual = Path(__file__).with_name("iris.csv")
         if not self.repo_path:
-            return [Path(__file__).with_name("iris.csv")]
-        folder = Path(self.repo_path).expanduser()
-        for name in ("iris.data", "iris.csv"):
-            if (folder / name).is_file():
-                return [folder / name]
-        raise FileError(f"{folder}: has no iris.data and no iris.csv")
+            return [usual]
+        root = Path(self.repo_path).expanduser()
+        places = [folder / name for folder in (root, root / "Iris") for name in ("iris.data", "iris.csv")]
+        return [next((path for path in places if path.is_file()), usual)]
 
     def _rows(self, name: str) -> "list[tuple[list[float], int]]":
         (path,) = self.source_files()

@@ -24,8 +24,8 @@ CHUNK = 1000  # images that are read at a time
 
 
 class MNIST(Dataset):
-    """28x28 images of one channel in 0 to 1. Without repo_path, Fashion-MNIST as Debian's package dataset-fashion-mnist
-    has it."""
+    """28x28 images of one channel in 0 to 1, from the files in repo_path or, where neon puts them, in its folder MNIST.
+    Without repo_path, Fashion-MNIST as Debian's package dataset-fashion-mnist has it."""
 
     shape = (28, 28, 1)
 
@@ -34,10 +34,10 @@ class MNIST(Dataset):
 
     def _path(self, name: str, what: str) -> Path:
         """The file, or its compressed form where that is there."""
-        folder = Path(self.repo_path).expanduser() if self.repo_path else USUAL
-        path = folder / FILES[name, what]
-        zipped = path.with_name(path.name + ".gz")
-        return zipped if zipped.exists() else path
+        root = Path(self.repo_path).expanduser() if self.repo_path else USUAL
+        file = FILES[name, what]
+        places = [folder / found for folder in (root, root / "MNIST") for found in (f"{file}.gz", file)]
+        return next((path for path in places if path.exists()), root / file)
 
     def read_image_file(self, name: str) -> Array:
         """Read some images at a time: of each, this rank's quad is kept."""

@@ -14,7 +14,7 @@ from neon.models.network import Network
 from neon.models.own import Clock, ModelStep, joins, weights_of
 from neon.params import Rule
 from neon.util.distarray.global_array import GlobalArray, LayerInput, comm
-from neon.util.together import together
+from neon.util.together import expect_same_fields, together
 from pleiad import nn
 from pleiad.errors import InvalidArgument
 from pleiad.nn.own import add_own
@@ -48,7 +48,9 @@ class MLP(Model):
 
     def fit(self, dataset: Any) -> None:
         together(lambda: self._expect(dataset))
+        expect_same_fields(model=self, dataset=dataset)
         dataset.load_together()
+        together(lambda: self._expect_samples(dataset))
         self.dataset = dataset
         with self._error_modes():
             self._train(dataset)
@@ -65,6 +67,11 @@ class MLP(Model):
         exact = self.backend is not None and self.backend.deterministic
         if exact and comm.size > 1:
             self.backend.refuse("deterministic", f"{type(self).__name__} has a step of its own; run one process")
+
+    def _expect_samples(self, dataset: Any) -> None:
+        count = len(dataset.targets["train"])
+        if count < self.batch_size:
+            self.refuse("batch_size", f"the data set has {count} samples to train on; received {self.batch_size}")
 
     def _share_grid(self, dataset: Any) -> None:
         """The model's grid and the data set's are one."""

@@ -1,11 +1,13 @@
 """Work that all ranks do: where it fails on one, all have the same error, and none waits for it."""
 
+import json
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from neon.util.distarray.global_array import comm
+from neon.util.registry import Component
 from pleiad.errors import Error
 
 T = TypeVar("T")
@@ -50,3 +52,34 @@ def expect_same(what: str, mine: str) -> None:
     for rank, text in enumerate(texts):
         if text != texts[0]:
             raise SharedError(f"{what}: rank {rank} has {text}; rank 0 has {texts[0]}")
+
+
+def expect_same_fields(**components: Component) -> None:
+    """A SharedError on all ranks, which names the field, where components differ between ranks. Paths may differ."""
+    if comm.size == 1:
+        return
+    mine = {name: value for head, each in components.items() for name, value in _fields_of(head, each).items()}
+    first, *others = (json.loads(text) for text in comm.gather_texts(json.dumps(mine)))
+    for rank, theirs in enumerate(others, 1):
+        for name in {**first, **theirs}:
+            a, b = first.get(name, "missing"), theirs.get(name, "missing")
+            if a != b:
+                raise SharedError(
+                    f"the ranks were given different jobs: {name} is {a} on rank 0 and {b} on rank {rank}"
+                )
+
+
+def _fields_of(head: str, value: Any) -> "dict[str, str]":
+    """The fields of a component and of the components in it, by their paths: {"model.layers[0].nofm": "16"}."""
+    if isinstance(value, Component):
+        names = [name for name in value.fields if not name.endswith("_path")]
+        parts = [(f"{head}.{name}", getattr(value, name, None)) for name in names]
+        found = {head: type(value).__name__}
+    elif isinstance(value, list | tuple) and any(isinstance(each, Component) for each in value):
+        parts = [(f"{head}[{place}]", each) for place, each in enumerate(value)]
+        found = {}
+    else:
+        return {head: repr(value)}
+    for name, part in parts:
+        found |= _fields_of(name, part)
+    return found

@@ -1,0 +1,18 @@
+// The stub that a build without MPI has in place of the loader of MPI's module, linked by the declaration that the
+// engine calls.
+#include <cstdio>
+#include <string_view>
+
+#include "engine/start.h"
+#include "engine/wire.h"
+#include "pleiad/error.h"
+
+int main() {
+  try {
+    (void)pleiad::load_wire([] {});
+  } catch (const pleiad::TransportError& error) {
+    std::puts(error.what());
+    return std::string_view(error.what()).find("PLEIAD_MPI=OFF") == std::string_view::npos ? 1 : 0;
+  }
+  return 1;
+}
