@@ -69,6 +69,7 @@ class ArrayTable:
         momentum: float | None = None,
         rho: float | None = None,
         lambda_: float | None = None,
+        kept: Sequence[tuple[int, int]] = [],
     ) -> None: ...
     def step(
         self,
@@ -77,6 +78,7 @@ class ArrayTable:
         momentum: float | None = None,
         rho: float | None = None,
         lambda_: float | None = None,
+        kept: Sequence[tuple[int, int]] = [],
     ) -> None: ...
     def map(self) -> Any: ...
     def get_async(self, out: object | None) -> Pending: ...
