@@ -374,6 +374,24 @@ def test_optimizers_that_a_pass_reaches_in_different_orders():
                 optimizer.step()
 
 
+def test_a_fused_optimizer_divides_by_the_scale():
+    with start() as s:
+        model, peer = seeded(mlp), seeded(mlp)
+        ours = DistributedOptimizer(torch.optim.Adam(model.parameters(), 0.01, fused=True), module=model)
+        net, theirs = ddp(peer), torch.optim.Adam(peer.parameters(), 0.01, fused=True)
+        for run_it, optimizer in ((model, ours), (net, theirs)):
+            scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+            for i, x in enumerate(inputs(s.rank, 4)):
+                optimizer.zero_grad()
+                factor = float("inf") if i == 2 and s.rank == 0 else 1.0  # all ranks skip the step
+                scaler.scale((run_it(x) ** 2).sum() * factor).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            assert scaler.get_scale() == 512.0
+        equal_on_all(s, model)
+        same_as_ddp(s, model, peer)
+
+
 def test_a_loop_without_an_optimizer():
     with start() as s:
         model, serial = seeded(Unused, 3 + s.rank), seeded(Unused)

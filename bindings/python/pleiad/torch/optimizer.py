@@ -19,6 +19,16 @@ from pleiad.torch.rows import BatchRows, plain_parameters, rows_of
 from pleiad.torch.start import broadcast, broadcast_optimizer_state, fingerprint
 from pleiad.worlds import agree, all_workers, check_count
 
+
+def _of_inner(name: str) -> property:
+    """An attribute of the wrapper that is that of the wrapped optimizer."""
+    return property(
+        lambda self: getattr(self.optimizer, name),
+        lambda self, value: setattr(self.optimizer, name, value),
+        lambda self: delattr(self.optimizer, name),
+    )
+
+
 _made_for: "weakref.WeakKeyDictionary[Session, int]" = weakref.WeakKeyDictionary()
 
 
@@ -35,7 +45,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     module: the module's whole state (parameters outside the optimizer and buffers too) starts with the values of rank 0,
     its names appear in errors, and its floating-point buffers (the statistics of batch normalisation) are averaged at every
-    step. average=False: gradients are summed. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
+    step. average=False: gradients are summed; change them in place only. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
     small gradients wait for each other. overlap: whether a thread exchanges beside the backward pass; by default it does if
     PyTorch leaves a core to it. check_every: every so many steps the ranks compare their parameters and raise a StateError
     that names the first one that differs; 0 disables it.
@@ -135,6 +145,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Collective. The new parameters start with the values of rank 0."""
         self.optimizer.add_param_group(param_group)
         self._refresh()
+
+    # GradScaler sets and deletes these for a fused optimizer, whose step divides by the scale itself.
+    grad_scale = _of_inner("grad_scale")
+    found_inf = _of_inner("found_inf")
 
     def __repr__(self) -> str:
         return f"DistributedOptimizer of {self.session.size} ranks: {self.optimizer!r}"
