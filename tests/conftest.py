@@ -161,7 +161,9 @@ def python_env(build_dir):
     """The environment in which Python finds the packages of the build under test."""
     if not list((build_dir / "python" / "pleiad").glob("_core.*.so")):
         pytest.fail(f"{build_dir}/python has no extension module: tools/setup.sh base, then build", pytrace=False)
-    return {"PYTHONPATH": str(build_dir / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Without cached bytecode every process compiles the frameworks anew, which takes longer than most tests.
+    cache = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(build_dir / "pycache")}
+    return {"PYTHONPATH": str(build_dir / "python"), **cache}
 
 
 @pytest.fixture(scope="session")

@@ -73,8 +73,9 @@ class PLEIAD_API Session {
   /// Flushes this worker's asynchronous adds, then waits for all ranks. Throws the error of an earlier call on a table
   /// that nobody has received.
   void barrier();
-  /// In place; sums in rank order, so all ranks get the same bits.
-  void all_reduce(View data, ReduceOp op = ReduceOp::sum);
+  /// In place; sums in rank order, so all ranks get the same bits. Ranks that meet with different tags get an
+  /// OrderError, so that equal calls for different purposes are not mixed up.
+  void all_reduce(View data, ReduceOp op = ReduceOp::sum, std::uint32_t tag = 0);
   void broadcast(View data, int root = 0);
   /// out.count == size() * in.count.
   void all_gather(ConstView in, View out);

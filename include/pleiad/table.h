@@ -117,6 +117,12 @@ struct ArrayPart {
   ConstView delta;
 };
 
+/// The elements [begin, end) of an array.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// A row of numbers.
 class PLEIAD_API ArrayTable : public TableHandle {
  public:
@@ -136,13 +142,17 @@ class PLEIAD_API ArrayTable : public TableHandle {
   /// elements.
   void exchange(View values, View last, const AddOptions& options = {}) const;
   /// An add of a delta that lies in parts, ascending and apart from each other; other elements get zero. Where `out`
-  /// has numbers, then a get, as add_get does it.
-  void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {}) const;
+  /// has numbers, then a get, as add_get does it. `kept` (ascending and apart from each other) lists elements that the
+  /// rule does not see: their values and its state for them stay as they are. That is for one host and apply = each;
+  /// elsewhere it is a StateError.
+  void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {},
+                 std::span<const ElementRange> kept = {}) const;
   /// Collective over all ranks, on one host: the rule runs once on the sum of their deltas, in rank order, each rank on
-  /// its share of the numbers. All are done on return. The parts are those of add_parts; the options are the same
-  /// everywhere. What one rank gets wrong is an error on all, and nothing changes. For asynchronous tables: with step
-  /// alone they change as by synchronous rounds, but read in place.
-  void step(std::span<const ArrayPart> delta, const AddOptions& options = {}) const;
+  /// its share of the numbers. All are done on return. The parts are those of add_parts; the options and `kept`
+  /// are the same everywhere. What one rank gets wrong is an error on all, and nothing changes. For asynchronous
+  /// tables: with step alone they change as by synchronous rounds, but read in place.
+  void step(std::span<const ArrayPart> delta, const AddOptions& options = {},
+            std::span<const ElementRange> kept = {}) const;
   /// The table's own numbers, which all workers of one host see: whoever computes with them needs no get. They are
   /// there while a handle lives and the table is not closed. Who is alone may change them. With more
   /// workers they are read, and change by adds at any time, number by number, or by `step`. With several hosts, or

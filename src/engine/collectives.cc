@@ -23,9 +23,9 @@ namespace {
 // From here on, two ranks in four share the work of a reduction instead of each doing all of it.
 constexpr std::size_t kByPartsFrom = 32 * 1024;
 
-constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1) {
+constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1, std::uint32_t tag = 0) {
   return static_cast<std::uint64_t>(dtype) << 8 | static_cast<std::uint64_t>(op) << 16 |
-         static_cast<std::uint64_t>(factor != 1) << 24;
+         static_cast<std::uint64_t>(factor != 1) << 24 | static_cast<std::uint64_t>(tag) << 32;
 }
 
 // In the place of the details: the rank came, but cannot do its part.
@@ -97,7 +97,7 @@ std::string words(std::uint64_t what, std::uint64_t bytes) {
   const auto call = static_cast<Call>(what & 0xff);
   if (call == Call::barrier) return std::string(name_of(call));
   return fmt::format("{} of {} bytes{}", name_of(call), grouped(static_cast<std::int64_t>(bytes)),
-                     (what >> 8) != 0 ? fmt::format(" (type, operation, root {:#x})", what >> 8) : "");
+                     (what >> 8) != 0 ? fmt::format(" (type, operation, root or tag {:#x})", what >> 8) : "");
 }
 
 }  // namespace
@@ -272,31 +272,32 @@ void Engine::reduce_scatter(DType dtype, const void* in, void* out, std::size_t 
   }
 }
 
-void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor) {
+void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor, std::uint32_t tag) {
   const Turn turn(*this, Call::all_reduce);
   const std::size_t bytes = count * size_of(dtype);
+  const std::uint64_t detail = detail_of(dtype, op, factor, tag);
   if (!one_host()) {
-    agree(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+    agree(Call::all_reduce, detail, bytes);
     remote_all_reduce(dtype, data, count, op);
     return scale(dtype, data, factor, count);
   }
-  begin(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+  begin(Call::all_reduce, detail, bytes);
   if (size() == 1) return scale(dtype, data, factor, count);
   if (size() == 2 || bytes < kByPartsFrom) {
-    reduce_flat(dtype, static_cast<char*>(data), bytes, op, factor);
+    reduce_flat(dtype, static_cast<char*>(data), bytes, op, factor, detail);
   } else {
-    reduce_by_parts(dtype, static_cast<char*>(data), bytes, op, factor);
+    reduce_by_parts(dtype, static_cast<char*>(data), bytes, op, factor, detail);
   }
 }
 
 // Every rank sums everything: one step a chunk, which is multiplied while it is in the cache.
-void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor) {
+void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail) {
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
     hand_over_.copy(control_.buffer(rank_, step_ + 1), data + done, part);
     at(Point::all_reduce);
     if (done == 0) {
-      (void)meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+      (void)meet(Call::all_reduce, detail, bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }
@@ -315,7 +316,8 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, 
 
 // Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over
 // while the second is under way.
-void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor) {
+void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor,
+                             std::uint64_t detail) {
   const std::uint64_t first = step_ + 1;
   const auto chunk_bytes = [&](std::size_t chunk) { return std::min(kChunkBytes, bytes - chunk * kChunkBytes); };
   const auto hand_over = [&](std::size_t chunk) {
@@ -327,7 +329,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     at(Point::all_reduce);
     if (chunk == 0) {
-      (void)meet(Call::all_reduce, detail_of(dtype, op, factor), bytes);
+      (void)meet(Call::all_reduce, detail, bytes);
     } else {
       await(arrive(), Call::all_reduce);
     }

@@ -58,8 +58,8 @@ class Engine {
   void barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint64_t number)> each);
   void broadcast(void* data, std::size_t bytes, int root);
   /// Sums (or takes the least or greatest) in rank order: all ranks get the same bits. In place. The result is
-  /// multiplied by `factor`, which is 1 for integers.
-  void all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor = 1);
+  /// multiplied by `factor`, which is 1 for integers. All ranks come with the same `tag`.
+  void all_reduce(DType dtype, void* data, std::size_t count, Reduce op, double factor = 1, std::uint32_t tag = 0);
   /// `out` receives size() * bytes, by rank.
   void all_gather(const void* in, void* out, std::size_t bytes);
   /// `in` holds size() * count elements; `out` receives the reduced block of this rank.
@@ -216,8 +216,8 @@ class Engine {
   void leave_hosts();
   std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
   void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
-  void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor);
-  void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor);
+  void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail);
+  void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail);
   void sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting);
   void tell_other_hosts() const;
 

@@ -125,10 +125,10 @@ void Session::barrier() {
   core_->barrier();
 }
 
-void Session::all_reduce(View data, ReduceOp op) {
+void Session::all_reduce(View data, ReduceOp op, std::uint32_t tag) {
   const Timed timed(*core_, bytes_of(data));
   const double factor = factor_of("all_reduce", op, data.dtype, size());
-  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op), factor);
+  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op), factor, tag);
 }
 
 void Session::broadcast(View data, int root) {

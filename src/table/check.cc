@@ -87,4 +87,20 @@ void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts)
   }
 }
 
+void Table::check_kept(std::string_view call, std::span<const ElementRange> kept) const {
+  if (kept.empty()) return;
+  if (shard_ == nullptr || pieces_->rounds()) {
+    throw StateError(fmt::format("{} kept: elements can be kept on one host and with apply = each", where(call)));
+  }
+  std::int64_t after = 0;
+  for (const auto& [begin, end] : kept) {
+    if (begin < after || end < begin || end > spec_.cols) {
+      throw InvalidArgument(
+          fmt::format("{} holds {} values; received the kept range [{}, {}) after one that ends at {}", where(call),
+                      grouped(spec_.cols), begin, end, after));
+    }
+    after = end;
+  }
+}
+
 }  // namespace pleiad

@@ -62,11 +62,13 @@ void ArrayTable::add_get(const ConstView& delta, const View& out, const AddOptio
 void ArrayTable::exchange(View values, View last, const AddOptions& options) const {
   TableUse(*table_)->exchange(values, last, options);
 }
-void ArrayTable::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) const {
-  TableUse(*table_)->add_parts(delta, out, options);
+void ArrayTable::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options,
+                           std::span<const ElementRange> kept) const {
+  TableUse(*table_)->add_parts(delta, out, options, kept);
 }
-void ArrayTable::step(std::span<const ArrayPart> delta, const AddOptions& options) const {
-  TableUse(*table_)->step(delta, options);
+void ArrayTable::step(std::span<const ArrayPart> delta, const AddOptions& options,
+                      std::span<const ElementRange> kept) const {
+  TableUse(*table_)->step(delta, options, kept);
 }
 View ArrayTable::map() const { return TableUse(*table_)->map(); }
 std::shared_ptr<void> ArrayTable::mapped_memory() const { return TableUse(*table_)->mapped_memory(); }

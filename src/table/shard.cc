@@ -120,8 +120,9 @@ void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
   for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
 }
 
-void Shard::add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of) {
-  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(asker, index, rates, delta_of); });
+void Shard::add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+                std::span<const ElementRange> kept) {
+  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(asker, index, rates, delta_of, kept); });
 }
 
 void Shard::get(StripeRange stripes, Take take) {
@@ -135,19 +136,21 @@ void Shard::visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> lo
   });
 }
 
-void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take) {
+void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+                    std::span<const ElementRange> kept) {
   each_stripe(Point::add, stripes, [&](std::int64_t index) {
-    change_stripe(asker, index, rates, delta_of);
+    change_stripe(asker, index, rates, delta_of, kept);
     take_stripe(index, take);
   });
 }
 
-void Shard::change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of) {
+void Shard::change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+                          std::span<const ElementRange> kept) {
   const std::int64_t first = geometry_.first_unit(index);
   const std::int64_t end = geometry_.end_unit(index);
   const std::int64_t element = geometry_.start(first);
   change_units(asker, storage_.stripe(index), first, end,
-               delta_of(element, static_cast<std::size_t>(geometry_.start(end) - element)), rates);
+               delta_of(element, static_cast<std::size_t>(geometry_.start(end) - element)), rates, kept);
 }
 
 void Shard::take_stripe(std::int64_t index, Take take) {
@@ -312,7 +315,7 @@ void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, c
 }
 
 void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                         const Rates& rates) {
+                         const Rates& rates, std::span<const ElementRange> kept) {
   if (rounds_) return put_off(asker, stripe, first, end, delta, rates);
   const Change change(stripe);
   if (storage_.shape().stamps) {
@@ -323,16 +326,45 @@ void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first,
       for (std::int64_t unit = first; unit < end; ++unit) storage_.note_change(stripe, unit);
     }
   }
-  if (!per_unit_) return apply(asker.worker, first, end, delta, rates);
+  const std::int64_t begin = geometry_.start(first);
+  if (!per_unit_ && kept.empty()) {
+    return apply(asker.worker, first, begin, geometry_.start(end), delta, rates);
+  }
   for (std::int64_t unit = first; unit < end; ++unit) {
-    apply(asker.worker, unit, unit + 1, delta + (geometry_.start(unit) - geometry_.start(first)) * width_, rates);
+    const char* from = delta + (geometry_.start(unit) - begin) * width_;
+    if (kept.empty()) {
+      apply(asker.worker, unit, geometry_.start(unit), geometry_.start(unit + 1), from, rates);
+    } else {
+      apply_between(asker.worker, unit, from, rates, kept);
+    }
   }
 }
 
-void Shard::apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates) {
+void Shard::apply_between(int worker, std::int64_t unit, const char* delta, const Rates& rates,
+                          std::span<const ElementRange> kept) {
+  const std::int64_t first = geometry_.start(unit);
+  const std::int64_t end = geometry_.start(unit + 1);
+  // A rule that counts its updates of the unit must count this one once.
+  const std::vector<double> before(storage_.unit(unit), storage_.unit(unit) + storage_.shape().state.per_unit);
+  std::int64_t at = first;
+  const auto apply_to = [&](std::int64_t until) {
+    if (until <= at) return;
+    std::ranges::copy(before, storage_.unit(unit));
+    apply(worker, unit, at, until, delta + (at - first) * width_, rates);
+  };
+  auto range = std::ranges::upper_bound(kept, first, {}, &ElementRange::end);
+  for (; range != kept.end() && range->begin < end; ++range) {
+    apply_to(range->begin);
+    at = range->end;
+  }
+  apply_to(end);
+}
+
+void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const char* delta,
+                  const Rates& rates) {
   const auto run = [&]<class T>(const T* typed) {
     try {
-      updater_->apply(storage_.update<T>(worker, first, end, typed, rates));
+      updater_->apply(storage_.update<T>(worker, unit, begin, end, typed, rates));
     } catch (const RuleError& error) {
       fail_rule(error);
     }
@@ -405,7 +437,7 @@ void Shard::settle(std::int64_t index) {
     if (sum == nullptr) continue;
     engine_.at(Point::settle);
     storage_.note_change(stripe, unit);
-    apply(0, unit, unit + 1, sum, stripe.rates);
+    apply(0, unit, element, geometry_.start(unit + 1), sum, stripe.rates);
   }
   stripe.pending = 0;
 }

@@ -43,10 +43,13 @@ class Shard {
   /// an array; of a sparse table its end is how many rows this host may hold, 0 for as many as fit.
   Shard(Engine& engine, const TableSpec& spec, std::string name, int workers, ShardRange range);
 
-  void add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of);
+  /// `kept`: elements that the rule does not see, in ascending order. Not where adds wait for their round.
+  void add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+           std::span<const ElementRange> kept = {});
   void get(StripeRange stripes, Take take);
   /// Changes and takes each stripe under one lock. Not where adds wait for their round.
-  void add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take);
+  void add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+               std::span<const ElementRange> kept = {});
   /// Deltas of a row named twice are summed first. Of a sparse table, rows that are not there are made: all of them
   /// before the first is changed.
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
@@ -90,9 +93,13 @@ class Shard {
   /// Copies a unit's values out where holds() says so in the same look at them; else false.
   template <class Holds>
   bool read_unit(std::int64_t unit, char* out, Holds&& holds);
-  void change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of);
+  void change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+                     std::span<const ElementRange> kept);
   void change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                    const Rates& rates);
+                    const Rates& rates, std::span<const ElementRange> kept = {});
+  /// Applies the rule to a unit without the kept elements, as one update of the unit.
+  void apply_between(int worker, std::int64_t unit, const char* delta, const Rates& rates,
+                     std::span<const ElementRange> kept);
   void take_stripe(std::int64_t index, Take take);
 
   // Rounds: what the workers have added waits in sums until the round is complete.
@@ -100,7 +107,9 @@ class Shard {
                const Rates& rates);
   void settle(std::int64_t stripe);
 
-  void apply(int worker, std::int64_t first, std::int64_t end, const char* delta, const Rates& rates);
+  /// Applies the rule to the elements [begin, end), which begin in `unit`.
+  void apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const char* delta,
+             const Rates& rates);
   [[noreturn]] void fail_rule(const RuleError& error) const;
   void check_whole() const;
   /// Calls work(stripe index) with each stripe's lock held, from one that differs from rank to rank.

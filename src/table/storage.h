@@ -139,10 +139,10 @@ class Storage {
   [[nodiscard]] double* unit(std::int64_t unit) const {
     return reinterpret_cast<double*>(base_ + at_.units) + unit * shape_.state.per_unit;
   }
-  /// An update of the units [first, end), which lie in one stripe; more than one only where the rule keeps nothing per
-  /// unit.
+  /// An update of the elements [begin, end), which begin in `unit` and lie in one stripe; in more than one unit only
+  /// where the rule keeps nothing per unit.
   template <class T>
-  [[nodiscard]] Update<T> update(int worker, std::int64_t first, std::int64_t end, const T* delta,
+  [[nodiscard]] Update<T> update(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const T* delta,
                                  const Rates& rates) const;
 
   [[nodiscard]] RowTag& tag(std::int64_t unit) const { return reinterpret_cast<RowTag*>(base_ + at_.tags)[unit]; }
@@ -190,19 +190,19 @@ class Storage {
 };
 
 template <class T>
-Update<T> Storage::update(int worker, std::int64_t first, std::int64_t end, const T* delta, const Rates& rates) const {
-  const std::int64_t element = shape_.geometry.start(first);
+Update<T> Storage::update(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const T* delta,
+                          const Rates& rates) const {
   Update<T> update;
-  update.value = reinterpret_cast<T*>(value(element));
+  update.value = reinterpret_cast<T*>(value(begin));
   update.delta = delta;
-  update.count = static_cast<std::size_t>(shape_.geometry.start(end) - element);
+  update.count = static_cast<std::size_t>(end - begin);
   update.rates = rates;
   const StateLayout& layout = shape_.state;
   std::size_t k = 0;
-  const auto place = [&](int array) { update.state[k++] = reinterpret_cast<T*>(state(array, element)); };
+  const auto place = [&](int array) { update.state[k++] = reinterpret_cast<T*>(state(array, begin)); };
   for (int s = 0; s < layout.per_element; ++s) place(s);
   for (int s = 0; s < layout.per_worker; ++s) place(layout.per_element + worker * layout.per_worker + s);
-  if (layout.per_unit > 0) update.unit = unit(first);
+  if (layout.per_unit > 0) update.unit = this->unit(unit);
   return update;
 }
 

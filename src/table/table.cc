@@ -255,9 +255,11 @@ std::unique_ptr<double[]> Table::room_for_stripe() const {
   return std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
 }
 
-void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options) {
+void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options,
+                      std::span<const ElementRange> kept) {
   check_not_in_rule("add_parts");
   check_parts("add_parts", delta);
+  check_kept("add_parts", kept);
   if (out.data != nullptr) check("add_parts", {}, out);
   const Parts parts(delta, width_);
   const auto gathered = room_for_stripe();
@@ -273,10 +275,10 @@ void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const A
         if (out.data == nullptr) return;
         copy_bytes(static_cast<char*>(out.data) + first * width_, values, count * static_cast<std::size_t>(width_));
       },
-      out.data != nullptr);
+      out.data != nullptr, kept);
 }
 
-void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
+void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, std::span<const ElementRange> kept) {
   check_not_in_rule("step");
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
   if (!engine_.one_host()) {
@@ -293,14 +295,17 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
   try {
     raise_earlier();
     check_parts("step", delta);
+    check_kept("step", kept);
     rates = merge(updater_options_, options);
   } catch (...) {
     problem = Problem::current();
     delta = {};
+    kept = {};
   }
   const double numbers[4] = {rates.learning_rate, rates.momentum, rates.rho, rates.lambda};
   const auto agreed = static_cast<std::uint32_t>(
-      std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^ id_);
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(kept.data()), kept.size_bytes()}) ^ id_);
   const Parts parts(delta, width_);
   const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
   const Timed timed(added_, engine_.self().adds, bytes_of({}));
@@ -311,7 +316,7 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options) {
       },
       [&](std::size_t at, const char* sum, std::size_t) {
         const std::int64_t stripe = static_cast<std::int64_t>(at) / kStripeBytes;
-        shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; });
+        shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; }, kept);
       });
   if (done) return;
   together(engine_, "step", [&] {
@@ -396,12 +401,13 @@ void Table::exchange(View values, View last, const AddOptions& options) {
       });
 }
 
-void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets) {
+void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets,
+                     std::span<const ElementRange> kept) {
   const std::int64_t bytes = bytes_of({});
   if (!clock_) {
     finish_started();
     carry_out(Call::add, bytes, [&] {
-      shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take)
+      shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take, kept)
                         : pieces_->add_get(me(), rates, delta_of, take);
     });
     if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
@@ -409,7 +415,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
   }
   const ClockedCall call(*this, name);
   carry_out(Call::add, bytes, [&] {
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_->add(me(), rates, delta_of);
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept) : pieces_->add(me(), rates, delta_of);
   });
   if (!gets) return;
   carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take); });

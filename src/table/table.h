@@ -60,8 +60,9 @@ class Table : public std::enable_shared_from_this<Table> {
   void exchange(View values, View last, const AddOptions& options);
   void tick();
   [[nodiscard]] std::uint64_t rounds() const;
-  void add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options);
-  void step(std::span<const ArrayPart> delta, const AddOptions& options);
+  void add_parts(std::span<const ArrayPart> delta, const View& out, const AddOptions& options,
+                 std::span<const ElementRange> kept = {});
+  void step(std::span<const ArrayPart> delta, const AddOptions& options, std::span<const ElementRange> kept);
   void set(const ConstView& values, int root);
   [[nodiscard]] View map();
   // rows.cc: of tables that have rows.
@@ -96,6 +97,7 @@ class Table : public std::enable_shared_from_this<Table> {
   void check_add(std::string_view call, const Selection& selection, const ConstView& delta) const;
   void check_finite(std::string_view call, const ConstView& delta) const;
   void check_parts(std::string_view call, std::span<const ArrayPart> parts) const;
+  void check_kept(std::string_view call, std::span<const ElementRange> kept) const;
   [[nodiscard]] std::string where(std::string_view call) const;
   [[nodiscard]] std::int64_t bytes_of(const Selection& selection) const;
 
@@ -108,7 +110,8 @@ class Table : public std::enable_shared_from_this<Table> {
   /// One call, counted, when the clock lets it.
   void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
   /// An add and a get of the whole table, in one pass where no clock stands between the two.
-  void run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets = true);
+  void run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets = true,
+                std::span<const ElementRange> kept = {});
   /// This rank, as the shard must know it.
   [[nodiscard]] Asker me() const;
   /// Memory for the delta of one stripe.

@@ -233,6 +233,62 @@ CASE(Exchange, StepAndPartsRefuseWhatCannotBe) {
   session.barrier();
 }
 
+CASE(Exchange, TheRuleDoesNotSeeKeptElements) {
+  if (session.hosts() > 1) return;
+  constexpr std::size_t kSize = 70'001;
+  const std::vector<ElementRange> kept = {{100, 200}, {300, 40'000}, {65'536, 65'536 + 16}};
+  const auto is_kept = [&](std::size_t i) {
+    const auto at = static_cast<std::int64_t>(i);
+    return std::ranges::any_of(kept, [&](const ElementRange& range) { return range.begin <= at && at < range.end; });
+  };
+  for (const char* rule : {"momentum", "adam"}) {
+    const auto make = [&] { return session.create_array(kSize, {.updater = {.rule = rule, .weight_decay = 0.25}}); };
+    const ArrayTable table = make();
+    const ArrayTable always = make();   // gets every step
+    const ArrayTable without = make();  // does not get the second one
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const std::vector<float> delta = own<float>(session, kSize, step);
+      const ArrayPart whole{.at = 0, .delta = delta};
+      const std::vector<float> before = all_of<float>(table);
+      session.barrier();
+      const auto kept_now = step == 1 ? std::span<const ElementRange>(kept) : std::span<const ElementRange>();
+      if (session.size() == 1) {
+        table.add_parts({&whole, 1}, {}, {}, kept_now);
+      } else {
+        table.step({&whole, 1}, {}, kept_now);
+      }
+      always.step({&whole, 1});
+      if (step != 1) without.step({&whole, 1});
+      const std::vector<float> now = all_of<float>(table);
+      const std::vector<float> every = all_of<float>(always);
+      const std::vector<float> few = all_of<float>(without);
+      for (std::size_t i = 0; i < kSize; ++i) {
+        if (!is_kept(i)) {
+          ASSERT_EQ(now[i], every[i]) << rule << i;  // adam has counted each step once
+        } else if (step == 1) {
+          ASSERT_EQ(now[i], before[i]) << rule << i;
+        } else if (std::string_view(rule) == "momentum") {
+          ASSERT_EQ(now[i], few[i]) << i;
+        }
+      }
+      session.barrier();
+    }
+  }
+  const ArrayTable table = session.create_array(10, {.name = "w"});
+  const ArrayTable rounds = session.create_array(10, {.name = "r", .clock = "sync", .apply = "round"});
+  const auto refused = [&](std::vector<ElementRange> ranges) {
+    const std::string text = message_of<InvalidArgument>([&] { table.step({}, {}, ranges); });
+    EXPECT_TRUE(mentions(text, {"w", "10 values", "kept range"})) << text;
+  };
+  refused({{0, 11}});
+  refused({{-1, 2}});
+  refused({{3, 5}, {4, 6}});
+  const ElementRange some{0, 2};
+  EXPECT_TRUE(
+      mentions(message_of<StateError>([&] { rounds.add_parts({}, {}, {}, {&some, 1}); }), {"kept", "one host"}));
+  session.barrier();
+}
+
 CASE(Exchange, WhatOneRankGetsWrongInAStepAllHearOfAndTheNextOneIsRight) {
   if (session.hosts() > 1) return;
   const ArrayTable table = session.create_array(200'000, {.name = "w"});

@@ -9,9 +9,12 @@ import re
 
 import pleiad
 
+# mpirun and `pleiad launch`, torchrun, srun. Read at once, because libraries change them.
+_RANK = next((os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID") if name in os.environ), "0")
+
 
 def first_rank():
-    return os.environ.get("OMPI_COMM_WORLD_RANK", "0") == "0"
+    return _RANK == "0"
 
 
 def run(namespace):

@@ -46,7 +46,7 @@ def test_lightning():
 
         def train():
             model = Model(seed=3 + s.rank)
-            lightning_fit(model, strategy="ddp", devices=s.size)
+            lightning_fit(model, strategy="ddp", devices=s.size // s.hosts, num_nodes=s.hosts)
             return model, model.seen
 
         both(s, train)

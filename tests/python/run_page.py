@@ -1,7 +1,8 @@
-"""Runs the blocks of code under some headings of a page: run_page.py PAGE HEADING... [--sync].
+"""Runs the blocks of code under some headings of a page: run_page.py PAGE HEADING... [--sync | --both].
 
 The blocks of a heading share their names. A comment `<!-- given ... -->` has code that a reader would have before a block, `<!-- then ... -->` what
-must hold after it. With --sync, multiverso.init makes synchronous tables unless it is told otherwise.
+must hold after it. With --sync, multiverso.init makes synchronous tables unless it is told otherwise; with --both, the blocks run
+without that and then with it.
 """
 
 import argparse
@@ -38,14 +39,16 @@ def main():
     parser.add_argument("page")
     parser.add_argument("headings", nargs="+")
     parser.add_argument("--sync", action="store_true")
+    parser.add_argument("--both", action="store_true")
     options = parser.parse_args()
-    if options.sync:
-        import multiverso
+    for sync in (False, True) if options.both else (options.sync,):
+        if sync:
+            import multiverso
 
-        plain = multiverso.init
-        multiverso.init = lambda sync=True, **more: plain(sync, **more)
-    for heading in options.headings:
-        print(f"{heading}: {run(options.page, heading)} blocks ran", flush=True)
+            plain = multiverso.init
+            multiverso.init = lambda sync=True, **more: plain(sync, **more)  # noqa: B023
+        for heading in options.headings:
+            print(f"{heading}: {run(options.page, heading)} blocks ran", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,22 @@
-"""pleiad.jax: every case in worlds of 1, 2 and 4 ranks."""
+"""pleiad.jax: every case on two ranks, and in test-full on one and four."""
 
 import pytest
-from job_of_cases import check_cases, check_section
+from job_of_cases import check_suites
+
+SUITES = ["jax_cases.py", "jax_compiled_cases.py"]
+# Most of the time goes into XLA. test-full optimises.
+QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
 
 
-@pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
-def test_cases(python_job, world):
-    check_cases(python_job, "jax_cases.py", world)
+def test_cases_alone(python_job):
+    check_suites(python_job, ["jax_cases.py"], "alone", env=QUICKLY)
 
 
-@pytest.mark.parametrize("world", [2, *(pytest.param(world, marks=pytest.mark.full) for world in ("alone", 4))])
-def test_compiled_functions(python_job, world):
-    check_cases(python_job, "jax_compiled_cases.py", world)
+def test_cases_and_the_page_on_two_ranks(python_job):
+    check_suites(python_job, [*SUITES, "JAX"], 2, env=QUICKLY)
 
 
-def test_the_page(python_job):
-    check_section(python_job, "JAX", 2)
+@pytest.mark.full
+@pytest.mark.parametrize("world", ["alone", 4])
+def test_all_cases(python_job, world):
+    check_suites(python_job, SUITES, world)

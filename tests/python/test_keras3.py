@@ -1,22 +1,19 @@
-"""pleiad.keras: every case in worlds of 1, 2 and 4 ranks, on PyTorch and on JAX."""
+"""pleiad.keras: every case on two ranks, and in test-full on one and four, on PyTorch and on JAX."""
 
 import pytest
-from job_of_cases import check_cases, check_section
+from job_of_cases import check_suites
 
-full = pytest.mark.full
-WORLDS = [("torch", 2), ("jax", 2)]
-LONGER = [pytest.param(backend, world, marks=full) for backend in ("torch", "jax") for world in ("alone", 4)]
+SUITES = ["keras3_cases.py", "keras3_patterns_cases.py"]
 
 
-@pytest.mark.parametrize(("backend", "world"), [*WORLDS, *LONGER])
-def test_cases(python_job, backend, world):
-    check_cases(python_job, "keras3_cases.py", world, env={"KERAS_BACKEND": backend})
+@pytest.mark.parametrize(("backend", "words"), [("torch", [*SUITES, "Keras 3"]), ("jax", SUITES)], ids=["torch", "jax"])
+def test_cases_and_the_page_on_two_ranks(python_job, backend, words):
+    # Most of the time on JAX goes into XLA. test-full optimises.
+    check_suites(python_job, words, 2, env={"KERAS_BACKEND": backend, "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"})
 
 
-@pytest.mark.parametrize(("backend", "world"), [("torch", 2), ("jax", 2), *LONGER])
-def test_patterns_of_everyday_scripts(python_job, backend, world):
-    check_cases(python_job, "keras3_patterns_cases.py", world, env={"KERAS_BACKEND": backend})
-
-
-def test_the_page(python_job):
-    check_section(python_job, "Keras 3", 2, env={"KERAS_BACKEND": "torch"})
+@pytest.mark.full
+@pytest.mark.parametrize("world", ["alone", 4])
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_all_cases(python_job, backend, world):
+    check_suites(python_job, SUITES, world, env={"KERAS_BACKEND": backend})

@@ -18,16 +18,15 @@ PLAIN = [
 FRAMEWORKS = ["Theano", "Lasagne", "Keras", "PyTorch", "JAX", "Keras 3"]
 
 
-@pytest.mark.parametrize("mode", [[], ["--sync"]], ids=["async", "sync"])
 @pytest.mark.parametrize("world", ["alone", 2, 4])
-def test_the_blocks_run(python_job, world, mode):
+def test_the_blocks_run(python_job, world):
     program = ROOT / "tests" / "python" / "run_page.py"
-    done = python_job(world, program, PAGE, *PLAIN, *mode, env={"PLEIAD_LOG_LEVEL": "error"})
+    done = python_job(world, program, PAGE, *PLAIN, "--both", env={"PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr
     for heading in PLAIN:
         blocks = sections(PAGE.read_text())[heading].count("```python")
         assert blocks > 0
-        assert done.stdout.count(f"{heading}: {blocks} blocks ran") == (1 if world == "alone" else world)
+        assert done.stdout.count(f"{heading}: {blocks} blocks ran") == 2 * (1 if world == "alone" else world)
 
 
 def test_every_section_with_code_is_run():

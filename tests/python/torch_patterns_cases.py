@@ -327,5 +327,103 @@ def test_wrapping_again_while_a_scheduler_holds_the_first_wrapper():
                 first.step()
 
 
+def test_sums_instead_of_averages():
+    with start() as s:
+        model = seeded(lambda: nn.ModuleList([nn.Linear(6, 3), nn.Linear(6, 3)]))
+        ours = wrapped(model, average=False, bucket_bytes=64)
+        xs = [inputs(rank, 4) for rank in range(s.size)]
+
+        def loss(head, i, rank=s.rank):
+            return (model[head](xs[rank][i]) ** 2).sum()
+
+        def check(*passes):
+            """The gradients are the sums over the ranks of those of these passes."""
+            total = sum(loss(head, i, rank) for head, i in passes for rank in range(s.size))
+            wanted = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
+            for x, y in zip(model.parameters(), wanted, strict=True):
+                torch.testing.assert_close(x.grad, y, rtol=1e-5, atol=1e-5)
+
+        loss(0, 0).backward()
+        check((0, 0))
+        loss(0, 1).backward()  # adds to gradients that are sums already
+        check((0, 0), (0, 1))
+        with ours.no_sync():
+            loss(0, 2).backward()
+        loss(1, 3).backward()  # the other parameters
+        check((0, 0), (0, 1), (0, 2), (1, 3))
+        model.zero_grad(set_to_none=False)
+        loss(0, 0).backward()
+        with ours.no_sync():
+            loss(1, 1).backward()
+        ours.synchronize()
+        check((0, 0), (1, 1))
+        ours.step()
+        equal_on_all(s, model)
+
+
+def test_optimizers_that_a_pass_reaches_in_different_orders():
+    with start() as s:
+        if s.size == 1:
+            return
+        nets = [seeded(lambda: nn.Linear(4, 4), seed) for seed in (1, 2)]
+        optimizers = [wrapped(net, overlap=True) for net in nets]
+        first, second = nets if s.rank == 0 else reversed(nets)
+        with raises(pleiad.OrderError, "different collectives"):
+            (second(first(torch.ones(1, 4))) ** 2).sum().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+
+
+def test_a_fused_optimizer_divides_by_the_scale():
+    with start() as s:
+        model, peer = seeded(mlp), seeded(mlp)
+        ours = DistributedOptimizer(torch.optim.Adam(model.parameters(), 0.01, fused=True), module=model)
+        net, theirs = ddp(peer), torch.optim.Adam(peer.parameters(), 0.01, fused=True)
+        for run_it, optimizer in ((model, ours), (net, theirs)):
+            scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+            for i, x in enumerate(inputs(s.rank, 4)):
+                optimizer.zero_grad()
+                factor = float("inf") if i == 2 and s.rank == 0 else 1.0  # all ranks skip the step
+                scaler.scale((run_it(x) ** 2).sum() * factor).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            assert scaler.get_scale() == 512.0
+        equal_on_all(s, model)
+        same_as_ddp(s, model, peer)
+
+
+def test_a_loop_without_an_optimizer():
+    with start() as s:
+        model, serial = seeded(Unused, 3 + s.rank), seeded(Unused)
+        words = seeded(lambda: nn.Embedding(10, 3, sparse=True), 3 + s.rank)
+        pleiad.torch.broadcast_parameters(model)
+        pleiad.torch.broadcast_parameters(words.parameters())
+        everyone = [inputs(rank, 3) for rank in range(s.size)]
+        for i in range(3):
+            for net, x in ((model, everyone[s.rank][i]), (serial, torch.cat([xs[i] for xs in everyone]))):
+                net.zero_grad()
+                (net(x) ** 2).mean().backward()
+            pleiad.torch.all_reduce_gradients(model)
+            with torch.no_grad():
+                for net in (model, serial):
+                    for x in net.parameters():
+                        if x.grad is not None:
+                            x -= 0.1 * x.grad
+        equal_on_all(s, model)
+        assert model.pooler.weight.grad is None
+        for x, y in zip(model.parameters(), serial.parameters(), strict=True):
+            torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
+        if s.rank == s.size - 1:  # the other ranks have none
+            words(torch.tensor([7])).sum().backward()
+        pleiad.torch.all_reduce_gradients(words.parameters(), average=False)
+        assert words.weight.grad.is_sparse and words.weight.grad.to_dense().sum() == 3
+        equal_on_all(s, words)
+        for call in (pleiad.torch.all_reduce_gradients, pleiad.torch.broadcast_parameters):
+            with raises(pleiad.InvalidArgument, "received int"):
+                call(7)
+            with raises(pleiad.InvalidArgument, "parameter 0: expected a tensor; received str"):
+                call(["weight"])
+
+
 if __name__ == "__main__":
     run(globals())

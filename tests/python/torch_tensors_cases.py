@@ -6,7 +6,7 @@ import io
 import torch
 from cases import raises, run
 from torch import nn
-from torch_patterns_cases import DistributedOptimizer, ddp, equal_on_all, mlp, same_as_ddp, seeded, start
+from torch_patterns_cases import DistributedOptimizer, ddp, equal_on_all, inputs, mlp, same_as_ddp, seeded, start
 
 import pleiad
 import pleiad.torch
@@ -121,26 +121,44 @@ def test_a_loaded_state_is_an_assignment():
 
 
 def test_a_parameter_without_a_gradient_is_not_moved():
+    """As in an optimizer of PyTorch, whose state for it stays, too."""
+    settings = {"momentum": 0.9, "weight_decay": 0.01}
     with start() as s:
-        updater = pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)
-        model = seeded(mlp)
-        manager = ParameterManager(model, mode="gradient", clock="sync", updater=updater)
-        x = torch.randn(4, 6)
-        for step in range(3):
-            model.zero_grad()
-            before = [p.detach().clone() for p in model.parameters()]
-            if step == 0:
-                (model(x) ** 2).sum().backward()
-            else:  # the first layer has momentum and no gradient; the second has one on the last rank alone
-                model[0].requires_grad_(False)
-                if s.rank == s.size - 1:
-                    (model(x) ** 2).sum().backward()
-            s.barrier()
-            manager.sync()
-            moved = [not torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True)]
-            assert moved == ([True] * 4 if step == 0 else [False, False, True, True]), (step, moved)
-        manager.finish()
-        equal_on_all(s, model)
+        for clock, live in (("sync", False), ("async", False), ("async", True)):
+            updater = pleiad.Updater(
+                "momentum", learning_rate=0.1, scale=1 / s.size if clock == "async" else 1, **settings
+            )
+            model, serial = seeded(mlp), seeded(mlp)
+            manager = ParameterManager(model, mode="gradient", clock=clock, live=live, updater=updater)
+            theirs = torch.optim.SGD(serial.parameters(), 0.1, **settings)
+            everyone = [inputs(rank, 4) for rank in range(s.size)]
+            for step in range(4):
+                model.zero_grad()
+                theirs.zero_grad()
+                before = [p.detach().clone() for p in model.parameters()]
+                frozen = step in (1, 2)  # the first layer has momentum and no gradient
+                model[0].requires_grad_(not frozen)
+                serial[0].requires_grad_(not frozen)
+                # With "sync" the second layer has a gradient on the last rank alone for a while. With "async" one rank at a
+                # time trains, so that the order of the steps is known.
+                if s.rank == s.size - 1 or (clock == "sync" and not frozen):
+                    (model(everyone[s.rank][step]) ** 2).sum().backward()
+                ranks = [s.size - 1] if frozen or clock == "async" else range(s.size)
+                (sum((serial(everyone[rank][step]) ** 2).sum() for rank in ranks) / s.size).backward()
+                theirs.step()
+                s.barrier()
+                manager.sync()
+                s.barrier()
+                if clock == "async":
+                    manager.pull()
+                moved = [not torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True)]
+                assert moved == [not frozen, not frozen, True, True], (clock, live, step, moved)
+                s.barrier()
+            manager.finish()
+            equal_on_all(s, model)
+            for x, y in zip(model.parameters(), serial.parameters(), strict=True):
+                torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
+            manager.close()
 
 
 def test_statistics_of_half_precision_follow_the_average():

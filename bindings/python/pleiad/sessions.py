@@ -347,15 +347,16 @@ class Session:
         """Completes this worker's asynchronous adds, then waits for all ranks."""
         self._in_order().barrier()
 
-    def all_reduce(self, x: Any, op: str = "sum") -> Any:
-        """Reduces all ranks' `x` in place (sum, min, max or mean) and returns it. All ranks get the same bits.
+    def all_reduce(self, x: Any, op: str = "sum", tag: int = 0) -> Any:
+        """Reduces all ranks' `x` in place (sum, min, max or mean) and returns it. All ranks get the same bits. Ranks that meet
+        with different tags get an OrderError.
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:
         ...     print(s.all_reduce(numpy.array([1.0, 2.0])))
         [1. 2.]
         """
-        self._in_order().all_reduce(x, op)
+        self._in_order().all_reduce(x, op, tag)
         return x
 
     def broadcast(self, x: Any, root: int = 0) -> Any:

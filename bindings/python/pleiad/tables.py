@@ -189,9 +189,12 @@ class ArrayTable(_Table):
         momentum: float | None = None,
         rho: float | None = None,
         lambda_: float | None = None,
+        kept: Sequence[tuple[int, int]] = (),
     ) -> Any:
         """An add of a delta that lies in several arrays, each with its first place in the table, in ascending order and
-        apart from each other; the rest gets zero. With `out`, then a get into it, as `add_get` does.
+        apart from each other; the rest gets zero. With `out`, then a get into it, as `add_get` does. kept: ranges of
+        elements (begin, end) that the rule does not see: their values and its state for them stay as they are. That is
+        for one host and apply="each".
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:
@@ -201,7 +204,7 @@ class ArrayTable(_Table):
         [1. 1. 0. 0. 1. 1.]
         """
         parts = [(at, self._delta(delta, "add_parts")) for at, delta in parts]
-        self._table.add_parts(parts, out, learning_rate, momentum, rho, lambda_)
+        self._table.add_parts(parts, out, learning_rate, momentum, rho, lambda_, kept)
         return out
 
     def step(
@@ -212,12 +215,13 @@ class ArrayTable(_Table):
         momentum: float | None = None,
         rho: float | None = None,
         lambda_: float | None = None,
+        kept: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Collective over all ranks, on one host, for asynchronous tables: the rule runs once on the sum of all ranks'
-        deltas, each rank on its share of the numbers; all are done on return. `parts` are those of `add_parts`, and
-        the settings are the same on all ranks. Whoever changes a table by `step` alone reads it by `map`."""
+        deltas, each rank on its share of the numbers; all are done on return. `parts` and `kept` are those of `add_parts`;
+        `kept` and the settings are the same on all ranks. Whoever changes a table by `step` alone reads it by `map`."""
         parts = [(at, self._delta(delta, "step")) for at, delta in parts]
-        self._table.step(parts, learning_rate, momentum, rho, lambda_)
+        self._table.step(parts, learning_rate, momentum, rho, lambda_, kept)
 
     def map(self) -> Array:
         """The table's own memory, which all workers of one host see: no get is needed. Who is alone may change it. With

@@ -106,12 +106,12 @@ void bind_collectives(nb::class_<SessionHandle>& c) {
   c.def("barrier", [](const H& h) { with(h, [](Session& s) { s.barrier(); }); })
       .def(
           "all_reduce",
-          [](const H& h, nb::handle data, const std::string& op) {
+          [](const H& h, nb::handle data, const std::string& op, std::uint32_t tag) {
             const ReduceOp how = op_named(op);
             const Borrowed array(data, Access::write, "all_reduce");
-            with(h, [&](Session& s) { s.all_reduce(array.view(), how); });
+            with(h, [&](Session& s) { s.all_reduce(array.view(), how, tag); });
           },
-          nb::arg("data").none(), nb::arg("op"))
+          nb::arg("data").none(), nb::arg("op"), nb::arg("tag") = 0)
       .def(
           "broadcast",
           [](const H& h, nb::handle data, int root) {

@@ -40,6 +40,12 @@ struct Borrowings {
   std::vector<ArrayPart> parts;
 };
 
+std::vector<ElementRange> ranges(const std::vector<std::pair<std::int64_t, std::int64_t>>& given) {
+  std::vector<ElementRange> made;
+  for (const auto& [begin, end] : given) made.push_back({begin, end});
+  return made;
+}
+
 constexpr const char* kGet = "MatrixTable.get";
 constexpr const char* kAdd = "MatrixTable.add";
 constexpr const char* kSparse = "SparseTable";  // and KeyValueTable
@@ -98,24 +104,26 @@ void bind_array(nb::module_& m) {
       .def(
           "add_parts",
           [](const ArrayTable& t, const std::vector<Part>& parts, nb::handle out, Rate rate, Rate momentum, Rate rho,
-             Rate lambda) {
+             Rate lambda, const std::vector<std::pair<std::int64_t, std::int64_t>>& kept) {
             const Borrowings delta(parts, "ArrayTable.add_parts");
             std::optional<Borrowed> to;
             if (!out.is_none()) to.emplace(out, Access::write, "ArrayTable.add_parts");
             const AddOptions options = add_options(rate, momentum, rho, lambda);
-            waiting([&] { t.add_parts(delta.parts, to ? to->view() : View(), options); });
+            waiting([&] { t.add_parts(delta.parts, to ? to->view() : View(), options, ranges(kept)); });
           },
           nb::arg("parts"), nb::arg("out") = nb::none(), nb::arg("learning_rate") = nb::none(),
-          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+          nb::arg("momentum") = nb::none(), nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none(),
+          nb::arg("kept") = nb::list())
       .def(
           "step",
-          [](const ArrayTable& t, const std::vector<Part>& parts, Rate rate, Rate momentum, Rate rho, Rate lambda) {
+          [](const ArrayTable& t, const std::vector<Part>& parts, Rate rate, Rate momentum, Rate rho, Rate lambda,
+             const std::vector<std::pair<std::int64_t, std::int64_t>>& kept) {
             const Borrowings delta(parts, "ArrayTable.step");
             const AddOptions options = add_options(rate, momentum, rho, lambda);
-            waiting([&] { t.step(delta.parts, options); });
+            waiting([&] { t.step(delta.parts, options, ranges(kept)); });
           },
           nb::arg("parts"), nb::arg("learning_rate") = nb::none(), nb::arg("momentum") = nb::none(),
-          nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none())
+          nb::arg("rho") = nb::none(), nb::arg("lambda_") = nb::none(), nb::arg("kept") = nb::list())
       .def(
           "map",
           [](const ArrayTable& t) {

@@ -110,7 +110,7 @@ def _flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
 
 
 def _is_key(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _is_number(leaf: Any) -> bool:
@@ -148,7 +148,7 @@ class _Sum:
         elif kind.kind in "biu":
             self.dtype = "int64"
             summed = numpy.dtype(numpy.int32) if kind.kind == "b" else held
-            wide = kind.itemsize == 8 and (_is_number(leaf) or jax.config.jax_enable_x64 or not _is_jax(leaf))
+            wide = kind.itemsize == 8 and (_is_number(leaf) or jax.config.read("jax_enable_x64") or not _is_jax(leaf))
             self.out = numpy.dtype(numpy.float64 if wide else numpy.float32) if average else summed
         else:
             raise InvalidArgument(f"[{where}] {name}: expected numbers; received {kind}")
@@ -253,7 +253,7 @@ def _call(found: Session, host: Callable[..., Any], leaves: list[Any], kinds: Se
 def _wait() -> None:
     """Waits for collectives of compiled functions that still run, so that all ranks have one order."""
     if not getattr(_callback, "running", False):
-        jax.effects_barrier()
+        jax.effects_barrier()  # type: ignore[no-untyped-call]
 
 
 def _settle(found: Session) -> None:

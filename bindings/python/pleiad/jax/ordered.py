@@ -30,7 +30,7 @@ def _primitive() -> Any:
     # The effect that orders JAX's own callbacks, so that all are in one order.
     traced: Any = jax.make_jaxpr(lambda: jax.experimental.io_callback(lambda: None, None, ordered=True))()
     (effect,) = traced.effects
-    made = jax.extend.core.Primitive("pleiad_collective")
+    made: Any = jax.extend.core.Primitive("pleiad_collective")
     made.multiple_results = True
     made.def_effectful_abstract_eval(lambda *_, host, results: (results, {effect}))
     made.def_impl(lambda *args, host, results: [jax.numpy.asarray(x) for x in host(*map(numpy.asarray, args))])

@@ -9,7 +9,8 @@
 module's parameters in one table, synchronously or asynchronously. `Embedding` keeps its rows in a matrix table and
 fetches those of the batch alone. `shard` gives each rank its part of a data loader, and `join` lets ranks have different
 numbers of batches. `Checkpoint` saves and restores the whole loop. `init_process_group` lets libraries that train by DDP
-(accelerate, Trainer, Lightning) train over Pleiad.
+(accelerate, Trainer, Lightning) train over Pleiad. `all_reduce_gradients` and `broadcast_parameters` are for loops that
+update parameters without an optimizer.
 """
 
 from pleiad.torch.checkpoint import Checkpoint
@@ -17,6 +18,7 @@ from pleiad.torch.embedding import Embedding
 from pleiad.torch.joining import join
 from pleiad.torch.loader import shard
 from pleiad.torch.manager import ParameterManager
+from pleiad.torch.manual import all_reduce_gradients, broadcast_parameters
 from pleiad.torch.optimizer import DistributedOptimizer
 from pleiad.torch.process_group import init_process_group
 
@@ -25,6 +27,8 @@ __all__ = [
     "DistributedOptimizer",
     "Embedding",
     "ParameterManager",
+    "all_reduce_gradients",
+    "broadcast_parameters",
     "init_process_group",
     "join",
     "shard",

@@ -26,9 +26,9 @@ class Bucket:
         self.buffer = None if in_place else torch.empty(sum(x.numel() for _, x in named), dtype=dtype)
         self.missing = len(named)
 
-    def exchange(self, session: Session, op: str) -> None:
-        """Reduces the gradients over all ranks. Collective."""
-        session.all_reduce(_as_real(self._line()), op)
+    def exchange(self, session: Session, op: str, tag: int = 0) -> None:
+        """Reduces the gradients over all ranks, which come with the same tag. Collective."""
+        session.all_reduce(_as_real(self._line()), op, tag)
         self._give_back()
 
     def _line(self) -> Tensor:
@@ -72,7 +72,7 @@ class SparseBucket(Bucket):
         super().__init__([named])
         self.buffer = None
 
-    def exchange(self, session: Session, op: str) -> None:
+    def exchange(self, session: Session, op: str, tag: int = 0) -> None:
         name, x = self.named[0]
         with torch.no_grad():
             grad = torch.zeros_like(x).to_sparse(1) if x.grad is None else x.grad

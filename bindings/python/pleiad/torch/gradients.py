@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pleiad.errors import InvalidArgument
+from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
@@ -21,7 +21,7 @@ class GradientTable:
         self, session: Session, named: Named, dtype: torch.dtype, *, clock: str, live: bool, updater: Updater, name: str
     ) -> None:
         self.session = session
-        one_host = session.hosts == 1
+        one_host = self.one_host = session.hosts == 1
         alone = session.workers == 1
         self.together = clock == "sync" and not alone and one_host
         self.mapped = alone or self.together or (live and one_host)
@@ -32,34 +32,52 @@ class GradientTable:
         if self.mapped:
             flat = Flat(named, dtype, torch.from_numpy(self.table.map()), holds_values=True)
         self.flat = flat
+        self.clock = clock
+        self.rule = updater
+        self._trained: set[str] = set()  # parameters that have had a gradient here
         self.pull()
 
     def exchange(self, where: str, learning_rate: float | None, used: list[int]) -> None:
-        """`used` has 0 for each parameter without a gradient on any rank: it keeps its values, though a rule with momentum
-        would move it."""
-        idle = [part for part, ranks in zip(self.flat.parts, used, strict=True) if ranks == 0] if used else []
-        kept = [part.view.clone() for part in idle]
+        """`used` has 0 for each parameter without a gradient, with clock "sync" on any rank. As in an optimizer of PyTorch the
+        rule does not see it: momentum and weight decay do not move it, and what the rule keeps for it stays."""
+        idle = [part for part, ranks in zip(self.flat.parts, used, strict=True) if ranks == 0]
+        kept = [(part.place.start, part.place.stop) for part in idle] if self.one_host else []
+        saved: list[Tensor] = []
+        if not self.one_host:
+            self._check_idle(idle, where)
+            saved = [part.view.clone() for part in idle]
         parts = []
         with torch.no_grad():
             for part in self.flat.parts:
                 if part.tensor.grad is not None:
                     parts.append((part.place.start, _line(part, part.tensor.grad, where)))
         if self.together:
-            self.table.step(parts, learning_rate=learning_rate)
+            self.table.step(parts, learning_rate=learning_rate, kept=kept)
         else:
-            self.table.add_parts(parts, None if self.mapped else self.flat.buffer, learning_rate=learning_rate)
-        if idle:
-            self._restore(idle, kept)
+            out = None if self.mapped else self.flat.buffer
+            self.table.add_parts(parts, out, learning_rate=learning_rate, kept=kept)
+        if saved and self.clock == "sync":
+            self._restore(idle, saved)
         self.flat.scatter()
 
-    def _restore(self, idle: list[Part], kept: list[Tensor]) -> None:
+    def _check_idle(self, idle: list[Part], where: str) -> None:
+        """On several hosts the rule sees every parameter. With clock "sync" the values are restored afterwards; with "async"
+        other workers may have moved them meanwhile, so a rule that would move them is refused."""
+        self._trained |= {part.name for part in self.flat.parts if part.tensor.grad is not None}
+        decays = bool(self.rule.fields.get("weight_decay"))
+        moved = [part.name for part in idle if decays or (part.name in self._trained and self.rule.rule != "sgd")]
+        if self.clock != "sync" and moved:
+            raise StateError(
+                f"[{where}] {moved[0]} has no gradient, and the rule {self.rule.rule!r} would move it all the same on the "
+                f'{self.session.hosts} hosts; use clock="sync", or a rule without momentum and weight decay'
+            )
+
+    def _restore(self, idle: list[Part], saved: list[Tensor]) -> None:
         self.session.barrier()
-        if not self.mapped or self.session.rank == 0:
-            with torch.no_grad():
-                for part, values in zip(idle, kept, strict=True):
-                    part.view.copy_(values)
-        if not self.mapped:
-            self.table.set(self.flat.buffer)
+        with torch.no_grad():
+            for part, values in zip(idle, saved, strict=True):
+                part.view.copy_(values)
+        self.table.set(self.flat.buffer)
         self.session.barrier()
 
     def assign(self, root: int) -> None:

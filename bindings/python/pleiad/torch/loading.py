@@ -12,7 +12,7 @@ class LoadHook:
         self.since = False
         if module is not None:
             for part in module.modules():
-                part.register_load_state_dict_post_hook(self)
+                part.register_load_state_dict_post_hook(self)  # type: ignore[no-untyped-call]
 
     def __call__(self, module: torch.nn.Module, keys: Any) -> None:
         self.since = True

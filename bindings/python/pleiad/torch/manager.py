@@ -221,21 +221,19 @@ class ParameterManager:
 
     def _take_loaded(self, where: str) -> list[int] | None:
         """Gives a state that was loaded to all ranks; then it returns None, and there is nothing left to exchange. Otherwise
-        the parameters' numbers of ranks with a gradient, where workers wait for each other, else []."""
+        1 for each parameter with a gradient, on this rank or, where workers wait for each other, on any."""
         if self._clock == "async":
             if self._loaded.since and self.session.workers > 1:
                 raise StateError(
                     f"[{where}] a state was loaded into the module since the last sync; call assign() on all ranks, so that "
                     f"the table takes it"
                 )
+        mine = [int(x.grad is not None) for x in self._known]
+        if self._clock == "async" or self.session.workers == 1:
             self._loaded.since = False
-            return []
-        if self.session.workers == 1:
-            self._loaded.since = False
-            return [int(x.grad is not None) for x in self._known]
+            return mine
         rank, size = self.session.rank, self.session.size
-        told = [size - rank if self._loaded.since else 0, *(int(x.grad is not None) for x in self._known)]
-        line = torch.tensor(told, dtype=torch.int32)
+        line = torch.tensor([size - rank if self._loaded.since else 0, *mine], dtype=torch.int32)
         self.session.all_reduce(line, "max")
         first, *used = line.tolist()
         if first == 0:

@@ -20,6 +20,18 @@ from pleiad.torch.start import broadcast, broadcast_optimizer_state, fingerprint
 from pleiad.worlds import agree, all_workers, check_count
 
 
+def _of_inner(name: str) -> property:
+    """An attribute of the wrapper that is that of the wrapped optimizer."""
+    return property(
+        lambda self: getattr(self.optimizer, name),
+        lambda self, value: setattr(self.optimizer, name, value),
+        lambda self: delattr(self.optimizer, name),
+    )
+
+
+_made_for: "weakref.WeakKeyDictionary[Session, int]" = weakref.WeakKeyDictionary()
+
+
 class DistributedOptimizer(torch.optim.Optimizer):
     """Wraps any optimizer of PyTorch: gradients are averaged over all ranks before it steps, so all ranks keep the same
     model, which is that of one process on the joined batch.
@@ -33,7 +45,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     module: the module's whole state (parameters outside the optimizer and buffers too) starts with the values of rank 0,
     its names appear in errors, and its floating-point buffers (the statistics of batch normalisation) are averaged at every
-    step. average=False: gradients are summed. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
+    step. average=False: gradients are summed; change them in place only. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
     small gradients wait for each other. overlap: whether a thread exchanges beside the backward pass; by default it does if
     PyTorch leaves a core to it. check_every: every so many steps the ranks compare their parameters and raise a StateError
     that names the first one that differs; 0 disables it.
@@ -75,7 +87,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.set_active(True, self.session.size)
         self._known: list[tuple[Tensor, bool]] = []
         self._hooked: set[int] = set()
+        self._nodes: list[Any] = []  # kept, because PyTorch drops them and their hooks otherwise
         self._mark = object()  # on every gradient that this wrapper has exchanged
+        # The wrappers of a session are made in the same order on all ranks, and each has a number of its own. A backward
+        # pass that reaches them in different orders on the ranks is an OrderError then.
+        self._number = _made_for[self.session] = _made_for.get(self.session, 0) + 1
         # A wrapper that is created later for the same optimizer replaces this one.
         optimizer._pleiad_wrapper = weakref.ref(self)  # type: ignore[attr-defined]
         named = self._take_parameters()
@@ -130,6 +146,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.optimizer.add_param_group(param_group)
         self._refresh()
 
+    # GradScaler sets and deletes these for a fused optimizer, whose step divides by the scale itself.
+    grad_scale = _of_inner("grad_scale")
+    found_inf = _of_inner("found_inf")
+
     def __repr__(self) -> str:
         return f"DistributedOptimizer of {self.session.size} ranks: {self.optimizer!r}"
 
@@ -149,15 +169,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._any_rank(self._changed()):
             self._refresh()
         if self._any_rank(self._has_own_gradients()):
-            if not self._average:  # so that the sum of what was summed already is the same again
-                for _, x in self._trained:
-                    if _is_marked(x, self._mark):
-                        x.grad.div_(self.session.size)  # type: ignore[union-attr]
+            self._unshare()
             self._exchange_all(self._buckets)
 
     def _any_rank(self, mine: bool) -> bool:
         flag = torch.tensor([int(mine)], dtype=torch.int32)
-        self.session.all_reduce(flag, "max")
+        self.session.all_reduce(flag, "max", self._number)
         return bool(flag.item())
 
     @contextmanager
@@ -222,6 +239,21 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._pass != (task := torch._C._current_graph_task_id()):
             self._begin_pass(task)
 
+    def _unshare(self) -> None:
+        """With average=False, makes a sum over all ranks that a gradient holds the share of this rank again, so that what
+        comes to it can be summed together with it."""
+        for _, x in () if self._average else self._trained:
+            if _is_marked(x, self._mark):
+                x.grad.div_(self.session.size)  # type: ignore[union-attr]
+                x.grad._pleiad_mark = None  # type: ignore[union-attr]
+
+    def _before(self, x: Tensor) -> None:
+        """Called by the backward pass, with average=False, before it adds to the gradient of `x`."""
+        if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
+            return
+        if self._pass != (task := torch._C._current_graph_task_id()):
+            self._begin_pass(task)
+
     def _made(self, x: Tensor) -> None:
         """Called by the backward pass when the gradient of `x` is complete."""
         if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
@@ -231,8 +263,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         marked = _is_marked(x, self._mark)
         if marked and not self._average:
             raise StateError(
-                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks and a second backward pass adds "
-                f"to it; with average=False use no_sync() for all passes but the last"
+                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks, and a backward pass has added to "
+                f"it in a way that was not noticed; wrap the optimizer after the last change of the parameter's type or device"
             )
         if self._local:
             if marked:
@@ -253,6 +285,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """The pass before may not have ended: it raised, or it is the one around a reentrant pass. What it has sent is
         exchanged, and the end of this pass exchanges everything again, which leaves averages as they are."""
         self._helper.wait()
+        self._unshare()
         self._pass = task
         self._passes += 1
         self._local = self._paused or self._passes % self._accumulate != 0
@@ -275,7 +308,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._submit(bucket)
         for rows in self.rows:
             self._helper.submit(lambda rows=rows: rows.exchange(self.session, self._average))  # type: ignore[misc]
-        self._helper.submit(lambda: self.session.all_reduce(used))
+        self._helper.submit(lambda: self.session.all_reduce(used, tag=self._number))
         self._helper.wait()
         for (_, x), ranks in zip(self._trained, used.tolist(), strict=True):
             if ranks == 0:
@@ -285,7 +318,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     def _submit(self, bucket: Bucket) -> None:
         op = "mean" if self._average else "sum"
-        self._helper.submit(lambda: bucket.exchange(self.session, op))
+        self._helper.submit(lambda: bucket.exchange(self.session, op, self._number))
 
     # The parameters.
 
@@ -310,6 +343,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
             if (method := weak()) is not None:
                 method(x)
 
+        weak_before = weakref.WeakMethod(self._before)
+
+        def before(x: Tensor) -> None:
+            if (method := weak_before()) is not None:
+                method(x)
+
         if not self._alone:
             for rows in self.rows:
                 rows.listeners.add(self)
@@ -317,6 +356,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 if id(x) not in self._hooked:
                     x.register_post_accumulate_grad_hook(made)  # type: ignore[no-untyped-call]
                     self._hooked.add(id(x))
+                    if not self._average:
+                        self._nodes.append(_accumulator(x))
+                        self._nodes[-1].register_prehook(lambda _, x=x: before(x))
         return named
 
     def _sparse(self) -> set[int]:
@@ -356,6 +398,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
         named = _named(self.optimizer, self._module)
         named += self._frozen(named)
         drift.compare(self.session, [name for name, _ in named], [fingerprint(x) for _, x in named], self._steps, WHERE)
+
+
+def _accumulator(x: Tensor) -> Any:
+    """The node of autograd that adds to the gradient of a parameter."""
+    with torch.enable_grad():
+        return x.view_as(x).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
 
 
 def _is_marked(x: Tensor, mark: object) -> bool:

@@ -28,7 +28,7 @@ class BatchRows:
         self.parameter.register_hook(_refuse_direct_use)  # type: ignore[no-untyped-call]
         self.ids = torch.empty(0, dtype=torch.int64)  # ascending; that of each row of the parameter
         self.exchanged = False  # whether the gradient is that of all ranks
-        self._summed = False  # whether the exchange has summed, or averaged
+        self._summed = 0  # the number of ranks over which the exchange has summed, or 0 if it has averaged
         self.factor = 1.0  # what the gradients of this rank are multiplied by; 0 where it has run out of batches
         self.listeners: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers that exchange the gradient
 
@@ -36,12 +36,9 @@ class BatchRows:
         """Adds the gradients of distinct, ascending ids to those that are there."""
         ids, grad = (ids, grad if self.factor == 1 else grad * self.factor) if self.factor else (ids[:0], grad[:0])
         before, held = self.gradient()
-        if self._summed and self.exchanged and before.numel() > 0:
-            raise StateError(
-                f"[{WHERE}] the gradient was summed over the ranks and a second backward pass adds to it; with average=False "
-                f"use no_sync() for all passes but the last"
-            )
         if before.numel() > 0:
+            if self._summed and self.exchanged:  # the share of this rank again, so that the sums can be summed together
+                held = held / self._summed
             ids, grad = _coalesced(torch.cat([before, ids]), torch.cat([held, grad]))
         self._set(ids, grad)
         self.exchanged = False
@@ -69,7 +66,7 @@ class BatchRows:
         ids, grad = _coalesced(*gather_rows(session, ids, grad))
         self._set(ids, grad / session.size if average else grad)
         self.exchanged = True
-        self._summed = not average
+        self._summed = 0 if average else session.size
 
     def take(self, session: Session) -> tuple[Tensor, Tensor]:
         """The ids and gradients that this rank hands to the table; afterwards there are none. Of an exchanged gradient each
