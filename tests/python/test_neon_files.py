@@ -156,3 +156,7 @@ def test_bad_input_is_one_line(neon, text, words):
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and all(word in lines[0] for word in words), done.stderr
+
+
+def test_hostile_yaml_is_refused_in_one_line_that_names_the_file(script):
+    assert script("neon_hostile.py", timeout=60).stdout.count(" is refused") == 10
