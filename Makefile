@@ -13,7 +13,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build configured setup demo check test test-full sanitize sanitize-short fuzz bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build configured setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -109,6 +109,13 @@ fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target
 	@[ -f build/fuzz/build.ninja ] || $(CMAKE) --preset fuzz >build/configure.log || { cat build/configure.log; exit 1; }
 	$(BUILD_PRESET) fuzz --target fuzz_file fuzz_job
 	@tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
+CHAOS_FAULTS ?= 1000
+CHAOS_ADDS ?= 1000000
+test-chaos: ## jobs on several hosts under CHAOS_FAULTS=1000 faults; at most an hour; needs root
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory configured
+	@$(PYTHON) tests/chaos.py --build $(BUILD) --faults $(CHAOS_FAULTS) --adds $(CHAOS_ADDS)
 
 bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh frameworks
