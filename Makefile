@@ -13,7 +13,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build benches configured setup demo check test test-full sanitize sanitize-short bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build benches configured setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -79,6 +79,7 @@ tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1 --gte
 tools/cases.py asan_files build/asan/bin/files --gtest_brief=1 --gtest_filter=-*WatchTest*:*ACopyAfterAnotherIsRight
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
+tools/cases.py asan_fuzz build/asan/bin/fuzz_file --gtest_brief=1
 tools/cases.py asan_data build/asan/bin/data --gtest_brief=1 --gtest_filter=-Generator*
 tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
 tools/cases.py tsan_loader $(FIXED_ADDRESSES) build/tsan/bin/loader --gtest_brief=1 --gtest_filter=Loader*:*Threads*
@@ -89,7 +90,7 @@ export SANITIZED
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(BUILD_PRESET) asan --target conformance files data loader
+	$(BUILD_PRESET) asan --target conformance files data loader fuzz_file
 	$(BUILD_PRESET) tsan --target conformance loader
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
@@ -104,6 +105,21 @@ sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI,
 
 benches: build ## build the benchmarks' programs
 	$(BUILD_PRESET) release --target benches
+
+# Of each target; there are 23.
+FUZZ_SECONDS ?= 600
+fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target
+	@tools/setup.sh fuzz
+	@[ -f build/fuzz/build.ninja ] || $(CMAKE) --preset fuzz >build/configure.log || { cat build/configure.log; exit 1; }
+	$(BUILD_PRESET) fuzz --target fuzz_file fuzz_job
+	@tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
+CHAOS_FAULTS ?= 1000
+CHAOS_ADDS ?= 1000000
+test-chaos: ## jobs on several hosts under CHAOS_FAULTS=1000 faults; at most an hour; needs root
+	@tools/setup.sh base
+	@$(MAKE) --no-print-directory configured
+	@$(PYTHON) tests/chaos.py --build $(BUILD) --faults $(CHAOS_FAULTS) --adds $(CHAOS_ADDS)
 
 bench-tables: ## measure the tables and the all-reduce: one JSON line each
 	@tools/setup.sh frameworks

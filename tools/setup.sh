@@ -9,6 +9,7 @@
 #   tools/setup.sh frameworks   base, and PyTorch, JAX, Keras 3, PyTensor, transformers, accelerate and Lightning in .venv
 #   tools/setup.sh theano       base, and the original Theano, Lasagne, Keras 2 and Keras 1 in .venv-theano
 #   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
+#   tools/setup.sh fuzz         base, and clang with libFuzzer
 #   tools/setup.sh slurm        base, and Slurm for a cluster of one machine, which a test starts itself
 #
 # Several stages may be named in one call.
@@ -31,6 +32,7 @@ base_packages=(
   libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
 lint_packages=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev libomp-19-dev)
+fuzz_packages=(clang-19 libclang-rt-19-dev libomp-19-dev)
 theano_packages=(libopenblas-dev)
 slurm_packages=(slurmctld slurmd slurm-client munge)
 
@@ -176,8 +178,12 @@ for stage in "$@"; do
       theano=yes
       packages+=("${theano_packages[@]}")
       ;;
+    fuzz)
+      packages+=("${fuzz_packages[@]}")
+      tools+=(clang++-19)
+      ;;
     slurm) packages+=("${slurm_packages[@]}") ;;
-    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, slurm" ;;
+    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, fuzz, slurm" ;;
   esac
 done
 

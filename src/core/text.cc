@@ -78,9 +78,15 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
 }
 
 std::string unknown_name(std::string_view family, std::string_view word, std::span<const std::string> known) {
-  const std::string near = nearest(word, known);
-  return fmt::format("unknown {} \"{}\"; known: {}{}", family, word, join(known),
-                     near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));
+  // Words and names may come from a file, in any length and number.
+  constexpr std::size_t kLongestWord = 80;
+  constexpr std::size_t kNamesShown = 100;
+  const std::string near = nearest(word.substr(0, kLongestWord), known);
+  const std::string all = join(known.first(std::min(known.size(), kNamesShown)));
+  const std::string more =
+      known.size() > kNamesShown ? fmt::format(" and {} more", known.size() - kNamesShown) : std::string();
+  return printable(fmt::format("unknown {} \"{}\"; known: {}{}{}", family, word.substr(0, kLongestWord), all, more,
+                               near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near)));
 }
 
 void require_known(std::string_view family, std::string_view word, const std::vector<std::string>& known) {

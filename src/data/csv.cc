@@ -64,7 +64,7 @@ class CsvParser {
     float value = 0;
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
-      fail(column, fmt::format("expected a finite number, received \"{}\"", whole.substr(0, 40)));
+      fail(column, fmt::format("expected a finite number, received \"{}\"", printable(whole.substr(0, 40))));
     }
     return value;
   }
@@ -79,7 +79,8 @@ class CsvParser {
       if (options_.label && column == 1) {
         // Every whole number that a label may be is a float up to 2^24.
         if (value != std::floor(value) || std::abs(value) > 16777216.0F) {
-          fail(column, fmt::format("expected a label, a whole number; received {}", line.substr(0, end)));
+          fail(column, fmt::format("expected a label, a whole number; received {}",
+                                   printable(line.substr(0, std::min<std::size_t>(end, 40)))));
         }
         const auto label = static_cast<std::int32_t>(value);
         check_label(label, options_.classes, fmt::format("{}:{}", path_, line_), record_);

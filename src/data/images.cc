@@ -130,7 +130,7 @@ class ImageWriter final : public StoreWriter {
  public:
   explicit ImageWriter(const WriterOptions& options) : StoreWriter(options), place_(options.paths.front(), true) {
     if (!options.label) return;
-    for (const std::string& name : options.class_names) fs::create_directory(place_.temporary() / name);
+    for (const std::string& name : options.class_names) make_class(name);
   }
 
  private:
@@ -146,8 +146,7 @@ class ImageWriter final : public StoreWriter {
       }
       folder /= known > 0 ? o.class_names[static_cast<std::size_t>(label)] : folder_of(label);
       // A class without pictures keeps its folder, or the labels after it would be others.
-      for (; known == 0 && classes_ <= label; ++classes_)
-        fs::create_directory(place_.temporary() / folder_of(classes_));
+      for (; known == 0 && classes_ <= label; ++classes_) make_class(folder_of(classes_));
     }
     const std::string png = encode_png(data, o.data.shape[0], o.data.shape[1], o.data.shape[2]);
     const fs::path path = folder / fmt::format("{:08}.png", size());
@@ -157,6 +156,12 @@ class ImageWriter final : public StoreWriter {
     if (!done) throw FileError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   }
   void finish() override { place_.commit(); }
+
+  void make_class(const std::string& name) const {
+    std::error_code problem;
+    fs::create_directory(place_.temporary() / name, problem);
+    if (problem) throw FileError(fmt::format("{}: {}", (place_.temporary() / name).string(), problem.message()));
+  }
 
   static constexpr std::int64_t kMaxClasses = 100000;
   /// Numbers as long as each other are sorted as numbers.

@@ -73,7 +73,7 @@ class LibsvmParser {
   void parse_line(std::string_view first, std::string_view line) {
     float label = 0;
     if (!read(first, label) || label != std::floor(label) || std::abs(label) > 16777216.0F) {
-      fail(fmt::format("expected a label, a whole number; received \"{}\"", first.substr(0, 40)));
+      fail(fmt::format("expected a label, a whole number; received \"{}\"", printable(first.substr(0, 40))));
     }
     // Two classes are often -1 and +1 there.
     if (options_.classes > 0) {
@@ -88,7 +88,7 @@ class LibsvmParser {
       float value = 0;
       if (colon == std::string_view::npos || !read(word.substr(0, colon), index) ||
           !read(word.substr(colon + 1), value) || !std::isfinite(value)) {
-        fail(fmt::format("expected index:number, received \"{}\"", word.substr(0, 40)));
+        fail(fmt::format("expected index:number, received \"{}\"", printable(word.substr(0, 40))));
       }
       if (index <= last || index > kMaxIndex) {
         fail(fmt::format("expected an index above {} and up to {}; received {}", last, kMaxIndex, index));

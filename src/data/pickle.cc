@@ -8,6 +8,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad::data {
@@ -67,7 +68,7 @@ class Pickle::Reader {
     std::int64_t value = 0;
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (problem != std::errc() || end != text.data() + text.size()) {
-      fail(fmt::format("expected a number, received \"{}\"", text.substr(0, 40)));
+      fail(fmt::format("expected a number, received \"{}\"", printable(text.substr(0, 40))));
     }
     return value;
   }

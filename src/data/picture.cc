@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 
+#include "core/text.h"
 #include "pleiad/error.h"
 
 namespace pleiad::data {
@@ -15,7 +16,7 @@ namespace pleiad::data {
 namespace {
 
 // A few bytes may claim to be a picture of any size.
-constexpr std::int64_t kMaxPixels = std::int64_t{1} << 27;
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 26;
 
 [[noreturn]] void fail_image(const std::string& where, const std::string& what) {
   throw FileError(fmt::format("{}: {}", where, what));
@@ -23,7 +24,7 @@ constexpr std::int64_t kMaxPixels = std::int64_t{1} << 27;
 
 void check_size(const std::string& where, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1 || height > kMaxPixels / width) {
-    fail_image(where, fmt::format("has {} x {} pixels; expected 1 to {}", height, width, kMaxPixels));
+    fail_image(where, fmt::format("has {} x {} pixels; expected 1 to {}", height, width, grouped(kMaxPixels)));
   }
 }
 

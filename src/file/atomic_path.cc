@@ -67,8 +67,13 @@ void AtomicPath::commit() {
     if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
       fail(path_, "cannot be replaced");
     }
+    done_ = true;
+    // The new one must be there before the old one goes.
+    sync(folder_of(path_), false);
     fs::remove_all(temporary_, ignored);
-  } else if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return;
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     fail(path_, "cannot be put in place");
   }
   done_ = true;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/text.h"
 #include "file/atomic.h"
 #include "file/checksum.h"
 #include "file/json_text.h"
@@ -80,7 +81,8 @@ PartEntry part_from(const json& value, const std::string& where) {
   part.file = text_value(member(value, "file", where), where + ": file");
   if (part.file.empty() || part.file == "." || part.file == ".." ||
       part.file.find_first_of("/\\") != std::string::npos || part.file.find('\0') != std::string::npos) {
-    throw FileError(fmt::format("{}: expected the name of a file in this folder, received \"{}\"", where, part.file));
+    throw FileError(
+        fmt::format("{}: expected the name of a file in this folder, received \"{}\"", where, printable(part.file)));
   }
   part.written.bytes = whole_number(member(value, "bytes", where), where + ": bytes");
   part.written.crc32c = checksum_of(member(value, "crc32c", where), where + ": crc32c");
@@ -89,7 +91,7 @@ PartEntry part_from(const json& value, const std::string& where) {
   for (const json& entry : pieces) {
     PieceEntry piece;
     piece.array = text_value(member(entry, "array", where), where + ": array");
-    const std::string at = fmt::format("{}: array \"{}\"", where, piece.array);
+    const std::string at = fmt::format("{}: array \"{}\"", where, printable(piece.array));
     piece.key = text_value(member(entry, "key", at), at + ": key");
     piece.type = element_type(text_value(member(entry, "dtype", at), at + ": dtype"), at);
     piece.shape = numbers(member(entry, "shape", at), at + ": shape");
@@ -151,12 +153,12 @@ std::optional<std::string> problem_of(const Manifest& manifest) {
   std::map<std::string, std::vector<const PieceEntry*>> arrays;
   std::set<std::string> files;
   for (const PartEntry& part : manifest.parts) {
-    if (!files.insert(part.file).second) return fmt::format("the file \"{}\" is listed twice", part.file);
+    if (!files.insert(part.file).second) return fmt::format("the file \"{}\" is listed twice", printable(part.file));
     for (const PieceEntry& piece : part.pieces) arrays[piece.array].push_back(&piece);
   }
   for (const auto& [name, pieces] : arrays) {
     const PieceEntry& first = *pieces.front();
-    const auto where = [&, &array = name] { return fmt::format("array \"{}\"", array); };
+    const auto where = [&, &array = name] { return fmt::format("array \"{}\"", printable(array)); };
     if (!array_bytes(first.type, first.shape)) return where() + ": its shape is no number of bytes";
     const Box all = Box::whole(first.shape);
     std::int64_t covered = 0;

@@ -145,10 +145,10 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
     if (name == kMetadataKey) {
       if (!value.is_object()) throw FileError(fmt::format("{}: {}: expected an object", where, kMetadataKey));
       for (const auto& [key, text] : value.items()) {
-        metadata_[key] = text_value(text, fmt::format("{}: {}: \"{}\"", where, kMetadataKey, key));
+        metadata_[key] = text_value(text, fmt::format("{}: {}: \"{}\"", where, kMetadataKey, printable(key)));
       }
     } else {
-      arrays_.push_back(read_entry(name, value, data, fmt::format("{}: array \"{}\"", where, name)));
+      arrays_.push_back(read_entry(name, value, data, fmt::format("{}: array \"{}\"", where, printable(name))));
     }
   }
   // An empty array lies before one that begins where it does.
@@ -158,7 +158,7 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
   const std::byte* at = data.data();
   for (const ArrayEntry& array : arrays_) {
     if (array.bytes.data() != at) {
-      throw FileError(fmt::format("{}: array \"{}\": {} what lies before it by {} bytes", where, array.name,
+      throw FileError(fmt::format("{}: array \"{}\": {} what lies before it by {} bytes", where, printable(array.name),
                                   array.bytes.data() < at ? "overlaps" : "is apart from",
                                   std::abs(array.bytes.data() - at)));
     }

@@ -26,9 +26,18 @@ constexpr std::string_view kStep = "step-";
 
 void make_folder(const fs::path& folder) {
   std::error_code problem;
+  std::vector<fs::path> missing;
+  for (fs::path at = folder; !at.empty() && !fs::exists(at, problem); at = at.parent_path()) missing.push_back(at);
   fs::create_directories(folder, problem);
   if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
   if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
+  // What is written into a new folder survives a loss of power only if the folder does. One that may not be read cannot
+  // be brought to the disk by its user.
+  for (const fs::path& made : missing) {
+    if (sync_folder(folder_of(made)) || errno == EACCES) continue;
+    throw FileError(
+        fmt::format("{}: cannot be brought to the disk: {}", folder_of(made).string(), std::strerror(errno)));
+  }
 }
 
 fs::path step_folder(const fs::path& run, std::int64_t step) { return run / fmt::format("{}{:08}", kStep, step); }

@@ -7,7 +7,7 @@
 
 namespace pleiad {
 
-/// Makes a folder and those above it, where they are not there. A FileError that names it.
+/// Makes a folder and those above it, where they are not there, and brings them to the disk. A FileError that names it.
 void make_folder(const std::filesystem::path& folder);
 
 [[nodiscard]] std::filesystem::path step_folder(const std::filesystem::path& run, std::int64_t step);

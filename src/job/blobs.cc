@@ -109,7 +109,7 @@ std::string shown_names(std::vector<std::string> names) {
   if (names.empty()) return "nothing";
   const std::size_t more = names.size() > kNamesShown ? names.size() - kNamesShown : 0;
   names.resize(names.size() - more);
-  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
+  return printable(join(names)) + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 std::string names_of(const Built& built) {

@@ -40,7 +40,7 @@ std::vector<Phase> phases_of(const nlohmann::json& list, const std::string& wher
 
 void add_layer(Net& net, const nlohmann::json& layer, const std::string& where) {
   const std::string& name = text_value(member(layer, "name", where), where + ": name");
-  const std::string here = fmt::format("{}: layer \"{}\"", where, name);
+  const std::string here = fmt::format("{}: layer \"{}\"", where, printable(name));
   Placement placement;
   for (const auto& input : member(layer, "inputs", here)) placement.inputs.push_back(text_value(input, here));
   if (layer.contains("phases")) placement.phases = phases_of(layer["phases"], here);
@@ -101,7 +101,7 @@ Net net_from_text(const std::string& text, const std::string& where) {
     for (const auto& layer : member(all, "layers", where)) add_layer(net, layer, where);
     return net;
   } catch (const InvalidArgument& mistake) {
-    throw FileError(fmt::format("{}: {}", where, mistake.what()));
+    throw FileError(fmt::format("{}: {}", where, printable(mistake.what())));
   }
 }
 

@@ -42,7 +42,18 @@ std::int64_t fresh_tag(const fs::path& folder) {
   return tag;
 }
 
+/// Whether the set in the folder has parts of this tag: an error may come after its commit.
+bool is_committed(const fs::path& folder, const std::string& tag) {
+  try {
+    const Manifest manifest = Manifest::read(folder);
+    return std::ranges::any_of(manifest.parts, [&](const PartEntry& part) { return part.file.starts_with(tag + "-"); });
+  } catch (const FileError&) {
+    return false;
+  }
+}
+
 void remove_parts(const fs::path& folder, const std::string& tag) {
+  if (is_committed(folder, tag)) return;
   std::error_code ignored;
   std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {

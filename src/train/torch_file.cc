@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "core/text.h"
 #include "data/pickle.h"
 #include "file/mapped.h"
 #include "pleiad/error.h"
@@ -38,7 +39,7 @@ class Archive {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw FileError(fmt::format("{}: {}", file_.path().string(), what));
+    throw FileError(fmt::format("{}: {}", file_.path().string(), printable(what)));
   }
   /// The one file whose name ends so; its folder too.
   [[nodiscard]] Bytes ending_with(const std::string& end, std::string& folder) const {

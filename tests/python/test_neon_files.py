@@ -170,3 +170,7 @@ def test_bad_input_is_one_line(run, python_env, tmp_path):
     assert done.returncode == 0 and len(lines) == 2 * len(BAD), done.stderr
     for (_, words), told, ended in zip(BAD.values(), lines[::2], lines[1::2], strict=True):
         assert all(word in told for word in words) and ended == "ended with 1", done.stderr
+
+
+def test_hostile_yaml_is_refused_in_one_line_that_names_the_file(script):
+    assert script("neon_hostile.py", timeout=60).stdout.count(" is refused") == 10

@@ -10,6 +10,8 @@ from pleiad.errors import FileError, InvalidArgument
 
 TAG = "!obj:"
 DEEPEST = 50  #: levels of nesting; an experiment has about six
+LARGEST = 1_000_000  #: characters of a file; an experiment has a few thousand
+MOST_MERGED = 10_000  #: fields of a mapping after its merges ("<<")
 
 
 def load(path: "str | Path") -> Any:
@@ -29,21 +31,30 @@ def loads(text: str, name: str = "text") -> Any:
     loader.file = name
     try:
         return loader.get_single_data()
+    except FileError as problem:
+        # A quoted string may spell control characters by escapes.
+        raise FileError(_printable(str(problem))) from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
-        raise FileError(f"{name}{line}: {problem.problem or problem.context}") from None
-    except yaml.YAMLError as problem:
-        raise FileError(f"{name}: {' '.join(str(problem).split())}") from None
+        raise FileError(_printable(f"{name}{line}: {problem.problem or problem.context}")) from None
+    except (yaml.YAMLError, ValueError) as problem:  # a ValueError is of a number or a date that Python refuses
+        raise FileError(_printable(f"{name}: {' '.join(str(problem).split())}")) from None
     finally:
         loader.dispose()  # type: ignore[no-untyped-call]
 
 
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _expect_text(text: str, name: str) -> None:
+    if len(text) > LARGEST:
+        raise FileError(f"{name}: has {len(text):,} characters; expected an experiment of at most {LARGEST:,}")
     for number, line in enumerate(text.split("\n"), 1):
-        bad = next((c for c in line if ord(c) < 32 and c not in "\t\r"), None)
+        bad = yaml.reader.Reader.NON_PRINTABLE.search(line)
         if bad is not None:
-            raise FileError(f"{name}:{number}: the character {ord(bad):#04x} does not belong in a YAML file")
+            raise FileError(f"{name}:{number}: the character {ord(bad[0]):#04x} does not belong in a YAML file")
 
 
 class _Loader(yaml.SafeLoader):
@@ -64,6 +75,11 @@ class _Loader(yaml.SafeLoader):
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)  # type: ignore[no-untyped-call]
+        if len(node.value) > MOST_MERGED:
+            raise FileError(f"{self.where(node)}: its merges give it more than {MOST_MERGED:,} fields")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

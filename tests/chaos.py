@@ -1,0 +1,221 @@
+"""Jobs on several hosts under faults, and what their histories say.
+
+    python tests/chaos.py --faults 1000 --adds 1000000
+
+runs jobs until both numbers are reached (`make test-chaos`); it needs root."""
+
+import argparse
+import collections
+import contextlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import history
+from hosts import Network
+from jobs import Job
+
+HOST_TIMEOUT = 4
+TIMEOUT = 60
+# A call on a busy machine may end this much later than its deadline.
+PATIENCE = 60
+CLOCKED = 10  # the first table with a clock (tests/programs/chaos.cc)
+FILE = 4
+
+
+class Chaos:
+    """One job of `ranks` ranks on `hosts` hosts, and the faults that it suffers."""
+
+    def __init__(self, build, folder, *, hosts, ranks, seed, words=("--twice",), disturbed=False):
+        self.chance = random.Random(seed)
+        self.folder = folder
+        self.ranks = ranks
+        self.faults = collections.Counter()
+        self.dead = set()
+        (folder / "disk").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder / "disk"], check=True)
+        self.network = None
+        self.job = None
+        try:
+            self.network = Network(hosts, folder)
+            if disturbed:
+                self.network.disturb(delay=0.001, jitter=0.0005, loss=0.005)
+                self.faults["delay and loss"] += 1
+            self.start(build, words)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, build, words):
+        os.environ["PLEIAD_HOST_TIMEOUT"] = str(HOST_TIMEOUT)
+        os.environ["PLEIAD_TIMEOUT"] = str(TIMEOUT)
+        command = self.network.command(self.ranks, build / "bin" / "chaos", self.folder, *words, recovery=True)
+        self.job = Job(command)
+        self.wait(lambda: len(self.told("ready")) == self.ranks)
+        self.pids = {line["rank"]: line["pid"] for line in self.told("ready")}
+
+    def told(self, what):
+        return [line for line in self.job.objects() if what in line]
+
+    def wait(self, done):
+        self.job.read_until(lambda job: done(), seconds=TIMEOUT + PATIENCE)
+        assert done(), self.job.text()
+
+    # The faults. Each lasts for a random time and is over when the function returns.
+
+    def pause(self, *, long=0.1):
+        """Shorter than host_timeout most of the time, at times longer."""
+        longer = self.chance.random() < long
+        time.sleep(HOST_TIMEOUT + 1 if longer else self.chance.uniform(0.05, 0.4))
+
+    def stop(self):
+        rank = self.chance.choice(self.alive())
+        os.kill(self.pids[rank], signal.SIGSTOP)
+        self.pause()
+        os.kill(self.pids[rank], signal.SIGCONT)
+
+    def partition(self):
+        host = self.chance.randrange(len(self.network.names))
+        self.network.cut(host)
+        self.pause()
+        self.network.mend(host)
+
+    def one_way_partition(self):
+        """Frames of one host to another go to an address that nobody has; the other direction works."""
+        here, there = self.chance.sample(range(len(self.network.names)), 2)
+        words = ["-n", self.network.names[here], "neigh", "replace", f"10.77.0.{there + 1}", "dev", "net"]
+        self.network.ip(*words, "lladdr", "02:00:00:00:00:99", "nud", "permanent")
+        self.pause()
+        self.network.ip("-n", self.network.names[here], "neigh", "del", f"10.77.0.{there + 1}", "dev", "net")
+
+    def full_disk(self):
+        filler = self.folder / "disk" / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb") as file:
+            while file.write(bytes(65536)):
+                file.flush()
+        self.pause(long=0)
+        filler.unlink()
+
+    def kill(self):
+        """A rank whose host has another one: the shards of a host live as long as one of its ranks."""
+        each = self.ranks // len(self.network.names)
+
+        def host_of(rank):
+            return rank // each
+
+        alive = self.alive()
+        victims = [rank for rank in alive if sum(host_of(other) == host_of(rank) for other in alive) > 1]
+        if not victims:
+            return False
+        rank = self.chance.choice(victims)
+        self.dead.add(rank)
+        os.kill(self.pids[rank], signal.SIGKILL)
+        self.pause(long=0)
+        return True
+
+    def alive(self):
+        return [rank for rank in range(self.ranks) if rank not in self.dead]
+
+    def suffer(self, count, *, kills):
+        """`count` faults one after another, some of them two at once; the last `kills` of them kill."""
+        kinds = [self.stop, self.one_way_partition, self.full_disk]
+        if self.network.slow is None:
+            kinds.append(self.partition)
+        for left in range(count, 0, -1):
+            kind = self.kill if left <= kills else self.chance.choice(kinds)
+            if kind() is not False:
+                self.faults[kind.__name__.replace("_", " ")] += 1
+
+    def work(self, adds):
+        """Waits until the ranks have begun so many adds."""
+        deadline = time.monotonic() + TIMEOUT + PATIENCE
+        files = [self.folder / f"history-{rank}" for rank in range(self.ranks)]
+        while sum(file.stat().st_size for file in files) < 2 * adds * history.RECORD.itemsize:
+            assert time.monotonic() < deadline, "the ranks make no progress"
+            time.sleep(0.05)
+
+    def finish(self):
+        """The histories of all ranks."""
+        (self.folder / "stop").touch()
+        self.wait(lambda: len(self.told("acknowledged")) >= len(self.alive()))
+        (self.folder / "end").touch()
+        return [history.read(self.folder / f"history-{rank}") for rank in range(self.ranks)]
+
+    def close(self):
+        if self.job is not None:
+            self.job.close()
+        if self.network is not None:
+            self.network.remove()
+        subprocess.run(["umount", self.folder / "disk"], check=False)
+
+
+def mistakes_in(histories):
+    mistakes = history.check(histories, synchronous=(CLOCKED, CLOCKED + 1), bounded=(CLOCKED + 2,), private=(FILE,))
+    longest = max(history.longest_call(records) for records in histories)
+    if longest > TIMEOUT + PATIENCE:
+        mistakes.append(f"a call took {longest:.1f} s; its deadline is {TIMEOUT} s")
+    return mistakes, longest
+
+
+def run_job(build, folder, seed, *, faults, words=("--twice",), kills=None, adds=1000):
+    """One job: hosts and kinds of faults follow from the seed; it ends after so many adds at the least. Returns what it did, and its mistakes."""
+    chance = random.Random(seed)
+    hosts = chance.choice([2, 2, 3, 4])
+    chaos = Chaos(build, folder, hosts=hosts, ranks=2 * hosts, seed=seed, words=words, disturbed=seed % 5 == 4)
+    try:
+        chaos.suffer(faults, kills=chance.choice([0, 1, 2]) if kills is None else kills)
+        chaos.work(adds)
+        histories = chaos.finish()
+    finally:
+        chaos.close()
+    mistakes, longest = mistakes_in(histories)
+    acknowledged, unknown = history.counts(histories)
+    return chaos.faults, acknowledged, unknown, longest, mistakes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--faults", type=int, default=1000)
+    parser.add_argument("--adds", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=3600, help="stops after the job that is under way then")
+    parser.add_argument("--seed", type=int, default=0, help="of the first job; the next ones count on")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("SKIPPED: hosts as network namespaces need root")
+    began = time.monotonic()
+    faults, acknowledged, unknown, longest, jobs = collections.Counter(), 0, 0, 0.0, 0
+    while faults.total() < options.faults or acknowledged < options.adds:
+        if time.monotonic() - began > options.seconds:
+            print("stopped by --seconds", flush=True)
+            break
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos-"))
+        seed = options.seed + jobs
+        more = run_job(options.build.resolve(), folder, seed, faults=20)
+        if more[4]:
+            print(*more[4][:20], f"seed {seed}; histories: {folder}", sep="\n")
+            sys.exit(1)
+        shutil.rmtree(folder)
+        faults += more[0]
+        acknowledged += more[1]
+        unknown += more[2]
+        longest = max(longest, more[3])
+        jobs += 1
+        print(
+            f"job {jobs}: {faults.total()} faults, {acknowledged:,} adds acknowledged, {unknown:,} unknown", flush=True
+        )
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
+    print(
+        f"{jobs} jobs, {faults.total()} faults ({kinds}), {acknowledged:,} acknowledged adds and {unknown:,} unknown ones:"
+    )
+    print(f"none lost, none applied twice, no read went back; the longest call took {longest:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
