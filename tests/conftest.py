@@ -2,6 +2,7 @@
 those has a deadline."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker("full")
         if item.path.stem in QUICK:
             item.add_marker("quick")
+
+
+def _processor_seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+@pytest.fixture(autouse=True)
+def processor_seconds(request):
+    """Records the processor time of the case and of the processes that it has waited for, for tools/durations.py."""
+    before = _processor_seconds()
+    yield
+    request.node.user_properties.append(("processor_seconds", round(_processor_seconds() - before, 2)))
 
 
 def processes_of(session):

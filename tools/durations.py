@@ -33,7 +33,7 @@ def door_of(path):
 
 
 def cases():
-    """Yields (suite, name, seconds) of every case that has a report."""
+    """Yields (suite, name, seconds, processor seconds) of every case that has a report."""
     for report in sorted(REPORTS.glob("*.xml")):
         for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
@@ -42,7 +42,8 @@ def cases():
                 name = case.get("name")
             elif suite == "pytest":
                 suite = f"pytest, {door_of(case.get('classname'))}"
-            yield suite, name, float(case.get("time") or 0)
+            used = [p.get("value") for p in case.iter("property") if p.get("name") == "processor_seconds"]
+            yield suite, name, float(case.get("time") or 0), float(used[0]) if used else 0
 
 
 def retried():
@@ -70,16 +71,19 @@ def main():
     lines = [line.split("\t") for line in parts.read_text().splitlines()] if parts.exists() else []
     all_cases = sorted(cases(), key=lambda case: -case[2])
     sums = collections.Counter()
-    for suite, _, seconds in all_cases:
+    used = collections.Counter()
+    for suite, _, seconds, processor_seconds in all_cases:
         sums[suite] += seconds
+        used[suite] += processor_seconds
     again = retried()
     pathlib.Path("build/durations.json").write_text(
         json.dumps(
             {
                 "parts": {name: float(seconds) for name, seconds, _ in lines},
                 "suites": {suite: round(seconds, 1) for suite, seconds in sorted(sums.items())},
+                "processor_seconds": {suite: round(seconds, 1) for suite, seconds in sorted(used.items()) if seconds},
                 "retried": again,
-                "cases": [{"suite": suite, "name": name, "seconds": seconds} for suite, name, seconds in all_cases],
+                "cases": [dict(zip(("suite", "name", "seconds", "processor_seconds"), case)) for case in all_cases],
             },
             indent=1,
         )
@@ -87,8 +91,11 @@ def main():
     )
     for name, seconds, _ in lines:
         print(f"{float(seconds) / 60:6.1f} min  {name}")
+    for suite, seconds in sorted(used.items()):
+        if seconds:
+            print(f"{seconds / 60:6.1f} min of processor time  {suite}")
     print("The ten slowest cases (all: build/durations.json):")
-    for suite, name, seconds in all_cases[:10]:
+    for suite, name, seconds, _ in all_cases[:10]:
         print(f"{seconds:6.1f} s    {name} ({suite})")
     for name in again:
         print(f"FAILED ONCE, passed when run again: {name}")
