@@ -385,7 +385,8 @@ def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tm
     path.write_text(text.replace("sample_pct: 100", "generate_train: 100, generate_test: 50"))
     done = neon(path, "--import", "odd_data", ranks=3)
     assert done.returncode == 1
-    lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
+    notice, *lines = [line for line in done.stderr.splitlines() if line.startswith("neon: ")]
+    assert "are generated and are not CIFAR-10" in notice, done.stderr
     assert len(lines) == 1 and "rank 1: ValueError: no such number" in lines[0], done.stderr
 
 
