@@ -1,18 +1,23 @@
 """Training steps of PyTorch with pleiad.torch: a JSON line each.
 
 make bench-python
-PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 15] [--only step|pair] [--models mlp cnn] [--batches 64 1000]
+PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 20] [--only step|pair] [--models mlp cnn] [--batches 64 1000]
 
-torch_step: one process, all cores: a step with an exchange after every batch; the peer is the step without.
+torch_step_...: one process, all cores: a step with an exchange after every batch; the peer is the step without. `overhead` is
+the share of the peer's time that is added.
 torch_two_...: two processes, each on one core; the peer is one process on one core, in time for as many images.
 torch_two_apart: the same with no exchange at all, which is what the memory that both cores share leaves to be had.
 torch_ddp_...: two processes, each on one core; the peer is DistributedDataParallel over gloo.
-sync: DistributedOptimizer; sync_gradient: ParameterManager in gradient mode, clock "sync"; async: in delta mode;
-async_gradient, async_live: in gradient mode, with live=True.
-cpu_us, peer_cpu_us: processor time of a step on one rank, which other work on the machine disturbs less.
+torch_ddp_apart: the limit: how much faster than DDP two processes are that exchange nothing.
+sync: DistributedOptimizer; accumulate4: with accumulate=4, against DDP with no_sync() around three passes of four; sync_gradient:
+ParameterManager in gradient mode, clock "sync"; async: in delta mode; async_gradient, async_live: in gradient mode, with live=True.
+All ways take turns in each round. median_us is the time of one batch; ratio is the median over the rounds of the peer's time
+divided by ours in the same round; spread and ratio_spread are half the distance between the quartiles, as a share of the median.
+cpu_us, peer_cpu_us: processor time of a batch on one rank, which other work on the machine disturbs less.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +28,7 @@ import time
 
 import torch
 import torch.distributed
-from measure import compare, spread, timed
+from measure import spread, timed
 from torch import nn
 
 import pleiad
@@ -55,15 +60,17 @@ def size_of(model):
     return sum(x.numel() for x in model.parameters())
 
 
-def stepper(model, optimizer, batch, after=None):
-    """A function that trains the model on one batch."""
+def stepper(model, optimizer, batch, after=None, passes=1, skip=contextlib.nullcontext):
+    """A function that trains the model by one step on `passes` batches; skip() surrounds all backward passes but the last."""
     torch.manual_seed(0)
     x, y = torch.rand(batch, 784), torch.randint(0, 10, (batch,))
     loss_of = nn.CrossEntropyLoss()
 
     def step():
         optimizer.zero_grad()
-        loss_of(model(x), y).backward()
+        for i in range(passes):
+            with skip() if i + 1 < passes else contextlib.nullcontext():
+                loss_of(model(x), y).backward()
         optimizer.step()
         if after is not None:
             after()
@@ -75,27 +82,43 @@ def sgd(model):
     return torch.optim.SGD(model.parameters(), 0.01)
 
 
-def few(turn):
-    """A step is long: a turn has some steps at most."""
-    return lambda repeats: turn(min(repeats, 3))
-
-
 def one_process(options):
-    for kind in options.models:
-        for batch in (64, 1000):
+    for kind, batch in [(kind, batch) for kind in options.models for batch in options.batches]:
+        with pleiad.init(log_level="off"):
+            ways = {}
+            model = MODELS[kind]()
+            size = size_of(model)
+            ways["plain"] = stepper(model, sgd(model), batch)
+            model = MODELS[kind]()
+            ways["sync"] = stepper(model, pleiad.torch.DistributedOptimizer(sgd(model), module=model), batch)
             for clock in ("async", "sync"):
-                with pleiad.init(log_level="off"):
-                    plain, shared = MODELS[kind](), MODELS[kind]()
-                    manager = pleiad.torch.ParameterManager(shared, clock=clock)
-                    ours = timed(stepper(shared, sgd(shared), batch, manager.sync))
-                    peer = timed(stepper(plain, sgd(plain), batch))
-                    more = {"model": kind, "batch": batch, "clock": clock}
-                    compare("torch_step", size_of(plain), few(ours), few(peer), rounds=options.rounds, **more)
+                model = MODELS[kind]()
+                manager = pleiad.torch.ParameterManager(model, clock=clock)
+                ways[f"manager_{clock}"] = stepper(model, sgd(model), batch, manager.sync)
+            times = {name: [] for name in ways}
+            for turn in range(options.rounds + 1):
+                for name in list(ways) if turn % 2 else reversed(ways):
+                    took = timed(ways[name])(options.steps)
+                    if turn:  # the first warms up
+                        times[name].append(took)
+        plain = times.pop("plain")
+        for name, ours in times.items():
+            overhead = statistics.median(mine / peer for mine, peer in zip(ours, plain)) - 1
+            more = {"model": kind, "batch": batch, "overhead": round(overhead, 4)}
+            line(f"torch_step_{name}", size, ours, plain, procs=1, **more)
 
 
-def line(name, size, ours, peer, ratio, **more):
-    out = {"name": name, "procs": 2, "size": size, "median_us": round(statistics.median(ours), 1)}
-    out |= {"spread": round(spread(ours), 3), "peer_us": round(statistics.median(peer), 1), "ratio": round(ratio, 3)}
+def line(name, size, ours, peer, procs=2, **more):
+    ratios = [theirs / mine for theirs, mine in zip(peer, ours)]
+    out = {
+        "name": name,
+        "procs": procs,
+        "size": size,
+        "rounds": len(ours),
+        "median_us": round(statistics.median(ours), 1),
+    }
+    out |= {"spread": round(spread(ours), 3), "peer_us": round(statistics.median(peer), 1)}
+    out |= {"ratio": round(statistics.median(ratios), 3), "ratio_spread": round(spread(ratios), 3)}
     print(json.dumps(out | more), flush=True)
 
 
@@ -112,6 +135,11 @@ def rank_of_two(options):
         ways["one"] = ways["apart"] = stepper(model, sgd(model), batch)
         model = nn.parallel.DistributedDataParallel(MODELS[kind]())
         ways["ddp"] = stepper(model, sgd(model), batch)
+        model = nn.parallel.DistributedDataParallel(MODELS[kind]())
+        ways["ddp4"] = stepper(model, sgd(model), batch, passes=4, skip=model.no_sync)
+        model = MODELS[kind]()
+        optimizer = pleiad.torch.DistributedOptimizer(sgd(model), module=model, accumulate=4)
+        ways["accumulate4"] = stepper(model, optimizer, batch, passes=4)
         for name, overlap in (("sync", None), ("sync_thread", True)):
             model = MODELS[kind]()
             optimizer = pleiad.torch.DistributedOptimizer(sgd(model), module=model, overlap=overlap)
@@ -132,25 +160,26 @@ def rank_of_two(options):
             for name in list(ways) if turn % 2 else reversed(ways):
                 session.barrier()
                 start, busy = time.perf_counter(), time.process_time()
+                passes = 4 if name.endswith("4") else 1
+                steps = max(1, options.steps // passes)
                 if name != "one" or session.rank == 0:
-                    for _ in range(options.steps):
+                    for _ in range(steps):
                         ways[name]()
                 busy = time.process_time() - busy
                 session.barrier()
                 if turn:  # the first warms up
-                    times[name].append((time.perf_counter() - start) * 1e6 / options.steps)
-                    worked[name].append(busy * 1e6 / options.steps)
+                    times[name].append((time.perf_counter() - start) * 1e6 / steps / passes)
+                    worked[name].append(busy * 1e6 / steps / passes)
         if session.rank:
             continue
         cpu = {name: round(statistics.median(of), 1) for name, of in worked.items()}
         for name in [name for name in ways if name != "one"]:
             more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": round(2 * cpu["one"], 1)}
-            ratio = statistics.median(2 * one / two for one, two in zip(times["one"], times[name]))
-            line(f"torch_two_{name}", size, times[name], [2 * t for t in times["one"]], ratio, **more)
-        for name in [name for name in ways if name not in ("one", "apart", "ddp")]:
-            more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": cpu["ddp"]}
-            ratio = statistics.median(ddp / ours for ddp, ours in zip(times["ddp"], times[name]))
-            line(f"torch_ddp_{name}", size, times[name], times["ddp"], ratio, **more)
+            line(f"torch_two_{name}", size, times[name], [2 * t for t in times["one"]], **more)
+        for name in [name for name in ways if name not in ("one", "ddp", "ddp4")]:
+            peer = "ddp4" if name.endswith("4") else "ddp"
+            more = {"model": kind, "batch": batch, "cpu_us": cpu[name], "peer_cpu_us": cpu[peer]}
+            line(f"torch_ddp_{name}", size, times[name], times[peer], **more)
     torch.distributed.destroy_process_group()
     session.shutdown()
 
@@ -165,11 +194,11 @@ def free_port():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="how often all take turns")
-    parser.add_argument("--steps", type=int, default=3, help="steps of a turn, of two processes")
+    parser.add_argument("--rounds", type=int, default=20, help="how often all take turns")
+    parser.add_argument("--steps", type=int, default=3, help="steps of a turn")
     parser.add_argument("--only", choices=["step", "pair", "rank"])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--batches", nargs="+", type=int, default=[64, 1000], help="of two processes")
+    parser.add_argument("--batches", nargs="+", type=int, default=[64], help="of each process")
     parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only == "rank":

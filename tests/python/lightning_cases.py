@@ -4,7 +4,7 @@ import lightning
 import torch
 import torch.distributed
 from cases import run
-from libraries_cases import BATCH, EPOCHS, Model, Samples, both, refused, world
+from libraries_cases import BATCH, EPOCHS, Model, Samples, both, refused, torchrun, world
 
 import pleiad
 import pleiad.torch
@@ -33,8 +33,9 @@ def test_lightning_on_each_rank_alone_raises():
     with world() as s:
         if s.size == 1:
             return
-        with refused(s):
-            lightning_fit(Model(), devices=1)
+        if not torchrun():
+            with refused(s):
+                lightning_fit(Model(), devices=1)
         pleiad.torch.init_process_group()
         with refused(s):  # without strategy="ddp"
             lightning_fit(Model(), devices=1)

@@ -148,7 +148,8 @@ class _Sum:
         elif kind.kind in "biu":
             self.dtype = "int64"
             summed = numpy.dtype(numpy.int32) if kind.kind == "b" else held
-            wide = kind.itemsize == 8 and (_is_number(leaf) or jax.config.read("jax_enable_x64") or not _is_jax(leaf))
+            x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+            wide = kind.itemsize == 8 and (_is_number(leaf) or x64 or not _is_jax(leaf))
             self.out = numpy.dtype(numpy.float64 if wide else numpy.float32) if average else summed
         else:
             raise InvalidArgument(f"[{where}] {name}: expected numbers; received {kind}")

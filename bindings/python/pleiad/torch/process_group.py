@@ -1,6 +1,7 @@
 """torch.distributed over a session of Pleiad, for libraries that train by DDP: accelerate, Trainer and Lightning."""
 
 import os
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch._C import _distributed_c10d
 
 from pleiad.errors import InvalidArgument, StateError
+from pleiad.objects import broadcast_object
 from pleiad.sessions import Session
 from pleiad.torch import guard
 from pleiad.torch.buckets import Helper
@@ -46,7 +48,8 @@ def init_process_group(*, check: bool = True, session: Session | None = None) ->
         pleiad.torch.init_process_group()
 
     It sets the variables that these libraries read: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, and
-    ACCELERATE_USE_CPU unless it is set. When the session ends, the group is destroyed and the variables are as before.
+    ACCELERATE_USE_CPU and MASTER_ADDR unless they are set. When the session ends, the group is destroyed and the variables
+    are as before.
 
     check: the first step of an optimizer of these libraries raises a StateError if no gradients were exchanged before it.
     check=False allows that, for methods that average parameters instead, as accelerate's LocalSGD does.
@@ -62,6 +65,8 @@ def init_process_group(*, check: bool = True, session: Session | None = None) ->
         dist.Backend.register_backend(BACKEND, _make, devices=["cpu"])
     hosts = [found.host_of(rank) for rank in range(found.size)]
     mine = [rank for rank, host in enumerate(hosts) if host == hosts[found.rank]]
+    # accelerate wants to see an address on several hosts, though nobody connects to it.
+    first = broadcast_object(socket.gethostname(), session=found)
     variables = {
         "RANK": found.rank,
         "WORLD_SIZE": found.size,
@@ -69,6 +74,7 @@ def init_process_group(*, check: bool = True, session: Session | None = None) ->
         "LOCAL_WORLD_SIZE": len(mine),
         "NODE_RANK": hosts[found.rank],
         "ACCELERATE_USE_CPU": os.environ.get("ACCELERATE_USE_CPU", "true"),
+        "MASTER_ADDR": os.environ.get("MASTER_ADDR", first),
     }
     if not _before:
         _before.update({name: os.environ.get(name) for name in variables})
