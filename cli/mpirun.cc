@@ -91,6 +91,8 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   if (geteuid() == 0) add({"--allow-run-as-root"});
   // Of hosts that somebody else has counted out, mpirun takes no more than it was given.
   if (one_host) add({"--oversubscribe"});
+  // On one host ranks need no TCP ports, which Open MPI would open to everybody on the network.
+  if (one_host && !is_set("OMPI_MCA_btl")) add({"--mca", "btl", "self,vader"});
   // On one host the wrappers say what mpirun's long banners would; elsewhere its words are needed.
   if (one_host && !options.verbose) add({"--quiet"});
   if (!options.hostfile.empty()) add({"--hostfile", options.hostfile});

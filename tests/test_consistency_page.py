@@ -27,7 +27,7 @@ def test_every_test_that_the_page_of_guarantees_names_exists(build_dir):
 
 def test_every_python_test_and_cell_that_the_page_of_guarantees_names_exists():
     files = ("test_failures.py", "test_processes.py", "test_hosts.py", "test_cluster.py", "test_conformance_mpi.py")
-    files += ("test_random_kills.py", "test_capi.py")
+    files += ("test_random_kills.py", "test_stops.py", "test_capi.py")
     source = "".join((TESTS / name).read_text() for name in files)
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert len(named) > 10

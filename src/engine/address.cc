@@ -20,10 +20,6 @@ namespace pleiad {
 
 namespace {
 
-std::string numbers(std::uint32_t address) {
-  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
-}
-
 std::uint32_t ipv4_of(const sockaddr* address) {
   sockaddr_in in{};
   std::memcpy(&in, address, sizeof in);
@@ -31,6 +27,10 @@ std::uint32_t ipv4_of(const sockaddr* address) {
 }
 
 }  // namespace
+
+std::string to_text(std::uint32_t address) {
+  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
+}
 
 Addresses own_addresses(const std::string& only) {
   ifaddrs* raw = nullptr;
@@ -43,8 +43,8 @@ Addresses own_addresses(const std::string& only) {
       if (at->ifa_addr == nullptr || at->ifa_netmask == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
       if ((at->ifa_flags & IFF_UP) == 0 || ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback) continue;
       const Addresses::One one{.address = ipv4_of(at->ifa_addr), .mask = ipv4_of(at->ifa_netmask)};
-      known.push_back(fmt::format("{} ({})", at->ifa_name, numbers(one.address)));
-      if (!only.empty() && only != at->ifa_name && only != numbers(one.address)) continue;
+      known.push_back(fmt::format("{} ({})", at->ifa_name, to_text(one.address)));
+      if (!only.empty() && only != at->ifa_name && only != to_text(one.address)) continue;
       if (found.count < Addresses::kMost) found.list[found.count++] = one;
     }
   }
@@ -54,9 +54,7 @@ Addresses own_addresses(const std::string& only) {
                    : fmt::format("option interface: no interface that is up is \"{}\"; known: {}", only, join(known)));
 }
 
-std::string first_address(const Addresses& addresses) { return numbers(addresses.list[0].address); }
-
-std::string endpoint_to(const Addresses& theirs, const Addresses& mine) {
+std::uint32_t address_to(const Addresses& theirs, const Addresses& mine) {
   const std::span<const Addresses::One> here(mine.list, static_cast<std::size_t>(mine.count));
   const auto same_network = [&](const Addresses::One& there) {
     return std::ranges::any_of(here, [&](const Addresses::One& one) {
@@ -73,7 +71,11 @@ std::string endpoint_to(const Addresses& theirs, const Addresses& mine) {
     if (leads_back(there)) continue;
     if (best == nullptr || (same_network(there) && !same_network(*best))) best = &there;
   }
-  return fmt::format("tcp://{}:{}", numbers((best != nullptr ? *best : theirs.list[0]).address), theirs.port);
+  return (best != nullptr ? *best : theirs.list[0]).address;
+}
+
+std::string endpoint_to(const Addresses& theirs, const Addresses& mine) {
+  return fmt::format("tcp://{}:{}", to_text(address_to(theirs, mine)), theirs.port);
 }
 
 }  // namespace pleiad

@@ -23,11 +23,13 @@ struct Addresses {
 /// it gives as numbers or as an interface's name; an InvalidArgument lists the known ones.
 [[nodiscard]] Addresses own_addresses(const std::string& only);
 
-/// The first of them, as "10.0.0.2".
-[[nodiscard]] std::string first_address(const Addresses& addresses);
+/// "10.0.0.2"
+[[nodiscard]] std::string to_text(std::uint32_t address);
 
-/// How a process with `mine` reaches one with `theirs`, as "tcp://10.0.0.2:4711": an address in a network that both
-/// have, else the first.
+/// The address at which a process with `mine` reaches one with `theirs`: one in a network that both have, else the
+/// first.
+[[nodiscard]] std::uint32_t address_to(const Addresses& theirs, const Addresses& mine);
+/// The same with the port, as "tcp://10.0.0.2:4711".
 [[nodiscard]] std::string endpoint_to(const Addresses& theirs, const Addresses& mine);
 
 }  // namespace pleiad

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "core/clones.h"
+#include "core/kernels.h"
 #include "core/process.h"
+#include "engine/listener.h"
+#include "engine/messenger.h"
 
 namespace pleiad {
 
@@ -19,7 +21,8 @@ void set_up_socket(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::connect_timeout, 2000);
   socket.set(zmq::sockopt::reconnect_ivl, 100);
   socket.set(zmq::sockopt::reconnect_ivl_max, 1000);
-  socket.set(zmq::sockopt::handshake_ivl, 3000);
+  socket.set(zmq::sockopt::handshake_ivl, Listener::kHandshakeMs);
+  socket.set(zmq::sockopt::maxmsgsize, kMostPartBytes);
 }
 
 int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns) {
@@ -92,6 +95,45 @@ std::span<char> body_of(zmq::message_t& frame) {
   return std::span(frame.data<char>(), frame.size()).subspan(sizeof(FrameHead));
 }
 
+bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
+  if (frame.size() <= kPartBytes) return socket.send(frame, zmq::send_flags::dontwait).has_value();
+  // The parts share the frame's memory, and the last one to go frees it.
+  const auto whole = std::make_shared<zmq::message_t>(std::move(frame));
+  const auto release = [](void*, void* hint) { delete static_cast<std::shared_ptr<zmq::message_t>*>(hint); };
+  for (std::size_t at = 0; at < whole->size(); at += kPartBytes) {
+    const std::size_t bytes = std::min(kPartBytes, whole->size() - at);
+    zmq::message_t part(whole->data<char>() + at, bytes, release, new std::shared_ptr(whole));
+    const bool last = at + bytes == whole->size();
+    const auto flags = last ? zmq::send_flags::dontwait : zmq::send_flags::dontwait | zmq::send_flags::sndmore;
+    if (!socket.send(part, flags).has_value()) return false;  // only the first part can find the queue full
+  }
+  return true;
+}
+
+bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t most) {
+  if (!socket.recv(frame, zmq::recv_flags::dontwait).has_value()) return false;
+  if (!frame.more()) return true;
+  std::vector<zmq::message_t> parts;
+  std::size_t bytes = frame.size();
+  bool more = true;
+  parts.push_back(std::move(frame));
+  while (more) {  // ZeroMQ hands over a message when all its parts are there
+    zmq::message_t part;
+    if (!socket.recv(part, zmq::recv_flags::dontwait).has_value()) break;
+    more = part.more();
+    bytes += part.size();
+    if (bytes <= most) parts.push_back(std::move(part));
+  }
+  frame.rebuild(bytes <= most ? bytes : 0);
+  if (bytes > most) return true;
+  char* to = frame.data<char>();
+  for (zmq::message_t& part : parts) {
+    copy_bytes(to, part.data(), part.size());
+    to += part.size();
+  }
+  return true;
+}
+
 Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
                  const TransportKeys* keys)
     : key_(key),
@@ -124,12 +166,12 @@ void Channel::greet(std::int64_t now) {
   (void)send(hello);
 }
 
-bool Channel::send(zmq::message_t& frame) { return socket_.send(frame, zmq::send_flags::dontwait).has_value(); }
+bool Channel::send(zmq::message_t& frame) { return send_frame(socket_, frame); }
 
 std::optional<Incoming> Channel::receive() {
   for (;;) {
     Incoming incoming;
-    if (!socket_.recv(incoming.message, zmq::recv_flags::dontwait).has_value()) return std::nullopt;
+    if (!receive_frame(socket_, incoming.message, Messenger::kMostBytes)) return std::nullopt;
     const auto frame = parse_frame({incoming.message.data<char>(), incoming.message.size()});
     if (!frame || frame->head.channel != id_) continue;
     incoming.frame = *frame;

@@ -17,7 +17,7 @@
 
 namespace pleiad {
 
-/// Sets what all our sockets have in common: heartbeats, quick reconnection, nothing kept after the end.
+/// Sets what all our sockets have in common: heartbeats, quick reconnection, limits, nothing kept after the end.
 void set_up_socket(zmq::socket_t& socket);
 
 /// Waits for one of `items`, at most `ns` nanoseconds; returns how many are ready. What comes within a moment is taken
@@ -49,6 +49,16 @@ class FramePool {
 /// A message with this head and room for `bytes` after it.
 [[nodiscard]] zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool = nullptr);
 [[nodiscard]] std::span<char> body_of(zmq::message_t& frame);
+
+/// A frame that is longer than this travels in parts, so that the longest message that ZeroMQ takes from anybody,
+/// kMostPartBytes, can be short.
+inline constexpr std::size_t kPartBytes = 272 * 1024;
+inline constexpr std::int64_t kMostPartBytes = kPartBytes + 1024;  // with what encryption adds
+/// False where the queue is full. Throws as ZeroMQ does.
+bool send_frame(zmq::socket_t& socket, zmq::message_t& frame);
+/// Takes the next frame, whose parts are joined, without waiting. False where there is none; an empty frame stands for
+/// one of more than `most` bytes.
+bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t most);
 
 struct Incoming {
   zmq::message_t message;

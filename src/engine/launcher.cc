@@ -94,7 +94,9 @@ Launch read_pleiad() {
           .size = size,
           .rank = rank,
           .job = "pleiad launch " + variable("PLEIAD_LAUNCH_KEY"),
-          .problem = ""};
+          .problem = "",
+          .job_variable = "PLEIAD_LAUNCH_KEY",
+          .rank_variable = "PLEIAD_LAUNCH_RANK"};
 }
 
 Launch read_open_mpi() {
@@ -104,7 +106,12 @@ Launch read_open_mpi() {
           .size = size < 0 ? 0 : size,
           .rank = -1,
           .job = mpi_job(),
-          .problem = ""};
+          .problem = "",
+          .job_variable = "PMIX_NAMESPACE",
+          .rank_variable = "PMIX_RANK",
+          // In a PID namespace of its own a process sees neither its launcher nor the other ranks.
+          .all_here = size > 0 && count("OMPI_COMM_WORLD_LOCAL_SIZE") == size && is_set("PMIX_NAMESPACE") &&
+                      launcher_process("PMIX_NAMESPACE").pid > 1};
 }
 
 bool on_this_host(const std::string& address) {
@@ -226,6 +233,16 @@ Launch detect_launch() {
     }
   }
   return inner->read();
+}
+
+std::set<int> ranks_on_this_host(const Launch& launch) {
+  std::set<int> ranks;
+  const std::string job = launch.job_variable.empty() ? "" : variable(launch.job_variable.c_str());
+  if (job.empty()) return ranks;
+  for (const std::string& rank : values_of_processes(launch.job_variable + "=" + job, launch.rank_variable)) {
+    if (number_in(rank) >= 0) ranks.insert(number_in(rank));
+  }
+  return ranks;
 }
 
 void mark_as_rank(const Launch& launch) { setenv(kMark, (std::to_string(getpid()) + " " + launch.job).c_str(), 1); }

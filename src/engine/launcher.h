@@ -1,6 +1,7 @@
 // Who started this process: `pleiad launch`, mpirun, torchrun, srun, or nobody.
 #pragma once
 
+#include <set>
 #include <string>
 
 namespace pleiad {
@@ -15,6 +16,10 @@ struct Launch {
   int rank = -1;                    ///< only for Meeting::local
   std::string job;      ///< differs between jobs; for Meeting::local, no other job on this host has the same
   std::string problem;  ///< only for Meeting::impossible: the variables, and the ways that work
+  /// A variable whose value no other job has, and one with the rank: empty where the launcher sets none.
+  std::string job_variable = {};
+  std::string rank_variable = {};
+  bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them by now
 
   [[nodiscard]] bool launched() const { return meeting != Meeting::none; }
 };
@@ -22,6 +27,10 @@ struct Launch {
 /// Reads the launcher's variables. Slurm's batch variables alone are no launcher. If launchers are nested, such as
 /// torchrun under mpirun, the innermost one counts.
 [[nodiscard]] Launch detect_launch();
+
+/// The ranks of the job that have a process on this host at this moment, whether they have called start or not. Nothing
+/// where the launcher's variables do not say.
+[[nodiscard]] std::set<int> ranks_on_this_host(const Launch& launch);
 
 /// Remembers in the environment that this process is a rank of `launch`, for the processes that it spawns.
 void mark_as_rank(const Launch& launch);

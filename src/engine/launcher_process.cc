@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -13,11 +15,15 @@ namespace pleiad {
 
 namespace {
 
-/// False as well where the environment may not be read: then the process belongs to somebody else, such as Slurm.
-bool started_with(pid_t pid, const std::string& variable) {
+/// The environment with which a process was started, each setting between two zero bytes. Empty as well where it may
+/// not be read: then the process belongs to somebody else, such as Slurm.
+std::string environment_of(const std::string& pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-  const std::string text = std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(file), {});
-  return text.find(std::string(1, '\0') + variable + "=") != std::string::npos;
+  return std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+bool started_with(pid_t pid, const std::string& variable) {
+  return environment_of(std::to_string(pid)).find(std::string(1, '\0') + variable + "=") != std::string::npos;
 }
 
 struct Stat {
@@ -43,6 +49,23 @@ Stat stat_of(pid_t pid) {
 }  // namespace
 
 bool this_process_was_started_with(const char* variable) { return started_with(getpid(), variable); }
+
+std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable) {
+  const std::string zero(1, '\0');
+  std::vector<std::string> values;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string text = environment_of(pid);
+    if (text.find(zero + setting + zero) == std::string::npos) continue;
+    const std::size_t found = text.find(zero + variable + "=");
+    if (found == std::string::npos) continue;
+    const std::size_t begin = found + variable.size() + 2;
+    values.push_back(text.substr(begin, text.find('\0', begin) - begin));
+  }
+  return values;
+}
 
 LauncherProcess launcher_process(const char* variable) {
   LauncherProcess found{.pid = getppid(), .started = 0, .generations = 1};

@@ -1,6 +1,7 @@
 #include "engine/lock.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,7 +10,15 @@
 
 namespace pleiad {
 
+namespace {
+thread_local const FunctionRef<void(int)>* on_long_wait = nullptr;
+}  // namespace
+
+LongLockWait::LongLockWait(const FunctionRef<void(int)>& call) { on_long_wait = &call; }
+LongLockWait::~LongLockWait() { on_long_wait = nullptr; }
+
 void SharedLock::lock_slowly() {
+  constexpr double kMoment = 0.05;
   constexpr std::int64_t kSlice = 20'000'000;
   constexpr int kSpins = 400;
   static constexpr const char* kInPart = " The call may have been carried out in part";
@@ -42,6 +51,7 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
+    if (seconds >= kMoment && on_long_wait != nullptr) (*std::exchange(on_long_wait, nullptr))(rank);
     engine_.check_interrupt("a call", [&] { return "a lock that " + engine_.describe(rank) + " holds"; });
     if (seconds >= next_warning || seconds >= options.timeout) {
       const std::string text =

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/function_ref.h"
 #include "engine/engine.h"
 
 namespace pleiad {
@@ -44,6 +45,16 @@ class SharedLock {
   std::atomic<std::uint32_t>& word_;
   bool taken_over_ = false;
   int dead_ = -1;
+};
+
+/// While one exists, its thread calls `call(holder)` once, as soon as it has waited for a SharedLock for a moment, and
+/// then waits on. `call` outlives it.
+class LongLockWait {
+ public:
+  explicit LongLockWait(const FunctionRef<void(int holder)>& call);
+  ~LongLockWait();
+  LongLockWait(const LongLockWait&) = delete;
+  LongLockWait& operator=(const LongLockWait&) = delete;
 };
 
 }  // namespace pleiad

@@ -1,19 +1,38 @@
 // The service thread of a Messenger.
 #pragma once
 
+#include <condition_variable>
+#include <cstring>
 #include <deque>
+#include <shared_mutex>
 
+#include "engine/listener.h"
 #include "engine/messenger.h"
 
 namespace pleiad {
 
+inline constexpr std::int64_t kBeat = 500'000'000;  ///< nanoseconds between two signs of life
+/// A thread that was due and comes so much later was stopped with its process, or had no core.
+inline constexpr std::int64_t kPause = 2'000'000'000;
+
+/// Takes a value from the front of `bytes`. False where there are too few.
+template <class T>
+bool take(std::span<const char>& bytes, T& value) {
+  if (bytes.size() < sizeof value) return false;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes = bytes.subspan(sizeof value);
+  return true;
+}
+
 class Messenger::Service {
  public:
-  Service(Messenger& messenger, bool loopback);
+  explicit Service(Messenger& messenger);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
+  /// Before start(): listens at these addresses. Returns the port.
+  int listen(const std::vector<std::uint32_t>& addresses);
   void start();
   void stop();
   void set_handler(RequestHandler* handler);
@@ -25,11 +44,13 @@ class Messenger::Service {
   // What one client has asked for over one channel: the last requests, and how they ended.
   struct Client {
     static constexpr std::uint64_t kRemembered = 4 * kWindow;
-    enum class State : std::uint8_t { unknown, waits, done };
+    /// in_hand: a thread carries it out; waits: the handler answers later.
+    enum class State : std::uint8_t { unknown, in_hand, waits, done };
     struct Entry {
       std::uint64_t sequence = 0;
       State state = State::unknown;
       std::optional<Problem> problem;
+      std::optional<ReturnAddress> asked_again;  ///< while it is in hand
     };
     std::uint64_t highest = 0;
     std::vector<Entry> entries{kRemembered};
@@ -48,18 +69,31 @@ class Messenger::Service {
     std::int64_t sent = 0;
   };
 
-  void run();
-  void serve();
+  /// A thread that holds the duty.
+  using Duty = std::unique_lock<std::mutex>;
+
+  void run(int thread);
+  void serve(Duty& duty);
+  /// Lets another thread serve while this one waits for a lock. False where too many threads wait already.
+  bool hand_over_duty();
+  void take_duty_back(Duty& duty);
+  void leave_duty();
+  void tell(const std::string& problem);
   /// Takes one message; false where there is none.
-  bool take_one();
-  void hear(const std::string& connection, zmq::message_t& message);
+  bool take_one(Duty& duty);
+  void hear(Duty& duty, const std::string& connection, zmq::message_t& message);
   void greet(const std::string& connection, const Frame& frame);
   void prove(const std::string& connection, const Frame& frame);
-  void carry_out(const std::string& connection, const Frame& frame);
+  void carry_out(Duty& duty, const std::string& connection, const Frame& frame);
+  [[nodiscard]] Client& client_of(const FrameHead& head);
+  /// Null where the request has been forgotten.
+  [[nodiscard]] Client::Entry* entry_of(const FrameHead& head);
   void send(const std::string& connection, zmq::message_t& frame);
   [[nodiscard]] zmq::message_t reply_to(const FrameHead& request, FrameKind kind, std::size_t bytes) const;
   [[nodiscard]] Nonce nonce_for(const std::string& connection, const Nonce& client) const;
 
+  /// Notes that the service runs, and whether it has not for a while.
+  void note_turn(std::int64_t now);
   void keep_watch(std::int64_t now, bool at_once);
   void put_beat(zmq::message_t& frame) const;
   [[nodiscard]] std::vector<char> beat() const;
@@ -67,8 +101,17 @@ class Messenger::Service {
 
   Messenger& messenger_;
   Engine& engine_;
+  // One thread serves at a time: it holds duty_, which guards all below that has no other guard. A thread that waits
+  // for a lock within a request hands the duty to a new thread and takes it back for a moment to answer.
+  std::mutex duty_;
+  int leader_ = 0;                 ///< the thread that goes on serving
+  std::atomic<int> returning_{0};  ///< threads that take the duty back for a moment
+  std::condition_variable returned_;
+  std::vector<std::thread> threads_;
+  std::vector<std::thread::id> ended_;
   std::optional<ClientCheck> check_;  // of those who connect to the router, where the transport is encrypted
   zmq::socket_t router_;
+  std::optional<Listener> listener_;
   int wake_ = -1;
   JobKey secret_;
   std::map<std::string, int> known_;                // connections that have proved themselves, and their rank
@@ -77,10 +120,10 @@ class Messenger::Service {
   std::deque<ClientName> client_order_;
   std::vector<Watch> watches_;
   std::atomic<bool> stop_{false};
-  std::mutex handler_mutex_;
+  std::shared_mutex handler_mutex_;
   RequestHandler* handler_ = nullptr;  // guarded by handler_mutex_
-  std::vector<std::uint64_t> aligned_;
-  std::thread thread_;
+  std::string problem_;                // the last one in the log
+  std::int64_t problem_told_ = 0;
 };
 
 }  // namespace pleiad

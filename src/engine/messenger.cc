@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +19,8 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kAvoid = 10 * kSecond;  // how long a rank that was silent is left alone
+constexpr double kQuiet = 3;                   // seconds after which another rank of the host is asked
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -31,7 +36,8 @@ class Messenger::Talk {
   void connect(int to) {
     channel_ = messenger_.take_channel(to);
     epoch_ = channel_->epoch();
-    heard_ = pinged_ = now_ns();
+    connected_ = pinged_ = looked_ = now_ns();
+    if (heard_ == 0) heard_ = connected_;
   }
   [[nodiscard]] int host() const { return host_; }
   [[nodiscard]] int to() const { return channel_->to(); }
@@ -87,13 +93,22 @@ class Messenger::Talk {
     if (done()) return;
     const std::int64_t now = now_ns();
     Engine& engine = messenger_.engine_;
-    if (engine.life(to()) == Life::dead) return change_carrier();
+    // Who looks so late was stopped, or had no core: what was sent meanwhile may lie here unread.
+    if (now - std::exchange(looked_, now) >= kPause) heard_ = pinged_ = now;
+    if (engine.life(to()) == Life::dead) return change_carrier("died");
+    const double host_timeout = engine.options().host_timeout;
     const double silent = seconds(now - heard_);
-    if (silent >= engine.options().host_timeout) {
-      throw TransportError(fmt::format(
+    if (silent >= host_timeout) {
+      throw SilenceError(fmt::format(
           "[rank {}] {}: {} at {} has not answered for {:.1f} s: is the host up, and the "
           "network?{}",
           engine.rank(), name_of(exchange_.call), engine.describe(to()), channel_->endpoint(), silent, in_part()));
+    }
+    if (seconds(now - std::max(heard_, connected_)) >= std::min(kQuiet, host_timeout / 4) && in_part().empty()) {
+      // The rank may be stopped, and its neighbours not.
+      messenger_.avoided_[static_cast<std::size_t>(to())].store(now + kAvoid);
+      const int next = messenger_.carrier(host_);
+      if (next != to() && !messenger_.avoided(next)) return change_carrier("is silent");
     }
     if (now - std::max(heard_, pinged_) >= kSecond && channel_->welcomed()) {
       pinged_ = now;
@@ -129,14 +144,14 @@ class Messenger::Talk {
     return harmless ? "" : " What it was asked to do may have been carried out in part";
   }
 
-  // Another rank of the host has the same shards, but does not know what the dead one has done.
-  void change_carrier() {
+  // Another rank of the host has the same shards, but does not know what this one has done.
+  void change_carrier(std::string_view why) {
     Engine& engine = messenger_.engine_;
     const int next = messenger_.carrier(host_);
     const std::string part = in_part();
     if (!part.empty() || next < 0 || engine.life(next) == Life::dead) {
-      throw TransportError(
-          fmt::format("[rank {}] {}: {} died.{}", engine.rank(), name_of(exchange_.call), engine.describe(to()), part));
+      throw TransportError(fmt::format("[rank {}] {}: {} {}.{}", engine.rank(), name_of(exchange_.call),
+                                       engine.describe(to()), why, part));
     }
     for (const auto& [sequence, item] : open_) unsent_.push_back(item);
     open_.clear();
@@ -150,8 +165,10 @@ class Messenger::Talk {
   std::deque<std::size_t> unsent_;
   std::map<std::uint64_t, std::size_t> open_;
   std::uint32_t epoch_ = 0;
-  std::int64_t heard_ = 0;
+  std::int64_t heard_ = 0;  ///< the last word of any rank of the host
+  std::int64_t connected_ = 0;
   std::int64_t pinged_ = 0;
+  std::int64_t looked_ = 0;
   std::vector<int> waits_for_;
   std::optional<Problem> problem_;
 };
@@ -162,7 +179,8 @@ Messenger::Messenger(Engine& engine, const JobKey& key, bool loopback)
       own_(own_addresses(loopback ? "127.0.0.1" : engine.options().interface)),
       context_(1),
       lives_(static_cast<std::size_t>(engine.size())),
-      heard_(static_cast<std::size_t>(engine.hosts())) {
+      heard_(static_cast<std::size_t>(engine.hosts())),
+      avoided_(static_cast<std::size_t>(engine.size())) {
   const std::string& security = engine.options().transport_security;
   if (security == "encrypt") keys_.emplace(key);
   if (security == "off" && !loopback) {
@@ -173,7 +191,18 @@ Messenger::Messenger(Engine& engine, const JobKey& key, bool loopback)
   }
   for (auto& life : lives_) life.store(Life::alive);
   for (auto& heard : heard_) heard.store(now_ns());
-  service_ = std::make_unique<Service>(*this, loopback);
+  service_ = std::make_unique<Service>(*this);
+  if (loopback) own_.port = service_->listen({own_.list[0].address});
+}
+
+void Messenger::listen(const std::vector<Addresses>& all) {
+  std::set<std::uint32_t> used;
+  for (int r = 0; r < engine_.size(); ++r) {
+    if (engine_.place(r).host != engine_.place(engine_.rank()).host) {
+      used.insert(address_to(own_, all[static_cast<std::size_t>(r)]));
+    }
+  }
+  own_.port = service_->listen({used.begin(), used.end()});
 }
 
 Messenger::~Messenger() { stop(); }
@@ -181,6 +210,7 @@ Messenger::~Messenger() { stop(); }
 void Messenger::start(const std::vector<Addresses>& all) {
   for (const Addresses& theirs : all) endpoints_.push_back(endpoint_to(theirs, own_));
   for (auto& heard : heard_) heard.store(now_ns());
+  served_.store(now_ns());
   service_->start();
 }
 
@@ -202,7 +232,11 @@ void Messenger::answer(const ReturnAddress& back, const Problem* problem, std::s
 }
 void Messenger::note(const ReturnAddress& back, std::span<const std::int32_t> ranks) { service_->note(back, ranks); }
 
-double Messenger::silence(int host) const { return seconds(now_ns() - heard_[static_cast<std::size_t>(host)].load()); }
+double Messenger::silence(int host) const {
+  return seconds(served_.load() - heard_[static_cast<std::size_t>(host)].load());
+}
+
+bool Messenger::avoided(int rank) const { return avoided_[static_cast<std::size_t>(rank)].load() > now_ns(); }
 
 int Messenger::carrier(int host) const {
   std::vector<int> ranks;
@@ -210,9 +244,11 @@ int Messenger::carrier(int host) const {
     if (engine_.place(r).host == host) ranks.push_back(r);
   }
   const std::size_t mine = static_cast<std::size_t>(engine_.place(engine_.rank()).local);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int rank = ranks[(mine + i) % ranks.size()];
-    if (engine_.life(rank) != Life::dead) return rank;
+  for (const bool even_silent : {false, true}) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const int rank = ranks[(mine + i) % ranks.size()];
+      if (engine_.life(rank) != Life::dead && (even_silent || !avoided(rank))) return rank;
+    }
   }
   return ranks.empty() ? -1 : ranks[mine % ranks.size()];
 }
@@ -231,8 +267,14 @@ std::unique_ptr<Channel> Messenger::take_channel(int to) {
 }
 
 std::unique_ptr<Channel> Messenger::new_channel(int to) {
-  return std::make_unique<Channel>(context_, key_, engine_.rank(), to, endpoints_[static_cast<std::size_t>(to)],
-                                   keys_ ? &*keys_ : nullptr);
+  try {
+    return std::make_unique<Channel>(context_, key_, engine_.rank(), to, endpoints_[static_cast<std::size_t>(to)],
+                                     keys_ ? &*keys_ : nullptr);
+  } catch (const zmq::error_t& error) {
+    throw TransportError(fmt::format("[rank {}] cannot open a connection to {}: {}{}", engine_.rank(),
+                                     engine_.describe(to), error.what(),
+                                     error.num() == EMFILE ? " (see ulimit -n)" : ""));
+  }
 }
 
 void Messenger::give_back(std::unique_ptr<Channel> channel) {

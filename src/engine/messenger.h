@@ -75,15 +75,25 @@ class RequestHandler {
   [[nodiscard]] virtual bool unanswered() const = 0;
 };
 
+/// Another host was silent for `host_timeout`. In a synchronous step all ranks are told.
+class SilenceError final : public TransportError {
+ public:
+  using TransportError::TransportError;
+};
+
 class Messenger {
  public:
-  /// Listens at once, on loopback alone if `loopback`; serves from start() on.
+  /// Listens on loopback at once if `loopback`, otherwise from listen() on; serves from start() on.
   Messenger(Engine& engine, const JobKey& key, bool loopback);
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
+  /// This process's; with the port as soon as it listens.
   [[nodiscard]] const Addresses& addresses() const { return own_; }
+  /// Listens at those of its addresses at which ranks of other hosts reach it, and at no other. `all` are the addresses
+  /// of all ranks.
+  void listen(const std::vector<Addresses>& all);
   /// `all` are those of all ranks.
   void start(const std::vector<Addresses>& all);
   /// Tells the others for the last time how this host is, and ends the service.
@@ -98,12 +108,13 @@ class Messenger {
   /// first error of a part is thrown when no other is under way; a host that is silent for `host_timeout` seconds is a
   /// TransportError that names it.
   void exchange(const Exchange& exchange);
-  /// A rank of `host` that is not known to be dead: which one differs from rank to rank.
+  /// A rank of `host` that is not known to be dead, nor silent if another one is left: which one differs from rank to
+  /// rank.
   [[nodiscard]] int carrier(int host) const;
 
   /// As far as is known here.
   [[nodiscard]] Life life(int rank) const { return lives_[static_cast<std::size_t>(rank)].load(); }
-  /// Seconds since something was heard from `host`.
+  /// Seconds for which nothing was heard from `host`. Time in which this process did not run does not count.
   [[nodiscard]] double silence(int host) const;
   /// Something of this host has changed: the others are told at once.
   void news();
@@ -112,7 +123,7 @@ class Messenger {
   void answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body = {});
   void note(const ReturnAddress& back, std::span<const std::int32_t> waits_for);
 
-  /// A longer message ends its connection.
+  /// A longer message is not heard.
   static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
   static constexpr std::size_t kChunkBytes = 256 * 1024;
   /// What is no longer is not cut: its chunks would overlap too little to pay for themselves.
@@ -123,6 +134,7 @@ class Messenger {
   class Talk;
   class Service;
 
+  [[nodiscard]] bool avoided(int rank) const;
   [[nodiscard]] std::unique_ptr<Channel> take_channel(int to);
   [[nodiscard]] std::unique_ptr<Channel> new_channel(int to);
   void give_back(std::unique_ptr<Channel> channel);
@@ -135,7 +147,9 @@ class Messenger {
   zmq::context_t context_;
   std::vector<std::string> endpoints_;
   std::vector<std::atomic<Life>> lives_;
-  std::vector<std::atomic<std::int64_t>> heard_;  // by host
+  std::vector<std::atomic<std::int64_t>> heard_;    // by host
+  std::vector<std::atomic<std::int64_t>> avoided_;  // by rank: until when others carry its host's calls
+  std::atomic<std::int64_t> served_{0};             // the service's last turn
   std::counting_semaphore<16> talkers_{16};
   std::mutex mutex_;
   std::map<int, std::vector<std::unique_ptr<Channel>>> idle_;  // guarded by mutex_

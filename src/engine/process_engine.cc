@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/process.h"
+#include "engine/key_agreement.h"
 #include "engine/messenger.h"
 #include "pleiad/error.h"
 
@@ -23,8 +24,9 @@ constexpr std::size_t kWireBytes = std::size_t{1} << 30;
 // What a rank tells the others at the start.
 struct Introduction {
   char host[128] = {};
-  char boot[40] = {};         // two hosts may bear one name
-  std::uint64_t network = 0;  // a network namespace counts as a host of its own
+  char boot[40] = {};           // two hosts may bear one name
+  std::uint64_t network = 0;    // a network namespace counts as a host of its own
+  std::uint64_t processes = 0;  // so does a PID namespace: processes of another one cannot be watched
   std::int32_t pid = 0;
 };
 
@@ -37,16 +39,17 @@ Introduction introduce() {
   std::memcpy(self.boot, boot.data(), std::min(boot.size(), sizeof self.boot - 1));
   struct stat status{};
   if (stat("/proc/self/ns/net", &status) == 0) self.network = status.st_ino;
+  if (stat("/proc/self/ns/pid", &status) == 0) self.processes = status.st_ino;
   self.pid = static_cast<std::int32_t>(getpid());
   return self;
 }
 
+[[noreturn]] void cannot_meet(const std::string& why) { throw TransportError("meeting the other ranks: " + why); }
+
 template <class T>
 std::vector<T> gather(Wire& wire, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(wire.size()));
-  if (const std::string error = wire.all_gather(&mine, all.data(), sizeof(T)); !error.empty()) {
-    throw TransportError("meeting the other ranks: " + error);
-  }
+  if (const std::string error = wire.all_gather(&mine, all.data(), sizeof(T)); !error.empty()) cannot_meet(error);
   return all;
 }
 
@@ -63,7 +66,7 @@ std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std
       const auto& other = ranks[static_cast<std::size_t>(host.first)];
       return alone[static_cast<std::size_t>(r)] == 0 && alone[static_cast<std::size_t>(host.first)] == 0 &&
              part(r) == part(host.first) && std::strcmp(me.host, other.host) == 0 &&
-             std::strcmp(me.boot, other.boot) == 0 && me.network == other.network;
+             std::strcmp(me.boot, other.boot) == 0 && me.network == other.network && me.processes == other.processes;
     };
     auto found = std::ranges::find_if(hosts, same);
     if (found == hosts.end()) found = hosts.insert(hosts.end(), {r, 0});
@@ -97,7 +100,9 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
             .pids = {}};
   Wire& w = *m.wire;
   const int me = w.rank();
-  m.key = gather(w, JobKey::random())[0];
+  m.key = agree_on_key(me, w.size(), [&](const void* mine, void* all, std::size_t bytes) {
+    if (const std::string error = w.all_gather(mine, all, bytes); !error.empty()) cannot_meet(error);
+  });
   m.service = std::make_unique<Service>(m.key, me);
   const auto ranks = gather(w, introduce());
   // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet
@@ -111,8 +116,8 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
     if (!w.reaches_other_hosts() && std::ranges::any_of(m.places, [](const Place& place) { return place.host != 0; })) {
       throw StateError(
           "[start] the ranks of this job were started without MPI, so all of them must share memory: either "
-          "split_hosts or shared_memory says otherwise, or they cannot map each other's memory. Start the job with "
-          "mpirun or `pleiad launch --mpi`");
+          "split_hosts or shared_memory says otherwise, or they are in different network or PID namespaces, or they "
+          "cannot map each other's memory. Start the job with mpirun or `pleiad launch --mpi`");
     }
     const Place& mine = m.places[static_cast<std::size_t>(me)];
     std::vector<int> neighbours;
@@ -158,6 +163,7 @@ ProcessEngine::ProcessEngine(Meeting&& m)
   announce_alive();
   if (!one_host()) {
     messenger_ = std::make_unique<Messenger>(*this, key_, m.loopback);
+    if (!m.loopback) messenger_->listen(gather(*wire_, messenger_->addresses()));
     messenger_->start(gather(*wire_, messenger_->addresses()));
   }
   gather(*wire_, char{0});

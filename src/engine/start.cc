@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,11 +57,13 @@ class StartPatience {
         warn_every_(std::max(options.warn_after, 0.1)),
         whom_(fmt::format("the other processes of the job ({} says that there are {}); has each of them called start?",
                           launch.by, launch.size)),
+        launch_(launch),
         interrupt_(std::move(interrupt)) {}
 
   void operator()() {
     const double waited = static_cast<double>(now_ns() - begin_) * 1e-9;
     if (interrupt_ && interrupt_()) throw Interrupted("[start] was interrupted while it waited for " + whom_);
+    if (waited >= look_at_) look_for_the_dead(waited);
     if (waited > timeout_) throw TimeoutError(fmt::format("[start] waited {:g} s for {}", timeout_, whom_));
     if (waited < warn_every_ * (warned_ + 1)) return;
     ++warned_;
@@ -68,9 +71,34 @@ class StartPatience {
   }
 
  private:
+  // MPI's own start does not say that a process has ended. Those of this host can be seen.
+  void look_for_the_dead(double waited) {
+    look_at_ = waited + kLookEvery;
+    const std::set<int> now = ranks_on_this_host(launch_);
+    for (const int rank : seen_) {
+      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that starts another program is there again
+      tell_death(rank);
+    }
+    seen_.insert(now.begin(), now.end());
+    before_ = now;
+    for (int rank = 0; launch_.all_here && waited >= kAllStarted && rank < launch_.size; ++rank) {
+      if (!seen_.contains(rank)) tell_death(rank);
+    }
+  }
+
+  [[noreturn]] static void tell_death(int rank) {
+    throw TransportError(fmt::format("[start] rank {} ended before all ranks had met (on {})", rank, host_name()));
+  }
+
+  static constexpr double kLookEvery = 0.5;
+  static constexpr double kAllStarted = 5;  ///< seconds within which a launcher has started all processes of a host
   double timeout_;
   double warn_every_;
   std::string whom_;
+  Launch launch_;
+  std::set<int> seen_;
+  std::set<int> before_;
+  double look_at_ = 0;
   std::function<bool()> interrupt_;
   std::int64_t begin_ = now_ns();
   int warned_ = 0;

@@ -87,7 +87,8 @@ class Engine::Stall {
       : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
 
   void look(double seconds) {
-    if (waiting_.ordered) engine_.check_failure();
+    const bool mail = waiting_.call == Call::send || waiting_.call == Call::receive;
+    if (waiting_.ordered || (waiting_.in_step && !mail)) engine_.check_failure();
     look_for_the_gone();
     engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
     if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
@@ -143,7 +144,7 @@ class Engine::Stall {
       if (host == engine_.place(engine_.rank_).host || engine_.life(rank) != Life::alive) continue;
       const double silent = engine_.messenger_->silence(host);
       if (silent < engine_.options_.host_timeout || waiting_.ready()) continue;
-      throw TransportError(
+      throw SilenceError(
           fmt::format("[rank {}] {}: nothing was heard from {} for {:.1f} s: is the host up, and the network?",
                       engine_.rank_, name_of(waiting_.call), engine_.describe(rank), silent));
     }
@@ -277,7 +278,9 @@ void Engine::wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiti
   try {
     sleep_until_ready(sleep, waiting);
   } catch (const Error& error) {
-    const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted;
+    // The others wait for this rank's step, and each must hear why it does not come.
+    const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted ||
+                         dynamic_cast<const SilenceError*>(&error) != nullptr;
     if (gave_up && waiting.in_step) (void)fail(error.what());
     throw;
   }

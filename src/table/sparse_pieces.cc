@@ -172,8 +172,8 @@ void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
 
 void TableService::on_whole(const TableHead& head, const Request& request,
                             FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Served& table = served(head);
-  Shard& shard = *table.shards[head.shard];
+  const Target table = target(head);
+  Shard& shard = *table.shard;
   if (table.cols == 0) throw InvalidArgument(fmt::format("table {} has no rows", head.table));
   if (request.operation == static_cast<std::uint32_t>(TableOperation::evict)) {
     if (shard.sparse() == nullptr) throw InvalidArgument(fmt::format("table {} is not sparse", head.table));
@@ -188,8 +188,8 @@ void TableService::on_whole(const TableHead& head, const Request& request,
 
 void TableService::on_changed(const TableHead& head, std::span<const char> rest,
                               FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Served& table = served(head);
-  Shard& shard = *table.shards[head.shard];
+  const Target table = target(head);
+  Shard& shard = *table.shard;
   const std::int64_t stripes = shard.in_use().end;
   if (table.cols == 0 || head.first < 0 || head.count < 1 || head.count > stripes ||
       head.first > stripes - head.count ||

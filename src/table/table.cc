@@ -1,4 +1,5 @@
 #include "table/table.h"
+#include "engine/messenger.h"
 
 #include <algorithm>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
+#include "engine/messenger.h"
 #include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
@@ -190,8 +192,12 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
     if (turn.dropped) return pieces_->count_dropped();
     work();
     clock_->end(call);
-  } catch (const std::exception&) {
-    if (spec_.options.clock == "sync") set_broken();
+  } catch (const std::exception& error) {
+    if (spec_.options.clock == "sync") {
+      set_broken();
+      // Nobody has died, so nothing else would tell the workers that wait for this one.
+      if (dynamic_cast<const SilenceError*>(&error) != nullptr) (void)engine_.fail(error.what());
+    }
     throw;
   }
 }

@@ -66,15 +66,17 @@ bool TableService::unanswered() const {
   return home_.somebody_waits();
 }
 
-const TableService::Served& TableService::served(const TableHead& head) const {
+TableService::Target TableService::target(const TableHead& head) const {
+  const std::lock_guard lock(mutex_);
   const auto found = tables_.find(head.table);
   if (found == tables_.end()) refuse_request(head, "there is no such table");
   if (head.shard >= found->second.shards.size()) refuse_request(head, "there is no such shard on this host");
   if (head.worker < 0 || head.worker >= std::max<int>(1, static_cast<int>(context_.roster.workers.size()))) {
     refuse_request(head, fmt::format("there is no worker {}", head.worker));
   }
-  if (head.closed > 0) found->second.shards[head.shard]->close_rounds(head.closed);
-  return found->second;
+  const auto& [width, cols, shards] = found->second;
+  if (head.closed > 0) shards[head.shard]->close_rounds(head.closed);
+  return {.width = width, .cols = cols, .shard = shards[head.shard]};
 }
 
 bool TableService::handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
@@ -82,7 +84,6 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
   if (request.body.size() < sizeof head) throw InvalidArgument("a request to a table is too short");
   std::memcpy(&head, request.body.data(), sizeof head);
   const auto rest = request.body.subspan(sizeof head);
-  const std::lock_guard lock(mutex_);
   switch (static_cast<TableOperation>(request.operation)) {
     case TableOperation::add:
     case TableOperation::get:
@@ -92,6 +93,10 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
     case TableOperation::extent:
     case TableOperation::evict: on_whole(head, request, answer); return true;
     case TableOperation::changed: on_changed(head, rest, answer); return true;
+    default: break;
+  }
+  const std::lock_guard lock(mutex_);
+  switch (static_cast<TableOperation>(request.operation)) {
     case TableOperation::begin: return home_.begin(head, request, answer);
     case TableOperation::end: home_.end(head, request); return true;
     case TableOperation::settle: {
@@ -104,14 +109,15 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
       std::memcpy(answer(sizeof entry).data(), &entry, sizeof entry);
       return true;
     }
+    default: break;
   }
   throw InvalidArgument(fmt::format("tables know no operation {}", request.operation));
 }
 
 void TableService::on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
                               FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Served& table = served(head);
-  Shard& shard = *table.shards[head.shard];
+  const Target table = target(head);
+  Shard& shard = *table.shard;
   const Geometry& geometry = shard.geometry();
   if (shard.sparse() != nullptr) refuse_request(head, "a sparse table is read by rows");
   if (head.first < 0 || head.count < 1 || head.first > geometry.stripes() - head.count)
@@ -139,8 +145,8 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
 
 void TableService::on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
                            FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Served& table = served(head);
-  Shard& shard = *table.shards[head.shard];
+  const Target table = target(head);
+  Shard& shard = *table.shard;
   const std::int64_t row_bytes = table.cols * table.width;
   const bool adds = is(request, TableOperation::add_rows);
   const std::int64_t each = static_cast<std::int64_t>(sizeof(RowId)) + (adds ? row_bytes : 0);

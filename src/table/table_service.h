@@ -42,7 +42,13 @@ class TableService final : public RequestHandler {
                FunctionRef<std::span<char>(std::size_t)> answer);
   void on_changed(const TableHead& head, std::span<const char> rest, FunctionRef<std::span<char>(std::size_t)> answer);
   void on_whole(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer);
-  [[nodiscard]] const Served& served(const TableHead& head) const;
+  /// The shard that a request is for. It is used without mutex_: a lock of it may be held for long.
+  struct Target {
+    std::int64_t width = 0;
+    std::int64_t cols = 0;
+    std::shared_ptr<Shard> shard;
+  };
+  [[nodiscard]] Target target(const TableHead& head) const;
 
   TableContext& context_;
   mutable std::mutex mutex_;

@@ -285,6 +285,39 @@ void late_start(const std::string& file) {
   world();
 }
 
+// The last rank dies before it comes to start: at once, or when there is a file.
+void dies_before_start(const std::string& file) {
+  const bool last =
+      std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")) + 1 == std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"));
+  say(-1, "came", "yes");
+  if (last) {
+    if (!file.empty()) await_file(file);
+    raise(SIGKILL);
+  }
+  start();
+}
+
+// Steps of a synchronous table until one fails, or `file` is there. A rank whose step fails stays until then.
+void steps(const std::string& file) {
+  Session session = Session::start();
+  const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
+  const std::vector<float> delta = {1, 2, 3};
+  std::vector<float> out(3);
+  say(session.rank(), "pid", std::to_string(getpid()));
+  say(session.rank(), "hosts", std::to_string(session.hosts()));
+  const std::string problem = error_of([&] {
+    for (std::vector<std::int64_t> stop = {0}; stop[0] == 0;) {
+      table.add(delta);
+      table.get(out);
+      stop[0] = session.rank() == 0 && access(file.c_str(), F_OK) == 0 ? 1 : 0;
+      session.all_reduce(stop);
+    }
+  });
+  say(session.rank(), "step", problem);
+  if (problem.empty()) session.shutdown();
+  await_file(file);
+}
+
 std::atomic<bool> own_handler_ran{false};
 
 // A handler that the program has installed stays its own.
@@ -395,6 +428,8 @@ int main(int argc, char** argv) {
       {"roles", roles},
       {"throws", throws},
       {"late-start", [&] { late_start(argument); }},
+      {"dies-before-start", [&] { dies_before_start(argument); }},
+      {"steps", [&] { steps(argument); }},
       {"own-signal", own_signal},
       {"later-signal", later_signal},
       {"interrupted", interrupted},

@@ -1,0 +1,50 @@
+#include "engine/key_agreement.h"
+
+#include <sodium.h>
+
+#include <array>
+#include <vector>
+
+#include "engine/proof.h"
+#include "pleiad/error.h"
+
+namespace pleiad {
+
+namespace {
+
+using PublicKey = std::array<unsigned char, crypto_box_PUBLICKEYBYTES>;
+using SealedKey = std::array<unsigned char, crypto_box_SEALBYTES + sizeof(JobKey)>;
+
+}  // namespace
+
+JobKey agree_on_key(int rank, int size, GatherBytes gather) {
+  need_sodium();
+  JobKey key = JobKey::random();
+  PublicKey mine{};
+  std::array<unsigned char, crypto_box_SECRETKEYBYTES> secret{};
+  if (crypto_box_keypair(mine.data(), secret.data()) != 0) throw InternalError("no key pair can be made");
+  std::vector<PublicKey> all(static_cast<std::size_t>(size));
+  gather(mine.data(), all.data(), sizeof mine);
+  // Twice as many ranks know the key after each step: rank r hands it to rank r + know.
+  for (int know = 1; know < size; know *= 2) {
+    SealedKey box{};
+    if (rank < know && rank + know < size) {
+      const PublicKey& receiver = all[static_cast<std::size_t>(rank + know)];
+      if (crypto_box_seal(box.data(), reinterpret_cast<const unsigned char*>(&key), sizeof key, receiver.data()) != 0) {
+        throw TransportError("meeting the other ranks: a rank's public key is wrong");
+      }
+    }
+    std::vector<SealedKey> boxes(static_cast<std::size_t>(size));
+    gather(box.data(), boxes.data(), sizeof box);
+    if (rank < know || rank >= 2 * know) continue;
+    const SealedKey& from = boxes[static_cast<std::size_t>(rank - know)];
+    if (crypto_box_seal_open(reinterpret_cast<unsigned char*>(&key), from.data(), from.size(), mine.data(),
+                             secret.data()) != 0) {
+      throw TransportError("meeting the other ranks: the job's key was changed on its way");
+    }
+  }
+  sodium_memzero(secret.data(), secret.size());
+  return key;
+}
+
+}  // namespace pleiad

@@ -1,0 +1,74 @@
+"""Ranks that are stopped, that die before the others have met them, and that cannot see each other's processes."""
+
+import os
+import signal
+
+import pytest
+from jobs import Job, mpirun_words
+
+
+@pytest.fixture
+def start(build_dir):
+    """start(words, *arguments, env): `words` before tests/programs/process.cc with these arguments."""
+    jobs = []
+
+    def call(words, *arguments, env=None):
+        jobs.append(Job([*words, build_dir / "bin" / "process", *arguments], env=env))
+        return jobs[-1]
+
+    yield call
+    for job in jobs:
+        job.close()
+
+
+def said(job, key):
+    return {line["rank"]: line[key] for line in job.objects() if key in line}
+
+
+def test_a_stop_that_is_too_long_is_told_to_all_ranks_and_blamed_on_the_stopped_one(start, tmp_path):
+    env = {"PLEIAD_SPLIT_HOSTS": "3", "PLEIAD_HOST_TIMEOUT": "5", "PLEIAD_TIMEOUT": "600"}
+    job = start(mpirun_words(3), "steps", tmp_path / "end", env=env)
+    job.read_until(lambda job: len(said(job, "hosts")) == 3)
+    pid = int(said(job, "pid")[2])
+    os.kill(pid, signal.SIGSTOP)
+    job.read_until(lambda job: {0, 1} <= set(said(job, "step")))
+    os.kill(pid, signal.SIGCONT)
+    job.read_until(lambda job: len(said(job, "step")) == 3)
+    (tmp_path / "end").touch()
+    for rank, error in said(job, "step").items():
+        assert "rank 2 (" in error and ("heard from rank 2" in error or "rank 2 (on" in error), (rank, error)
+        assert "heard from rank 0" not in error and "heard from rank 1" not in error, (rank, error)
+        assert "not answered" not in error or "rank 2 (on" in error.split("has not answered")[0], (rank, error)
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_rank_that_dies_before_it_comes_to_start_is_named_by_the_others(start, tmp_path, when):
+    arguments = [tmp_path / "come"] if when == "later" else []
+    env = {"PLEIAD_TIMEOUT": "600"}
+    job = start(mpirun_words(3, recovery=True), "dies-before-start", *arguments, env=env)
+    job.read_until(lambda job: sum("came" in line for line in job.objects()) == 3)
+    (tmp_path / "come").touch()
+    job.read_until(lambda job: sum("start" in line for line in job.objects()) == 2, seconds=60)
+    errors = [line["start"] for line in job.objects() if "start" in line]
+    assert all("rank 2 ended before all ranks had met" in error for error in errors), errors
+
+
+def need_pid_namespaces():
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED: PID namespaces need root")
+    if os.system("unshare --pid --fork true 2>/dev/null") != 0:
+        pytest.skip("SKIPPED: this machine makes no PID namespaces")
+
+
+def test_ranks_of_different_pid_namespaces_are_no_neighbours_and_do_not_look_dead(start, build_dir, tmp_path):
+    need_pid_namespaces()
+    inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    others = [":", "-n", 2, build_dir / "bin" / "process", "steps", tmp_path / "end"]
+    words = [*mpirun_words(1), *inside]
+    job = start(words, "steps", tmp_path / "end", *others, env={"PLEIAD_TIMEOUT": "600"})
+    job.read_until(lambda job: len(said(job, "hosts")) == 3)
+    (tmp_path / "end").touch()
+    assert job.finish() == 0, job.text()
+    assert said(job, "hosts") == {0: "2", 1: "2", 2: "2"}, job.text()
+    assert said(job, "step") == {0: "", 1: "", 2: ""}, job.text()
+    assert "died" not in job.text()

@@ -1,0 +1,142 @@
+// A rank that is stopped, or that holds a lock for long, keeps nobody else from their work and makes no neighbour look
+// dead.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <thread>
+
+#include "engine/messenger.h"
+#include "session/core.h"
+#include "table/table.h"
+#include "table/table_service.h"
+#include "tests/eventually.h"
+
+namespace pleiad {
+
+namespace {
+
+// Ranks 0 and 1 are on the first host, rank 2 on the second.
+constexpr int kFar = 2;
+constexpr std::int64_t kBoth = 100'000;  // values, so many that each host has a part
+
+SessionOptions short_of_patience() {
+  SessionOptions options;
+  options.log_level = "off";
+  options.split_hosts = 2;
+  options.timeout = 300;
+  options.host_timeout = 12;
+  return options;
+}
+
+}  // namespace
+
+TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
+  std::atomic<bool> held{false};
+  std::atomic<bool> release{false};
+  run_cluster(
+      3,
+      [&](Session& session) {
+        TableOptions options;
+        options.dtype = DType::int64;
+        const ArrayTable stuck = session.create_array(kBoth, options);
+        const ArrayTable free = session.create_array(kBoth, options);
+        session.barrier();
+        if (session.rank() == 1) {
+          session.core().tables()[0]->each_shard_here([&](Shard& shard, ShardRange) {
+            shard.visit({0, 1}, [&](std::int64_t) {
+              held = true;
+              EXPECT_TRUE(eventually([&] { return release.load(); }));
+            });
+          });
+        }
+        if (session.rank() == kFar) {
+          EXPECT_TRUE(eventually([&] { return held.load(); }));
+          const std::vector<std::int64_t> ones(kBoth, 1);
+          std::vector<std::int64_t> out(kBoth);
+          // Rank 0 carries them for the far rank.
+          std::vector<std::thread> waiting;
+          for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { stuck.add(ones); });
+          for (int i = 0; i < 100; ++i) {
+            free.add(ones);
+            free.get(out);
+          }
+          EXPECT_EQ(out[0], 100);
+          release = true;
+          for (std::thread& thread : waiting) thread.join();
+          stuck.get(out);
+          EXPECT_EQ(out, std::vector<std::int64_t>(kBoth, 3)) << "each once";
+        }
+        session.barrier();
+      },
+      short_of_patience());
+}
+
+TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
+  class Mute final : public RequestHandler {
+   public:
+    bool handle(const Request&, FunctionRef<std::span<char>(std::size_t)>) override {
+      asked = true;
+      EXPECT_TRUE(eventually([&] { return release.load(); }));
+      throw TransportError("too late");
+    }
+    void tick() override {}
+    [[nodiscard]] bool unanswered() const override { return false; }
+    std::atomic<bool> asked{false};
+    std::atomic<bool> release{false};
+  } mute;
+  run_cluster(
+      3,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kBoth);
+        Messenger& messenger = *session.core().engine().messenger();
+        RequestHandler& service = *session.core().context().service;
+        if (session.rank() == 0) messenger.set_handler(&mute);
+        session.barrier();
+        if (session.rank() == kFar) {
+          std::vector<float> out(kBoth);
+          ASSERT_EQ(messenger.carrier(0), 0) << "the silent one would be asked";
+          table.get(out);
+          EXPECT_TRUE(mute.asked);
+          EXPECT_EQ(messenger.carrier(0), 1) << "later calls do not even try";
+          table.add(std::vector<float>(kBoth, 1));
+          table.get(out);
+          EXPECT_EQ(out[0], 1);
+          mute.release = true;
+        }
+        session.barrier();
+        if (session.rank() == 0) messenger.set_handler(&service);
+        session.barrier();
+      },
+      short_of_patience());
+}
+
+TEST(Stalls, AConnectionForWhichThereIsNoDescriptorIsAnErrorOfOurs) {
+  std::string problem;
+  run_cluster(
+      2,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kBoth);
+        session.barrier();
+        if (session.rank() == 0) {
+          rlimit before{};
+          getrlimit(RLIMIT_NOFILE, &before);
+          rlimit none = before;
+          none.rlim_cur = 3;
+          setrlimit(RLIMIT_NOFILE, &none);
+          try {
+            table.add(std::vector<float>(kBoth, 1));
+          } catch (const TransportError& error) {
+            problem = error.what();
+          }
+          setrlimit(RLIMIT_NOFILE, &before);
+          table.add(std::vector<float>(kBoth, 1));
+        }
+        session.barrier();
+      },
+      short_of_patience());
+  EXPECT_NE(problem.find("cannot open a connection to rank 1"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("ulimit -n"), std::string::npos) << problem;
+}
+
+}  // namespace pleiad
