@@ -179,24 +179,13 @@ class Snapshots::Inside {
     return busy;
   }
 
-  /// A part takes as long as the disk takes; only then can its rank say whether it was written. Ctrl-C ends the wait.
-  /// It is no wait for another rank: ranks whose disks are slow are not stuck.
-  void await_part() const {
-    const std::int64_t start = now_ns();
-    while (progress_.load() == Progress::writing) {
-      engine_.check_interrupt("wait", [] { return std::string("its part of the snapshot"); });
-      const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
-      if (seconds >= engine_.options().timeout) {
-        throw TimeoutError(fmt::format("[rank {}] wait: {}: its part of the snapshot is not written after {:.1f} s",
-                                       engine_.rank(), folder_.string(), seconds));
-      }
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kLook));
-    }
-  }
-
   /// Collective. Waits until everything is written; a failure of one rank is thrown on all.
   void finish_writing() {
-    await_part();
+    // A part takes as long as the disk takes; only then can its rank say whether it was written. Ctrl-C ends the wait.
+    engine_.wait_by([](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
+                    {.call = Call::wait,
+                     .ready = [&] { return progress_.load() != Progress::writing; },
+                     .missing = [] { return std::vector<int>(); }});
     tell_failures();
     join();
     together(engine_, "save", [&] {
