@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "core/clones.h"
 #include "core/kernels.h"
 #include "core/process.h"
 #include "engine/listener.h"

@@ -78,6 +78,7 @@ struct alignas(64) CollectiveSlot {
 /// The first mistake in the order of calls. It ends the ordered calls of every rank.
 struct Failure {
   std::atomic<std::uint32_t> stage{0};  ///< 0 none, 1 being written, 2 there
+  std::uint32_t gave_up = 0;            ///< 1: a rank left a step that the others wait for, and will not come to it
   char text[16376] = {};
 };
 

@@ -101,19 +101,25 @@ void Engine::check_usable(std::string_view where) const {
   }
 }
 
-std::string Engine::fail(const std::string& text) {
+std::string Engine::fail(const std::string& text, bool gave_up) {
   Failure& failure = control_.head().failure;
   std::uint32_t none = 0;
   if (failure.stage.compare_exchange_strong(none, 1)) {
     const std::size_t length = std::min(text.size(), sizeof failure.text - 1);
     std::memcpy(failure.text, text.data(), length);
     failure.text[length] = 0;
+    failure.gave_up = gave_up ? 1 : 0;
     failure.stage.store(2);
     wake_all();
     tell_other_hosts();
   }
   for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax(spins);
   return failure.stage.load() == 2 ? failure.text : text;
+}
+
+bool Engine::gave_up() const {
+  const Failure& failure = control_.head().failure;
+  return failure.stage.load(std::memory_order_acquire) == 2 && failure.gave_up != 0;
 }
 
 void Engine::check_failure() const {

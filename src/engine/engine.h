@@ -118,8 +118,11 @@ class Engine {
   void background_work_started() { self().background.fetch_add(1); }
   void background_work_ended() { self().background.fetch_sub(1); }
 
-  /// Writes down the world's first order failure and wakes everybody. Returns the error to throw.
-  [[nodiscard]] std::string fail(const std::string& text);
+  /// Writes down the world's first order failure and wakes everybody. Returns the error to throw. gave_up: this rank
+  /// will not come to the step that the others wait for, so their waits must end too.
+  [[nodiscard]] std::string fail(const std::string& text, bool gave_up = false);
+  /// True if there is a failure of a rank that gave up.
+  [[nodiscard]] bool gave_up() const;
   /// Throws the order failure if there is one.
   void check_failure() const;
   /// Its text, or nothing.

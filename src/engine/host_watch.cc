@@ -17,6 +17,7 @@ constexpr std::int64_t kTryAnother = 2'000'000'000;
 struct BeatHead {
   std::uint32_t ranks = 0;
   std::uint32_t failure_bytes = 0;
+  std::uint32_t gave_up = 0;
 };
 struct BeatRank {
   std::int32_t rank = 0;
@@ -28,7 +29,8 @@ struct BeatRank {
 std::vector<char> Messenger::Service::beat() const {
   const std::string failure = engine_.failure();
   const BeatHead head{.ranks = static_cast<std::uint32_t>(engine_.local_ranks()),
-                      .failure_bytes = static_cast<std::uint32_t>(failure.size())};
+                      .failure_bytes = static_cast<std::uint32_t>(failure.size()),
+                      .gave_up = engine_.gave_up() ? 1U : 0U};
   std::vector<char> bytes(sizeof head + head.ranks * sizeof(BeatRank) + failure.size());
   std::memcpy(bytes.data(), &head, sizeof head);
   for (int local = 0; local < engine_.local_ranks(); ++local) {
@@ -59,7 +61,7 @@ void Messenger::Service::read_beat(int from, std::span<const char> body) {
     }
   }
   if (head.failure_bytes > 0 && head.failure_bytes == body.size()) {
-    (void)engine_.fail({body.data(), body.size()});
+    (void)engine_.fail({body.data(), body.size()}, head.gave_up != 0);
     changed = true;
   }
   if (changed) engine_.wake_all();

@@ -88,7 +88,9 @@ class Engine::Stall {
 
   void look(double seconds) {
     const bool mail = waiting_.call == Call::send || waiting_.call == Call::receive;
-    if (waiting_.ordered || (waiting_.in_step && !mail)) engine_.check_failure();
+    // Between hosts every rank comes to a collective though it has heard of a failure, so that nobody is left in MPI;
+    // unless one gave up.
+    if (waiting_.ordered || (waiting_.in_step && !mail && engine_.gave_up())) engine_.check_failure();
     look_for_the_gone();
     engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
     if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
@@ -281,7 +283,7 @@ void Engine::wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiti
     // The others wait for this rank's step, and each must hear why it does not come.
     const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted ||
                          dynamic_cast<const SilenceError*>(&error) != nullptr;
-    if (gave_up && waiting.in_step) (void)fail(error.what());
+    if (gave_up && waiting.in_step) (void)fail(error.what(), true);
     throw;
   }
 }
