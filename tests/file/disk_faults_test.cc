@@ -272,6 +272,7 @@ TEST_P(DiskFaults, ASyncThatIsLeftOutIsNoticed) {
   EXPECT_GE(noticed, std::min(syncs, 2)) << "of " << syncs;
 }
 
-INSTANTIATE_TEST_SUITE_P(, DiskFaults, testing::ValuesIn(writers()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(, DiskFaults, testing::ValuesIn(writers()),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

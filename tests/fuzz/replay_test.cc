@@ -52,6 +52,6 @@ TEST_P(Fuzz, CorpusAndItsChangesKeepTheContract) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Fuzz, testing::ValuesIn(pleiad::fuzz::targets().begin(), pleiad::fuzz::targets().end()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
