@@ -40,9 +40,9 @@ namespace {
 
 // ThreadSanitizer does not see how ZeroMQ's threads hand a message over, and would take the next use for a race.
 #if defined(PLEIAD_THREAD_SANITIZER)
-constexpr bool kPools = false;
+constexpr bool kSharesMemory = false;
 #else
-constexpr bool kPools = true;
+constexpr bool kSharesMemory = true;
 #endif
 
 }  // namespace
@@ -86,7 +86,7 @@ zmq::message_t FramePool::take(std::size_t bytes) {
 
 zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool) {
   const std::size_t all = sizeof head + bytes;
-  const bool pooled = kPools && pool != nullptr && all >= FramePool::kLeast && all <= FramePool::kMost;
+  const bool pooled = kSharesMemory && pool != nullptr && all >= FramePool::kLeast && all <= FramePool::kMost;
   zmq::message_t frame = pooled ? pool->take(all) : zmq::message_t(all);
   std::memcpy(frame.data(), &head, sizeof head);
   return frame;
@@ -103,7 +103,9 @@ bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
   const auto release = [](void*, void* hint) { delete static_cast<std::shared_ptr<zmq::message_t>*>(hint); };
   for (std::size_t at = 0; at < whole->size(); at += kPartBytes) {
     const std::size_t bytes = std::min(kPartBytes, whole->size() - at);
-    zmq::message_t part(whole->data<char>() + at, bytes, release, new std::shared_ptr(whole));
+    char* const from = whole->data<char>() + at;
+    zmq::message_t part =
+        kSharesMemory ? zmq::message_t(from, bytes, release, new std::shared_ptr(whole)) : zmq::message_t(from, bytes);
     const bool last = at + bytes == whole->size();
     const auto flags = last ? zmq::send_flags::dontwait : zmq::send_flags::dontwait | zmq::send_flags::sndmore;
     if (!socket.send(part, flags).has_value()) return false;  // only the first part can find the queue full
