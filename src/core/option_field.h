@@ -26,7 +26,7 @@ struct AnyOptionField {
   std::string name;
   std::string help;
   const OptionType* type = nullptr;
-  /// Where the value is in the struct. An alias for several options of one type has several.
+  /// Offsets of the value in the struct. An alias for several options of one type has several offsets.
   std::vector<std::ptrdiff_t> offsets;
   /// Another name for options that have fields of their own.
   bool alias = false;

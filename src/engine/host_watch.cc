@@ -67,7 +67,7 @@ void Messenger::Service::read_beat(int from, std::span<const char> body) {
   if (changed) engine_.wake_all();
 }
 
-// What the others said while this process did not run has not been read yet: their silence is counted anew.
+// Counts the silence of the others anew if this process did not run: it has not read yet what they sent meanwhile.
 void Messenger::Service::note_turn(std::int64_t now) {
   const std::int64_t late = now - messenger_.served_.load();
   if (late >= kPause) {

@@ -22,8 +22,8 @@ struct LauncherProcess {
 /// False for a variable that this process has set itself.
 [[nodiscard]] bool this_process_was_started_with(const char* variable);
 
-/// What `variable` was set to when the processes of this host that had `setting` ("NAME=value") in their environment
-/// were started. Processes that have ended, and those of other users, are left out.
+/// Returns the values that `variable` had at the start of each process of this host whose environment has `setting`
+/// ("NAME=value"). Processes that have ended, and those of other users, are left out.
 [[nodiscard]] std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable);
 
 }  // namespace pleiad

@@ -1,4 +1,4 @@
-// Where other hosts connect to this process: TCP sockets that are handed to ZeroMQ, and the limits that hold for
+// The TCP sockets at which other hosts connect to this process. ZeroMQ gets them, and limits hold for
 // everyone who has not completed a handshake.
 #pragma once
 

@@ -93,7 +93,7 @@ class Messenger::Talk {
     if (done()) return;
     const std::int64_t now = now_ns();
     Engine& engine = messenger_.engine_;
-    // Who looks so late was stopped, or had no core: what was sent meanwhile may lie here unread.
+    // A process that looks so late was stopped, or had no core. It may not have read yet what was sent meanwhile.
     if (now - std::exchange(looked_, now) >= kPause) heard_ = pinged_ = now;
     if (engine.life(to()) == Life::dead) return change_carrier("died");
     const double host_timeout = engine.options().host_timeout;

@@ -31,7 +31,7 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, problem);
   if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
   if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
-  // What is written into a new folder survives a loss of power only if the folder does. One that may not be read cannot
+  // A file in a new folder survives a loss of power only if the folder does. A folder that may not be read cannot
   // be brought to the disk by its user.
   for (const fs::path& made : missing) {
     if (sync_folder(folder_of(made)) || errno == EACCES) continue;
