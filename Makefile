@@ -13,7 +13,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build benches configured setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -47,7 +47,7 @@ SHORT := grep -Ev --line-buffered '(^ *Start +[0-9]+: |   Passed +[0-9.]+ sec)'
 check: ## format, layout and the quick suites, without frameworks: under 3 minutes after a build
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configured
+	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
 	$(call run_suites,-LE 'full|slow',-m 'quick and not full')
 
@@ -58,12 +58,12 @@ test: ## set up, build, check and test all but what takes long
 	@tools/timed.sh "build, with the frameworks' set-up beside it" $(MAKE) -j 2 --no-print-directory setup configured
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
 	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize-short
-	$(call run_suites,-LE full --repeat until-pass:2,-m 'not full' --reruns 1)
+	$(call run_suites,-LE 'full|sanitized' -E NOT_BUILT --repeat until-pass:2,-m 'not full' --reruns 1)
 
 test-full: ## test, and all that takes long: sanitizers over everything, the linter
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
-	@tools/timed.sh "build" $(MAKE) --no-print-directory configured benches
+	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize
 	$(call run_suites,,)
@@ -72,6 +72,10 @@ test-full: ## test, and all that takes long: sanitizers over everything, the lin
 configured:
 	@mkdir -p build; $(CMAKE) --preset release >build/configure.log || { cat build/configure.log; exit 1; }
 	$(BUILD_PRESET) release
+
+# The default build leaves out the test programs that `make test` runs under the address sanitizer only.
+all-tests: configured
+	$(BUILD_PRESET) release --target all_tests
 
 # A line each; three run at once, since their ranks wait for each other most of the time. `make sanitize` runs every case.
 define SANITIZED

@@ -12,7 +12,7 @@ using namespace conformance;
 namespace {
 
 // One stripe, several, and a last one that is not full.
-const std::int64_t kSizes[] = {1, 1000, 32768, 70001};
+const std::int64_t kStepSizes[] = {1, 1000, 32768, 70001};
 
 template <class T>
 std::vector<T> sum_of_all(Session& session, std::size_t count, std::uint64_t step) {
@@ -32,7 +32,7 @@ std::vector<T> own(Session& session, std::size_t count, std::uint64_t step) {
 
 CASE(Exchange, AddGetOfAnAsynchronousTableIsAnAddAndAGet) {
   for_each_dtype([&]<class T>() {
-    for (const std::int64_t size : kSizes) {
+    for (const std::int64_t size : kStepSizes) {
       const auto count = static_cast<std::size_t>(size);
       const ArrayTable table = session.create_array(size, options_of<T>());
       std::vector<T> out(count);
@@ -53,7 +53,7 @@ CASE(Exchange, AddGetOfAnAsynchronousTableIsAnAddAndAGet) {
 CASE(Exchange, AddGetOfASynchronousTableSeesTheAddsOfAll) {
   for (const char* apply : {"each", "round"}) {
     for_each_dtype([&]<class T>() {
-      for (const std::int64_t size : kSizes) {
+      for (const std::int64_t size : kStepSizes) {
         const auto count = static_cast<std::size_t>(size);
         const ArrayTable table = session.create_array(size, options_of<T>({.clock = "sync", .apply = apply}));
         std::vector<T> expected(count);
@@ -84,7 +84,7 @@ CASE(Exchange, TheRuleSeesTheDelta) {
 CASE(Exchange, ASynchronousExchangeAddsWhatEveryWorkerChanged) {
   for (const char* apply : {"each", "round"}) {
     for_each_dtype([&]<class T>() {
-      for (const std::int64_t size : kSizes) {
+      for (const std::int64_t size : kStepSizes) {
         const auto count = static_cast<std::size_t>(size);
         const std::vector<T> start = whole_numbers<T>(count, 99);
         const ArrayTable table = session.create_array(size, options_of<T>({.clock = "sync", .apply = apply}), start);
@@ -198,7 +198,7 @@ CASE_FOR(Exchange, StepRunsTheRuleOnceOnTheSumOfAll, 1, true) {
   for (const char* rule : {"sum", "sgd", "momentum", "adam"}) {
     for_each_dtype([&]<class T>() {
       if (std::is_integral_v<T> && std::string_view(rule) != "sum") return;
-      for (const std::int64_t size : kSizes) {
+      for (const std::int64_t size : kStepSizes) {
         const auto count = static_cast<std::size_t>(size);
         const ArrayTable table = session.create_array(size, options_of<T>({.updater = {.rule = rule}}));
         const ArrayTable wanted =

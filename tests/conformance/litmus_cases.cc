@@ -11,7 +11,7 @@ using namespace conformance;
 
 namespace {
 
-TableOptions sync_table(const std::string& apply, bool ordered = false) {
+TableOptions litmus_table(const std::string& apply, bool ordered = false) {
   TableOptions options;
   options.clock = "sync";
   options.apply = apply;
@@ -179,7 +179,7 @@ CASE(Litmus, CreationShowsTheInitialValuesToAllRanks) {
 CASE(Litmus, SynchronousWorkersSeeTheSameNumbersStepByStep) {
   // k adds each, then a get: n * k, neither fewer (a late add) nor more (an early one).
   for (const char* apply : {"each", "round"}) {
-    const MatrixTable table = session.create_matrix(3, 20'000, options_of<std::int32_t>(sync_table(apply)));
+    const MatrixTable table = session.create_matrix(3, 20'000, options_of<std::int32_t>(litmus_table(apply)));
     const std::vector<std::int32_t> ones(60'000, 1);
     for (int step = 1; step <= repeats(15); ++step) {
       if (session.rank() == step % session.size()) std::this_thread::sleep_for(std::chrono::microseconds(500));
@@ -190,7 +190,7 @@ CASE(Litmus, SynchronousWorkersSeeTheSameNumbersStepByStep) {
 }
 
 CASE(Litmus, SynchronousGetsNeedNoAddsBetweenThem) {
-  const ArrayTable table = session.create_array(100, options_of<std::int32_t>(sync_table("each")));
+  const ArrayTable table = session.create_array(100, options_of<std::int32_t>(litmus_table("each")));
   const std::vector<std::int32_t> ones(100, 1);
   for (int step = 1; step <= 5; ++step) {
     table.add(ones);
@@ -200,8 +200,8 @@ CASE(Litmus, SynchronousGetsNeedNoAddsBetweenThem) {
 
 CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
   // A clock belongs to a table: a get of one says nothing of adds to another.
-  const ArrayTable first = session.create_array(10, options_of<std::int32_t>(sync_table("each")));
-  const ArrayTable second = session.create_array(10, options_of<std::int32_t>(sync_table("each")));
+  const ArrayTable first = session.create_array(10, options_of<std::int32_t>(litmus_table("each")));
+  const ArrayTable second = session.create_array(10, options_of<std::int32_t>(litmus_table("each")));
   const std::vector<std::int32_t> ones(10, 1);
   first.add(ones);
   ASSERT_EQ(all_of<std::int32_t>(first)[0], session.size());
@@ -217,7 +217,7 @@ CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
 CASE(Litmus, OrderedRoundsGiveTheSameBitsInEveryRun) {
   // 2^24 + 1 + 1 is 2^24 in one order and 2^24 + 2 in the other.
   const auto bits = [&] {
-    const ArrayTable table = session.create_array(1, sync_table("round", true));
+    const ArrayTable table = session.create_array(1, litmus_table("round", true));
     for (int step = 0; step < 10; ++step) {
       std::this_thread::sleep_for(std::chrono::microseconds((step * 7 + session.rank() * 13) % 5 * 200));
       table.add(std::vector<float>{session.rank() == 0 ? 16777216.0F : 1.0F});

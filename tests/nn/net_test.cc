@@ -24,15 +24,15 @@ TEST(SoftmaxLoss, NanScoresAreNeverRight) {
   EXPECT_FALSE(kernel::among_top(ties, 3, 1, 1));
 }
 
-constexpr Init kWide{.type = "gaussian", .std = 0.5};
+constexpr Init kGaussian{.type = "gaussian", .std = 0.5};
 
 /// Two branches that meet, a tied decoder, two losses.
 Net branched() {
   Net net({.name = "branched", .dtype = DType::float64, .seed = 5});
   net.input("x", {6}).input("label", {}, DType::int32);
-  net.add("enc", dense({.out = 4, .activation = "tanh", .weight_param = {.init = kWide}}), {.inputs = {"x"}});
-  net.add("left", dense({.out = 4, .weight_param = {.init = kWide}}), {.inputs = {"enc"}});
-  net.add("right", dense({.out = 4, .weight_param = {.init = kWide, .share = "left/weight"}}), {.inputs = {"enc"}});
+  net.add("enc", dense({.out = 4, .activation = "tanh", .weight_param = {.init = kGaussian}}), {.inputs = {"x"}});
+  net.add("left", dense({.out = 4, .weight_param = {.init = kGaussian}}), {.inputs = {"enc"}});
+  net.add("right", dense({.out = 4, .weight_param = {.init = kGaussian, .share = "left/weight"}}), {.inputs = {"enc"}});
   net.add("both", sum(), {.inputs = {"left", "right", "enc"}});
   net.add("dec", dense({.out = 6, .transposed = true, .weight_param = {.share = "enc/weight"}}), {.inputs = {"both"}});
   net.add("far", euclidean_loss(), {.inputs = {"dec", "x"}});

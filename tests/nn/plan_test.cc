@@ -37,17 +37,17 @@ Net branches() {
   return net;
 }
 
-struct Case {
+struct PlanCase {
   const char* kind;
   int ranks;
   const char* rule;
   const char* exchange;
 };
 
-class Plans : public testing::TestWithParam<Case> {};
+class Plans : public testing::TestWithParam<PlanCase> {};
 
 TEST_P(Plans, DoNotChangeTheTraining) {
-  const Case& c = GetParam();
+  const PlanCase& c = GetParam();
   Net alone_net = branches();
   Trainer alone(alone_net, options(c.rule, "none"));
   const std::vector<double> expected = trace(alone, *samples());
@@ -82,13 +82,13 @@ TEST_P(Plans, DoNotChangeTheTraining) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Plans,
-                         testing::Values(Case{"data", 4, "momentum", "all_reduce"},
-                                         Case{"feature", 2, "momentum", "all_reduce"},
-                                         Case{"feature", 4, "adam", "all_reduce"}, Case{"feature", 2, "adam", "tables"},
-                                         Case{"hybrid", 2, "sgd", "all_reduce"},
-                                         Case{"hybrid", 4, "momentum", "tables"}),
+                         testing::Values(PlanCase{"data", 4, "momentum", "all_reduce"},
+                                         PlanCase{"feature", 2, "momentum", "all_reduce"},
+                                         PlanCase{"feature", 4, "adam", "all_reduce"}, PlanCase{"feature", 2, "adam", "tables"},
+                                         PlanCase{"hybrid", 2, "sgd", "all_reduce"},
+                                         PlanCase{"hybrid", 4, "momentum", "tables"}),
                          [](const auto& tested) {
-                           const Case& c = tested.param;
+                           const PlanCase& c = tested.param;
                            return std::string(c.kind) + "_" + std::to_string(c.ranks) + "_" + c.rule + "_" + c.exchange;
                          });
 
