@@ -62,7 +62,7 @@ std::uint32_t address_to(const Addresses& theirs, const Addresses& mine) {
       return (one.address & mask) == (there.address & mask);
     });
   };
-  // Loopback, and what both call their own (a bridge of containers), leads back to this machine.
+  // Loopback addresses, and addresses that both machines have (such as a container bridge), lead back to this machine.
   const auto leads_back = [&](const Addresses::One& there) {
     return there.address >> 24 == 127 || std::ranges::find(here, there.address, &Addresses::One::address) != here.end();
   };

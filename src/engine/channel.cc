@@ -38,7 +38,8 @@ int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns) {
 
 namespace {
 
-// ThreadSanitizer does not see how ZeroMQ's threads hand a message over, and would take the next use for a race.
+// ThreadSanitizer does not see the synchronisation between ZeroMQ's threads and would report the next use of shared
+// memory as a race.
 #if defined(PLEIAD_THREAD_SANITIZER)
 constexpr bool kSharesMemory = false;
 #else
@@ -98,7 +99,7 @@ std::span<char> body_of(zmq::message_t& frame) {
 
 bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
   if (frame.size() <= kPartBytes) return socket.send(frame, zmq::send_flags::dontwait).has_value();
-  // The parts share the frame's memory, and the last one to go frees it.
+  // The parts share the frame's memory. The last part that is released frees it.
   const auto whole = std::make_shared<zmq::message_t>(std::move(frame));
   const auto release = [](void*, void* hint) { delete static_cast<std::shared_ptr<zmq::message_t>*>(hint); };
   for (std::size_t at = 0; at < whole->size(); at += kPartBytes) {
@@ -108,7 +109,7 @@ bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
         kSharesMemory ? zmq::message_t(from, bytes, release, new std::shared_ptr(whole)) : zmq::message_t(from, bytes);
     const bool last = at + bytes == whole->size();
     const auto flags = last ? zmq::send_flags::dontwait : zmq::send_flags::dontwait | zmq::send_flags::sndmore;
-    if (!socket.send(part, flags).has_value()) return false;  // only the first part can find the queue full
+    if (!socket.send(part, flags).has_value()) return false;  // only the first part can fail because of a full queue
   }
   return true;
 }
@@ -120,7 +121,7 @@ bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t mos
   std::size_t bytes = frame.size();
   bool more = true;
   parts.push_back(std::move(frame));
-  while (more) {  // ZeroMQ hands over a message when all its parts are there
+  while (more) {  // ZeroMQ delivers a message only when all its parts have arrived
     zmq::message_t part;
     if (!socket.recv(part, zmq::recv_flags::dontwait).has_value()) break;
     more = part.more();
@@ -186,7 +187,8 @@ std::optional<Incoming> Channel::receive() {
         ++epoch_;
         continue;
       case FrameKind::stranger:
-        if (frame->head.epoch != epoch_) return incoming;  // of an old connection: only what it names is lost
+        if (frame->head.epoch != epoch_)
+          return incoming;  // from an older connection: only the request that it names is lost
         welcomed_ = false;
         proved_ = false;
         greeted_ = 0;
@@ -209,7 +211,7 @@ void Channel::answer(const Frame& challenge) {
   std::memcpy(mine.data(), at, mine.size());
   std::memcpy(theirs.data(), at + mine.size(), theirs.size());
   std::memcpy(proof.data(), at + mine.size() + theirs.size(), proof.size());
-  // An answer to an older hello, or somebody who does not know the key.
+  // Ignores replies to an older hello, and servers that do not know the key.
   if (mine != nonce_ || !same(proof, make_proof(key_, "server", mine, theirs, rank_, to_))) return;
   proved_ = true;
   const Proof answer = make_proof(key_, "client", mine, theirs, rank_, to_);

@@ -1,5 +1,5 @@
-// A client's connection to one process of another host. It says who it is, notices when the connection was replaced by
-// a new one, and says so again. One thread at a time uses it.
+// A client's connection to one process of another host. It authenticates itself, detects that ZeroMQ has replaced the
+// connection, and then authenticates again. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@
 
 namespace pleiad {
 
-/// Sets what all our sockets have in common: heartbeats, quick reconnection, limits, nothing kept after the end.
+/// Sets the options that all sockets share: heartbeats, fast reconnection, size limits, no lingering.
 void set_up_socket(zmq::socket_t& socket);
 
-/// Waits for one of `items`, at most `ns` nanoseconds; returns how many are ready. What comes within a moment is taken
-/// without sleeping, for waking a thread takes as long as a short message's way; who else wants the core gets it.
+/// Waits for one of `items`, at most `ns` nanoseconds; returns how many are ready. Polls for a short time before it
+/// sleeps, because waking a thread takes as long as a short message needs to arrive. It yields the core between polls.
 int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns);
 
-/// Memory of long frames, used again: fresh pages for each would cost as much as a tenth of its way. Any thread may
-/// call. It outlives the messages made from it.
+/// Recycles the memory of long frames. Fresh pages would add up to a tenth to the time of a transfer. Thread-safe. It
+/// must outlive the messages made from it.
 class FramePool {
  public:
   FramePool() = default;
@@ -35,7 +35,7 @@ class FramePool {
 
   static constexpr std::size_t kLeast = 32 * 1024;
   static constexpr std::size_t kMost = 576 * 1024;
-  /// A message of `bytes`, kLeast to kMost.
+  /// Returns a message of `bytes`, between kLeast and kMost.
   [[nodiscard]] zmq::message_t take(std::size_t bytes);
 
  private:
@@ -46,29 +46,29 @@ class FramePool {
   std::vector<Block*> idle_;  // guarded by mutex_
 };
 
-/// A message with this head and room for `bytes` after it.
+/// Returns a message with this header and space for a body of `bytes`.
 [[nodiscard]] zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool = nullptr);
 [[nodiscard]] std::span<char> body_of(zmq::message_t& frame);
 
-/// A frame that is longer than this travels in parts, so that the longest message that ZeroMQ takes from anybody,
-/// kMostPartBytes, can be short.
+/// A longer frame is sent in parts, so that the limit on the size of ZeroMQ messages from anyone, kMostPartBytes, can
+/// be small.
 inline constexpr std::size_t kPartBytes = 272 * 1024;
-inline constexpr std::int64_t kMostPartBytes = kPartBytes + 1024;  // with what encryption adds
-/// False where the queue is full. Throws as ZeroMQ does.
+inline constexpr std::int64_t kMostPartBytes = kPartBytes + 1024;  // includes the overhead of encryption
+/// Sends a frame without blocking. Returns false if the queue is full. Throws zmq::error_t.
 bool send_frame(zmq::socket_t& socket, zmq::message_t& frame);
-/// Takes the next frame, whose parts are joined, without waiting. False where there is none; an empty frame stands for
-/// one of more than `most` bytes.
+/// Receives the next frame without blocking and joins its parts. Returns false if there is none. A frame of more than
+/// `most` bytes is returned as an empty one.
 bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t most);
 
 struct Incoming {
   zmq::message_t message;
-  Frame frame;  ///< lies in the message
+  Frame frame;  ///< a view of `message`
 };
 
 class Channel {
  public:
-  /// Connects in the background; nothing is known of the other side before the welcome. Encrypts where there are
-  /// `keys`.
+  /// Connects in the background; the server is not authenticated before welcomed() returns true. Encrypts if `keys` is
+  /// not null.
   Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
           const TransportKeys* keys = nullptr);
 
@@ -76,16 +76,16 @@ class Channel {
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
   [[nodiscard]] zmq::socket_t& socket() { return socket_; }
   [[nodiscard]] bool welcomed() const { return welcomed_; }
-  /// How often it was welcomed: what was sent before the last time may be lost.
+  /// How many handshakes the connection has completed. Frames sent before the last handshake may be lost.
   [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
   [[nodiscard]] std::uint64_t next_sequence() { return ++sequence_; }
   [[nodiscard]] FrameHead head(FrameKind kind) const;
 
-  /// While it is not welcomed: says hello, about once a second.
+  /// Sends a hello about once a second until the handshake is complete.
   void greet(std::int64_t now);
-  /// False where the queue is full: try again later.
+  /// Sends a frame without blocking. Returns false if the queue is full.
   bool send(zmq::message_t& frame);
-  /// The next frame that is for the caller. Greetings are dealt with here.
+  /// Returns the next frame for the caller, if there is one. Processes the frames of the handshake itself.
   [[nodiscard]] std::optional<Incoming> receive();
 
  private:
@@ -100,7 +100,7 @@ class Channel {
   std::uint64_t sequence_ = 0;
   std::uint32_t epoch_ = 0;
   bool welcomed_ = false;
-  bool proved_ = false;  ///< the other side knows the key
+  bool proved_ = false;  ///< the server has shown that it knows the key
   std::int64_t greeted_ = 0;
   Nonce nonce_{};
 };

@@ -1,8 +1,8 @@
-// Collectives of the ranks of one host, through the buffers of the control segment.
+// Collectives among the ranks of one host, through the buffers of the control segment.
 //
-// A step: every rank fills its buffer, arrives, and waits until all have arrived. Buffers alternate by the parity of
-// the step: whoever has seen all arrive at step s knows that all are done with the buffers of step s - 1, so it may
-// fill them for s + 1.
+// In each step every rank fills its buffer, announces its arrival, and waits until all ranks have arrived. Buffers
+// alternate by the parity of the step: a rank that has seen all ranks arrive at step s knows that all have finished
+// reading the buffers of step s - 1, so it may fill those for step s + 1.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace pleiad {
 
 namespace {
 
-// From here on, two ranks in four share the work of a reduction instead of each doing all of it.
+// From this size on, four and more ranks divide the work of a reduction instead of each doing all of it.
 constexpr std::size_t kByPartsFrom = 32 * 1024;
 
 constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1, std::uint32_t tag = 0) {
@@ -28,13 +28,13 @@ constexpr std::uint64_t detail_of(DType dtype, Reduce op, double factor = 1, std
          static_cast<std::uint64_t>(factor != 1) << 24 | static_cast<std::uint64_t>(tag) << 32;
 }
 
-// In the place of the details: the rank came, but cannot do its part.
+// Stored in place of the details: the rank has arrived but cannot take part.
 constexpr std::uint64_t kRefused = std::uint64_t{1} << 31;
 constexpr std::uint64_t kCallBits = 0xff;
 
 }  // namespace
 
-// One collective of this rank, from its call to its end.
+// Marks the duration of one collective of this rank.
 class Engine::Turn {
  public:
   Turn(Engine& engine, Call call) : engine_(engine), mark_(engine, call) {
@@ -102,7 +102,7 @@ std::string words(std::uint64_t what, std::uint64_t bytes) {
 
 }  // namespace
 
-// Throws where another rank came for something else.
+// Throws an OrderError if another rank is in a different collective.
 void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine,
                      std::uint64_t my_bytes) {
   if (theirs == mine && their_bytes == my_bytes) return;
@@ -110,8 +110,8 @@ void Engine::compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, 
                                     words(theirs, their_bytes), describe(rank_), words(mine, my_bytes))));
 }
 
-// Between hosts all ranks tell each other what they came for before they do it: MPI would mix up calls that differ. Who
-// leaves the world, or has heard of a failure, says so here, so that nobody is left waiting in MPI.
+// Exchanges what each rank is about to do, across hosts, before they do it: MPI would mix up collectives that differ. A
+// rank that leaves the world or knows of a failure says so here, so that no rank is left waiting inside MPI.
 std::vector<Engine::Purpose> Engine::meet_hosts(const Purpose& mine) {
   struct Word {
     std::array<char, 4096> text{};
@@ -133,11 +133,11 @@ std::vector<Engine::Purpose> Engine::meet_hosts(const Purpose& mine) {
   return all;
 }
 
-// Returns the number that each rank brought.
+// Returns the value that each rank contributed.
 std::vector<std::uint64_t> Engine::agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number) {
   const Purpose mine{.what = static_cast<std::uint64_t>(call) | detail, .bytes = bytes, .number = number};
   const std::vector<Purpose> all = meet_hosts(mine);
-  // Not one that this rank alone has heard of since: the others would be left in MPI.
+  // Ignores a failure that only this rank has heard of since: otherwise the others would be left inside MPI.
   if (std::ranges::any_of(all, [](const Purpose& theirs) { return theirs.failed != 0; })) check_failure();
   std::vector<std::uint64_t> numbers;
   for (int r = 0; r < size(); ++r) {
@@ -155,7 +155,7 @@ std::vector<std::uint64_t> Engine::agree(Call call, std::uint64_t detail, std::u
   return numbers;
 }
 
-// Others may still be in collectives, which end with an error because of this.
+// Other ranks may still be in collectives, which fail because of this rank's shutdown.
 void Engine::leave_hosts() {
   const Purpose mine{.what = static_cast<std::uint64_t>(Call::shutdown)};
   const auto leaves = [&](const Purpose& theirs) { return theirs.what == mine.what; };
@@ -163,8 +163,8 @@ void Engine::leave_hosts() {
   }
 }
 
-// Ends the first step of a collective: all have arrived, and all must have come for the same thing. False where one
-// refuses; all see that alike, so the ranks stay in step.
+// Ends the first step of a collective: waits for all ranks and checks that all called the same one. Returns false if a
+// rank refused. All ranks see the same result, so they stay in step.
 bool Engine::meet(Call call, std::uint64_t detail, std::uint64_t bytes) {
   const std::uint64_t step = arrive();
   await(step, call);
@@ -290,7 +290,7 @@ void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, d
   }
 }
 
-// Every rank sums everything: one step a chunk, which is multiplied while it is in the cache.
+// Every rank reduces everything: one step per chunk. The chunk is scaled while it is in the cache.
 void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail) {
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
@@ -314,8 +314,8 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, 
   }
 }
 
-// Every rank sums its part of a chunk and all copy the result: two steps a chunk, and the next chunk is handed over
-// while the second is under way.
+// Every rank reduces its part of a chunk, then all copy the result: two steps per chunk. Each rank fills its buffer
+// with the next chunk during the second step.
 void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor,
                              std::uint64_t detail) {
   const std::uint64_t first = step_ + 1;
@@ -337,7 +337,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
     const std::size_t part = (elements / static_cast<std::size_t>(size()) + 15) / 16 * 16;
     const std::size_t begin = std::min(elements, part * static_cast<std::size_t>(rank_));
     const std::size_t end = rank_ + 1 == size() ? elements : std::min(elements, begin + part);
-    // In place: what stood here was handed over.
+    // In place: the values that were here are already in the buffer.
     char* sum = data + chunk * kChunkBytes + begin * width;
     const auto theirs = [&](int r) { return control_.buffer(r, first + chunk) + begin * width; };
     reduce_pair(dtype, op, sum, theirs(0), theirs(1), end - begin);
@@ -355,8 +355,8 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
   }
 }
 
-// One step a chunk; a rank whose units are not in it goes on to hand over the next one. A rank's own units stay with
-// it.
+// One step per chunk. A rank that owns no unit of a chunk proceeds to fill its buffer with the next one. A rank's own
+// units are not copied to its buffer.
 bool Engine::reduce_units(DType dtype, std::size_t bytes, std::size_t unit, std::uint32_t detail, bool refused,
                           FillUnit fill, FunctionRef<void(std::size_t at, const char* sum, std::size_t n)> take) {
   const Turn turn(*this, Call::step);

@@ -186,7 +186,7 @@ void Engine::leave() {
     }
     return ranks;
   };
-  // Whatever went wrong before, the end is the same for all: an order failure does not disturb it.
+  // An order failure must not prevent the shutdown, so the wait is not ordered.
   try {
     wait(control_.head().life,
          {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
@@ -206,7 +206,7 @@ void Engine::leave() {
   after_leave(true);
 }
 
-// What only an engine that spans hosts can do.
+// Defaults for engines that do not span hosts.
 namespace {
 [[noreturn]] void no_remote(std::string_view kind) {
   throw InternalError(fmt::format("the {} engine has no way to other hosts", kind));

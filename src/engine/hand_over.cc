@@ -10,9 +10,9 @@ namespace pleiad {
 namespace {
 
 constexpr std::size_t kCachedBelow = 16 * 1024;
-constexpr std::size_t kTimedFrom = 64 * 1024;  // what is shorter goes the way that was found best for these
-constexpr std::uint32_t kTryOther = 128;       // of so many copies one goes the other way
-constexpr double kForget = 1.1;                // the least cost grows so much with each copy that was not as cheap
+constexpr std::size_t kTimedFrom = 64 * 1024;  // shorter copies use the path that is best from this size on
+constexpr std::uint32_t kTryOther = 128;       // one of so many copies tries the other path
+constexpr double kForget = 1.1;                // growth of the minimum with each copy that was slower
 
 }  // namespace
 

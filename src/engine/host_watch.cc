@@ -1,5 +1,4 @@
-// How hosts hear from each other: each process asks one process of every other host how they are, and says how its own
-// host is.
+// Heartbeats between hosts: each process exchanges the state of its host with one process of every other host.
 #include <algorithm>
 #include <cstring>
 
@@ -67,7 +66,8 @@ void Messenger::Service::read_beat(int from, std::span<const char> body) {
   if (changed) engine_.wake_all();
 }
 
-// Counts the silence of the others anew if this process did not run: it has not read yet what they sent meanwhile.
+// Restarts the measurement of the other hosts' silence if this process did not run, because it has not yet read what
+// they sent meanwhile.
 void Messenger::Service::note_turn(std::int64_t now) {
   const std::int64_t late = now - messenger_.served_.load();
   if (late >= kPause) {
@@ -79,7 +79,7 @@ void Messenger::Service::note_turn(std::int64_t now) {
   messenger_.served_.store(now);
 }
 
-// Asks one process of every other host how they are, twice a second, and at once where this host has news.
+// Sends a heartbeat to one process of every other host twice a second, and at once if the state of this host changed.
 void Messenger::Service::keep_watch(std::int64_t now, bool at_once) {
   for (Watch& watch : watches_) {
     if (watch.channel != nullptr) {

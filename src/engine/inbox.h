@@ -1,4 +1,4 @@
-// Messages that arrived before somebody asked for them.
+// Messages that arrived before a matching receive.
 #pragma once
 
 #include <atomic>
@@ -12,21 +12,21 @@
 
 namespace pleiad {
 
-/// One writer at a time to each rank, one reader at a time from each; the others wait as everybody does.
+/// Allows one writer at a time to each rank and one reader at a time from each. Other threads wait in Engine::wait.
 struct Engine::Inbox {
   explicit Inbox(int size) : peers(static_cast<std::size_t>(size)) {}
 
-  /// Something that one thread at a time has.
+  /// Exclusive access for one thread at a time.
   struct Seat {
     std::atomic<bool> taken{false};
-    Event moved;  ///< it is free again, or what its holder does has led to something
+    Event moved;  ///< notified when the access is free again or its holder has made progress
   };
 
   struct Peer {
     Seat writing;
     Seat reading;
     std::mutex mutex;
-    std::map<std::uint32_t, std::deque<std::vector<char>>> early;  // guarded by mutex
+    std::map<std::uint32_t, std::deque<std::vector<char>>> early;  // by tag; guarded by mutex
   };
   std::vector<Peer> peers;
 };

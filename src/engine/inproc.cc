@@ -102,7 +102,7 @@ void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
     hosts.push_back(std::make_shared<InprocHost>(static_cast<int>(std::ranges::count(places, host, &Place::host))));
   }
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  // All ranks are alive before the first one runs: a process world has the same guarantee from its launcher.
+  // All ranks are alive before the first one runs. A launcher gives processes the same guarantee.
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < ranks; ++r) {
     const auto& host = hosts[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];

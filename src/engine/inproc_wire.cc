@@ -13,7 +13,7 @@ namespace pleiad {
 
 namespace {
 
-// Nothing may have no address, which memcpy forbids.
+// Accepts a null pointer with zero bytes, which memcpy does not.
 void put(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -57,7 +57,7 @@ std::vector<char> InprocWire::receive(const Way& way) {
   return letter;
 }
 
-// The remote half of an InprocEngine: everything is a gathering of all ranks' bytes.
+// The operations between hosts of an InprocEngine. Each is built on a gather of all ranks' bytes.
 std::uint64_t InprocEngine::gather(Call call, std::span<const char> mine) {
   const std::uint64_t round = ++rounds_;
   wire_->bring(rank(), round, mine);

@@ -1,4 +1,4 @@
-// Between the hosts of an inproc world: what MPI does for processes.
+// The transport between the hosts of an inproc world, in place of MPI.
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@
 
 namespace pleiad {
 
-/// All ranks of the world share one. Slots alternate by the parity of the round: whoever has seen all come to a round
-/// knows that all are done with the one before.
+/// Shared by all ranks of the world. Slots alternate by the parity of the round: a rank that has seen all others reach
+/// a round knows that all have finished with the round before.
 class InprocWire {
  public:
   explicit InprocWire(int ranks) : slots_(static_cast<std::size_t>(ranks)) {}
 
-  /// Brings a rank's bytes to a round, counted from one.
+  /// Deposits a rank's bytes for a round; rounds start at 1.
   void bring(int rank, std::uint64_t round, std::span<const char> bytes);
   [[nodiscard]] bool came(int rank, std::uint64_t round) const;
-  /// What a rank brought, once it came.
+  /// The bytes that a rank deposited. Requires came(rank, round).
   [[nodiscard]] const std::vector<char>& brought(int rank, std::uint64_t round) const;
 
   using Way = std::tuple<int, int, std::uint32_t>;  ///< from, to, tag
   void send(const Way& way, std::span<const char> bytes);
-  /// The size of the next message, or -1.
+  /// Returns the size of the next message, or -1 if there is none.
   [[nodiscard]] std::int64_t waiting(const Way& way);
   [[nodiscard]] std::vector<char> receive(const Way& way);
 

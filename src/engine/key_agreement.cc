@@ -25,7 +25,7 @@ JobKey agree_on_key(int rank, int size, GatherBytes gather) {
   if (crypto_box_keypair(mine.data(), secret.data()) != 0) throw InternalError("no key pair can be made");
   std::vector<PublicKey> all(static_cast<std::size_t>(size));
   gather(mine.data(), all.data(), sizeof mine);
-  // Twice as many ranks know the key after each step: rank r hands it to rank r + know.
+  // The number of ranks that know the key doubles in each step: rank r sends it to rank r + know.
   for (int know = 1; know < size; know *= 2) {
     SealedKey box{};
     if (rank < know && rank + know < size) {

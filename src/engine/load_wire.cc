@@ -11,14 +11,14 @@
 namespace pleiad {
 
 std::unique_ptr<Wire> load_wire(const Patience& patience) {
-  // The module lies beside the library (or, for programs that hold the library inside them, in the lib folder beside
-  // theirs).
+  // The module is next to the library. Programs that link the library statically have it in the lib folder next to
+  // their own.
   Dl_info here{};
   dladdr(reinterpret_cast<void*>(&load_wire), &here);
   const std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
   std::string problem;
   for (const auto& candidate : {folder / "libpleiad_mpi.so", folder / "../lib/libpleiad_mpi.so"}) {
-    // Open MPI's own plug-ins look for its symbols among the global ones.
+    // Open MPI's plug-ins resolve its symbols in the global scope.
     void* module = dlopen(candidate.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (module == nullptr) {
       problem += fmt::format("\n  {}", dlerror());

@@ -28,7 +28,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 using JobDigest = std::array<unsigned char, 32>;
 
-// The job's name may hold a secret (the key of `pleiad launch`), so only hashes of it leave the process.
+// The job's name may contain a secret (the key of `pleiad launch`), so only hashes of it leave the process.
 JobDigest digest_of(const std::string& purpose, const std::string& job) {
   const std::string text = fmt::format("{} {} {}", purpose, geteuid(), job);
   JobDigest digest{};
@@ -42,7 +42,7 @@ struct LocalAddress {
   socklen_t size = 0;
 };
 
-// In the abstract namespace: the name begins with a zero byte and vanishes with its socket.
+// The address is in the abstract namespace: its name begins with a zero byte and disappears with the socket.
 LocalAddress address_of_job(const std::string& job) {
   LocalAddress address;
   address.where.sun_family = AF_UNIX;
@@ -65,7 +65,7 @@ struct LocalHead {
   std::uint32_t bytes = 0;
 };
 
-/// A connection with what has arrived on it. Does not block.
+/// A connection and the bytes received on it. Its functions do not block.
 struct LocalPeer {
   int fd = -1;
   int rank = -1;
@@ -91,7 +91,7 @@ struct LocalPeer {
     }
   }
 
-  /// False until a whole frame has arrived.
+  /// Returns false until a whole frame has arrived.
   bool take_frame(LocalHead& head, std::vector<char>& payload) {
     if (in.size() < sizeof head) return false;
     std::memcpy(&head, in.data(), sizeof head);
@@ -156,7 +156,8 @@ class LocalWire final : public Wire {
   void finish(bool, std::span<const int>) override {}
 
  private:
-  // Rank 0 meets the others. It listens only until all are there, so that a later session can meet in the same place.
+  // Accepts the other ranks on rank 0. The socket listens only until all have connected, so that a later session can
+  // use the same address.
   void wait_for_ranks() {
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const LocalAddress address = address_of_job(job_);
@@ -261,7 +262,7 @@ class LocalWire final : public Wire {
     (void)await_frame(peer);
   }
 
-  // Rank 0 takes a frame of every other rank.
+  // Receives one frame from every other rank on rank 0.
   void collect(char* all, std::size_t bytes) {
     std::vector<char> there(peers_.size(), 0);
     std::vector<LocalPeer> none;
@@ -324,7 +325,7 @@ class LocalWire final : public Wire {
   }
 
   void be_patient() {
-    // A rank whose launcher was killed must not meet the ranks of the next job.
+    // Without this check, a rank whose launcher was killed could connect to the ranks of the next job.
     if (getppid() != parent_) {
       throw TransportError(fmt::format("[start] the process that started this rank (pid {}) has ended", parent_));
     }
@@ -367,7 +368,7 @@ class LocalWire final : public Wire {
   Patience patience_;
   pid_t parent_;
   int listener_ = -1;
-  std::vector<LocalPeer> peers_;  // rank 0: all others, in the order in which they came; others: rank 0
+  std::vector<LocalPeer> peers_;  // on rank 0: all others in the order of their connection; elsewhere: rank 0
 };
 
 }  // namespace

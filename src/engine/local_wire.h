@@ -1,4 +1,4 @@
-// How the processes of one host meet without MPI: over a Unix socket of rank 0.
+// Connects the processes of one host without MPI, over a Unix socket of rank 0.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace pleiad {
 
-/// Collective: waits until all `launch.size` processes have come. They must be on this host and of one user. Throws
-/// TransportError where one of them ends meanwhile, and StateError where two claim the same rank.
+/// Collective: blocks until all `launch.size` processes have connected. They must be on this host and belong to one
+/// user. Throws TransportError if one of them ends meanwhile, and StateError if two claim the same rank.
 [[nodiscard]] std::unique_ptr<Wire> meet_on_this_host(const Launch& launch, Patience patience);
 
 }  // namespace pleiad

@@ -34,7 +34,7 @@ void SharedLock::lock_slowly() {
     }
     const int rank = static_cast<int>(holder & ~kSleepers) - 1;
     if (engine_.gone(rank)) {
-      // Others may be asleep behind the dead holder: keep their mark.
+      // Others may sleep behind the dead holder, so the flag stays set.
       if (word_.compare_exchange_strong(holder, mine() | kSleepers, std::memory_order_acquire)) {
         taken_over_ = true;
         dead_ = rank;

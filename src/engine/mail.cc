@@ -1,5 +1,5 @@
-// send and receive between ranks of one host: a ring of bytes for each pair. A message is its tag, its length and its
-// bytes, streamed through the ring, so it may be larger than the ring.
+// send and receive between ranks of one host, through a ring buffer for each pair of ranks. A message consists of its
+// tag, its length and its bytes. It is streamed through the ring, so it may be larger than the ring.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,8 @@ struct Header {
   std::uint64_t tag;
 };
 
-// Calls part(ring offset, length) for the stretches that `bytes` from position `at` take in a ring of `size`.
+// Calls part(ring offset, offset, length) for the one or two contiguous regions that `bytes` bytes from position `at`
+// occupy in a ring of `size`.
 template <class F>
 void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) {
   const std::size_t start = at % size;
@@ -31,7 +32,7 @@ void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) 
 
 }  // namespace
 
-// One direction between two ranks of this host, as one of them sees it. It must have the seat.
+// Writes to or reads from the mailbox of two ranks of this host. The caller holds the seat.
 class Engine::Stream {
  public:
   Stream(Engine& engine, Call call, int from, int to)
@@ -42,7 +43,7 @@ class Engine::Stream {
         box_(engine.control_.mailbox(engine.place(from).local, engine.place(to).local)),
         ring_(engine.control_.mailbox_bytes(engine.place(from).local, engine.place(to).local)),
         size_(engine.control_.mailbox_size()) {}
-  // A message that was given up half-way leaves bytes that nobody can tell from the next one's.
+  // The rest of an aborted message cannot be told apart from the next message, so the mailbox becomes unusable.
   ~Stream() {
     if (!in_message_) return;
     box_.broken.store(1);
@@ -68,7 +69,7 @@ class Engine::Stream {
   void message_is_whole() { in_message_ = false; }
 
  private:
-  // Moves `bytes` in parts as large as can() says, each by part(ring offset, bytes done before, length).
+  // Moves `bytes` in parts of at most can() bytes, each with part(ring offset, bytes moved before, length).
   template <class Can, class Part>
   void move(std::size_t bytes, std::atomic<std::uint64_t>& position, Can&& can, Part&& part) {
     for (std::size_t done = 0; done < bytes;) {
@@ -77,7 +78,7 @@ class Engine::Stream {
                     .ready = [&] { return can() > 0 || box_.broken.load() != 0; },
                     .missing = [&] { return std::vector<int>{call_ == Call::send ? to_ : from_}; }});
       if (box_.broken.load() != 0) {
-        in_message_ = false;  // not by this one
+        in_message_ = false;  // another call aborted the message
         throw TransportError(
             fmt::format("[rank {}] {}: a message from rank {} to rank {} was given up half-way, so no "
                         "more can follow it",
@@ -104,7 +105,7 @@ class Engine::Stream {
   bool in_message_ = false;
 };
 
-// Waits for the seat, or until `instead` holds, and gives the seat back at its end.
+// Waits for the seat, or until `instead` returns true. Releases the seat at the end.
 class Engine::Seated {
  public:
   Seated(Engine& engine, Inbox::Seat& seat, Call call, int peer, FunctionRef<bool()> instead) : seat_(seat) {
@@ -185,7 +186,7 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
   };
   while (!take_early()) {
     if (from == rank_) throw StateError("[receive] this rank waits for a message from itself that it has not sent");
-    // Whoever has the seat reads what comes, for others too.
+    // The holder of the seat reads whatever arrives, also for other receivers.
     const Seated seated(*this, peer.reading, Call::receive, from, came_early);
     if (!seated.mine() || came_early()) continue;
     Stream stream(*this, Call::receive, from, rank_);

@@ -1,4 +1,4 @@
-// The requests that a service carries out, each once however often it comes, and their answers.
+// Executes requests, each exactly once even if it arrives several times, and sends the replies.
 #include <algorithm>
 #include <cstring>
 
@@ -38,7 +38,7 @@ Messenger::Service::Client::Entry* Messenger::Service::entry_of(const FrameHead&
 void Messenger::Service::carry_out(Duty& duty, const std::string& connection, const Frame& frame) {
   const FrameHead& head = frame.head;
   Client& client = client_of(head);
-  // So old that the client has long had its answer: somebody plays old frames again.
+  // The client received the reply to this request long ago, so this is a replayed frame.
   if (head.sequence == 0 || head.sequence + Client::kRemembered <= client.highest) return;
   client.highest = std::max(client.highest, head.sequence);
   Client::Entry& entry = client.entry(head.sequence);
@@ -58,7 +58,7 @@ void Messenger::Service::carry_out(Duty& duty, const std::string& connection, co
                   .back = back};
   thread_local std::vector<std::uint64_t> aligned;
   if (reinterpret_cast<std::uintptr_t>(frame.body.data()) % sizeof(std::uint64_t) != 0) {
-    // Small messages lie anywhere in a buffer; numbers must not.
+    // Small messages are unaligned in their buffer, but values must be aligned.
     aligned.resize(frame.body.size() / sizeof(std::uint64_t) + 1);
     if (!frame.body.empty()) std::memcpy(aligned.data(), frame.body.data(), frame.body.size());
     request.body = {reinterpret_cast<const char*>(aligned.data()), frame.body.size()};
@@ -94,7 +94,7 @@ void Messenger::Service::carry_out(Duty& duty, const std::string& connection, co
     problem = Problem::current();
   }
   if (handed_over) take_duty_back(duty);
-  // The client may have been forgotten meanwhile, or have connected anew and asked again.
+  // Meanwhile the client may have been forgotten, or may have reconnected and repeated the request.
   if (Client::Entry* now = entry_of(head)) {
     now->state = answered || was_done ? Client::State::done : Client::State::waits;
     if (now->asked_again) back = *std::exchange(now->asked_again, std::nullopt);

@@ -29,8 +29,8 @@ Messenger::Service::Service(Messenger& messenger)
       secret_(JobKey::random()) {
   if (wake_ < 0) throw TransportError(fmt::format("no eventfd: {}", std::strerror(errno)));
   set_up_socket(router_);
-  // What is for a client that does not read is dropped beyond this many messages. A client has fewer under way, and one
-  // that is stopped is disconnected before as many notes could be sent to it.
+  // Frames for a client that does not read are dropped beyond this many. A client has fewer requests in progress, and a
+  // stopped client is disconnected before that many notes are sent to it.
   router_.set(zmq::sockopt::sndhwm, 1000);
   if (messenger.keys_) {
     check_.emplace(messenger.context_, *messenger.keys_);
@@ -66,7 +66,7 @@ void Messenger::Service::start() {
 void Messenger::Service::stop() {
   stop_.store(true);
   news();
-  // No thread makes another one when it has seen stop_, so the list is complete once the leader has ended.
+  // A thread that has seen stop_ starts no other thread, so the list is complete once the leader has ended.
   for (std::size_t i = 0;; ++i) {
     std::thread thread;
     {
@@ -100,13 +100,13 @@ void Messenger::Service::run(int thread) {
       tell(error.what());
     }
   }
-  if (leader_ != thread) {  // another thread serves now, and sees to the end
+  if (leader_ != thread) {  // another thread serves now, and closes the sockets at the end
     ended_.push_back(std::this_thread::get_id());
     return;
   }
   try {
     keep_watch(now_ns(), true);
-    // Words that are on their way need a moment; nobody waits for them longer.
+    // Gives frames in transit a moment to leave; the shutdown does not wait longer for them.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } catch (const std::exception& error) {
     engine_.log().warn(fmt::format("the service for other hosts, at its end: {}", error.what()));
@@ -117,7 +117,7 @@ void Messenger::Service::run(int thread) {
   check_.reset();
 }
 
-// A problem that lasts comes with every turn: it is told again after a while.
+// A persistent problem recurs in every turn; it is logged again only after a while.
 void Messenger::Service::tell(const std::string& problem) {
   constexpr std::int64_t kAgain = 10'000'000'000;
   const std::int64_t now = now_ns();
@@ -179,7 +179,7 @@ void Messenger::Service::serve(Duty& duty) {
   if (check_) check_->answer();
   const int leader = leader_;
   for (int i = 0; i < kAtOnce && take_one(duty); ++i) {
-    if (leader_ != leader) return;  // another thread goes on
+    if (leader_ != leader) return;  // another thread continues
   }
   keep_watch(now_ns(), told);
   if (waits) {
@@ -205,8 +205,8 @@ zmq::message_t Messenger::Service::reply_to(const FrameHead& request, FrameKind 
 }
 
 void Messenger::Service::send(const std::string& connection, zmq::message_t& frame) {
-  if (!listener_) return;  // the service has ended while a thread of it waited for a lock
-  // A client that is gone is no error: the router drops what is for it.
+  if (!listener_) return;  // the service has ended while one of its threads waited for a lock
+  // A client that has disconnected is not an error: the router drops its frames.
   try {
     (void)router_.send(zmq::buffer(connection), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
     (void)send_frame(router_, frame);
@@ -241,7 +241,8 @@ void Messenger::Service::hear(Duty& duty, const std::string& connection, zmq::me
   }
 }
 
-// Made from the connection and the client's nonce, so that strangers who only say hello leave nothing behind.
+// The nonce is computed from the connection and the client's nonce, so the server keeps no state for peers that only
+// send a hello.
 Nonce Messenger::Service::nonce_for(const std::string& connection, const Nonce& client) const {
   Nonce name{};
   std::memcpy(name.data(), connection.data(), std::min(connection.size(), name.size()));

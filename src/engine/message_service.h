@@ -11,11 +11,11 @@
 
 namespace pleiad {
 
-inline constexpr std::int64_t kBeat = 500'000'000;  ///< nanoseconds between two signs of life
-/// A thread that was due and comes so much later was stopped with its process, or had no core.
+inline constexpr std::int64_t kBeat = 500'000'000;  ///< nanoseconds between two heartbeats
+/// A thread that wakes up this much too late was stopped with its process, or had no core.
 inline constexpr std::int64_t kPause = 2'000'000'000;
 
-/// Takes a value from the front of `bytes`. False where there are too few.
+/// Removes a value from the front of `bytes`. Returns false if there are too few.
 template <class T>
 bool take(std::span<const char>& bytes, T& value) {
   if (bytes.size() < sizeof value) return false;
@@ -31,7 +31,7 @@ class Messenger::Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// Before start(): listens at these addresses. Returns the port.
+  /// Listens at these addresses and returns the port. Call it before start().
   int listen(const std::vector<std::uint32_t>& addresses);
   void start();
   void stop();
@@ -41,16 +41,16 @@ class Messenger::Service {
   void note(const ReturnAddress& back, std::span<const std::int32_t> ranks);
 
  private:
-  // What one client has asked for over one channel: the last requests, and how they ended.
+  // The last requests of one client on one connection, and their results.
   struct Client {
     static constexpr std::uint64_t kRemembered = 4 * kWindow;
-    /// in_hand: a thread carries it out; waits: the handler answers later.
+    /// in_hand: a thread executes it; waits: the handler answers later.
     enum class State : std::uint8_t { unknown, in_hand, waits, done };
     struct Entry {
       std::uint64_t sequence = 0;
       State state = State::unknown;
       std::optional<Problem> problem;
-      std::optional<ReturnAddress> asked_again;  ///< while it is in hand
+      std::optional<ReturnAddress> asked_again;  ///< set if the request is repeated while it is in hand
     };
     std::uint64_t highest = 0;
     std::vector<Entry> entries{kRemembered};
@@ -58,10 +58,10 @@ class Messenger::Service {
   };
   using ClientName = std::pair<int, std::uint64_t>;
 
-  // How this process hears from another host.
+  // The heartbeats that this process exchanges with another host.
   struct Watch {
     int host = 0;
-    std::size_t next = 0;  ///< which of the host's ranks is tried next
+    std::size_t next = 0;  ///< index of the host's rank to try next
     std::vector<int> ranks;
     std::unique_ptr<Channel> channel;
     std::int64_t began = 0;
@@ -69,30 +69,30 @@ class Messenger::Service {
     std::int64_t sent = 0;
   };
 
-  /// A thread that holds the duty.
+  /// Held by the one thread that serves.
   using Duty = std::unique_lock<std::mutex>;
 
   void run(int thread);
   void serve(Duty& duty);
-  /// Lets another thread serve while this one waits for a lock. False where too many threads wait already.
+  /// Lets another thread serve while this one waits for a lock. Returns false if too many threads wait already.
   bool hand_over_duty();
   void take_duty_back(Duty& duty);
   void leave_duty();
   void tell(const std::string& problem);
-  /// Takes one message; false where there is none.
+  /// Handles one message. Returns false if there is none.
   bool take_one(Duty& duty);
   void hear(Duty& duty, const std::string& connection, zmq::message_t& message);
   void greet(const std::string& connection, const Frame& frame);
   void prove(const std::string& connection, const Frame& frame);
   void carry_out(Duty& duty, const std::string& connection, const Frame& frame);
   [[nodiscard]] Client& client_of(const FrameHead& head);
-  /// Null where the request has been forgotten.
+  /// Returns null if the request has been forgotten.
   [[nodiscard]] Client::Entry* entry_of(const FrameHead& head);
   void send(const std::string& connection, zmq::message_t& frame);
   [[nodiscard]] zmq::message_t reply_to(const FrameHead& request, FrameKind kind, std::size_t bytes) const;
   [[nodiscard]] Nonce nonce_for(const std::string& connection, const Nonce& client) const;
 
-  /// Notes that the service runs, and whether it has not for a while.
+  /// Records that the service runs, and detects that it did not run for a while.
   void note_turn(std::int64_t now);
   void keep_watch(std::int64_t now, bool at_once);
   void put_beat(zmq::message_t& frame) const;
@@ -101,28 +101,28 @@ class Messenger::Service {
 
   Messenger& messenger_;
   Engine& engine_;
-  // One thread serves at a time: it holds duty_, which guards all below that has no other guard. A thread that waits
-  // for a lock within a request hands the duty to a new thread and takes it back for a moment to answer.
+  // One thread serves at a time. It holds duty_, which guards all members below that name no other guard. A thread that
+  // waits for a lock during a request passes the duty to a new thread and takes it back briefly to reply.
   std::mutex duty_;
-  int leader_ = 0;                 ///< the thread that goes on serving
-  std::atomic<int> returning_{0};  ///< threads that take the duty back for a moment
+  int leader_ = 0;                 ///< the thread that continues to serve
+  std::atomic<int> returning_{0};  ///< threads that take the duty back briefly
   std::condition_variable returned_;
   std::vector<std::thread> threads_;
   std::vector<std::thread::id> ended_;
-  std::optional<ClientCheck> check_;  // of those who connect to the router, where the transport is encrypted
+  std::optional<ClientCheck> check_;  // authenticates the router's clients if the transport is encrypted
   zmq::socket_t router_;
   std::optional<Listener> listener_;
   int wake_ = -1;
   JobKey secret_;
-  std::map<std::string, int> known_;                // connections that have proved themselves, and their rank
-  std::map<int, std::deque<std::string>> of_rank_;  // the same, by rank, oldest first
+  std::map<std::string, int> known_;                // authenticated connections and their ranks
+  std::map<int, std::deque<std::string>> of_rank_;  // the same by rank, oldest first
   std::map<ClientName, Client> clients_;
   std::deque<ClientName> client_order_;
   std::vector<Watch> watches_;
   std::atomic<bool> stop_{false};
   std::shared_mutex handler_mutex_;
   RequestHandler* handler_ = nullptr;  // guarded by handler_mutex_
-  std::string problem_;                // the last one in the log
+  std::string problem_;                // the last one that was logged
   std::int64_t problem_told_ = 0;
 };
 

@@ -19,14 +19,14 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kAvoid = 10 * kSecond;  // how long a rank that was silent is left alone
-constexpr double kQuiet = 3;                   // seconds after which another rank of the host is asked
+constexpr std::int64_t kAvoid = 10 * kSecond;  // how long a silent rank gets no requests
+constexpr double kQuiet = 3;  // seconds of silence after which another rank of the host gets the requests
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 
-// What an exchange does over one connection.
+// The part of an exchange that uses one connection.
 class Messenger::Talk {
  public:
   Talk(Messenger& messenger, const Exchange& exchange, int host)
@@ -50,7 +50,7 @@ class Messenger::Talk {
   void send() {
     channel_->greet(now_ns());
     if (!channel_->welcomed()) return;
-    if (channel_->epoch() != epoch_) {  // a new connection: what was under way may be lost
+    if (channel_->epoch() != epoch_) {  // a new connection: requests in progress may be lost
       epoch_ = channel_->epoch();
       std::vector<std::uint64_t> again;
       for (const auto& [sequence, item] : open_) again.push_back(sequence);
@@ -88,12 +88,12 @@ class Messenger::Talk {
     }
   }
 
-  // Called after every short sleep.
+  // Checks for silence and death. Called after every short sleep.
   void look() {
     if (done()) return;
     const std::int64_t now = now_ns();
     Engine& engine = messenger_.engine_;
-    // A process that looks so late was stopped, or had no core. It may not have read yet what was sent meanwhile.
+    // If this check is late, the process was stopped or had no core, and may not have read what arrived meanwhile.
     if (now - std::exchange(looked_, now) >= kPause) heard_ = pinged_ = now;
     if (engine.life(to()) == Life::dead) return change_carrier("died");
     const double host_timeout = engine.options().host_timeout;
@@ -105,7 +105,7 @@ class Messenger::Talk {
           engine.rank(), name_of(exchange_.call), engine.describe(to()), channel_->endpoint(), silent, in_part()));
     }
     if (seconds(now - std::max(heard_, connected_)) >= std::min(kQuiet, host_timeout / 4) && in_part().empty()) {
-      // The rank may be stopped, and its neighbours not.
+      // The rank may be stopped while its neighbours run.
       messenger_.avoided_[static_cast<std::size_t>(to())].store(now + kAvoid);
       const int next = messenger_.carrier(host_);
       if (next != to() && !messenger_.avoided(next)) return change_carrier("is silent");
@@ -144,7 +144,7 @@ class Messenger::Talk {
     return harmless ? "" : " What it was asked to do may have been carried out in part";
   }
 
-  // Another rank of the host has the same shards, but does not know what this one has done.
+  // Another rank of the host has the same shards, but does not know which requests this one has executed.
   void change_carrier(std::string_view why) {
     Engine& engine = messenger_.engine_;
     const int next = messenger_.carrier(host_);
@@ -165,7 +165,7 @@ class Messenger::Talk {
   std::deque<std::size_t> unsent_;
   std::map<std::uint64_t, std::size_t> open_;
   std::uint32_t epoch_ = 0;
-  std::int64_t heard_ = 0;  ///< the last word of any rank of the host
+  std::int64_t heard_ = 0;  ///< the last frame from any rank of the host
   std::int64_t connected_ = 0;
   std::int64_t pinged_ = 0;
   std::int64_t looked_ = 0;

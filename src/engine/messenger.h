@@ -1,9 +1,10 @@
-// Requests to processes of other hosts, by ZeroMQ. A caller's thread speaks to them over connections of its own and
-// waits in the kernel; what others ask of this process is answered by its one service thread, which also tells the
-// other hosts how this one is, and hears from them.
+// Requests to processes of other hosts, over ZeroMQ. A calling thread sends them over connections of its own and sleeps
+// until the replies arrive. One service thread answers the requests of other processes and exchanges heartbeats with
+// the other hosts.
 //
-// A request has a number on its connection. After a connection was lost it is sent again over the next one, and whoever
-// has carried it out before only says so again: nothing that was acknowledged is lost, nothing is carried out twice.
+// Requests are numbered on their connection. After a connection was lost, a request is sent again over the next one. A
+// server that has executed it already only repeats the reply: no acknowledged request is lost, and none is executed
+// twice.
 #pragma once
 
 #include <atomic>
@@ -27,28 +28,28 @@
 
 namespace pleiad {
 
-/// One request of an exchange: at most about kChunkBytes, but for what cannot be cut.
+/// One request of an exchange. Its body has at most about kChunkBytes, unless the data cannot be split.
 struct Part {
-  int to = 0;  ///< a rank
+  int to = 0;  ///< the receiving rank
   std::uint32_t operation = 0;
-  bool repeatable = false;  ///< carrying it out twice does no harm: so another rank of the host may do it
+  bool repeatable = false;  ///< executing it twice is harmless, so another rank of the host may execute it
   std::size_t bytes = 0;
 };
 
-/// Requests that belong together. Functions are called by the caller's thread, `fill` again where a part must be sent
-/// again; until its `take` the caller's data stays as it is.
+/// Requests that belong together. The caller's thread calls the functions. It calls `fill` again if a request must be
+/// sent again, so the caller's data must not change before the `take` of that request.
 struct Exchange {
   Call call = Call::idle;
   std::size_t count = 0;
   FunctionRef<Part(std::size_t)> part;
   FunctionRef<void(std::size_t, std::span<char>)> fill;
   FunctionRef<void(std::size_t, std::span<const char>)> take;
-  FunctionRef<void()> meanwhile;  ///< called once, when the first requests are on their way
-  bool ordered = false;           ///< as Engine::Waiting has them
+  FunctionRef<void()> meanwhile;  ///< called once, after the first requests are sent
+  bool ordered = false;           ///< see Engine::Waiting
   bool in_step = false;
 };
 
-/// Where an answer goes to.
+/// The destination of a reply.
 struct ReturnAddress {
   std::string connection;
   FrameHead head;
@@ -57,25 +58,24 @@ struct ReturnAddress {
 struct Request {
   int from = 0;
   std::uint32_t operation = 0;
-  bool repeated = false;  ///< it was carried out before, or waits: only the answer is missing
+  bool repeated = false;  ///< it was executed before, or waits; only the reply is missing
   std::span<const char> body;
   ReturnAddress back;
 };
 
-/// What the layer above does with requests, on the service thread: it must not wait for other ranks. What it throws is
-/// the answer.
+/// Executes requests on the service thread, so it must not wait for other ranks. An exception becomes the reply.
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
-  /// Calls answer(bytes) at most once, for room to write into; returns false where the answer comes later, by
+  /// Calls answer(bytes) at most once to get memory for the reply. Returns false if the reply follows later, through
   /// Messenger::answer.
   virtual bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) = 0;
-  /// Called about twenty times a second while unanswered() says so.
+  /// Called about twenty times a second while unanswered() returns true.
   virtual void tick() = 0;
   [[nodiscard]] virtual bool unanswered() const = 0;
 };
 
-/// Another host was silent for `host_timeout`. In a synchronous step all ranks are told.
+/// Another host was silent for `host_timeout` seconds. In a synchronous step all ranks get this error.
 class SilenceError final : public TransportError {
  public:
   using TransportError::TransportError;
@@ -83,50 +83,50 @@ class SilenceError final : public TransportError {
 
 class Messenger {
  public:
-  /// Listens on loopback at once if `loopback`, otherwise from listen() on; serves from start() on.
+  /// Listens on loopback at once if `loopback` is true, otherwise from listen() on. Serves requests from start() on.
   Messenger(Engine& engine, const JobKey& key, bool loopback);
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
-  /// This process's; with the port as soon as it listens.
+  /// The addresses of this process. The port is set once it listens.
   [[nodiscard]] const Addresses& addresses() const { return own_; }
-  /// Listens at those of its addresses at which ranks of other hosts reach it, and at no other. `all` are the addresses
-  /// of all ranks.
+  /// Listens only at those of this process's addresses that ranks of other hosts use. `all` are the addresses of all
+  /// ranks.
   void listen(const std::vector<Addresses>& all);
-  /// `all` are those of all ranks.
+  /// Starts the service. `all` are the addresses of all ranks.
   void start(const std::vector<Addresses>& all);
-  /// Tells the others for the last time how this host is, and ends the service.
+  /// Sends a last heartbeat with the state of this host and ends the service.
   void stop();
-  /// In a forked child: everything belongs to the parent.
+  /// In a forked child: releases everything to the parent without closing it.
   void forget();
 
-  /// From now on requests go to `handler`, null for none. Returns when the one before is no longer in use.
+  /// Passes requests to `handler` from now on; null for none. Returns when the previous handler is no longer in use.
   void set_handler(RequestHandler* handler);
 
-  /// Sends all parts and takes all answers. At most kWindow are under way on each connection: further ones wait. The
-  /// first error of a part is thrown when no other is under way; a host that is silent for `host_timeout` seconds is a
-  /// TransportError that names it.
+  /// Sends all requests and receives all replies. At most kWindow requests are in progress on each connection. Throws
+  /// the first error of a request once no other is in progress, and a TransportError that names the host if it is
+  /// silent for `host_timeout` seconds.
   void exchange(const Exchange& exchange);
-  /// A rank of `host` that is not known to be dead, nor silent if another one is left: which one differs from rank to
-  /// rank.
+  /// Returns a rank of `host` to send requests to: not known to be dead, and not silent if another one is left.
+  /// Different callers get different ranks.
   [[nodiscard]] int carrier(int host) const;
 
-  /// As far as is known here.
+  /// The state of a rank of another host, as far as it is known here.
   [[nodiscard]] Life life(int rank) const { return lives_[static_cast<std::size_t>(rank)].load(); }
-  /// Seconds for which nothing was heard from `host`. Time in which this process did not run does not count.
+  /// The seconds since the last frame from `host`. Time in which this process did not run does not count.
   [[nodiscard]] double silence(int host) const;
-  /// Something of this host has changed: the others are told at once.
+  /// Tells the other hosts at once that the state of this host has changed.
   void news();
 
-  // On the service thread only: answers to requests that were put off.
+  // Replies to requests that the handler deferred. Only the service thread may call them.
   void answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body = {});
   void note(const ReturnAddress& back, std::span<const std::int32_t> waits_for);
 
-  /// A longer message is not heard.
+  /// Longer messages are ignored.
   static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
   static constexpr std::size_t kChunkBytes = 256 * 1024;
-  /// What is no longer is not cut: its chunks would overlap too little to pay for themselves.
+  /// Messages up to this length are not split: their chunks would overlap too little to be worthwhile.
   static constexpr std::size_t kWholeBytes = 512 * 1024;
   static constexpr std::size_t kWindow = 16;
 
@@ -141,15 +141,15 @@ class Messenger {
 
   Engine& engine_;
   JobKey key_;
-  std::optional<TransportKeys> keys_;  // nothing: what is sent is not encrypted
+  std::optional<TransportKeys> keys_;  // empty: no encryption
   Addresses own_;
-  FramePool frames_;  // its messages end with the context
+  FramePool frames_;  // must outlive the context, which owns its messages
   zmq::context_t context_;
   std::vector<std::string> endpoints_;
   std::vector<std::atomic<Life>> lives_;
   std::vector<std::atomic<std::int64_t>> heard_;    // by host
-  std::vector<std::atomic<std::int64_t>> avoided_;  // by rank: until when others carry its host's calls
-  std::atomic<std::int64_t> served_{0};             // the service's last turn
+  std::vector<std::atomic<std::int64_t>> avoided_;  // by rank: until when other ranks receive the requests to its host
+  std::atomic<std::int64_t> served_{0};             // time of the service's last turn
   std::counting_semaphore<16> talkers_{16};
   std::mutex mutex_;
   std::map<int, std::vector<std::unique_ptr<Channel>>> idle_;  // guarded by mutex_

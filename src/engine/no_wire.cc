@@ -1,4 +1,4 @@
-// Stands in for load_wire.cc in a build without MPI.
+// The stub for load_wire.cc in a build without MPI.
 #include "engine/start.h"
 #include "engine/wire.h"
 #include "pleiad/error.h"

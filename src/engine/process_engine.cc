@@ -21,12 +21,12 @@ namespace {
 constexpr std::uint64_t kControlId = 0;
 constexpr std::size_t kWireBytes = std::size_t{1} << 30;
 
-// What a rank tells the others at the start.
+// Identifies the host of a rank. All ranks exchange it at the start.
 struct Introduction {
   char host[128] = {};
-  char boot[40] = {};           // two hosts may bear one name
-  std::uint64_t network = 0;    // a network namespace counts as a host of its own
-  std::uint64_t processes = 0;  // so does a PID namespace: processes of another one cannot be watched
+  char boot[40] = {};           // two hosts may have the same name
+  std::uint64_t network = 0;    // a network namespace counts as a separate host
+  std::uint64_t processes = 0;  // so does a PID namespace, because its processes cannot be watched
   std::int32_t pid = 0;
 };
 
@@ -53,11 +53,11 @@ std::vector<T> gather(Wire& wire, const T& mine) {
   return all;
 }
 
-// Hosts by first appearance, local indices by rank.
+// Numbers hosts by their first appearance and local indices by rank.
 std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std::vector<char>& alone,
                                int split_hosts) {
   std::vector<Place> places;
-  std::vector<std::pair<int, int>> hosts;  // a rank that stands for the host, and how many it has
+  std::vector<std::pair<int, int>> hosts;  // a rank of the host, and how many ranks it has
   const int size = static_cast<int>(ranks.size());
   const auto part = [&](int r) { return split_hosts > 0 ? r * split_hosts / size : 0; };
   for (int r = 0; r < size; ++r) {
@@ -86,7 +86,7 @@ struct ProcessEngine::Meeting {
   std::shared_ptr<Segment> control;
   std::unique_ptr<Hooks> hooks;
   std::vector<std::pair<int, int>> pids;
-  bool loopback = false;  ///< all ranks are on one machine, whatever split_hosts says
+  bool loopback = false;  ///< all ranks are on one machine, regardless of split_hosts
 };
 
 std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Wire> wire) {
@@ -105,8 +105,8 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
   });
   m.service = std::make_unique<Service>(m.key, me);
   const auto ranks = gather(w, introduce());
-  // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet
-  // again.
+  // Ranks are on the same host only if the mapping succeeds. A rank for which it fails becomes a host of its own, and
+  // all ranks try again.
   std::vector<char> alone(ranks.size(), m.options.shared_memory ? 0 : 1);
   m.loopback = std::ranges::all_of(ranks, [&](const Introduction& other) {
     return other.network == ranks[0].network && std::strcmp(other.boot, ranks[0].boot) == 0;
@@ -172,14 +172,14 @@ ProcessEngine::ProcessEngine(Meeting&& m)
 
 ProcessEngine::~ProcessEngine() {
   if (in_forked_child()) {
-    // The service's thread, and all that MPI knows, live in the parent.
+    // The service's thread and the state of MPI belong to the parent.
     (void)service_.release();
     (void)wire_.release();
     if (messenger_ != nullptr) messenger_->forget();
     (void)messenger_.release();
     return;
   }
-  if (service_ == nullptr) return;  // it has left by leave()
+  if (service_ == nullptr) return;  // leave() has been called
   abandon(Life::dead);
   after_leave(false);
 }
@@ -200,7 +200,7 @@ void ProcessEngine::peer_died(int rank) {
 }
 
 std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
-  // All neighbours fetch it before share() returns, while the segment and with it the descriptor are surely there.
+  // All neighbours fetch it before share() returns, so the segment and its descriptor still exist then.
   auto segment = std::make_shared<Segment>(Segment::shareable(fmt::format("pleiad-{}", id), bytes, reserve_only));
   service_->publish(id, segment->fd());
   return segment;
@@ -222,7 +222,7 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
     }
   }
   wire_->start(request);
-  // Who of the others has not come cannot be seen from here: all of them may be missing.
+  // It is unknown here which of the other ranks have not arrived, so all of them may be missing.
   const bool to_one = request->call == Call::send || request->call == Call::receive;
   const auto missing = [&] {
     std::vector<int> ranks;
@@ -231,8 +231,8 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
     }
     return ranks;
   };
-  // A rank of the other host may be done with a collective, and with the session, while this one still waits for its
-  // end: so nothing follows from who has shut down.
+  // A rank of another host may have completed a collective and left, while this rank still waits for the collective's
+  // end. So a rank that left is no reason to fail.
   try {
     wait(request->finished, {.call = request->call,
                              .ready = [&] { return request->done.load(); },
@@ -240,7 +240,7 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
                              .ordered = false,
                              .in_step = true});
   } catch (...) {
-    // The request is still under way and the caller's buffers are about to go: MPI must not touch them again.
+    // The request is still in progress and the caller's buffers are about to be freed, so MPI must not use them again.
     wire_->finish(false, {});
     throw;
   }
@@ -275,7 +275,7 @@ void ProcessEngine::remote_all_reduce(DType dtype, void* data, std::size_t count
 }
 
 void ProcessEngine::remote_all_gather(const void* in, void* out, std::size_t bytes) {
-  // Pieces of one call lie `bytes` apart in `out`, so all but the first piece need a place of their own.
+  // In `out`, the parts of one call are `bytes` apart, so they are gathered in a separate buffer.
   std::vector<char> all;
   for (std::size_t done = 0; done < bytes; done += kWireBytes) {
     const std::size_t part = std::min(kWireBytes, bytes - done);

@@ -1,5 +1,5 @@
-// A world whose ranks are processes, started by a launcher. Ranks of one host meet in shared memory; the wire says who
-// is there and carries bytes between hosts.
+// A world whose ranks are processes, started by a launcher. Ranks of one host communicate through shared memory. The
+// wire tells which ranks exist and carries bytes between hosts.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@ namespace pleiad {
 
 class ProcessEngine final : public Engine {
  public:
-  /// Collective: meets the other ranks over `wire`.
+  /// Collective: connects to the other ranks over `wire`.
   [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options, std::unique_ptr<Wire> wire);
   ~ProcessEngine() override;
 
   [[nodiscard]] std::string_view kind() const override { return wire_->kind(); }
 
-  /// What start() found out, for the constructor.
+  /// The results of start(), for the constructor.
   struct Meeting;
   explicit ProcessEngine(Meeting&& meeting);
 
@@ -42,7 +42,7 @@ class ProcessEngine final : public Engine {
   std::unique_ptr<Hooks> own_hooks_;
   std::unique_ptr<Wire> wire_;
   JobKey key_;
-  std::vector<std::pair<int, int>> pids_;  ///< the other ranks on this host, and their processes
+  std::vector<std::pair<int, int>> pids_;  ///< the other ranks on this host and their process ids
   std::unique_ptr<Service> service_;
 };
 

@@ -1,4 +1,4 @@
-// How two processes show each other that they know the job's key without saying it.
+// Authentication: two processes show each other that they know the job's key without revealing it.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@ namespace pleiad {
 using Nonce = std::array<char, 16>;
 using Proof = std::array<char, 32>;
 
-/// Call this before any function of libsodium. An InternalError if the library cannot be used.
+/// Initialises libsodium. Must be called before any of its functions. Throws InternalError if the library is unusable.
 void need_sodium();
 
 [[nodiscard]] Nonce random_nonce();
 [[nodiscard]] std::uint64_t random_number();
 
-/// A number for names that everyone can see, of sockets for instance: it tells nothing about the key.
+/// A number derived from the key for public names, such as those of sockets. It reveals nothing about the key.
 [[nodiscard]] std::uint64_t public_number(const JobKey& key);
 
-/// A keyed hash (HMAC-SHA-512-256) of who proves (`side`), both nonces and both ranks. Nobody without the key can make
-/// one, and none is good for another connection: each has nonces of its own.
+/// A keyed hash (HMAC-SHA-512-256) over the side that authenticates (`side`), both nonces and both ranks. It cannot be
+/// computed without the key, and it is useless for another connection because the nonces differ.
 [[nodiscard]] Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
                                std::int32_t client_rank, std::int32_t server_rank);
-/// In constant time.
+/// Compares in constant time.
 [[nodiscard]] bool same(const Proof& a, const Proof& b);
 
 }  // namespace pleiad

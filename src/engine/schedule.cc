@@ -12,7 +12,7 @@ Schedule::Schedule(int ranks, std::uint64_t seed, double switch_chance, std::opt
 void Schedule::enter(int rank) {
   std::unique_lock lock(mutex_);
   here_[static_cast<std::size_t>(rank)] = true;
-  // Nobody runs before all are there, or the start of the threads would decide who is first.
+  // No rank runs before all have entered; otherwise the start order of the threads would select the first one.
   if (++entered_ == static_cast<int>(here_.size())) {
     running_ = static_cast<int>(random_() % here_.size());
     turns_[static_cast<std::size_t>(running_)].notify_one();
@@ -39,8 +39,8 @@ std::int64_t Schedule::pass(int rank) {
   return 10'000'000;
 }
 
-// Picks the next rank and waits until it is this one's turn again. With may_stay false another one is picked if there
-// is one.
+// Selects the next rank and waits until this rank is selected again. If may_stay is false, selects another rank if
+// there is one.
 void Schedule::hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay) {
   std::vector<int> others;
   for (int r = 0; r < static_cast<int>(here_.size()); ++r) {

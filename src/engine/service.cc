@@ -27,7 +27,7 @@ struct SegmentRequest {
   std::uint64_t id;
 };
 
-// A name in the abstract namespace: it begins with a zero byte and vanishes with its socket.
+// The address is in the abstract namespace: its name begins with a zero byte and disappears with the socket.
 socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -45,7 +45,7 @@ int new_socket(int seconds) {
   return fd;
 }
 
-// Calls `call` until no signal has come between. Its deadline is the socket's own.
+// Repeats `call` while signals interrupt it. The socket's timeout limits each attempt.
 template <class F>
 auto despite_signals(F&& call) {
   auto result = call();
@@ -53,7 +53,7 @@ auto despite_signals(F&& call) {
   return result;
 }
 
-// One byte, and a descriptor with it if there is one.
+// Sends one byte, with the descriptor attached if `fd` is not negative.
 void send_descriptor(int connection, int fd) {
   char byte = fd >= 0 ? 1 : 0;
   iovec data{.iov_base = &byte, .iov_len = 1};
@@ -73,14 +73,14 @@ void send_descriptor(int connection, int fd) {
   (void)despite_signals([&] { return sendmsg(connection, &message, MSG_NOSIGNAL); });
 }
 
-// Whether the process at the other end belongs to this user.
+// Returns true if the process at the other end belongs to this user.
 bool same_user(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// -1, with the reason in `problem`, where no descriptor came.
+// Returns the descriptor, or -1 with the reason in `problem`.
 int receive_descriptor(int connection, std::string& problem) {
   char byte = 0;
   iovec data{.iov_base = &byte, .iov_len = 1};
@@ -170,7 +170,7 @@ void Service::run() {
       for (const auto& [rank, fd] : watched_) waits.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     }
     if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
-    // Deaths first: nothing is more urgent than the word about them.
+    // Deaths come first, because they are the most urgent.
     for (std::size_t i = 2; i < waits.size(); ++i) {
       if (waits[i].revents == 0) continue;
       int rank = -1;
@@ -196,7 +196,8 @@ void Service::run() {
     if ((waits[1].revents & POLLIN) != 0) {
       int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (connection < 0 && (errno == EMFILE || errno == ENFILE) && spare_ >= 0) {
-        // No descriptor is left, and the connection would stay first in the queue: the spare one makes room for it.
+        // No descriptor is left, and the connection would stay first in the queue. Closing the spare one makes room for
+        // it.
         close(std::exchange(spare_, -1));
         connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       }
@@ -204,7 +205,8 @@ void Service::run() {
         answer(connection);
         close(connection);
       } else if (errno != EINTR && errno != ECONNABORTED) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the system lacks something; poll would not wait
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(10));  // the system lacks a resource; poll would return at once
       }
       if (spare_ < 0) spare_ = eventfd(0, EFD_CLOEXEC);
     }
@@ -236,7 +238,7 @@ int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   if (despite_signals(reach) != 0) {
     problem = std::strerror(errno);
   } else if (!same_user(connection)) {
-    problem = "another user listens there";  // who must not see the key
+    problem = "another user listens there";  // another user must not see the key
   } else if (despite_signals(ask) != sizeof request) {
     problem = std::strerror(errno);
   } else {

@@ -32,10 +32,10 @@ std::shared_ptr<Engine> start_solo(SessionOptions options) {
   return {engine.release(), [hooks](Engine* gone) { delete gone; }};
 }
 
-// The size of MPI's world if the program itself has initialised MPI, else 0. Asks whatever MPI is loaded, and loads
-// none.
+// Returns the size of MPI's world if the program has initialised MPI itself, otherwise 0. Uses an MPI library that is
+// already loaded and loads none.
 int mpi_size_in_this_process() {
-  // Python loads its modules' libraries apart, so the symbols of Open MPI need not be among the global ones.
+  // Python loads the libraries of its modules into local scopes, so Open MPI's symbols may not be global.
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
   void* const from = library != nullptr ? library : RTLD_DEFAULT;
   const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(from, "MPI_Initialized"));
@@ -49,7 +49,7 @@ int mpi_size_in_this_process() {
   return size;
 }
 
-// How long the start waits for the other processes of a job, and what it says meanwhile.
+// Limits how long the start waits for the other processes of a job, and logs warnings meanwhile.
 class StartPatience {
  public:
   StartPatience(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
@@ -71,12 +71,12 @@ class StartPatience {
   }
 
  private:
-  // MPI's own start does not say that a process has ended. Those of this host can be seen.
+  // MPI's initialisation does not report that a process has ended, but processes of this host can be observed.
   void look_for_the_dead(double waited) {
     look_at_ = waited + kLookEvery;
     const std::set<int> now = ranks_on_this_host(launch_);
     for (const int rank : seen_) {
-      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that starts another program is there again
+      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that executes another program appears again
       tell_death(rank);
     }
     seen_.insert(now.begin(), now.end());
@@ -142,7 +142,7 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
     throw StateError("[start] this process was forked from a rank: it is not a rank itself; use engine = solo here");
   }
-  // Handles of tables may keep the engine of a session that was shut down.
+  // Table handles may keep the engine of a session that has been shut down.
   if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
     throw StateError("[start] this process already takes part in a world; shut that session down first");
   }

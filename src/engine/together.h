@@ -1,4 +1,4 @@
-// Steps that all ranks take or none: one rank's failure is everybody's.
+// Steps that succeed on all ranks or fail on all ranks.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace pleiad {
 
-/// Collective: every rank runs `work`, then hears how it went elsewhere. Where a rank failed, all throw its error (the
-/// lowest such rank's), with its name where it was another one. `where` begins the text for others.
+/// Collective: every rank runs `work` and learns how it went on the others. If it failed on a rank, all ranks throw the
+/// error of the lowest such rank; the other ranks' message starts with `where` and names that rank.
 void together(Engine& engine, std::string_view where, FunctionRef<void()> work);
 
 }  // namespace pleiad

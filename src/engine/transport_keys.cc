@@ -15,7 +15,7 @@ namespace pleiad {
 
 namespace {
 
-// A secret key for one purpose, from the job's key.
+// Derives a secret key for one purpose from the job's key.
 TransportKeys::Key derived(const JobKey& key, std::string_view purpose) {
   TransportKeys::Key secret{};
   crypto_generichash(secret.data(), secret.size(), reinterpret_cast<const unsigned char*>(purpose.data()),
@@ -61,7 +61,7 @@ ClientCheck::ClientCheck(zmq::context_t& context, const TransportKeys& keys)
 
 void ClientCheck::answer() {
   for (;;) {
-    // version, request id, domain, address, identity, mechanism, then the client's key
+    // The request's parts are version, request id, domain, address, identity, mechanism and the client's key.
     std::vector<zmq::message_t> request;
     if (!zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait)) return;
     const bool known = request.size() == 7 && request[5].to_string_view() == "CURVE" &&

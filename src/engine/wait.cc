@@ -1,5 +1,5 @@
-// How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for
-// ever.
+// How a rank waits: it spins briefly, then sleeps in slices. After each slice it checks for reasons why the wait could
+// never end.
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,14 +19,14 @@ namespace {
 constexpr std::int64_t kSlice = 50'000'000;
 constexpr std::int64_t kSpin = 200'000;
 constexpr int kPauses = 128;
-// A process that uses less than this share of a core over this time, what its waiting threads need to look around
-// aside, is idle.
+// A process is idle if it uses less than this share of a core over this time, not counting the checks of its waiting
+// threads.
 constexpr double kIdleSeconds = 0.5;
 constexpr double kIdleShare = 0.02;
 
 thread_local bool engaged = false;
 
-// The worlds in which this thread takes part. It leaves them when it ends.
+// The worlds with which this thread is registered. The thread unregisters when it ends.
 struct Memberships {
   struct Entry {
     std::uint64_t engine;
@@ -51,7 +51,7 @@ struct Memberships {
 };
 thread_local Memberships memberships;
 
-// One thread of this rank waits.
+// Marks that one thread of this rank waits.
 class WaitMark {
  public:
   WaitMark(RankSlot& slot, Call call) : slot_(slot), mail_(call == Call::send || call == Call::receive ? 1 : 0) {
@@ -80,7 +80,7 @@ void pause() {
 
 }  // namespace
 
-// What a waiting thread knows from slice to slice.
+// The state of one wait from slice to slice.
 class Engine::Stall {
  public:
   Stall(Engine& engine, const Waiting& waiting)
@@ -88,8 +88,8 @@ class Engine::Stall {
 
   void look(double seconds) {
     const bool mail = waiting_.call == Call::send || waiting_.call == Call::receive;
-    // Between hosts every rank comes to a collective though it has heard of a failure, so that nobody is left in MPI;
-    // unless one gave up.
+    // Between hosts every rank enters a collective even after it has heard of a failure, so that no rank is left inside
+    // MPI. The exception is a rank that gave up.
     if (waiting_.ordered || (waiting_.in_step && !mail && engine_.gave_up())) engine_.check_failure();
     look_for_the_gone();
     engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
@@ -127,9 +127,9 @@ class Engine::Stall {
     int dead = first(missing, Life::dead);
     const int finished = waiting_.ordered ? first(missing, Life::finished) : -1;
     if (dead < 0 && finished < 0) return;
-    // It may have done its part and gone since it was found missing.
+    // The rank may have done its part and left since `missing` was computed.
     if (waiting_.ready()) return;
-    // Who has shut down early may have done so because another one died: that is what the caller must hear of.
+    // A rank that shut down early may have done so because another one died. In that case the caller gets the death.
     if (dead < 0) dead = first(engine_.neighbours_, Life::dead);
     if (dead >= 0) {
       throw TransportError(
@@ -152,17 +152,16 @@ class Engine::Stall {
     }
   }
 
-  // What is seen of a rank at one moment.
+  // What is observed of a rank at one moment.
   struct Sight {
     std::uint64_t changes;
     std::uint64_t polls;
-    std::int64_t cpu;  ///< of its process, but for the polls of this rank
+    std::int64_t cpu;  ///< of its process, without the checks of this rank
   };
 
-  // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
-  // again, twice, to no avail, while the processes were idle. A thread that Pleiad has not met may be about to come: so
-  // where there are such threads, and where a rank waits for a message, which any thread may send, it must have lasted
-  // until a warning.
+  // Returns true if no rank can make progress: every live rank was stuck at one moment and has since checked twice in
+  // vain, while the processes were idle. A thread that Pleiad does not know may still make a call. So if there are such
+  // threads, or if a rank waits for a message, which any thread may send, the state must last until the first warning.
   bool all_wait(double seconds) {
     std::vector<Sight> now;
     bool someone_lives = false;
@@ -186,7 +185,7 @@ class Engine::Stall {
       polls_cpu += slot.polls_cpu.load();
       now.push_back({slot.changes.load(), slot.polls.load(), cpu - slot.polls_cpu.load()});
     }
-    if (engine_.kind() == "inproc") {  // all of one process
+    if (engine_.kind() == "inproc") {  // all ranks belong to one process
       for (Sight& sight : now) sight.cpu = cpu - polls_cpu;
     }
     bool same = then_.size() == now.size();
@@ -207,12 +206,12 @@ class Engine::Stall {
     return seconds - then_seconds_ >= engine_.options_.warn_after || !(mail || strangers());
   }
 
-  // Whether a process of this host has threads that have never called Pleiad and are not its own.
+  // Returns true if a process of this host has threads that have never called Pleiad and are not internal ones.
   bool strangers() const {
-    if (engine_.kind() == "inproc") return false;  // the process is the cluster's
+    if (engine_.kind() == "inproc") return false;  // all threads of the process belong to the world
     return std::ranges::any_of(engine_.neighbours_, [&](int rank) {
       const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
-      // The thread that started the session is among those of the start.
+      // The thread that started the session is one of those counted at the start.
       const std::uint32_t later = std::max(slot.callers.load(), 1U) - 1;
       return slot.life.load() == Life::alive &&
              thread_count(slot.pid.load()) > static_cast<int>(slot.own_threads.load() + later);
@@ -234,7 +233,7 @@ void Engine::check_interrupt(std::string_view where, FunctionRef<std::string()> 
 }
 
 void Engine::relax(int spins) const {
-  // A yield costs little where nobody else wants the core, and lets the awaited rank run where it does.
+  // A yield is cheap if no other thread wants the core, and otherwise lets the awaited rank run.
   if (shares_cores_ || spins >= kPauses) {
     sched_yield();
   } else {
@@ -280,7 +279,7 @@ void Engine::wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiti
   try {
     sleep_until_ready(sleep, waiting);
   } catch (const Error& error) {
-    // The others wait for this rank's step, and each must hear why it does not come.
+    // The others wait for this rank's step and must learn why it does not come.
     const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted ||
                          dynamic_cast<const SilenceError*>(&error) != nullptr;
     if (gave_up && waiting.in_step) (void)fail(error.what(), true);

@@ -1,8 +1,8 @@
-// The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws but the caller's
-// Patience, at the start.
+// The module that uses MPI: libpleiad_mpi.so, loaded only under a launcher. None of its functions throws, except the
+// caller's Patience at the start.
 //
-// On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls
-// (blocking calls from many threads are a hundred times slower) and polls only while requests are outstanding.
+// On one host MPI is called only at the start and at the end. Between hosts one communication thread makes all calls,
+// because blocking calls from many threads are a hundred times slower. It polls only while requests are in progress.
 #include <mpi.h>
 #include <poll.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ using pleiad::DType;
 using pleiad::Patience;
 using pleiad::WireRequest;
 
-// What outlives a session: MPI can be initialised only once in a process.
+// State that outlives a session, because MPI can be initialised only once in a process.
 struct Library {
   bool ours = false;  // we called MPI_Init_thread, so we call MPI_Finalize
   bool clean = true;  // every session so far ended with all its ranks
@@ -46,10 +46,11 @@ struct Library {
 };
 Library library;
 
-constexpr std::chrono::milliseconds kAsk{50};  // how often a wait asks for patience
-constexpr std::chrono::seconds kGone{10};      // how long the end waits for MPI after a neighbour has gone
+constexpr std::chrono::milliseconds kAsk{50};  // how often a wait calls the Patience
+constexpr std::chrono::seconds kGone{10};      // how long the shutdown waits for MPI after a neighbour has ended
 
-// The processes of a host. Each is watched by a descriptor, so a number that is given anew misleads nobody.
+// The processes of the other ranks on this host. Each is watched through a pidfd, which stays valid if the kernel
+// reuses the process id.
 class Neighbours {
  public:
   void watch(std::span<const int> pids) {
@@ -62,20 +63,21 @@ class Neighbours {
       lost_ |= fd < 0 && errno == ESRCH;
     }
   }
-  /// Whether one of them has ended.
+  /// Returns true if one of the processes has ended.
   bool one_is_gone() { return lost_ || poll(watched_.data(), watched_.size(), 0) > 0; }
 
  private:
   std::vector<pollfd> watched_;
   bool lost_ = false;
 };
-Neighbours& neighbours_of_last = *new Neighbours;  // of the last session; never destroyed, as the end comes late
+Neighbours& neighbours_of_last =
+    *new Neighbours;  // those of the last session; never destroyed, because the exit handler uses it
 
-// MPI_Init_thread waits for all processes of the job, and nothing calls it off. So a thread of its own makes the call
-// and stays, because MPI asks that the same thread calls MPI_Finalize.
+// Initialises and finalises MPI. MPI_Init_thread waits for all processes of the job and cannot be cancelled, so a
+// separate thread calls it. The thread stays, because MPI requires that the same thread calls MPI_Finalize.
 class Keeper {
  public:
-  /// Begins MPI, or waits on for what an earlier call began. Returns MPI's code.
+  /// Initialises MPI, or continues to wait for an earlier call. Returns MPI's error code.
   int init(const Patience& patience) {
     std::unique_lock lock(mutex_);
     if (!started_) {
@@ -89,7 +91,7 @@ class Keeper {
     }
     return code_;
   }
-  /// MPI_Finalize waits for all processes of the job: for ever for one that died behind its last session.
+  /// MPI_Finalize waits for all processes of the job, and forever if one died after its last session.
   void finalize() {
     std::unique_lock lock(mutex_);
     over_ = true;
@@ -129,8 +131,8 @@ class Keeper {
 Keeper& keeper = *new Keeper;  // never destroyed: its thread may outlive main
 
 void finalize_at_exit() {
-  // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep
-  // MPI_Finalize waiting.
+  // A forked child runs this too. After a world that lost a rank, or whose other ranks are still at work, MPI_Finalize
+  // would block.
   if (!library.ours || !library.clean || library.open > 0 || getpid() != library.process) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -144,7 +146,7 @@ std::string text_of(int code) {
   return text;
 }
 
-// Waits for a request of the start. It is left alone where the patience ends.
+// Waits for a request of the start. If `patience` throws, the request is abandoned.
 int await(MPI_Request& request, const Patience& patience) {
   auto next = std::chrono::steady_clock::now() + kAsk;
   for (int turn = 0;; ++turn) {
@@ -190,7 +192,7 @@ class MpiWire final : public pleiad::Wire {
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     const int count = static_cast<int>(bytes);
     const auto all = bytes * static_cast<std::size_t>(size_);
-    // MPI may write here after the patience has ended.
+    // MPI may write to this memory after `patience` has thrown.
     auto* memory = new std::vector<char>(bytes + all);
     std::memcpy(memory->data(), in, bytes);
     MPI_Request request = MPI_REQUEST_NULL;
@@ -264,13 +266,13 @@ class MpiWire final : public pleiad::Wire {
         return MPI_Ireduce_scatter_block(r.in, r.out, count, type_of(r.dtype), op, world, &running.handle);
       case Call::send:
         return MPI_Isend(r.in, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
-      case Call::receive: return MPI_SUCCESS;  // begins once the message is there
+      case Call::receive: return MPI_SUCCESS;  // starts once the message has arrived
       default: return MPI_ERR_ARG;
     }
   }
 
-  // Takes a message only if it has the right size: another one stays for a receive that fits. Only this thread
-  // receives, so what it has probed is still there.
+  // Receives a message only if it has the right size; otherwise it stays for a receive that fits. Only this thread
+  // receives, so a probed message cannot disappear.
   static int begin_receive(Running& running, int& done) {
     WireRequest& r = *running.request;
     const int tag = static_cast<int>(r.tag & 0x7fffffff);
@@ -324,7 +326,7 @@ class MpiWire final : public pleiad::Wire {
         at = running.erase(at);
         moved = true;
       }
-      // What takes long, such as waiting for a slow rank, must not cost a core.
+      // A long operation, such as waiting for a slow rank, must not occupy a core.
       idle = moved ? 0 : idle + 1;
       if (idle < kBusyPolls) {
         sched_yield();
@@ -369,7 +371,7 @@ extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wir
   }
   MPI_Query_thread(&library.threads);
   if (library.world == MPI_COMM_NULL) {
-    static MPI_Comm world = MPI_COMM_NULL;  // MPI may write it after the patience has ended
+    static MPI_Comm world = MPI_COMM_NULL;  // MPI may write to it after `patience` has thrown
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_Comm_idup(MPI_COMM_WORLD, &world, &request);
     if (code == MPI_SUCCESS) code = await(request, patience);
