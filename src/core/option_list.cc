@@ -180,7 +180,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PLEIAD_";
 
-// Variables that are not session options: what launchers tell their ranks, and settings of single parts.
+// Variables that are not session options: set by launchers for their ranks, or settings of single components.
 constexpr std::string_view kOtherVariables[] = {
     "PLEIAD_BUILD",      "PLEIAD_CPU_LEVEL",   "PLEIAD_DATA",        "PLEIAD_KEEP_MEMORY", "PLEIAD_LAUNCHER",
     "PLEIAD_LAUNCH_KEY", "PLEIAD_LAUNCH_RANK", "PLEIAD_LAUNCH_SIZE", "PLEIAD_LIBRARY",     "PLEIAD_MPIRUN",
