@@ -22,7 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kSizeBytes = 8;
-// The reference implementation allows 100,000,000, which take more than 2 GB when they are parsed.
+// The reference implementation allows 100,000,000 bytes, which need more than 2 GB when they are parsed.
 constexpr std::uint64_t kMaxHeader = 10'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::size_t kDataAlignment = 64;
@@ -64,7 +64,7 @@ std::optional<DType> dtype_of_name(std::string_view name) {
 }
 
 std::optional<std::int64_t> array_bytes(ElementType type, std::span<const std::int64_t> shape) {
-  // An extent of 0 must not hide an overflow before it.
+  // An extent of 0 must not hide an overflow of the other extents.
   std::int64_t bits = type.bits;
   bool empty = false;
   for (const std::int64_t extent : shape) {
@@ -104,7 +104,7 @@ void Safetensors::read(std::span<const std::byte> bytes) {
 
 namespace {
 
-/// Reads one array's entry; its bytes are `data`'s from the first offset to the second.
+/// Reads the entry of one array. Its two offsets select its bytes in `data`.
 ArrayEntry read_entry(const std::string& name, const json& value, std::span<const std::byte> data,
                       const std::string& where) {
   const ElementType type = element_type(text_value(member(value, "dtype", where), where + ": dtype"), where);
@@ -139,7 +139,7 @@ ArrayEntry read_entry(const std::string& name, const json& value, std::span<cons
 void Safetensors::read_header(std::string_view header, std::span<const std::byte> data) {
   const std::string where = path().string();
   if (!header.starts_with('{')) throw FileError(where + ": is no safetensors file: its header is no JSON object");
-  // Arrays are three levels deep: the object, an array's entry, its shape.
+  // Arrays are three levels deep: the top object, the entry of an array, and its shape.
   const json parsed = parse_json(header, where + ": header", 3);
   for (const auto& [name, value] : parsed.items()) {
     if (name == kMetadataKey) {
@@ -151,7 +151,7 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
       arrays_.push_back(read_entry(name, value, data, fmt::format("{}: array \"{}\"", where, printable(name))));
     }
   }
-  // An empty array lies before one that begins where it does.
+  // An empty array is sorted before one that begins at the same byte.
   std::ranges::sort(arrays_, [](const ArrayEntry& a, const ArrayEntry& b) {
     return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
   });

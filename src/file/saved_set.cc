@@ -37,7 +37,7 @@ std::size_t bytes_of(ElementType type, std::span<const std::int64_t> extent) {
   return static_cast<std::size_t>(array_bytes(type, extent).value_or(0));
 }
 
-/// Copies between two dense boxes of one array what they have in common.
+/// Copies the intersection of two dense boxes of one array.
 class BoxCopy {
  public:
   BoxCopy(const Box& from, const Box& to, std::size_t element) : from_(from), to_(to), common_(from.common(to)) {
@@ -48,7 +48,7 @@ class BoxCopy {
       from_stride_[d] = from_stride_[d + 1] * static_cast<std::size_t>(from.extent[d]);
       to_stride_[d] = to_stride_[d + 1] * static_cast<std::size_t>(to.extent[d]);
     }
-    // From run_ on the rows are whole in both: one run of bytes.
+    // From dimension run_ on, both boxes contain whole rows, so one copy suffices.
     run_ = rank;
     while (run_ > 0 &&
            (run_ == rank || (common_.extent[run_] == from.extent[run_] && common_.extent[run_] == to.extent[run_]))) {
@@ -117,7 +117,7 @@ const Safetensors& SavedSet::part(std::size_t index) const {
   if (std::filesystem::is_symlink(path)) {
     throw FileError(fmt::format("{}: is a symbolic link; a part must lie in the set's own folder", path.string()));
   }
-  // The checksum comes first: what is wrong in a damaged file is of no interest.
+  // The checksum comes first, because other errors of a damaged file are not helpful.
   {
     const MappedFile file(path);
     if (static_cast<std::int64_t>(file.bytes().size()) != entry.written.bytes) {

@@ -31,8 +31,8 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, problem);
   if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
   if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
-  // A file in a new folder survives a loss of power only if the folder does. A folder that may not be read cannot
-  // be brought to the disk by its user.
+  // A file in a new folder survives a power loss only if the folder does. A folder without read permission cannot be
+  // flushed by its user.
   for (const fs::path& made : missing) {
     if (sync_folder(folder_of(made)) || errno == EACCES) continue;
     throw FileError(
@@ -67,7 +67,7 @@ void remove_unfinished(const fs::path& run) {
 
 void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   if (keep <= 0) return;
-  // The new set must be on the disk before an old one goes, and it is there only once the run's folder names it.
+  // The new set must be on disk before an old one is removed, and it exists only once the run's folder lists it.
   if (!sync_folder(run)) {
     throw FileError(fmt::format("{}: cannot be brought to the disk: {}", run.string(), std::strerror(errno)));
   }
@@ -78,7 +78,7 @@ void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   for (const std::int64_t step : steps_in(run, false)) {
     if (std::ranges::find(stay, step) != stay.end()) continue;
     const fs::path path = step_folder(run, step);
-    fs::remove(path / Manifest::kFile, ignored);  // first: what follows is no set any more
+    fs::remove(path / Manifest::kFile, ignored);  // first, so that the rest is no longer a set
     fs::remove_all(path, ignored);
   }
 }
