@@ -1,4 +1,4 @@
-// Copies of rectangles of images.
+// Copies of regions of images.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace pleiad {
 
-/// Images whose places are a rectangle, dense: (batch, rows, columns, channels).
+/// A dense region of a batch of images: (batch, rows, columns, channels).
 struct ImageBlock {
   char* data;
   Rect rect;
-  std::size_t place;  ///< bytes of a place
+  std::size_t place;  ///< bytes of the channels of one pixel
 
   [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(rect.w.size()) * place; }
   [[nodiscard]] std::size_t image_bytes() const { return static_cast<std::size_t>(rect.h.size()) * row_bytes(); }
@@ -24,7 +24,7 @@ struct ImageBlock {
   }
 };
 
-/// Calls each(bytes of `block`, length) for the rows of `part`, a part of its rectangle, of samples first to last - 1.
+/// Calls each(pointer, length) for every row of `part`, a region of the block, of samples first to last - 1.
 template <class Each>
 void for_rows(const ImageBlock& block, const Rect& part, Interval samples, Each&& each) {
   if (part.empty()) return;
@@ -34,7 +34,7 @@ void for_rows(const ImageBlock& block, const Rect& part, Interval samples, Each&
   }
 }
 
-/// A part that two blocks have in common, from one to the other.
+/// Copies a region that both blocks contain from one to the other.
 inline void copy_part(const ImageBlock& to, const ImageBlock& from, const Rect& part, Interval samples) {
   if (part.empty()) return;
   const std::size_t length = static_cast<std::size_t>(part.w.size()) * to.place;

@@ -25,8 +25,8 @@ constexpr std::size_t box_aligned(std::size_t bytes) { return (bytes + kAlign - 
 
 struct Boxes::Box {
   BoxPlan plan;
-  bool mine = false;        // this rank is at one of its ends
-  BoxHead* head = nullptr;  // in shared memory, or in `own` where messages carry it
+  bool mine = false;        // this rank is the sender or the receiver
+  BoxHead* head = nullptr;  // in shared memory, or in `own` if the transfer uses messages
   char* bytes = nullptr;
   Event* moved_for_reader = nullptr;
   Event* moved_for_writer = nullptr;
@@ -34,8 +34,8 @@ struct Boxes::Box {
   std::shared_ptr<void> own = {};
 };
 
-// Sends and receives for this rank, both ways at once: a thread for what goes out and one for what comes in. Callers
-// post in rounds (to the k-th next rank, from the k-th last), so no order of blocking calls can lock ranks.
+// Sends and receives messages for this rank in both directions at once, with one thread each. Callers post in rounds
+// (to the k-th next rank, from the k-th previous one), so no order of blocking calls can deadlock.
 class Boxes::Carrier {
  public:
   Carrier(Engine& engine, Event& moved)
@@ -62,7 +62,7 @@ class Boxes::Carrier {
     }
     changed_.notify_all();
   }
-  /// Throws what a message met.
+  /// Throws the error of the first failed message.
   void check() {
     const std::scoped_lock lock(mutex_);
     if (problem_) problem_->raise();
@@ -75,7 +75,7 @@ class Boxes::Carrier {
     while (true) {
       changed_.wait(lock, [&] { return stop_ || !queue.empty(); });
       const bool sends = &queue == &sends_;
-      if (queue.empty() || (stop_ && (!sends || problem_))) return;  // what was sent is on its way, whatever follows
+      if (queue.empty() || (stop_ && (!sends || problem_))) return;  // posted messages are still sent
       Box& box = *queue.front();
       queue.pop_front();
       lock.unlock();
@@ -113,7 +113,7 @@ class Boxes::Carrier {
 
 Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans, bool by_messages, double delay)
     : engine_(engine), name_(std::move(name)), delay_(static_cast<std::int64_t>(delay * 1e9)) {
-  // Ranks of one host compute the same offsets: one event a rank, then the boxes of this host.
+  // Ranks of one host compute the same offsets: one event per rank, then the boxes of this host.
   const int host = engine.place(engine.rank()).host;
   std::size_t end = box_aligned(sizeof(Event)) * static_cast<std::size_t>(engine.size());
   std::vector<std::size_t> offsets;
@@ -147,7 +147,7 @@ Boxes::Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans
     }
     box.moved_for_reader = event(box.plan.to);
     box.moved_for_writer = event(box.plan.from);
-    box.head = reinterpret_cast<BoxHead*>(base + offsets[i]);  // zero bytes are its first state
+    box.head = reinterpret_cast<BoxHead*>(base + offsets[i]);  // zeroed memory is its initial state
     box.bytes = base + offsets[i] + box_aligned(sizeof(BoxHead));
   }
   if (!messages) return;
@@ -164,7 +164,7 @@ void Boxes::await(const Box& box, bool sending) {
   };
   if (!there()) {
     const int peer = sending ? box.plan.to : box.plan.from;
-    // What messages carry may come from a rank that has left since: whom they wait for, the carrier says.
+    // A message may come from a rank that has left since. The carrier's own wait reports whom it waits for.
     const auto missing = [&] { return box.by_message ? std::vector<int>{} : std::vector<int>{peer}; };
     engine_.wait(sending ? *box.moved_for_writer : *box.moved_for_reader,
                  {.call = Call::exchange, .ready = there, .missing = missing});

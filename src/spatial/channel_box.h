@@ -1,5 +1,5 @@
-// Where bytes go from one rank to another, again and again: a buffer that the sender fills and the receiver copies,
-// with a count of each. On one host it lies in shared memory; between hosts a thread carries messages.
+// Repeated transfers from one rank to another: a buffer that the sender fills and the receiver copies, with a counter
+// for each side. Within a host the buffer is in shared memory; between hosts a thread sends it as a message.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@
 
 namespace pleiad {
 
-/// In shared memory: message `sent` is there once sent > taken. One writer, one reader.
+/// In shared memory: a message is available while sent > taken. One writer and one reader.
 struct alignas(64) BoxHead {
   std::atomic<std::uint64_t> sent{0};
-  std::atomic<std::int64_t> ready_at{0};  ///< ns: not to be taken before, where messages are held back
+  std::atomic<std::int64_t> ready_at{0};  ///< nanoseconds: earliest time of reception, if messages are delayed
   alignas(64) std::atomic<std::uint64_t> taken{0};
 };
 
@@ -25,7 +25,7 @@ struct BoxPlan {
   std::uint32_t tag = 0;
 };
 
-/// All boxes of an exchange as one rank sees them. Made by all ranks together, from the same plans.
+/// All boxes of an exchange as seen by one rank. The constructor is collective; all ranks pass the same plans.
 class Boxes {
  public:
   Boxes(Engine& engine, std::string name, const std::vector<BoxPlan>& plans, bool by_messages, double delay);
@@ -33,14 +33,14 @@ class Boxes {
   Boxes(const Boxes&) = delete;
   Boxes& operator=(const Boxes&) = delete;
 
-  /// Waits until the last message was taken; the sender then fills the bytes.
+  /// Waits until the last message was taken, and returns the buffer for the sender to fill.
   [[nodiscard]] char* fill(std::size_t box);
   void send(std::size_t box);
-  /// Returns when what was sent is the engine's, so that this rank may leave.
+  /// Returns when the engine has sent the message, so that this rank may leave.
   void flush(std::size_t box);
-  /// Before receive: a message is on its way.
+  /// Announces that a message will arrive. Call it before receive().
   void expect(std::size_t box);
-  /// Waits for a message; the bytes are the receiver's until it lets them go.
+  /// Waits for a message. The bytes stay valid until release().
   [[nodiscard]] const char* receive(std::size_t box);
   void release(std::size_t box);
 
@@ -51,10 +51,10 @@ class Boxes {
 
   Engine& engine_;
   std::string name_;
-  std::int64_t delay_;  // ns
+  std::int64_t delay_;  // nanoseconds
   std::shared_ptr<Segment> memory_;
   std::vector<Box> boxes_;
-  std::unique_ptr<Carrier> carrier_;  // null where no box is of messages
+  std::unique_ptr<Carrier> carrier_;  // null if no box uses messages
 };
 
 }  // namespace pleiad

@@ -13,7 +13,7 @@ namespace {
 
 Interval clipped(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
 
-/// The places of the output that a tile's rank computes.
+/// Returns the output region that a tile's rank computes.
 Rect output_of(const GlobalArrayOptions& o, int tile) {
   return o.grid.tile(o.window_h.output(o.height), o.window_w.output(o.width), tile);
 }

@@ -15,7 +15,7 @@
 namespace pleiad {
 namespace {
 
-// Tags of messages: those of users are small.
+// Tags from here on are reserved for exchanges; those of users are smaller.
 constexpr std::uint32_t kFirstTag = 0x40000000;
 constexpr int kMostPieces = 8;
 
@@ -99,7 +99,7 @@ class HaloExchange::Inside {
                 static_cast<std::size_t>(part.places() * samples(piece).size()) * place_bytes(spec);
             for (const bool back : {false, true}) {
               if (mine) remember_box(plans.size(), s, r, piece, back);
-              // Messages of a pair are told apart by what is the same on both sides.
+              // The tag of a message is computed from values that both ranks know.
               const auto tag = first_tag + static_cast<std::uint32_t>(piece * 2 + (back ? 1 : 0));
               plans.push_back({.from = team[back ? r : s], .to = team[back ? s : r], .bytes = bytes, .tag = tag});
             }
@@ -119,7 +119,7 @@ class HaloExchange::Inside {
   void begin(int piece, const void* from, bool back) {
     expect_order(piece, back, 0);
     const ImageBlock block = block_of(from, back ? need : own);
-    for (const Peer& peer : back ? in_ : out_) {  // backward goes to those from whom forward came
+    for (const Peer& peer : back ? in_ : out_) {  // backward sends to the peers that forward received from
       const std::size_t box = peer.box(piece, back);
       char* to = boxes_->fill(box);
       for_rows(block, peer.part, samples(piece), [&](const char* row, std::size_t length) {
@@ -174,11 +174,11 @@ class HaloExchange::Inside {
   std::int64_t sent = 0;
 
  private:
-  /// Another member, and the places that go to it or come from it in forward.
+  /// Another member, and the region that is sent to it or received from it in the forward direction.
   struct Peer {
     std::int64_t member;
     Rect part;
-    std::vector<std::size_t> boxes;  // piece * 2 + back
+    std::vector<std::size_t> boxes;  // index: piece * 2 + back
     [[nodiscard]] std::size_t box(int piece, bool back) const {
       return boxes[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
     }
@@ -206,7 +206,7 @@ class HaloExchange::Inside {
     std::memset(block.data + static_cast<std::size_t>(which.begin) * block.image_bytes(), 0,
                 static_cast<std::size_t>(which.size()) * block.image_bytes());
   }
-  /// begin, finish, begin, ...: of each piece and direction.
+  /// Checks that begin and finish alternate for each piece and direction.
   void expect_order(int piece, bool back, int stage) {
     if (piece < 0 || piece >= spec.pieces) {
       throw InvalidArgument(
