@@ -101,7 +101,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 }
 
 #if defined(__SSE2__)
-void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) {
+void copy_bytes_non_temporal(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
@@ -118,7 +118,7 @@ void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) {
   _mm_sfence();
 }
 #else
-void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
+void copy_bytes_non_temporal(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
 #endif
 
 void add_to(DType dtype, void* to, const void* from, std::size_t count) {

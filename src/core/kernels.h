@@ -14,7 +14,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes);
 
 /// Copies with non-temporal stores, which bypass the caches. The bytes are visible to every thread that sees a later
 /// release store of this thread. The ranges must not overlap.
-void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes);
+void copy_bytes_non_temporal(void* to, const void* from, std::size_t bytes);
 
 /// to[i] += from[i]. The arrays must not overlap. Signed integers wrap around.
 void add_to(DType dtype, void* to, const void* from, std::size_t count);

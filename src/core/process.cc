@@ -76,7 +76,7 @@ int usable_cores() {
   return std::max(cores, 1);
 }
 
-void yield_to_others() {
+void lower_thread_priority() {
   // On Linux the priority belongs to the thread. If the call is refused, the work runs at normal priority.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);
 }

@@ -23,7 +23,7 @@ namespace pleiad {
 [[nodiscard]] int thread_count(int pid);
 
 /// Lowers the calling thread's priority for background work: it runs only when other threads leave a core idle.
-void yield_to_others();
+void lower_thread_priority();
 
 [[nodiscard]] std::string host_name();
 

@@ -13,10 +13,10 @@
 namespace pleiad {
 
 template <class T>
-struct Untouched : std::allocator<T> {
+struct DefaultInitAllocator : std::allocator<T> {
   template <class U>
   struct rebind {
-    using other = Untouched<U>;
+    using other = DefaultInitAllocator<U>;
   };
   [[nodiscard]] T* allocate(std::size_t count) {
     if (count < kMany / sizeof(T)) return std::allocator<T>::allocate(count);
@@ -38,11 +38,11 @@ struct Untouched : std::allocator<T> {
   static constexpr std::size_t kMany = 2 * kPage;
 };
 
-using RawBytes = std::vector<std::byte, Untouched<std::byte>>;
+using RawBytes = std::vector<std::byte, DefaultInitAllocator<std::byte>>;
 
 /// A pool of used buffers, whose pages are already mapped. On a virtual machine whose host reclaims idle memory, the
 /// first touch of a page costs ten times as much as the copy. Not thread-safe.
-class SpareBytes {
+class BufferPool {
  public:
   /// Returns an empty buffer with at least this capacity. A reused one has at most about twice this capacity.
   [[nodiscard]] RawBytes take(std::size_t capacity) {

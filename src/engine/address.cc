@@ -45,7 +45,7 @@ Addresses own_addresses(const std::string& only) {
       const Addresses::One one{.address = ipv4_of(at->ifa_addr), .mask = ipv4_of(at->ifa_netmask)};
       known.push_back(fmt::format("{} ({})", at->ifa_name, to_text(one.address)));
       if (!only.empty() && only != at->ifa_name && only != to_text(one.address)) continue;
-      if (found.count < Addresses::kMost) found.list[found.count++] = one;
+      if (found.count < Addresses::kMax) found.list[found.count++] = one;
     }
   }
   if (found.count > 0) return found;

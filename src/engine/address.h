@@ -9,12 +9,12 @@ namespace pleiad {
 
 /// The IPv4 addresses of one process and their network masks, in host byte order.
 struct Addresses {
-  static constexpr int kMost = 8;
+  static constexpr int kMax = 8;
   struct One {
     std::uint32_t address = 0;
     std::uint32_t mask = 0;
   };
-  One list[kMost] = {};
+  One list[kMax] = {};
   std::int32_t count = 0;
   std::int32_t port = 0;
 };

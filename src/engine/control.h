@@ -35,14 +35,14 @@ enum class Call : std::uint32_t {
 };
 [[nodiscard]] std::string_view name_of(Call call);
 
-enum class Life : std::uint32_t { absent, alive, finished, dead };
+enum class Liveness : std::uint32_t { absent, alive, left, dead };
 
 inline constexpr std::uint32_t kNoTable = 0xffffffff;
 
 struct alignas(64) RankSlot {
-  std::atomic<Life> life{Life::absent};
+  std::atomic<Liveness> liveness{Liveness::absent};
   std::atomic<std::int32_t> pid{0};
-  std::atomic<std::uint32_t> gone{0};  ///< set when the process has ended, whatever `life` says
+  std::atomic<std::uint32_t> process_ended{0};  ///< set when the process has ended, whatever `liveness` says
   std::atomic<std::uint32_t> role{0};
 
   // Deadlock detection. A rank is stuck while all its registered threads wait. `changes` grows when a thread begins or
@@ -50,11 +50,11 @@ struct alignas(64) RankSlot {
   // counted separately, because any thread may send the message that ends them.
   std::atomic<std::uint32_t> threads{0};
   std::atomic<std::uint32_t> callers{0};  ///< of those, the caller's threads
-  std::atomic<std::uint32_t> own_threads{
+  std::atomic<std::uint32_t> known_threads{
       0};  ///< the process's threads at the start, plus the internal threads started since
   std::atomic<std::uint32_t> background{0};  ///< pieces of background work in internal threads, such as a save
   std::atomic<std::uint32_t> waiting{0};
-  std::atomic<std::uint32_t> waiting_for_mail{0};
+  std::atomic<std::uint32_t> waiting_for_messages{0};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> polls{0};
   std::atomic<std::int64_t> polls_cpu{0};  ///< processor time in nanoseconds that `polls` have used
@@ -101,8 +101,8 @@ struct alignas(64) Ledger {
 
 struct alignas(64) ControlHead {
   Event collective;  ///< a rank arrived at a step
-  Event life;        ///< a rank started, left or died, or a failure was recorded
-  Event mail;        ///< a mailbox changed
+  Event liveness;    ///< a rank started, left or died, or a failure was recorded
+  Event mailbox;     ///< a mailbox changed
   Event calls;       ///< a worker advanced in the ledger
   Failure failure;
   Ledger ledger;
@@ -143,7 +143,7 @@ class Control {
 
  private:
   struct Offsets {
-    std::size_t ranks, collectives, buffers, results, mailboxes, mail, end;
+    std::size_t ranks, collectives, buffers, results, mailboxes, mailbox_bytes, end;
   };
   static Offsets offsets(int ranks);
 

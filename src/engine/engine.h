@@ -12,8 +12,8 @@
 
 #include "core/function_ref.h"
 #include "core/log.h"
+#include "engine/adaptive_copy.h"
 #include "engine/control.h"
-#include "engine/hand_over.h"
 #include "engine/hooks.h"
 #include "engine/segment.h"
 #include "pleiad/dtype.h"
@@ -21,12 +21,12 @@
 
 namespace pleiad {
 
-class Messenger;
+class RpcTransport;
 
 enum class Reduce : std::uint8_t { sum, min, max };
 
 /// The location of a rank.
-struct Place {
+struct RankLocation {
   int host = 0;      ///< index of the host; the host of rank 0 is 0
   int local = 0;     ///< index among the ranks of this host
   std::string name;  ///< the host's name
@@ -44,8 +44,8 @@ class Engine {
 
   [[nodiscard]] virtual std::string_view kind() const = 0;
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return static_cast<int>(places_.size()); }
-  [[nodiscard]] const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int size() const { return static_cast<int>(locations_.size()); }
+  [[nodiscard]] const RankLocation& location(int rank) const { return locations_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int hosts() const;
   [[nodiscard]] bool one_host() const { return local_ranks() == size(); }
   /// The number of ranks on this host. world_rank() turns a local index into a rank of the world.
@@ -86,13 +86,13 @@ class Engine {
   /// pass the same size. If the allocation fails on any rank, all ranks throw its error.
   [[nodiscard]] std::shared_ptr<Segment> share(std::size_t bytes, bool reserve_only);
 
-  [[nodiscard]] Life life(int rank) const;
-  /// The connection to the processes of other hosts; null if the world has one host.
-  [[nodiscard]] Messenger* messenger() const { return messenger_.get(); }
+  [[nodiscard]] Liveness liveness(int rank) const;
+  /// The requests to processes of other hosts; null if the world has one host.
+  [[nodiscard]] RpcTransport* rpc() const { return rpc_.get(); }
 
   /// Returns true for a rank that died, and for a rank that left once its process has ended. Its locks may then be
   /// taken over.
-  [[nodiscard]] bool gone(int rank) const;
+  [[nodiscard]] bool has_ended(int rank) const;
   /// For messages, such as "rank 2 (pid 4711 on node7)".
   [[nodiscard]] std::string describe(int rank) const;
 
@@ -117,12 +117,12 @@ class Engine {
 
   /// Registers the calling thread with deadlock detection: other ranks may wait for calls of this thread. From then on
   /// the rank counts as stuck only while this thread waits too.
-  void take_part();
+  void register_thread();
   /// Records the threads that exist now. Deadlock detection treats threads that appear later as unknown until they call
-  /// take_part().
-  void count_threads();
+  /// register_thread().
+  void record_threads();
   /// Records that Pleiad has started an internal thread in this process.
-  void own_thread_started() { self().own_threads.fetch_add(1); }
+  void internal_thread_started() { self().known_threads.fetch_add(1); }
   /// Mark the beginning and the end of background work that callers may wait for, such as writing a file. The rank does
   /// not count as stuck in between, even if the disk is slow.
   void background_work_started() { self().background.fetch_add(1); }
@@ -165,16 +165,16 @@ class Engine {
   void check_interrupt(std::string_view where, FunctionRef<std::string()> whom) const;
   /// From now on, waits of this rank throw a StateError, so that operations of its other threads come to an end.
   void end_waits() { ending_.store(true); }
-  /// Marks this rank as `life` without waiting for the others. Requires that the rank holds no lock, unless a test
+  /// Marks this rank as `liveness` without waiting for the others. Requires that the rank holds no lock, unless a test
   /// killed it.
-  void abandon(Life life);
+  void abandon(Liveness liveness);
 
   /// Describes what every rank of this host is doing, one line per rank. `table_name` maps a table's number to its
   /// name.
   [[nodiscard]] std::string report(const std::function<std::string(std::uint32_t)>& table_name) const;
 
   [[nodiscard]] const Control& control() const { return control_; }
-  [[nodiscard]] RankSlot& self() const { return control_.rank(place(rank_).local); }
+  [[nodiscard]] RankSlot& self() const { return control_.rank(location(rank_).local); }
   [[nodiscard]] const Log& log() const { return *log_; }
   [[nodiscard]] const SessionOptions& options() const { return options_; }
   void set_table_namer(std::function<std::string(std::uint32_t)> namer) { table_namer_ = std::move(namer); }
@@ -185,12 +185,12 @@ class Engine {
   void relax(int spins) const;
 
  protected:
-  Engine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<Segment> control_memory,
+  Engine(SessionOptions options, int rank, std::vector<RankLocation> locations, std::shared_ptr<Segment> control_memory,
          Hooks* hooks);
   void announce_alive();
   void mark_dead(int rank);
   /// Records that the process of `rank` has ended, cleanly or not.
-  void mark_gone(int rank);
+  void mark_process_ended(int rank);
 
   /// Allocates memory that the other ranks of this host can fetch under `id`. Only local rank 0 calls it, before a
   /// barrier.
@@ -211,38 +211,40 @@ class Engine {
   virtual void after_leave(bool /*clean*/) {}
 
   std::atomic<bool> killed_{false};
-  std::unique_ptr<Messenger> messenger_;  // set by engines that span hosts and stopped before their destruction
+  std::unique_ptr<RpcTransport> rpc_;  // set by engines that span hosts and stopped before their destruction
 
  private:
-  class Turn;
-  class Stall;
-  struct Inbox;
-  class Stream;
-  class Seated;
+  class CollectiveScope;
+  class WaitMonitor;
+  struct UnexpectedMessages;
+  class MailboxStream;
+  class AccessGuard;
 
   std::uint64_t arrive();
   void await(std::uint64_t step, Call call);
   void begin(Call call, std::uint64_t detail, std::uint64_t bytes);
-  bool meet(Call call, std::uint64_t detail, std::uint64_t bytes);
+  bool arrive_and_check(Call call, std::uint64_t detail, std::uint64_t bytes);
   // Describes the collective that a rank is in, for the ranks of other hosts.
-  struct Purpose {
+  struct CollectiveHeader {
     std::uint64_t what = 0;
     std::uint64_t bytes = 0;
     std::uint64_t number = 0;
     std::uint64_t failed = 0;  ///< 1 if the rank knows of an order failure
   };
-  std::vector<Purpose> meet_hosts(const Purpose& mine);
+  std::vector<CollectiveHeader> exchange_headers(const CollectiveHeader& mine);
   void leave_hosts();
-  std::vector<std::uint64_t> agree(Call call, std::uint64_t detail, std::uint64_t bytes, std::uint64_t number = 0);
-  void compare(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine, std::uint64_t my_bytes);
+  std::vector<std::uint64_t> agree_across_hosts(Call call, std::uint64_t detail, std::uint64_t bytes,
+                                                std::uint64_t number = 0);
+  void check_same(int rank, std::uint64_t theirs, std::uint64_t their_bytes, std::uint64_t mine,
+                  std::uint64_t my_bytes);
   void reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail);
   void reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail);
   void sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting);
-  void tell_other_hosts() const;
+  void notify_other_hosts() const;
 
   SessionOptions options_;
   int rank_;
-  std::vector<Place> places_;
+  std::vector<RankLocation> locations_;
   std::vector<int> neighbours_;
   std::shared_ptr<Segment> control_memory_;
   Control control_;
@@ -253,11 +255,11 @@ class Engine {
   std::atomic<bool> ending_{false};
   std::atomic<bool> in_collective_{false};
   std::uint64_t step_ = 0;
-  HandOver hand_over_;  // used by the thread that is in a collective
+  AdaptiveCopy adaptive_copy_;  // used by the thread that is in a collective
   bool shares_cores_;
   std::function<std::string(std::uint32_t)> table_namer_;
   std::function<bool()> interrupt_;
-  std::unique_ptr<Inbox> inbox_;
+  std::unique_ptr<UnexpectedMessages> unexpected_;
   std::uint64_t id_;
   std::uint64_t segments_ = 0;
 };
@@ -278,14 +280,14 @@ class CallMark {
 
 /// Counts work that another thread does for this rank as one more thread of the rank, from the moment of delegation. A
 /// rank whose caller waits for that thread is stuck only if that thread is stuck too.
-class Engagement {
+class DelegatedWork {
  public:
-  explicit Engagement(const Engine& engine);
-  ~Engagement();
-  Engagement(Engagement&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
-  Engagement& operator=(Engagement&&) = delete;
+  explicit DelegatedWork(const Engine& engine);
+  ~DelegatedWork();
+  DelegatedWork(DelegatedWork&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+  DelegatedWork& operator=(DelegatedWork&&) = delete;
   /// Called by the thread that does the work, so that it is not counted twice.
-  static void this_thread_is_engaged(bool engaged);
+  static void set_thread_delegated(bool delegated_thread);
 
  private:
   RankSlot* slot_;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/inproc_wire.h"
+#include "engine/inproc_transport.h"
 #include "engine/job_key.h"
 
 namespace pleiad {
@@ -33,16 +33,16 @@ class InprocHost {
 
 class InprocEngine final : public Engine {
  public:
-  /// `wire` is null if all ranks are on one host.
-  InprocEngine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<InprocHost> host,
-               std::shared_ptr<InprocWire> wire, Hooks* hooks);
+  /// `transport` is null if all ranks are on one host.
+  InprocEngine(SessionOptions options, int rank, std::vector<RankLocation> locations, std::shared_ptr<InprocHost> host,
+               std::shared_ptr<InprocTransport> transport, Hooks* hooks);
   /// For a world on one host.
   InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks);
   ~InprocEngine() override;
 
   [[nodiscard]] std::string_view kind() const override { return size() == 1 ? "solo" : "inproc"; }
-  /// Connects the messengers of all ranks of a world on several hosts.
-  static void introduce(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key);
+  /// Connects the RPC transports of all ranks of a world on several hosts.
+  static void connect_all(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key);
   /// Ends this rank as if its process had been killed. The rank's thread calls it last.
   void die();
 
@@ -60,7 +60,7 @@ class InprocEngine final : public Engine {
   std::uint64_t gather(Call call, std::span<const char> mine);
 
   std::shared_ptr<InprocHost> host_;
-  std::shared_ptr<InprocWire> wire_;
+  std::shared_ptr<InprocTransport> transport_;
   std::uint64_t rounds_ = 0;
 };
 

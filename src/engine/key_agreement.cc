@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -18,7 +18,7 @@ using SealedKey = std::array<unsigned char, crypto_box_SEALBYTES + sizeof(JobKey
 }  // namespace
 
 JobKey agree_on_key(int rank, int size, GatherBytes gather) {
-  need_sodium();
+  init_sodium();
   JobKey key = JobKey::random();
   PublicKey mine{};
   std::array<unsigned char, crypto_box_SECRETKEYBYTES> secret{};

@@ -52,7 +52,7 @@ std::string shown(std::initializer_list<const char*> names) {
 
 Launch impossible(std::string by, int size, const std::string& variables, std::string_view why) {
   Launch launch;
-  launch.meeting = Meeting::impossible;
+  launch.rendezvous = Rendezvous::impossible;
   launch.by = std::move(by);
   launch.size = size;
   launch.problem = fmt::format(
@@ -67,7 +67,7 @@ Launch impossible(std::string by, int size, const std::string& variables, std::s
 // launcher's process, so that two jobs with the same variables do not meet.
 Launch local(std::string by, int size, int rank, const char* marker, const std::string& variables) {
   const LauncherProcess process = launcher_process(marker);
-  return {.meeting = Meeting::local,
+  return {.rendezvous = Rendezvous::local,
           .by = by,
           .size = size,
           .rank = rank,
@@ -89,7 +89,7 @@ Launch read_pleiad() {
                       " but its variables were changed");
   }
   // The key is random, so it is enough to identify the job.
-  return {.meeting = Meeting::local,
+  return {.rendezvous = Rendezvous::local,
           .by = "pleiad launch",
           .size = size,
           .rank = rank,
@@ -101,7 +101,7 @@ Launch read_pleiad() {
 
 Launch read_open_mpi() {
   const int size = count("OMPI_COMM_WORLD_SIZE");
-  return {.meeting = Meeting::mpi,
+  return {.rendezvous = Rendezvous::mpi,
           .by = "mpirun",
           .size = size < 0 ? 0 : size,
           .rank = -1,
@@ -149,7 +149,7 @@ Launch read_torch() { return read_torch_as("RANK"); }
 Launch read_slurm() {
   const int size = count("SLURM_STEP_NUM_TASKS");
   if (is_set("PMIX_NAMESPACE") || is_set("PMI_FD")) {
-    return {.meeting = Meeting::mpi,
+    return {.rendezvous = Rendezvous::mpi,
             .by = "srun",
             .size = size < 0 ? 0 : size,
             .rank = -1,
@@ -170,7 +170,7 @@ Launch read_slurm() {
 
 Launch read_pmi() {
   const int size = count("PMI_SIZE");
-  return {.meeting = Meeting::mpi,
+  return {.rendezvous = Rendezvous::mpi,
           .by = "an MPI launcher",
           .size = size < 0 ? 0 : size,
           .rank = -1,
@@ -179,7 +179,8 @@ Launch read_pmi() {
 }
 
 Launch read_pmix() {
-  return {.meeting = Meeting::mpi, .by = "a PMIx launcher", .size = 0, .rank = -1, .job = mpi_job(), .problem = ""};
+  return {
+      .rendezvous = Rendezvous::mpi, .by = "a PMIx launcher", .size = 0, .rank = -1, .job = mpi_job(), .problem = ""};
 }
 
 // Detects launchers that Pleiad does not support, by their variable for the number of processes.

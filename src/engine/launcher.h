@@ -7,14 +7,14 @@
 namespace pleiad {
 
 /// How the processes of a job find each other.
-enum class Meeting { none, mpi, local, impossible };
+enum class Rendezvous { none, mpi, local, impossible };
 
 struct Launch {
-  Meeting meeting = Meeting::none;  ///< none: no launcher, a world of one rank
-  std::string by;                   ///< "pleiad launch", "mpirun" (Open MPI), "torchrun", "srun", …
-  int size = 0;                     ///< number of processes according to the launcher; 0 if unknown
-  int rank = -1;                    ///< only for Meeting::local
-  std::string job;                  ///< identifies the job; for Meeting::local it is unique on this host
+  Rendezvous rendezvous = Rendezvous::none;  ///< none: no launcher, a world of one rank
+  std::string by;                            ///< "pleiad launch", "mpirun" (Open MPI), "torchrun", "srun", …
+  int size = 0;                              ///< number of processes according to the launcher; 0 if unknown
+  int rank = -1;                             ///< only for Rendezvous::local
+  std::string job;                           ///< identifies the job; for Rendezvous::local it is unique on this host
   std::string problem;  ///< only for Meeting::impossible: the launcher's variables and the supported ways to launch
   /// The name of a variable whose value is unique to the job, and of the variable that holds the rank. Empty if the
   /// launcher sets none.
@@ -22,7 +22,7 @@ struct Launch {
   std::string rank_variable = {};
   bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them
 
-  [[nodiscard]] bool launched() const { return meeting != Meeting::none; }
+  [[nodiscard]] bool launched() const { return rendezvous != Rendezvous::none; }
 };
 
 /// Reads the launcher's variables. Slurm's batch variables alone do not count as a launcher. If launchers are nested,

@@ -23,8 +23,8 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kHandshakeNs = std::int64_t{Listener::kHandshakeMs} * 1'000'000;
-constexpr std::int64_t kLookAgain = 50'000'000;
-constexpr std::int64_t kTellAgain = 10'000'000'000;
+constexpr std::int64_t kCheckInterval = 50'000'000;
+constexpr std::int64_t kReportInterval = 10'000'000'000;
 constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 
 }  // namespace
@@ -84,7 +84,7 @@ bool Listener::open(const std::vector<std::uint32_t>& addresses) {
   return true;
 }
 
-std::size_t Listener::look(std::int64_t now) {
+std::size_t Listener::update(std::int64_t now) {
   zmq::message_t event;
   zmq::message_t address;
   while (events_.recv(event, zmq::recv_flags::dontwait).has_value()) {
@@ -111,12 +111,12 @@ std::size_t Listener::look(std::int64_t now) {
   std::erase_if(accepted_, [&](const auto& one) { return now - one.second > kHandshakeNs; });
   while (!completed_.empty() && now - completed_.front() > kHandshakeNs) completed_.pop_front();
   set_full(accepted_.size() >= completed_.size() + kHandshakes);
-  if (now - looked_ >= kLookAgain) {
-    looked_ = now;
-    make_room();
+  if (now - checked_ >= kCheckInterval) {
+    checked_ = now;
+    free_descriptor();
   }
-  if (refused_ == 0 || (told_ != 0 && now - told_ < kTellAgain)) return 0;
-  told_ = now;
+  if (refused_ == 0 || (reported_ != 0 && now - reported_ < kReportInterval)) return 0;
+  reported_ = now;
   return std::exchange(refused_, 0);
 }
 
@@ -131,7 +131,7 @@ void Listener::set_full(bool full) {
 }
 
 // Without a free descriptor, a connection would stay first in the queue and ZeroMQ would try to accept it forever.
-void Listener::make_room() {
+void Listener::free_descriptor() {
   for (const int socket : sockets_) {
     pollfd waits{.fd = socket, .events = POLLIN, .revents = 0};
     if (poll(&waits, 1, 0) <= 0) continue;

@@ -34,7 +34,7 @@ class Listener {
   [[nodiscard]] zmq::socket_t& events() { return events_; }
   /// Counts handshakes and opens or closes the port accordingly. Returns how many connections ended before they showed
   /// the job's key, since the last call that returned a positive count. At most one call in ten seconds does.
-  [[nodiscard]] std::size_t look(std::int64_t now);
+  [[nodiscard]] std::size_t update(std::int64_t now);
   /// Counts a connection whose authentication failed.
   void count_refusal() { ++refused_; }
   /// Returns true while requests for connections are dropped.
@@ -44,7 +44,7 @@ class Listener {
   [[nodiscard]] bool open(const std::vector<std::uint32_t>& addresses);
   void close_all();
   void set_full(bool full);
-  void make_room();
+  void free_descriptor();
 
   std::vector<int> sockets_;
   int port_ = 0;
@@ -55,8 +55,8 @@ class Listener {
   std::deque<std::int64_t> completed_;  // when handshakes were completed
   bool full_ = false;
   std::size_t refused_ = 0;
-  std::int64_t told_ = 0;
-  std::int64_t looked_ = 0;  ///< time of the last check for descriptors
+  std::int64_t reported_ = 0;
+  std::int64_t checked_ = 0;  ///< time of the last check for descriptors
 };
 
 }  // namespace pleiad

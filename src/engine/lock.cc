@@ -33,7 +33,7 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const int rank = static_cast<int>(holder & ~kSleepers) - 1;
-    if (engine_.gone(rank)) {
+    if (engine_.has_ended(rank)) {
       // Others may sleep behind the dead holder, so the flag stays set.
       if (word_.compare_exchange_strong(holder, mine() | kSleepers, std::memory_order_acquire)) {
         taken_over_ = true;

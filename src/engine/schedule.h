@@ -27,11 +27,11 @@ class Schedule final : public Hooks {
   [[nodiscard]] std::uint64_t points() const { return points_; }
 
  private:
-  void hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
+  void switch_rank(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
 
   std::mutex mutex_;
   std::vector<std::condition_variable> turns_;  // one per rank, so that a switch wakes one thread
-  std::vector<bool> here_;                      // guarded by mutex_, as all members below
+  std::vector<bool> active_;                    // guarded by mutex_, as all members below
   int entered_ = 0;
   int running_ = -1;
   std::mt19937_64 random_;

@@ -14,7 +14,7 @@
 #include "core/text.h"
 #include "engine/inproc.h"
 #include "engine/launcher.h"
-#include "engine/local_wire.h"
+#include "engine/local_transport.h"
 #include "engine/process_engine.h"
 #include "pleiad/error.h"
 
@@ -50,9 +50,9 @@ int mpi_size_in_this_process() {
 }
 
 // Limits how long the start waits for the other processes of a job, and logs warnings meanwhile.
-class StartPatience {
+class StartupMonitor {
  public:
-  StartPatience(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
+  StartupMonitor(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
       : timeout_(options.timeout),
         warn_every_(std::max(options.warn_after, 0.1)),
         whom_(fmt::format("the other processes of the job ({} says that there are {}); has each of them called start?",
@@ -63,7 +63,7 @@ class StartPatience {
   void operator()() {
     const double waited = static_cast<double>(now_ns() - begin_) * 1e-9;
     if (interrupt_ && interrupt_()) throw Interrupted("[start] was interrupted while it waited for " + whom_);
-    if (waited >= look_at_) look_for_the_dead(waited);
+    if (waited >= look_at_) look_for_dead_ranks(waited);
     if (waited > timeout_) throw TimeoutError(fmt::format("[start] waited {:g} s for {}", timeout_, whom_));
     if (waited < warn_every_ * (warned_ + 1)) return;
     ++warned_;
@@ -72,21 +72,21 @@ class StartPatience {
 
  private:
   // MPI's initialisation does not report that a process has ended, but processes of this host can be observed.
-  void look_for_the_dead(double waited) {
+  void look_for_dead_ranks(double waited) {
     look_at_ = waited + kLookEvery;
     const std::set<int> now = ranks_on_this_host(launch_);
     for (const int rank : seen_) {
       if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that executes another program appears again
-      tell_death(rank);
+      throw_death(rank);
     }
     seen_.insert(now.begin(), now.end());
     before_ = now;
     for (int rank = 0; launch_.all_here && waited >= kAllStarted && rank < launch_.size; ++rank) {
-      if (!seen_.contains(rank)) tell_death(rank);
+      if (!seen_.contains(rank)) throw_death(rank);
     }
   }
 
-  [[noreturn]] static void tell_death(int rank) {
+  [[noreturn]] static void throw_death(int rank) {
     throw TransportError(fmt::format("[start] rank {} ended before all ranks had met (on {})", rank, host_name()));
   }
 
@@ -104,10 +104,10 @@ class StartPatience {
   int warned_ = 0;
 };
 
-std::unique_ptr<Wire> meet(const SessionOptions& options, const Launch& launch,
-                           const std::function<bool()>& interrupt) {
-  const StartPatience patience(options, launch, interrupt);
-  if (launch.meeting == Meeting::local && options.engine != "mpi") {
+std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const Launch& launch,
+                                         const std::function<bool()>& interrupt) {
+  const StartupMonitor on_wait(options, launch, interrupt);
+  if (launch.rendezvous == Rendezvous::local && options.engine != "mpi") {
     const int size = mpi_size_in_this_process();
     if (size > 0 && size != launch.size) {
       throw StateError(
@@ -115,18 +115,18 @@ std::unique_ptr<Wire> meet(const SessionOptions& options, const Launch& launch,
                       "program that calls MPI itself needs mpirun or `pleiad launch --mpi`",
                       launch.by, launch.size, size));
     }
-    return meet_on_this_host(launch, patience);
+    return connect_local_ranks(launch, on_wait);
   }
-  auto wire = load_wire(patience);
-  if (launch.size > 0 && wire->size() != launch.size) {
-    const int size = wire->size();
-    wire->finish(true, {});
+  auto transport = load_mpi_transport(on_wait);
+  if (launch.size > 0 && transport->size() != launch.size) {
+    const int size = transport->size();
+    transport->finish(true, {});
     throw StateError(
         fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
                     "the one that Pleiad was built with (Open MPI); use that one's mpirun",
                     launch.by, launch.size, size));
   }
-  return wire;
+  return transport;
 }
 
 }  // namespace
@@ -151,10 +151,10 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
         "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
-  if (launch.meeting == Meeting::impossible) throw StateError("[start] " + launch.problem);
-  auto wire = meet(options, launch, interrupt);
+  if (launch.rendezvous == Rendezvous::impossible) throw StateError("[start] " + launch.problem);
+  auto transport = connect_ranks(options, launch, interrupt);
   mark_as_rank(launch);
-  std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));
+  std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(transport));
   engine->set_interrupt(std::move(interrupt));
   launched_world = engine;
   return engine;

@@ -12,6 +12,6 @@ namespace pleiad {
 [[nodiscard]] std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt = {});
 
 /// Loads the MPI module. Throws TransportError if this build has none.
-[[nodiscard]] std::unique_ptr<class Wire> load_wire(const std::function<void()>& patience);
+[[nodiscard]] std::unique_ptr<class Transport> load_mpi_transport(const std::function<void()>& on_wait);
 
 }  // namespace pleiad

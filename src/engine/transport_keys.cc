@@ -8,7 +8,7 @@
 
 #include <zmq_addon.hpp>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -34,7 +34,7 @@ zmq::const_buffer bytes(const TransportKeys::Key& key) { return zmq::buffer(key)
 }  // namespace
 
 TransportKeys::TransportKeys(const JobKey& key) {
-  need_sodium();
+  init_sodium();
   server_secret = derived(key, "pleiad transport server");
   server_public = public_of(server_secret);
   client_secret = derived(key, "pleiad transport client");
@@ -53,13 +53,13 @@ void TransportKeys::make_client(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_secretkey, bytes(client_secret));
 }
 
-ClientCheck::ClientCheck(zmq::context_t& context, const TransportKeys& keys)
+ZapHandler::ZapHandler(zmq::context_t& context, const TransportKeys& keys)
     : client_(keys.client_public), socket_(context, zmq::socket_type::rep) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind("inproc://zeromq.zap.01");
 }
 
-void ClientCheck::answer() {
+void ZapHandler::answer() {
   for (;;) {
     // The request's parts are version, request id, domain, address, identity, mechanism and the client's key.
     std::vector<zmq::message_t> request;

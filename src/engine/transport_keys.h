@@ -31,9 +31,9 @@ struct TransportKeys {
 /// Tells ZeroMQ which clients may connect to the servers of a context (ZAP, ZeroMQ's RFC 27): those with the client key
 /// of the job. Make one per context, before its servers bind. A client whose request is not answered within the time
 /// limit of a handshake tries again.
-class ClientCheck {
+class ZapHandler {
  public:
-  ClientCheck(zmq::context_t& context, const TransportKeys& keys);
+  ZapHandler(zmq::context_t& context, const TransportKeys& keys);
 
   /// Becomes readable when there are requests to answer.
   [[nodiscard]] zmq::socket_t& socket() { return socket_; }

@@ -5,16 +5,16 @@
 #include <fmt/format.h>
 
 #include "engine/start.h"
-#include "engine/wire.h"
+#include "engine/transport.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
-std::unique_ptr<Wire> load_wire(const Patience& patience) {
+std::unique_ptr<Transport> load_mpi_transport(const WaitCallback& on_wait) {
   // The module is next to the library. Programs that link the library statically have it in the lib folder next to
   // their own.
   Dl_info here{};
-  dladdr(reinterpret_cast<void*>(&load_wire), &here);
+  dladdr(reinterpret_cast<void*>(&load_mpi_transport), &here);
   const std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
   std::string problem;
   for (const auto& candidate : {folder / "libpleiad_mpi.so", folder / "../lib/libpleiad_mpi.so"}) {
@@ -24,11 +24,11 @@ std::unique_ptr<Wire> load_wire(const Patience& patience) {
       problem += fmt::format("\n  {}", dlerror());
       continue;
     }
-    const auto start = reinterpret_cast<StartWire>(dlsym(module, "pleiad_start_wire"));
-    char error[512] = "the module has no pleiad_start_wire";
-    Wire* wire = start == nullptr ? nullptr : start(patience, error, sizeof error);
-    if (wire == nullptr) throw TransportError(fmt::format("[start] {}", error));
-    return std::unique_ptr<Wire>(wire);
+    const auto start = reinterpret_cast<StartTransport>(dlsym(module, "pleiad_start_transport"));
+    char error[512] = "the module has no pleiad_start_transport";
+    Transport* transport = start == nullptr ? nullptr : start(on_wait, error, sizeof error);
+    if (transport == nullptr) throw TransportError(fmt::format("[start] {}", error));
+    return std::unique_ptr<Transport>(transport);
   }
   throw TransportError(
       fmt::format("[start] a launcher started this process, but the MPI engine cannot be loaded:{}", problem));

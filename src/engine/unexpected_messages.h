@@ -13,20 +13,20 @@
 namespace pleiad {
 
 /// Allows one writer at a time to each rank and one reader at a time from each. Other threads wait in Engine::wait.
-struct Engine::Inbox {
-  explicit Inbox(int size) : peers(static_cast<std::size_t>(size)) {}
+struct Engine::UnexpectedMessages {
+  explicit UnexpectedMessages(int size) : peers(static_cast<std::size_t>(size)) {}
 
   /// Exclusive access for one thread at a time.
-  struct Seat {
+  struct ExclusiveAccess {
     std::atomic<bool> taken{false};
     Event moved;  ///< notified when the access is free again or its holder has made progress
   };
 
   struct Peer {
-    Seat writing;
-    Seat reading;
+    ExclusiveAccess writing;
+    ExclusiveAccess reading;
     std::mutex mutex;
-    std::map<std::uint32_t, std::deque<std::vector<char>>> early;  // by tag; guarded by mutex
+    std::map<std::uint32_t, std::deque<std::vector<char>>> unexpected;  // by tag; guarded by mutex
   };
   std::vector<Peer> peers;
 };

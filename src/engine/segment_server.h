@@ -15,13 +15,13 @@
 namespace pleiad {
 
 /// Sleeps while there is nothing to do.
-class Service {
+class SegmentServer {
  public:
   /// Listens on a Unix socket in the abstract namespace. Requests without the key get no answer.
-  Service(const JobKey& key, int rank);
-  ~Service();
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
+  SegmentServer(const JobKey& key, int rank);
+  ~SegmentServer();
+  SegmentServer(const SegmentServer&) = delete;
+  SegmentServer& operator=(const SegmentServer&) = delete;
 
   /// Lets the other ranks of this host fetch `fd` under `id`. The caller keeps ownership of `fd`.
   void publish(std::uint64_t id, int fd);

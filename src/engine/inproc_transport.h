@@ -17,21 +17,21 @@ namespace pleiad {
 
 /// Shared by all ranks of the world. Slots alternate by the parity of the round: a rank that has seen all others reach
 /// a round knows that all have finished with the round before.
-class InprocWire {
+class InprocTransport {
  public:
-  explicit InprocWire(int ranks) : slots_(static_cast<std::size_t>(ranks)) {}
+  explicit InprocTransport(int ranks) : slots_(static_cast<std::size_t>(ranks)) {}
 
   /// Deposits a rank's bytes for a round; rounds start at 1.
-  void bring(int rank, std::uint64_t round, std::span<const char> bytes);
-  [[nodiscard]] bool came(int rank, std::uint64_t round) const;
+  void deposit(int rank, std::uint64_t round, std::span<const char> bytes);
+  [[nodiscard]] bool arrived(int rank, std::uint64_t round) const;
   /// The bytes that a rank deposited. Requires came(rank, round).
-  [[nodiscard]] const std::vector<char>& brought(int rank, std::uint64_t round) const;
+  [[nodiscard]] const std::vector<char>& deposited(int rank, std::uint64_t round) const;
 
-  using Way = std::tuple<int, int, std::uint32_t>;  ///< from, to, tag
-  void send(const Way& way, std::span<const char> bytes);
+  using Route = std::tuple<int, int, std::uint32_t>;  ///< from, to, tag
+  void send(const Route& route, std::span<const char> bytes);
   /// Returns the size of the next message, or -1 if there is none.
-  [[nodiscard]] std::int64_t waiting(const Way& way);
-  [[nodiscard]] std::vector<char> receive(const Way& way);
+  [[nodiscard]] std::int64_t next_size(const Route& route);
+  [[nodiscard]] std::vector<char> receive(const Route& route);
 
   Event moved;
 
@@ -42,7 +42,7 @@ class InprocWire {
   };
   std::vector<Slot> slots_;
   std::mutex mutex_;
-  std::map<Way, std::deque<std::vector<char>>> letters_;  // guarded by mutex_
+  std::map<Route, std::deque<std::vector<char>>> messages_;  // guarded by mutex_
 };
 
 }  // namespace pleiad

@@ -8,7 +8,7 @@
 #include "core/kernels.h"
 #include "core/text.h"
 #include "engine/engine.h"
-#include "engine/inbox.h"
+#include "engine/unexpected_messages.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -32,25 +32,25 @@ void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) 
 
 }  // namespace
 
-// Writes to or reads from the mailbox of two ranks of this host. The caller holds the seat.
-class Engine::Stream {
+// Writes to or reads from the mailbox of two ranks of this host. The caller must have access.
+class Engine::MailboxStream {
  public:
-  Stream(Engine& engine, Call call, int from, int to)
+  MailboxStream(Engine& engine, Call call, int from, int to)
       : engine_(engine),
         call_(call),
         from_(from),
         to_(to),
-        box_(engine.control_.mailbox(engine.place(from).local, engine.place(to).local)),
-        ring_(engine.control_.mailbox_bytes(engine.place(from).local, engine.place(to).local)),
+        box_(engine.control_.mailbox(engine.location(from).local, engine.location(to).local)),
+        ring_(engine.control_.mailbox_bytes(engine.location(from).local, engine.location(to).local)),
         size_(engine.control_.mailbox_size()) {}
   // The rest of an aborted message cannot be told apart from the next message, so the mailbox becomes unusable.
-  ~Stream() {
+  ~MailboxStream() {
     if (!in_message_) return;
     box_.broken.store(1);
-    engine_.control_.head().mail.notify();
+    engine_.control_.head().mailbox.notify();
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  MailboxStream(const MailboxStream&) = delete;
+  MailboxStream& operator=(const MailboxStream&) = delete;
 
   void write(const void* from, std::size_t bytes) {
     move(
@@ -70,10 +70,10 @@ class Engine::Stream {
 
  private:
   // Moves `bytes` in parts of at most can() bytes, each with part(ring offset, bytes moved before, length).
-  template <class Can, class Part>
-  void move(std::size_t bytes, std::atomic<std::uint64_t>& position, Can&& can, Part&& part) {
+  template <class Can, class CopyPart>
+  void move(std::size_t bytes, std::atomic<std::uint64_t>& position, Can&& can, CopyPart&& part) {
     for (std::size_t done = 0; done < bytes;) {
-      engine_.wait(engine_.control_.head().mail,
+      engine_.wait(engine_.control_.head().mailbox,
                    {.call = call_,
                     .ready = [&] { return can() > 0 || box_.broken.load() != 0; },
                     .missing = [&] { return std::vector<int>{call_ == Call::send ? to_ : from_}; }});
@@ -90,7 +90,7 @@ class Engine::Stream {
                 [&](std::size_t start, std::size_t first, std::size_t count) { part(start, done + first, count); });
       position.store(at + length);
       in_message_ = true;
-      engine_.control_.head().mail.notify();
+      engine_.control_.head().mailbox.notify();
       done += length;
     }
   }
@@ -105,52 +105,54 @@ class Engine::Stream {
   bool in_message_ = false;
 };
 
-// Waits for the seat, or until `instead` returns true. Releases the seat at the end.
-class Engine::Seated {
+// Waits for the access, or until `instead` returns true. Releases it at the end.
+class Engine::AccessGuard {
  public:
-  Seated(Engine& engine, Inbox::Seat& seat, Call call, int peer, FunctionRef<bool()> instead) : seat_(seat) {
-    const auto ready = [&] { return mine_ || instead() || (mine_ = !seat_.taken.exchange(true)); };
+  AccessGuard(Engine& engine, UnexpectedMessages::ExclusiveAccess& access, Call call, int peer,
+              FunctionRef<bool()> instead)
+      : access_(access) {
+    const auto ready = [&] { return mine_ || instead() || (mine_ = !access_.taken.exchange(true)); };
     try {
-      engine.wait(seat_.moved, {.call = call, .ready = ready, .missing = [&] { return std::vector<int>{peer}; }});
+      engine.wait(access_.moved, {.call = call, .ready = ready, .missing = [&] { return std::vector<int>{peer}; }});
     } catch (...) {
-      give_back();
+      release();
       throw;
     }
   }
-  ~Seated() { give_back(); }
-  Seated(const Seated&) = delete;
-  Seated& operator=(const Seated&) = delete;
+  ~AccessGuard() { release(); }
+  AccessGuard(const AccessGuard&) = delete;
+  AccessGuard& operator=(const AccessGuard&) = delete;
 
   [[nodiscard]] bool mine() const { return mine_; }
 
  private:
-  void give_back() {
+  void release() {
     if (!mine_) return;
-    seat_.taken.store(false);
-    seat_.moved.notify();
+    access_.taken.store(false);
+    access_.moved.notify();
   }
 
-  Inbox::Seat& seat_;
+  UnexpectedMessages::ExclusiveAccess& access_;
   bool mine_ = false;
 };
 
 void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
   check_usable("send");
-  take_part();
+  register_thread();
   if (to < 0 || to >= size())
     throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {}", to, size()));
   const CallMark mark(*this, Call::send);
-  if (place(to).host != place(rank_).host) return remote_send(to, tag, data, bytes);
-  if (life(to) == Life::dead) throw TransportError(fmt::format("[rank {}] send: {} died", rank_, describe(to)));
-  Inbox::Peer& peer = inbox_->peers[static_cast<std::size_t>(to)];
+  if (location(to).host != location(rank_).host) return remote_send(to, tag, data, bytes);
+  if (liveness(to) == Liveness::dead) throw TransportError(fmt::format("[rank {}] send: {} died", rank_, describe(to)));
+  UnexpectedMessages::Peer& peer = unexpected_->peers[static_cast<std::size_t>(to)];
   if (to == rank_) {
     const std::lock_guard lock(peer.mutex);
     const auto* from = static_cast<const char*>(data);
-    peer.early[tag].emplace_back(from, from + bytes);
+    peer.unexpected[tag].emplace_back(from, from + bytes);
     return;
   }
-  const Seated seated(*this, peer.writing, Call::send, to, [] { return false; });
-  Stream stream(*this, Call::send, rank_, to);
+  const AccessGuard access(*this, peer.writing, Call::send, to, [] { return false; });
+  MailboxStream stream(*this, Call::send, rank_, to);
   const Header header{.bytes = bytes, .tag = tag};
   stream.write(&header, sizeof header);
   stream.write(data, bytes);
@@ -159,37 +161,37 @@ void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes
 
 void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
   check_usable("receive");
-  take_part();
+  register_thread();
   if (from < 0 || from >= size()) {
     throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {}", from, size()));
   }
   const CallMark mark(*this, Call::receive);
-  if (place(from).host != place(rank_).host) return remote_receive(from, tag, data, bytes);
-  Inbox::Peer& peer = inbox_->peers[static_cast<std::size_t>(from)];
-  const auto came_early = [&] {
+  if (location(from).host != location(rank_).host) return remote_receive(from, tag, data, bytes);
+  UnexpectedMessages::Peer& peer = unexpected_->peers[static_cast<std::size_t>(from)];
+  const auto has_message = [&] {
     const std::lock_guard lock(peer.mutex);
-    return !peer.early[tag].empty();
+    return !peer.unexpected[tag].empty();
   };
-  const auto take_early = [&] {
+  const auto take_message = [&] {
     const std::lock_guard lock(peer.mutex);
-    auto& early = peer.early[tag];
-    if (early.empty()) return false;
-    const std::size_t came = early.front().size();
-    if (came != bytes) {
+    auto& unexpected = peer.unexpected[tag];
+    if (unexpected.empty()) return false;
+    const std::size_t arrived = unexpected.front().size();
+    if (arrived != bytes) {
       throw InvalidArgument(fmt::format("[receive] the message with tag {} from rank {} has {} bytes; expected {}", tag,
-                                        from, grouped(static_cast<std::int64_t>(came)),
+                                        from, grouped(static_cast<std::int64_t>(arrived)),
                                         grouped(static_cast<std::int64_t>(bytes))));
     }
-    copy_bytes(data, early.front().data(), bytes);
-    early.pop_front();
+    copy_bytes(data, unexpected.front().data(), bytes);
+    unexpected.pop_front();
     return true;
   };
-  while (!take_early()) {
+  while (!take_message()) {
     if (from == rank_) throw StateError("[receive] this rank waits for a message from itself that it has not sent");
-    // The holder of the seat reads whatever arrives, also for other receivers.
-    const Seated seated(*this, peer.reading, Call::receive, from, came_early);
-    if (!seated.mine() || came_early()) continue;
-    Stream stream(*this, Call::receive, from, rank_);
+    // The thread that has access reads whatever arrives, also for other receivers.
+    const AccessGuard access(*this, peer.reading, Call::receive, from, has_message);
+    if (!access.mine() || has_message()) continue;
+    MailboxStream stream(*this, Call::receive, from, rank_);
     Header header{};
     stream.read(&header, sizeof header);
     if (header.tag == tag && header.bytes == bytes) {
@@ -201,7 +203,7 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
     stream.read(message.data(), message.size());
     stream.message_is_whole();
     const std::lock_guard lock(peer.mutex);
-    peer.early[static_cast<std::uint32_t>(header.tag)].push_back(std::move(message));
+    peer.unexpected[static_cast<std::uint32_t>(header.tag)].push_back(std::move(message));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/hand_over.h"
+#include "engine/adaptive_copy.h"
 
 #include <algorithm>
 
@@ -16,18 +16,18 @@ constexpr double kForget = 1.1;                // growth of the minimum with eac
 
 }  // namespace
 
-void HandOver::copy(void* to, const void* from, std::size_t bytes) {
+void AdaptiveCopy::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes < kCachedBelow) return copy_bytes(to, from, bytes);
   const bool timed = bytes >= kTimedFrom;
   const bool other = timed && copies_++ % kTryOther == 1;
-  const Way way = other == (best_ == kCached) ? kPast : kCached;
+  const Path path = other == (best_ == kCached) ? kNonTemporal : kCached;
   const std::int64_t start = timed ? now_ns() : 0;
-  way == kPast ? copy_bytes_past_cache(to, from, bytes) : copy_bytes(to, from, bytes);
+  path == kNonTemporal ? copy_bytes_non_temporal(to, from, bytes) : copy_bytes(to, from, bytes);
   if (!timed) return;
   const double cost = static_cast<double>(now_ns() - start) / static_cast<double>(bytes);
-  double& least = cost_[way];
+  double& least = cost_[path];
   least = least == 0 ? cost : std::min(cost, least * kForget);
-  if (cost_[kPast] > 0) best_ = cost_[kPast] < cost_[kCached] ? kPast : kCached;
+  if (cost_[kNonTemporal] > 0) best_ = cost_[kNonTemporal] < cost_[kCached] ? kNonTemporal : kCached;
 }
 
 }  // namespace pleiad

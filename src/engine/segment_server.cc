@@ -1,4 +1,4 @@
-#include "engine/service.h"
+#include "engine/segment_server.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -31,7 +31,7 @@ struct SegmentRequest {
 socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("pleiad-{:016x}-{}", public_number(key), rank);
+  const std::string name = fmt::format("pleiad-{:016x}-{}", public_id(key), rank);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
@@ -107,7 +107,7 @@ int receive_descriptor(int connection, std::string& problem) {
 
 }  // namespace
 
-Service::Service(const JobKey& key, int rank)
+SegmentServer::SegmentServer(const JobKey& key, int rank)
     : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)), spare_(eventfd(0, EFD_CLOEXEC)) {
   sockaddr_un address{};
   const socklen_t length = address_of(key, rank, address);
@@ -121,7 +121,7 @@ Service::Service(const JobKey& key, int rank)
   thread_ = std::thread([this] { run(); });
 }
 
-Service::~Service() {
+SegmentServer::~SegmentServer() {
   const std::uint64_t one = 1;
   (void)!write(stop_, &one, sizeof one);
   if (thread_.joinable()) thread_.join();
@@ -131,12 +131,12 @@ Service::~Service() {
   for (const auto& [rank, fd] : watched_) close(fd);
 }
 
-void Service::publish(std::uint64_t id, int fd) {
+void SegmentServer::publish(std::uint64_t id, int fd) {
   const std::lock_guard lock(mutex_);
   published_[id] = fd;
 }
 
-void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
+void SegmentServer::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
   std::vector<std::pair<int, int>> opened;
   std::vector<int> gone;
   for (const auto& [rank, pid] : ranks_and_pids) {
@@ -161,7 +161,7 @@ void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std:
   (void)!write(stop_, &look_again, sizeof look_again);
 }
 
-void Service::run() {
+void SegmentServer::run() {
   for (;;) {
     std::vector<pollfd> waits = {{.fd = stop_, .events = POLLIN, .revents = 0},
                                  {.fd = listener_, .events = POLLIN, .revents = 0}};
@@ -213,7 +213,7 @@ void Service::run() {
   }
 }
 
-void Service::answer(int connection) {
+void SegmentServer::answer(int connection) {
   const timeval limit{.tv_sec = 1, .tv_usec = 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   if (!same_user(connection)) return;
@@ -226,7 +226,7 @@ void Service::answer(int connection) {
   send_descriptor(connection, fd);
 }
 
-int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
+int SegmentServer::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   const int connection = new_socket(10);
   sockaddr_un address{};
   const socklen_t length = address_of(key, from_rank, address);

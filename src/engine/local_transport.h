@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "engine/launcher.h"
-#include "engine/wire.h"
+#include "engine/transport.h"
 
 namespace pleiad {
 
 /// Collective: blocks until all `launch.size` processes have connected. They must be on this host and belong to one
 /// user. Throws TransportError if one of them ends meanwhile, and StateError if two claim the same rank.
-[[nodiscard]] std::unique_ptr<Wire> meet_on_this_host(const Launch& launch, Patience patience);
+[[nodiscard]] std::unique_ptr<Transport> connect_local_ranks(const Launch& launch, WaitCallback on_wait);
 
 }  // namespace pleiad

@@ -11,16 +11,16 @@ namespace pleiad {
 /// faster. Between cores that do not, cache lines that another core has read must be fetched back before they can be
 /// written, and non-temporal stores are up to four times as fast. Which case applies depends on where the ranks run, so
 /// large copies are timed and the faster path is learned. Not thread-safe.
-class HandOver {
+class AdaptiveCopy {
  public:
   /// The bytes are visible to every thread that sees a later release store of this thread.
   void copy(void* to, const void* from, std::size_t bytes);
 
  private:
-  enum Way : std::uint8_t { kCached, kPast };
+  enum Path : std::uint8_t { kCached, kNonTemporal };
 
   std::array<double, 2> cost_{};  // nanoseconds per byte: the recent minimum, which slowly grows; 0: not tried
-  Way best_ = kCached;
+  Path best_ = kCached;
   std::uint32_t copies_ = 0;
 };
 
