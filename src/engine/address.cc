@@ -34,7 +34,8 @@ std::string to_text(std::uint32_t address) {
 
 Addresses own_addresses(const std::string& only) {
   ifaddrs* raw = nullptr;
-  if (getifaddrs(&raw) != 0) throw TransportError(fmt::format("cannot list the interfaces: {}", std::strerror(errno)));
+  if (getifaddrs(&raw) != 0)
+    throw TransportError(fmt::format("cannot list the network interfaces: {}", std::strerror(errno)));
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(raw, freeifaddrs);
   Addresses found;
   std::vector<std::string> known;
@@ -49,9 +50,10 @@ Addresses own_addresses(const std::string& only) {
     }
   }
   if (found.count > 0) return found;
-  throw InvalidArgument(
-      only.empty() ? "this machine has no IPv4 address that is up"
-                   : fmt::format("option interface: no interface that is up is \"{}\"; known: {}", only, join(known)));
+  throw InvalidArgument(only.empty() ? "this machine has no network interface with an IPv4 address that is up"
+                                     : fmt::format("option interface: expected the name or IPv4 address of an "
+                                                   "interface that is up, received \"{}\"; known: {}",
+                                                   only, join(known)));
 }
 
 std::uint32_t address_to(const Addresses& theirs, const Addresses& mine) {

@@ -204,7 +204,7 @@ void Engine::barrier(std::uint64_t number, FunctionRef<void(int rank, std::uint6
 void Engine::broadcast(void* data, std::size_t bytes, int root) {
   const CollectiveScope scope(*this, Call::broadcast);
   if (root < 0 || root >= size()) {
-    throw InvalidArgument(fmt::format("[broadcast] root {} is not a rank; the world has {}", root, size()));
+    throw InvalidArgument(fmt::format("[broadcast] root {} is not a rank; the world has {} ranks", root, size()));
   }
   const std::uint64_t detail = static_cast<std::uint64_t>(root) << 32;
   if (!one_host()) {

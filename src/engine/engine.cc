@@ -209,7 +209,7 @@ void Engine::leave() {
 // Defaults for engines that do not span hosts.
 namespace {
 [[noreturn]] void no_remote(std::string_view kind) {
-  throw InternalError(fmt::format("the {} engine has no way to other hosts", kind));
+  throw InternalError(fmt::format("the {} engine cannot reach other hosts", kind));
 }
 }  // namespace
 void Engine::remote_broadcast(void*, std::size_t, int) { no_remote(kind()); }

@@ -73,7 +73,7 @@ void RpcTransport::Server::detect_pause(std::int64_t now) {
   if (late >= kPauseThreshold) {
     for (auto& heard : rpc_.heard_) heard.store(now);
     for (HeartbeatLink& link : links_) link.began = now;
-    engine_.log().warn(fmt::format("this process did not run for {:.1f} s: it was stopped, or had no core",
+    engine_.log().warn(fmt::format("this process did not run for {:.1f} s: it was stopped or got no processor time",
                                    static_cast<double>(late) * 1e-9));
   }
   rpc_.served_.store(now);

@@ -87,13 +87,13 @@ std::shared_ptr<Segment> InprocEngine::make_segment(std::uint64_t id, std::size_
 
 std::shared_ptr<Segment> InprocEngine::fetch_segment(std::uint64_t id, std::size_t /*bytes*/) {
   auto segment = host_->get(id);
-  if (segment == nullptr) throw InternalError("a segment is gone before all ranks have it");
+  if (segment == nullptr) throw InternalError("a segment was released before all ranks mapped it");
   return segment;
 }
 
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
                 const std::function<void(std::shared_ptr<InprocEngine>)>& body) {
-  if (ranks < 1) throw InvalidArgument("a world has at least one rank; asked for " + std::to_string(ranks));
+  if (ranks < 1) throw InvalidArgument("expected at least one rank; received " + std::to_string(ranks));
   const int split = options.shared_memory ? std::max(options.split_hosts, 1) : ranks;
   const std::vector<RankLocation> locations = locations_of(ranks, std::min(split, ranks));
   const auto transport = locations.back().host == 0 ? nullptr : std::make_shared<InprocTransport>(ranks);

@@ -56,7 +56,7 @@ Launch impossible(std::string by, int size, const std::string& variables, std::s
   launch.by = std::move(by);
   launch.size = size;
   launch.problem = fmt::format(
-      "{} has started {} processes{} ({}). Ways that work: on one host `pleiad launch -n {}`; on one or several hosts "
+      "{} has started {} processes{} ({}). Supported: on one host `pleiad launch -n {}`; on one or several hosts "
       "`mpirun -n {}` or `pleiad launch -n {} --hostfile FILE`; engine = solo (PLEIAD_ENGINE=solo) makes each process "
       "a world of one",
       launch.by, size, why, variables, size, size, size);
@@ -86,7 +86,7 @@ Launch read_pleiad() {
   const int rank = count("PLEIAD_LAUNCH_RANK");
   if (size < 1 || rank < 0 || rank >= size) {
     return impossible("pleiad launch", size, shown({"PLEIAD_LAUNCH_SIZE", "PLEIAD_LAUNCH_RANK"}),
-                      " but its variables were changed");
+                      ", but its environment variables are not valid");
   }
   // The key is random, so it is enough to identify the job.
   return {.rendezvous = Rendezvous::local,
@@ -127,17 +127,17 @@ Launch read_torch_as(const char* marker) {
   const int size = count("WORLD_SIZE");
   const int rank = count("RANK");
   if (size == 1) return {};
-  if (size < 1 || rank < 0 || rank >= size)
-    return impossible(by, size, all, " and numbered them in a way that is wrong");
+  if (size < 1 || rank < 0 || rank >= size) return impossible(by, size, all, " with an invalid RANK or WORLD_SIZE");
   const int here = count("LOCAL_WORLD_SIZE");
   if (here >= 0 && here != size) {
-    return impossible(by, size, all,
-                      fmt::format(", {} of them on this host. Processes of several hosts meet by MPI only", here));
+    return impossible(
+        by, size, all,
+        fmt::format(", {} of them on this host. Processes of several hosts can connect only through MPI", here));
   }
   if (here < 0 && !on_this_host(variable("MASTER_ADDR"))) {
     return impossible(by, size, all,
                       ", and neither LOCAL_WORLD_SIZE nor MASTER_ADDR says that all are on this host. Processes of "
-                      "several hosts meet by MPI only");
+                      "several hosts can connect only through MPI");
   }
   return local(by, size, rank, marker,
                shown({"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}));
@@ -163,7 +163,7 @@ Launch read_slurm() {
     return impossible("srun", size,
                       shown({"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_PROCID"}),
                       " without PMIx, so those of several hosts cannot find each other: use `srun --mpi=pmix` where "
-                      "Slurm has it (`srun --mpi=list` says so), or mpirun inside sbatch or salloc");
+                      "Slurm supports it (see `srun --mpi=list`), or mpirun inside sbatch or salloc");
   }
   return local("srun", size, rank, "SLURM_PROCID", shown({"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}));
 }
@@ -187,7 +187,7 @@ Launch read_pmix() {
 Launch read_others() {
   for (const char* name : {"MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE", "JSM_NAMESPACE_SIZE", "BLUEFOG_SIZE"}) {
     if (count(name) > 1) {
-      return impossible("a launcher", count(name), shown({name}), " in a way that Pleiad cannot join");
+      return impossible("a launcher", count(name), shown({name}), ", which Pleiad does not support");
     }
   }
   return {};

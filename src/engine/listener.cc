@@ -34,7 +34,8 @@ Listener::Listener(zmq::context_t& context, zmq::socket_t& router, const std::ve
   constexpr int kAttempts = 20;  // another process may own the port on a later address
   bool ready = false;
   for (int attempt = 0; !ready && attempt < kAttempts; ++attempt) ready = open(addresses);
-  if (!ready) throw TransportError(fmt::format("cannot listen for other hosts: {}", std::strerror(errno)));
+  if (!ready)
+    throw TransportError(fmt::format("cannot listen for connections of other hosts: {}", std::strerror(errno)));
   const std::string name = fmt::format("inproc://connections-{}", port_);
   // A flood of events must not block ZeroMQ's thread.
   events_.set(zmq::sockopt::rcvhwm, 0);
@@ -45,7 +46,8 @@ Listener::Listener(zmq::context_t& context, zmq::socket_t& router, const std::ve
   for (std::size_t i = 0; i < sockets_.size(); ++i) {
     // ZeroMQ closes the descriptor that it receives, so it receives a duplicate.
     const int copy = fcntl(sockets_[i], F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) throw TransportError(fmt::format("cannot listen for other hosts: {}", std::strerror(errno)));
+    if (copy < 0)
+      throw TransportError(fmt::format("cannot listen for connections of other hosts: {}", std::strerror(errno)));
     router.set(zmq::sockopt::use_fd, copy);
     router.bind(fmt::format("tcp://{}:{}", to_text(addresses[i]), port_));
   }

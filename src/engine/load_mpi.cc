@@ -31,7 +31,7 @@ std::unique_ptr<Transport> load_mpi_transport(const WaitCallback& on_wait) {
     return std::unique_ptr<Transport>(transport);
   }
   throw TransportError(
-      fmt::format("[start] a launcher started this process, but the MPI engine cannot be loaded:{}", problem));
+      fmt::format("[start] an MPI launcher started this process, but the MPI module cannot be loaded:{}", problem));
 }
 
 }  // namespace pleiad

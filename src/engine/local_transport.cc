@@ -128,7 +128,7 @@ class LocalTransport final : public Transport {
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     auto* all = static_cast<char*>(out);
     const std::size_t total = bytes * static_cast<std::size_t>(size_);
-    if (total > kMaxBytes) return "too many bytes";
+    if (total > kMaxBytes) return "the message is larger than 1 GiB";
     std::memcpy(all + static_cast<std::size_t>(rank_) * bytes, in, bytes);
     if (size_ == 1) return "";
     try {
@@ -138,7 +138,7 @@ class LocalTransport final : public Transport {
       } else {
         send_frame(peers_[0], 0, in, bytes);
         const std::vector<char> answer = await_frame(peers_[0]);
-        if (answer.size() != total) return "rank 0 answered with another number of bytes than expected";
+        if (answer.size() != total) return "rank 0 sent a reply of the wrong size";
         std::memcpy(all, answer.data(), total);
       }
     } catch (const TransportError& error) {
@@ -148,7 +148,7 @@ class LocalTransport final : public Transport {
   }
 
   void start(std::shared_ptr<TransportRequest> request) override {
-    request->error = "a world that was formed without MPI reaches no other host";
+    request->error = "a world without MPI cannot reach other hosts";
     request->done.store(true);
     request->finished.notify();
   }
@@ -163,7 +163,7 @@ class LocalTransport final : public Transport {
     const LocalAddress address = address_of_job(job_);
     if (listener_ < 0 || bind(listener_, reinterpret_cast<const sockaddr*>(&address.where), address.size) != 0 ||
         listen(listener_, size_) != 0) {
-      if (errno == EADDRINUSE) throw StateError("[start] another process of this job says that it is rank 0, too");
+      if (errno == EADDRINUSE) throw StateError("[start] another process of this job also claims to be rank 0");
       throw TransportError(fmt::format("[start] rank 0 cannot listen on its Unix socket: {}", std::strerror(errno)));
     }
     std::vector<LocalPeer> arrived;
@@ -219,7 +219,7 @@ class LocalTransport final : public Transport {
     const JobDigest tag = digest_of("hello", job_);
     if (sodium_memcmp(tag.data(), hello.tag.data(), tag.size()) != 0) {
       throw StateError(
-          fmt::format("[start] {} came to meet the ranks of this job but does not belong to it", peer.name()));
+          fmt::format("[start] {} tried to connect to the ranks of this job but does not belong to it", peer.name()));
     }
     peer.rank = hello.rank;
     if (hello.size != size_ || hello.rank < 1 || hello.rank >= size_) {
@@ -229,7 +229,7 @@ class LocalTransport final : public Transport {
     for (const LocalPeer& other : peers_) {
       if (other.rank != peer.rank) continue;
       send_error(peer, fmt::format("[start] pid {} is rank {} already", other.who.pid, peer.rank));
-      throw StateError(fmt::format("[start] two processes say that they are rank {}: pid {} and pid {}", peer.rank,
+      throw StateError(fmt::format("[start] two processes claim to be rank {}: pid {} and pid {}", peer.rank,
                                    other.who.pid, peer.who.pid));
     }
   }

@@ -80,8 +80,8 @@ class Engine::MailboxStream {
       if (box_.broken.load() != 0) {
         in_message_ = false;  // another call aborted the message
         throw TransportError(
-            fmt::format("[rank {}] {}: a message from rank {} to rank {} was given up half-way, so no "
-                        "more can follow it",
+            fmt::format("[rank {}] {}: a message from rank {} to rank {} was aborted midway, so no "
+                        "further message can be sent",
                         engine_.rank_, name_of(call_), from_, to_));
       }
       const std::uint64_t at = position.load(std::memory_order_relaxed);
@@ -140,7 +140,7 @@ void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes
   check_usable("send");
   register_thread();
   if (to < 0 || to >= size())
-    throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {}", to, size()));
+    throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {} ranks", to, size()));
   const CallMark mark(*this, Call::send);
   if (location(to).host != location(rank_).host) return remote_send(to, tag, data, bytes);
   if (liveness(to) == Liveness::dead) throw TransportError(fmt::format("[rank {}] send: {} died", rank_, describe(to)));
@@ -163,7 +163,7 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
   check_usable("receive");
   register_thread();
   if (from < 0 || from >= size()) {
-    throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {}", from, size()));
+    throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {} ranks", from, size()));
   }
   const CallMark mark(*this, Call::receive);
   if (location(from).host != location(rank_).host) return remote_receive(from, tag, data, bytes);
@@ -187,7 +187,8 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
     return true;
   };
   while (!take_message()) {
-    if (from == rank_) throw StateError("[receive] this rank waits for a message from itself that it has not sent");
+    if (from == rank_)
+      throw StateError("[receive] this rank would wait forever for a message from itself; send it first");
     // The thread that has access reads whatever arrives, also for other receivers.
     const AccessGuard access(*this, peer.reading, Call::receive, from, has_message);
     if (!access.mine() || has_message()) continue;

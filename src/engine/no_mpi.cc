@@ -8,7 +8,7 @@ namespace pleiad {
 std::unique_ptr<Transport> load_mpi_transport(const WaitCallback&) {
   throw TransportError(
       "[start] an MPI launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF); on one host "
-      "use `pleiad launch` or torchrun, which need none");
+      "use `pleiad launch` or torchrun, which do not need MPI");
 }
 
 }  // namespace pleiad

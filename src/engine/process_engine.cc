@@ -44,7 +44,9 @@ HostIdentity host_identity() {
   return self;
 }
 
-[[noreturn]] void fail_start(const std::string& why) { throw TransportError("meeting the other ranks: " + why); }
+[[noreturn]] void fail_start(const std::string& why) {
+  throw TransportError("[start] cannot connect the ranks: " + why);
+}
 
 template <class T>
 std::vector<T> gather(Transport& transport, const T& mine) {
@@ -116,9 +118,9 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
     if (!w.reaches_other_hosts() &&
         std::ranges::any_of(m.locations, [](const RankLocation& location) { return location.host != 0; })) {
       throw StateError(
-          "[start] the ranks of this job were started without MPI, so all of them must share memory: either "
-          "split_hosts or shared_memory says otherwise, or they are in different network or PID namespaces, or they "
-          "cannot map each other's memory. Start the job with mpirun or `pleiad launch --mpi`");
+          "[start] without MPI all ranks of a job must share memory, but option split_hosts or shared_memory "
+          "forbids it, or the ranks are in different network or PID namespaces, or they cannot map each other's "
+          "memory. Start the job with mpirun or `pleiad launch --mpi`");
     }
     const RankLocation& mine = m.locations[static_cast<std::size_t>(me)];
     std::vector<int> neighbours;
@@ -218,7 +220,7 @@ std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::siz
 void ProcessEngine::run_remote(std::shared_ptr<TransportRequest> request) {
   for (int r = 0; r < size(); ++r) {
     if (liveness(r) == Liveness::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} died, so MPI is not called any more", rank(),
+      throw TransportError(fmt::format("[rank {}] {}: {} died, so no further MPI calls are made", rank(),
                                        name_of(request->call), describe(r)));
     }
   }

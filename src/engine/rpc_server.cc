@@ -27,7 +27,7 @@ RpcTransport::Server::Server(RpcTransport& rpc)
       router_(rpc.context_, zmq::socket_type::router),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       secret_(JobKey::random()) {
-  if (wake_ < 0) throw TransportError(fmt::format("no eventfd: {}", std::strerror(errno)));
+  if (wake_ < 0) throw TransportError(fmt::format("cannot create an eventfd: {}", std::strerror(errno)));
   set_up_socket(router_);
   // Frames for a client that does not read are dropped beyond this many. A client has fewer requests in progress, and a
   // stopped client is disconnected before that many notices are sent to it.
@@ -109,7 +109,7 @@ void RpcTransport::Server::run(int thread) {
     // Gives frames in transit a moment to leave; the shutdown does not wait longer for them.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } catch (const std::exception& error) {
-    engine_.log().warn(fmt::format("the service for other hosts, at its end: {}", error.what()));
+    engine_.log().warn(fmt::format("shutdown of the service for other hosts: {}", error.what()));
   }
   links_.clear();
   router_.close();
@@ -174,7 +174,9 @@ void RpcTransport::Server::serve(LeaderLock& leader_lock) {
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;
   if (const std::size_t refused = listener_->update(now_ns()); refused > 0) {
     engine_.log().warn(
-        fmt::format("{} connections ended in their handshake: strangers, or ranks whose connection broke", refused));
+        fmt::format("{} connections ended during their handshake: peers without the key of the job, or ranks whose "
+                    "connection broke",
+                    refused));
   }
   if (check_) check_->answer();
   const int leader = leader_;

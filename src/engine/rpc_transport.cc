@@ -100,8 +100,8 @@ class RpcTransport::PeerExchange {
     const double silent = seconds(now - heard_);
     if (silent >= host_timeout) {
       throw SilenceError(fmt::format(
-          "[rank {}] {}: {} at {} has not answered for {:.1f} s: is the host up, and the "
-          "network?{}",
+          "[rank {}] {}: {} at {} has not answered for {:.1f} s; check that the host and the "
+          "network are up{}",
           engine.rank(), name_of(exchange_.call), engine.describe(to()), connection_->endpoint(), silent, in_part()));
     }
     if (seconds(now - std::max(heard_, connected_)) >= std::min(kSilentAfter, host_timeout / 4) && in_part().empty()) {
@@ -141,7 +141,7 @@ class RpcTransport::PeerExchange {
   [[nodiscard]] std::string in_part() const {
     const bool harmless =
         std::ranges::all_of(open_, [&](const auto& o) { return exchange_.request(o.second).idempotent; });
-    return harmless ? "" : " What it was asked to do may have been carried out in part";
+    return harmless ? "" : ". The requests may have taken effect in part";
   }
 
   // Another rank of the host has the same shards, but does not know which requests this one has executed.
@@ -150,7 +150,7 @@ class RpcTransport::PeerExchange {
     const int next = rpc_.serving_rank(host_);
     const std::string part = in_part();
     if (!part.empty() || next < 0 || engine.liveness(next) == Liveness::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} {}.{}", engine.rank(), name_of(exchange_.call),
+      throw TransportError(fmt::format("[rank {}] {}: {} {}{}", engine.rank(), name_of(exchange_.call),
                                        engine.describe(to()), why, part));
     }
     for (const auto& [sequence, item] : open_) unsent_.push_back(item);
@@ -185,9 +185,8 @@ RpcTransport::RpcTransport(Engine& engine, const JobKey& key, bool loopback)
   if (security == "encrypt") keys_.emplace(key);
   if (security == "off" && !loopback) {
     throw InvalidArgument(
-        "option transport_security: off is for hosts on loopback; here it would let everyone on the network read and "
-        "change "
-        "what is sent (force-off does it all the same)");
+        "option transport_security: \"off\" is allowed only on loopback, because everyone on the network could read "
+        "and change what is sent. Use \"encrypt\", or \"force-off\" to accept the risk");
   }
   for (auto& liveness : liveness_) liveness.store(Liveness::alive);
   for (auto& heard : heard_) heard.store(now_ns());

@@ -38,7 +38,7 @@ socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
 
 int new_socket(int seconds) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw TransportError(fmt::format("cannot make a Unix socket: {}", std::strerror(errno)));
+  if (fd < 0) throw TransportError(fmt::format("cannot create a Unix socket: {}", std::strerror(errno)));
   const timeval limit{.tv_sec = seconds, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -97,7 +97,7 @@ int receive_descriptor(int connection, std::string& problem) {
   if (got != 1 || byte != 1) return -1;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
-    problem = "this process has no file descriptor left for it (see ulimit -n)";
+    problem = "this process has no free file descriptor (see ulimit -n)";
     return -1;
   }
   int fd = -1;
@@ -238,7 +238,7 @@ int SegmentServer::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   if (despite_signals(reach) != 0) {
     problem = std::strerror(errno);
   } else if (!same_user(connection)) {
-    problem = "another user listens there";  // another user must not see the key
+    problem = "the socket belongs to another user";  // another user must not see the key
   } else if (despite_signals(ask) != sizeof request) {
     problem = std::strerror(errno);
   } else {

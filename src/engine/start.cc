@@ -55,8 +55,9 @@ class StartupMonitor {
   StartupMonitor(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
       : timeout_(options.timeout),
         warn_every_(std::max(options.warn_after, 0.1)),
-        whom_(fmt::format("the other processes of the job ({} says that there are {}); has each of them called start?",
-                          launch.by, launch.size)),
+        whom_(fmt::format(
+            "the other processes of the job ({} reports {} processes); check that each of them has called start",
+            launch.by, launch.size)),
         launch_(launch),
         interrupt_(std::move(interrupt)) {}
 
@@ -67,7 +68,7 @@ class StartupMonitor {
     if (waited > timeout_) throw TimeoutError(fmt::format("[start] waited {:g} s for {}", timeout_, whom_));
     if (waited < warn_every_ * (warned_ + 1)) return;
     ++warned_;
-    std::fprintf(stderr, "pleiad: start waits for %s\n", whom_.c_str());
+    std::fprintf(stderr, "pleiad: start is waiting for %s\n", whom_.c_str());
   }
 
  private:
@@ -110,10 +111,10 @@ std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const La
   if (launch.rendezvous == Rendezvous::local && options.engine != "mpi") {
     const int size = mpi_size_in_this_process();
     if (size > 0 && size != launch.size) {
-      throw StateError(
-          fmt::format("[start] {} has started {} processes, but MPI is initialised in this process and says {}: a "
-                      "program that calls MPI itself needs mpirun or `pleiad launch --mpi`",
-                      launch.by, launch.size, size));
+      throw StateError(fmt::format(
+          "[start] {} has started {} processes, but MPI is initialised in this process and reports {}. Start "
+          "a program that calls MPI itself with mpirun or `pleiad launch --mpi`",
+          launch.by, launch.size, size));
     }
     return connect_local_ranks(launch, on_wait);
   }
@@ -122,8 +123,8 @@ std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const La
     const int size = transport->size();
     transport->finish(true, {});
     throw StateError(
-        fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
-                    "the one that Pleiad was built with (Open MPI); use that one's mpirun",
+        fmt::format("[start] {} reports {} processes, MPI reports {}: the job was not started by the MPI that "
+                    "Pleiad was built with (Open MPI); use the mpirun of that MPI",
                     launch.by, launch.size, size));
   }
   return transport;
@@ -140,11 +141,12 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   if (options.engine == "solo" || (options.engine == "auto" && !launch.launched()))
     return start_solo(std::move(options));
   if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
-    throw StateError("[start] this process was forked from a rank: it is not a rank itself; use engine = solo here");
+    throw StateError(
+        "[start] this process was forked from a rank: it is not a rank itself. Use engine = solo in this process");
   }
   // Table handles may keep the engine of a session that has been shut down.
   if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
-    throw StateError("[start] this process already takes part in a world; shut that session down first");
+    throw StateError("[start] this process is already a rank of a world; shut that session down first");
   }
   if (spawned_by_a_rank(launch)) {
     throw StateError(

@@ -25,7 +25,7 @@ TransportKeys::Key derived(const JobKey& key, std::string_view purpose) {
 
 TransportKeys::Key public_of(const TransportKeys::Key& secret) {
   TransportKeys::Key result{};
-  if (crypto_scalarmult_base(result.data(), secret.data()) != 0) throw InternalError("no public key can be made");
+  if (crypto_scalarmult_base(result.data(), secret.data()) != 0) throw InternalError("cannot compute a public key");
   return result;
 }
 

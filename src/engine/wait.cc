@@ -95,7 +95,7 @@ class Engine::WaitMonitor {
     engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
     if (waiting_.ordered && engine_.one_host() && deadlocked(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
-          "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
+          "deadlock: every rank waits for another one; all ranks must make the same calls in the same order:\n{}",
           engine_.report(engine_.table_namer_))));
     }
     if (seconds >= engine_.options_.timeout) {
@@ -147,7 +147,7 @@ class Engine::WaitMonitor {
       const double silent = engine_.rpc_->silence(host);
       if (silent < engine_.options_.host_timeout || waiting_.ready()) continue;
       throw SilenceError(
-          fmt::format("[rank {}] {}: nothing was heard from {} for {:.1f} s: is the host up, and the network?",
+          fmt::format("[rank {}] {}: no message from {} for {:.1f} s; check that the host and the network are up",
                       engine_.rank_, name_of(waiting_.call), engine_.describe(rank), silent));
     }
   }
@@ -226,7 +226,8 @@ class Engine::WaitMonitor {
 };
 
 void Engine::check_interrupt(std::string_view where, FunctionRef<std::string()> whom) const {
-  if (ending_.load()) throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", rank_, where));
+  if (ending_.load())
+    throw StateError(fmt::format("[rank {}] {}: the session was shut down during the call", rank_, where));
   if (interrupt_ && interrupt_()) {
     throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", rank_, where, whom()));
   }

@@ -50,7 +50,7 @@ AtomicFile::AtomicFile(const fs::path& path, Caching caching) : path_(followed(p
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) break;
   }
-  if (file_ < 0) fail("cannot be made");
+  if (file_ < 0) fail("cannot be created");
   if (caching == Caching::pass) block_ = std::make_unique_for_overwrite<Block>();
 }
 
@@ -62,12 +62,12 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const std::string& what) const {
   const int reason = errno;
-  throw FileError(fmt::format("{}: {}: {} (after {}; the file of that name, if any, is as it was)", path_.string(),
-                              what, std::strerror(reason), byte_size(written_)));
+  throw FileError(fmt::format("{}: {}: {} (after {}; an existing file of that name is unchanged)", path_.string(), what,
+                              std::strerror(reason), byte_size(written_)));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  if (file_ < 0) throw StateError(fmt::format("{}: written to after its commit", path_.string()));
+  if (file_ < 0) throw StateError(fmt::format("{}: cannot be written after its commit", path_.string()));
   bytes_ += bytes.size();
   if (block_ == nullptr) {
     checksum_ = crc32c(bytes, checksum_);
@@ -113,17 +113,17 @@ void AtomicFile::commit() {
     if (std::exchange(direct_, false) && !set_direct(false)) fail("cannot be written");
     pass_on(std::span(block_->bytes).first(std::exchange(gathered_, 0)));
   }
-  if (::fsync(file_) != 0) fail("cannot be brought to the disk");
+  if (::fsync(file_) != 0) fail("cannot be flushed to disk");
   // A network file system may report only here that the disk is full.
   const int file = std::exchange(file_, -1);
   if (::close(file) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int reason = errno;
     ::unlink(temporary_.c_str());
     errno = reason;
-    fail("cannot be put in place");
+    fail("cannot be renamed to its final name");
   }
   if (!sync_folder(folder_of(path_))) {
-    throw FileError(fmt::format("{}: is written, but its folder cannot be brought to the disk: {}", path_.string(),
+    throw FileError(fmt::format("{}: was written, but its folder cannot be flushed to disk: {}", path_.string(),
                                 std::strerror(errno)));
   }
 }

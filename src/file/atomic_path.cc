@@ -32,7 +32,7 @@ void sync(const fs::path& path, bool folder) {
   const int reason = errno;
   if (handle >= 0) ::close(handle);
   errno = reason;
-  if (!done) fail(path, "cannot be brought to the disk");
+  if (!done) fail(path, "cannot be flushed to disk");
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ AtomicPath::AtomicPath(const fs::path& path, bool folder) : path_(path) {
     if (errno != EEXIST) break;
   }
   done_ = true;
-  fail(path_, "cannot be made");
+  fail(path_, "cannot be created");
 }
 
 AtomicPath::~AtomicPath() {
@@ -75,7 +75,7 @@ void AtomicPath::commit() {
     return;
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    fail(path_, "cannot be put in place");
+    fail(path_, "cannot be renamed to its final name");
   }
   done_ = true;
   sync(folder_of(path_), false);

@@ -159,17 +159,18 @@ std::optional<std::string> problem_of(const Manifest& manifest) {
   for (const auto& [name, pieces] : arrays) {
     const PieceEntry& first = *pieces.front();
     const auto where = [&, &array = name] { return fmt::format("array \"{}\"", printable(array)); };
-    if (!array_bytes(first.type, first.shape)) return where() + ": its shape is no number of bytes";
+    if (!array_bytes(first.type, first.shape)) return where() + ": its shape does not have a valid size in bytes";
     const Box all = Box::whole(first.shape);
     std::int64_t covered = 0;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const PieceEntry& piece = *pieces[i];
       if (piece.type.name != first.type.name || piece.shape != first.shape) {
-        return fmt::format("{}: one part says {} of shape [{}], another {} of shape [{}]", where(), first.type.name,
-                           fmt::join(first.shape, ", "), piece.type.name, fmt::join(piece.shape, ", "));
+        return fmt::format("{}: one part lists {} of shape [{}], another one {} of shape [{}]", where(),
+                           first.type.name, fmt::join(first.shape, ", "), piece.type.name,
+                           fmt::join(piece.shape, ", "));
       }
       if (piece.box.begin.size() != piece.shape.size() || piece.box.extent.size() != piece.shape.size()) {
-        return where() + ": a piece has another rank than the array";
+        return where() + ": a piece and the array differ in rank";
       }
       for (std::size_t d = 0; d < piece.shape.size(); ++d) {
         if (piece.box.begin[d] > piece.shape[d] || piece.box.extent[d] > piece.shape[d] - piece.box.begin[d]) {
@@ -211,7 +212,7 @@ Manifest Manifest::read(const fs::path& folder) {
   }
   const std::int64_t version = whole_number(member(body, "version", where), where + ": version");
   if (version < 1 || version > kVersion) {
-    throw FileError(fmt::format("{}: is of version {}; this program reads versions 1 to {}", where, version, kVersion));
+    throw FileError(fmt::format("{}: has version {}; this program reads versions 1 to {}", where, version, kVersion));
   }
   Manifest manifest;
   manifest.kind = text_value(member(body, "kind", where), where + ": kind");

@@ -126,7 +126,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   ::close(file);
   if (reason != 0) fail(fmt::format("cannot be mapped: {}", std::strerror(reason)));
   if (!S_ISREG(status.st_mode))
-    fail(S_ISDIR(status.st_mode) ? "expected a file; it is a folder" : "is no regular file");
+    fail(S_ISDIR(status.st_mode) ? "expected a file; it is a folder" : "is not a regular file");
   bytes_ = {static_cast<const std::byte*>(memory), static_cast<std::size_t>(status.st_size)};
   if (!bytes_.empty()) mapping_ = Guard::instance().add(path_.string(), memory, bytes_.size());
 }

@@ -115,7 +115,7 @@ const Safetensors& SavedSet::part(std::size_t index) const {
   if (parts_[index] != nullptr) return *parts_[index];
   const std::filesystem::path path = folder_ / entry.file;
   if (std::filesystem::is_symlink(path)) {
-    throw FileError(fmt::format("{}: is a symbolic link; a part must lie in the set's own folder", path.string()));
+    throw FileError(fmt::format("{}: is a symbolic link; a part must be in the folder of its set", path.string()));
   }
   // The checksum comes first, because other errors of a damaged file are not helpful.
   {
@@ -153,11 +153,11 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
   }
   if (!inside) {
     throw InvalidArgument(
-        fmt::format("[SavedSet.read] array \"{}\" has the shape [{}]; received the rectangle of [{}] at [{}]", name,
+        fmt::format("[SavedSet.read] array \"{}\" has the shape [{}]; received a region of [{}] at [{}]", name,
                     fmt::join(array.shape, ", "), fmt::join(box.extent, ", "), fmt::join(box.begin, ", ")));
   }
   if (out.size() != bytes_of(array.type, box.extent)) {
-    throw InvalidArgument(fmt::format("[SavedSet.read] array \"{}\": [{}] of {} are {} bytes; received room for {}",
+    throw InvalidArgument(fmt::format("[SavedSet.read] array \"{}\": [{}] of {} are {} bytes; received a buffer of {}",
                                       name, fmt::join(box.extent, ", "), array.type.name,
                                       bytes_of(array.type, box.extent), out.size()));
   }
@@ -169,7 +169,7 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
       if (array.type.bits % 8 != 0) {
         if (piece.box != box) {
           throw InvalidArgument(
-              fmt::format("[SavedSet.read] array \"{}\" of {} can only be read in whole", name, array.type.name));
+              fmt::format("[SavedSet.read] array \"{}\" of {} can only be read as a whole", name, array.type.name));
         }
         std::memcpy(out.data(), entry.bytes.data(), out.size());
       } else {

@@ -29,14 +29,13 @@ void make_folder(const fs::path& folder) {
   std::vector<fs::path> missing;
   for (fs::path at = folder; !at.empty() && !fs::exists(at, problem); at = at.parent_path()) missing.push_back(at);
   fs::create_directories(folder, problem);
-  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
-  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
+  if (problem) throw FileError(fmt::format("{}: cannot be created: {}", folder.string(), problem.message()));
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is not a folder", folder.string()));
   // A file in a new folder survives a power loss only if the folder does. A folder without read permission cannot be
   // flushed by its user.
   for (const fs::path& made : missing) {
     if (sync_folder(folder_of(made)) || errno == EACCES) continue;
-    throw FileError(
-        fmt::format("{}: cannot be brought to the disk: {}", folder_of(made).string(), std::strerror(errno)));
+    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", folder_of(made).string(), std::strerror(errno)));
   }
 }
 
@@ -69,7 +68,7 @@ void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   if (keep <= 0) return;
   // The new set must be on disk before an old one is removed, and it exists only once the run's folder lists it.
   if (!sync_folder(run)) {
-    throw FileError(fmt::format("{}: cannot be brought to the disk: {}", run.string(), std::strerror(errno)));
+    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", run.string(), std::strerror(errno)));
   }
   std::vector<std::int64_t> stay = steps_in(run, true);
   if (stay.size() > static_cast<std::size_t>(keep)) stay.erase(stay.begin(), stay.end() - keep);

@@ -32,16 +32,16 @@ class GlobalArray::Impl {
   Impl(Session& session, const GlobalArrayOptions& o)
       : options(o), where(fmt::format("GlobalArray \"{}\"", o.name)), rank(session.rank()) {
     if (o.grid.size() != session.size()) {
-      throw InvalidArgument(fmt::format("{}: the grid {} is for {} ranks; there are {}", where, o.grid.text(),
+      throw InvalidArgument(fmt::format("{}: grid {} needs {} ranks; the world has {}", where, o.grid.text(),
                                         o.grid.size(), session.size()));
     }
     if (std::min({o.batch, o.height, o.width, o.channels}) < 1) {
-      throw InvalidArgument(fmt::format("{}: lengths are at least 1; received ({}, {}, {}, {})", where, o.batch,
+      throw InvalidArgument(fmt::format("{}: expected lengths of at least 1; received ({}, {}, {}, {})", where, o.batch,
                                         o.height, o.width, o.channels));
     }
     if (o.window_h.output(o.height) < 1 || o.window_w.output(o.width) < 1) {
-      throw InvalidArgument(fmt::format("{}: no window of {}x{} fits into {}x{}", where, o.window_h.reach(),
-                                        o.window_w.reach(), o.height, o.width));
+      throw InvalidArgument(fmt::format("{}: a window of {}x{} does not fit into an image of {}x{}", where,
+                                        o.window_h.reach(), o.window_w.reach(), o.height, o.width));
     }
     HaloSpec spec{.name = o.name, .teams = o.grid.teams(), .own = {}, .need = {}};
     spec.batch = o.batch;
@@ -67,7 +67,7 @@ class GlobalArray::Impl {
   }
   void expect(const char* call, ConstView given, const Rect& rect) const {
     if (given.dtype == options.dtype && given.count == count(rect)) return;
-    throw InvalidArgument(fmt::format("[{}] {}: expected {} of shape ({}, {}, {}, {}); received {} {} numbers", call,
+    throw InvalidArgument(fmt::format("[{}] {}: expected {} of shape ({}, {}, {}, {}); received {} {} values", call,
                                       where, name_of(options.dtype), options.batch, rect.h.size(), rect.w.size(),
                                       options.channels, grouped(given.count), name_of(given.dtype)));
   }

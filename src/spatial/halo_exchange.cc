@@ -26,24 +26,26 @@ void check(const HaloSpec& spec, const Engine& engine) {
     return InvalidArgument(fmt::format("exchange \"{}\": {}", spec.name, what));
   };
   if (spec.batch < 1 || spec.channels < 1 || spec.pieces < 1) {
-    throw wrong(fmt::format("batch, channels and pieces are at least 1; received {}, {} and {}", spec.batch,
+    throw wrong(fmt::format("expected batch, channels and pieces of at least 1; received {}, {} and {}", spec.batch,
                             spec.channels, spec.pieces));
   }
-  if (spec.pieces > kMaxPieces) throw wrong(fmt::format("at most {} pieces; received {}", kMaxPieces, spec.pieces));
+  if (spec.pieces > kMaxPieces)
+    throw wrong(fmt::format("expected at most {} pieces; received {}", kMaxPieces, spec.pieces));
   if (spec.path != "" && spec.path != "messages") {
-    throw wrong(fmt::format("path is empty or \"messages\"; received \"{}\"", spec.path));
+    throw wrong(fmt::format("expected an empty path or \"messages\"; received \"{}\"", spec.path));
   }
   if (spec.own.size() != spec.need.size()) {
-    throw wrong(fmt::format("{} rectangles are owned and {} needed", spec.own.size(), spec.need.size()));
+    throw wrong(fmt::format("received {} owned and {} needed regions; expected equal numbers", spec.own.size(),
+                            spec.need.size()));
   }
   std::map<int, int> seen;
   for (const std::vector<int>& team : spec.teams) {
     if (team.size() != spec.own.size()) {
-      throw wrong(fmt::format("a team of {} ranks for {} rectangles", team.size(), spec.own.size()));
+      throw wrong(fmt::format("received a team of {} ranks for {} regions", team.size(), spec.own.size()));
     }
     for (const int rank : team) {
       if (rank < 0 || rank >= engine.size()) {
-        throw wrong(fmt::format("{} is not a rank; the world has {}", rank, engine.size()));
+        throw wrong(fmt::format("{} is not a rank; the world has {} ranks", rank, engine.size()));
       }
       if (++seen[rank] > 1) throw wrong(fmt::format("rank {} is a member twice", rank));
     }
@@ -51,7 +53,7 @@ void check(const HaloSpec& spec, const Engine& engine) {
   for (std::size_t a = 0; a < spec.own.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       if (!intersect(spec.own[a], spec.own[b]).empty())
-        throw wrong(fmt::format("members {} and {} own the same places", b, a));
+        throw wrong(fmt::format("members {} and {} own overlapping regions", b, a));
     }
   }
 }
@@ -216,7 +218,7 @@ class HaloExchange::Impl {
     int& at = stage_[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
     if (at != stage) {
       throw StateError(fmt::format("exchange \"{}\": piece {} was {}", spec.name, piece,
-                                   stage == 0 ? "begun twice" : "not begun before it is finished"));
+                                   stage == 0 ? "begun twice" : "finished before it was begun"));
     }
     at = 1 - stage;
   }

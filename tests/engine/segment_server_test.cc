@@ -101,7 +101,7 @@ TEST(SegmentServer, AnotherUserWhoListensInItsPlaceIsNotToldTheKey) {
     const SegmentServer service(key, kRank);
     wait_for_the_end();
   });
-  EXPECT_NE(problem_of_fetch(key, kId).find("another user listens there"), std::string::npos);
+  EXPECT_NE(problem_of_fetch(key, kId).find("the socket belongs to another user"), std::string::npos);
 }
 
 TEST(SegmentServer, AnswersAlsoWhenNoDescriptorIsLeft) {

@@ -101,7 +101,8 @@ class MpiThread {
       const auto now = std::chrono::steady_clock::now();
       if (!gone && neighbours_of_last.any_ended()) gone = now;
       if (!gone || now - *gone < kGone) continue;
-      std::fprintf(stderr, "pleiad: MPI_Finalize still waits %d s after a process of this job ended: left without it\n",
+      std::fprintf(stderr,
+                   "pleiad: MPI_Finalize is still waiting %d s after a process of this job ended; exiting without it\n",
                    static_cast<int>(kGone.count()));
       return;
     }
@@ -214,7 +215,7 @@ class MpiTransport final : public pleiad::Transport {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) {
-        request->error = "the connection to other hosts was given up after an earlier failure";
+        request->error = "the connection to other hosts was closed after an earlier failure";
         end(*request);
         return;
       }
@@ -357,7 +358,7 @@ extern "C" __attribute__((visibility("default"))) pleiad::Transport* pleiad_star
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (finalized != 0) {
-    std::snprintf(error, error_size, "MPI was finalised in this process and cannot be started again");
+    std::snprintf(error, error_size, "MPI was finalised in this process and cannot be initialised again");
     return nullptr;
   }
   if (initialized == 0) {
