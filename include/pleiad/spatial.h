@@ -64,8 +64,8 @@ class PLEIAD_API HaloExchange {
   [[nodiscard]] std::int64_t sent_bytes() const;
 
  private:
-  class Inside;
-  std::unique_ptr<Inside> inside_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Bytes that member `m` sends to the others in one forward, which are those that it gets in one backward.
@@ -117,8 +117,8 @@ class PLEIAD_API GlobalArray {
   [[nodiscard]] std::int64_t sent_bytes() const;
 
  private:
-  class Inside;
-  std::unique_ptr<Inside> inside_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace pleiad

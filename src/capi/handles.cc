@@ -92,7 +92,7 @@ void CSession::shutdown() {
 void CSession::drop() {
   const auto core = use_if_open("free");
   if (core == nullptr) return;
-  core->engine().abandon(Life::dead);
+  core->engine().abandon(Liveness::dead);
   given_up_.store(true);  // what its own threads wait for will not come
   close();
 }
@@ -106,7 +106,7 @@ void CSession::leave_at_exit(int status) {
         "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
   }
   // Other threads may be in the middle of calls, so all stays in place.
-  engine.abandon(status == 0 ? Life::finished : Life::dead);
+  engine.abandon(status == 0 ? Liveness::left : Liveness::dead);
 }
 
 bool CSession::enlist(pleiad_pending* pending) {

@@ -64,23 +64,28 @@ void set_list(Options& options, std::string_view list) {
 const std::vector<OptionField<SessionOptions>>& session_fields() {
   using S = SessionOptions;
   static const std::vector<OptionField<S>> fields = {
-      field("engine", &S::engine, "auto, solo or mpi; auto takes mpi under a launcher and a world of one otherwise"),
-      field("role", &S::role, "both, worker, server or none; or 3+2: of five ranks the first three work and two serve"),
-      field("timeout", &S::timeout, "seconds a wait may last before it fails"),
-      field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
-      field("host_timeout", &S::host_timeout, "seconds another host may be silent before calls that need it fail"),
+      field("engine", &S::engine,
+            "auto, solo or mpi; auto selects mpi under a launcher and a world of one process otherwise"),
+      field("role", &S::role,
+            "both, worker, server or none; 3+2 makes the first three of five ranks workers and the other two servers"),
+      field("timeout", &S::timeout, "number of seconds after which a wait fails"),
+      field("warn_after", &S::warn_after, "number of seconds after which a wait logs what every rank is doing"),
+      field("host_timeout", &S::host_timeout,
+            "number of seconds without a message from another host after which calls that need it fail"),
       field("interface", &S::interface,
-            "where other hosts reach this one: an interface's name or an IPv4 address; else one is chosen"),
+            "network interface (name or IPv4 address) at which other hosts reach this one; empty selects one "
+            "automatically"),
       field("transport_security", &S::transport_security,
-            "between hosts: encrypt, or off, which is refused beyond loopback; force-off sends everything in the "
-            "clear, to "
-            "whoever connects"),
+            "security of connections between hosts: encrypt; off, allowed only on loopback; or force-off, which sends "
+            "everything unencrypted and accepts every peer"),
       field("log_level", &S::log_level, "debug, info, warn, error or off"),
       field("stats", &S::stats, "print counters and timings at shutdown"),
       field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
-      field("shared_memory", &S::shared_memory, "false, for tests: act as if every rank lay on a host of its own"),
-      field("split_hosts", &S::split_hosts, "for tests: act as if the ranks lay on this many hosts"),
-      field("fault", &S::fault, "for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would"),
+      field("shared_memory", &S::shared_memory, "for tests: false treats every rank as a host of its own"),
+      field("split_hosts", &S::split_hosts, "for tests: number of hosts to simulate; 0 uses the real hosts"),
+      field("fault", &S::fault,
+            "for tests: RANK:POINT:COUNT kills the rank at the COUNT-th arrival at a point of the code, as SIGKILL "
+            "would"),
   };
   return fields;
 }
@@ -88,26 +93,30 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
 const std::vector<OptionField<TableOptions>>& table_fields() {
   using T = TableOptions;
   static const std::vector<OptionField<T>> fields = {
-      field("name", &T::name, "for messages; \"table 3\" where empty"),
+      field("name", &T::name, "name of the table in messages; empty means \"table N\""),
       field("dtype", &T::dtype, "float32, float64, int32 or int64"),
       field("clock", &T::clock, "async, sync or ssp"),
-      field("staleness", &T::staleness, "ssp: by how many ticks a worker may be ahead of the slowest"),
+      field("staleness", &T::staleness, "ssp: number of ticks that a worker may be ahead of the slowest one"),
       field("backup", &T::backup,
-            "round: the fraction of the workers, the slowest, that a round does not wait for; their adds are dropped"),
-      field("apply", &T::apply, "each: the rule runs once an add; round: once on the sum of all workers' k-th adds"),
-      field("ordered", &T::ordered, "round: sum in rank order, so the bits do not depend on timing"),
-      field("check_finite", &T::check_finite, "refuse NaN and infinity in an add"),
+            "round: fraction of workers, the slowest ones, that a round does not wait for; their adds are dropped"),
+      field("apply", &T::apply,
+            "each: run the update rule for every add; round: run it once on the sum of all workers' k-th adds"),
+      field("ordered", &T::ordered, "round: sum in rank order, so that results are bit-identical in every run"),
+      field("check_finite", &T::check_finite, "reject adds that contain NaN or infinity"),
       field("reserve_only", &T::reserve_only,
-            "do not commit memory at creation: for huge tables of which little is touched"),
-      field("init_rank", &T::init_rank, "whose initial values count"),
-      field("track_changes", &T::track_changes, "matrix and sparse tables: keep what get_changed needs"),
-      field("init", &T::init, "sparse: what a row starts as: zeros, constant, uniform or gaussian"),
-      field("init_value", &T::init_value, "sparse: the constant, or the mean of the random numbers"),
-      field("init_spread", &T::init_spread, "sparse: half the width of uniform; gaussian's standard deviation"),
-      field("seed", &T::seed, "sparse: with a row's id, the key of its random numbers"),
-      field("max_rows", &T::max_rows, "sparse: how many rows there may be; 0: as many as the memory holds"),
-      field("evict", &T::evict, "sparse: at max_rows, drop the rows whose last add is longest ago; else an error"),
-      field("max_age", &T::max_age, "sparse: seconds after its last add at which a row may be dropped; 0: never"),
+            "do not commit memory at creation; for huge tables of which only a small part is used"),
+      field("init_rank", &T::init_rank, "rank whose initial values are used"),
+      field("track_changes", &T::track_changes, "matrix and sparse tables: record changed rows for get_changed"),
+      field("init", &T::init, "sparse: initial values of a row: zeros, constant, uniform or gaussian"),
+      field("init_value", &T::init_value, "sparse: the constant, or the mean of the random values"),
+      field("init_spread", &T::init_spread, "sparse: half the width of uniform, or the standard deviation of gaussian"),
+      field("seed", &T::seed,
+            "sparse: seed of the random initial values, which depend only on it and on the id of the row"),
+      field("max_rows", &T::max_rows, "sparse: maximum number of rows; 0 means limited only by memory"),
+      field("evict", &T::evict,
+            "sparse: at max_rows, drop the rows that were updated least recently; false throws an error"),
+      field("max_age", &T::max_age,
+            "sparse: number of seconds after its last add at which a row may be dropped; 0 means never"),
   };
   return fields;
 }
@@ -115,30 +124,30 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
 const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
   using U = UpdaterOptions;
   static const std::vector<OptionField<U>> fields = {
-      field("rule", &U::rule, "a rule (sum, sgd, ...) or a dialect's (multiverso/adagrad, ...)"),
-      field("learning_rate", &U::learning_rate, "the step"),
-      field("momentum", &U::momentum, "how much of the last step is kept"),
-      field("rho", &U::rho, "the step of Multiverso's adagrad"),
+      field("rule", &U::rule, "the update rule (sum, sgd, ...) or a rule of a dialect (multiverso/adagrad, ...)"),
+      field("learning_rate", &U::learning_rate, "the step size"),
+      field("momentum", &U::momentum, "fraction of the previous step that is kept"),
+      field("rho", &U::rho, "the step size of Multiverso's adagrad"),
       field("lambda", &U::lambda, "dcasgd: the weight of the delay compensation"),
       field("beta1", &U::beta1, "adam, adamax: decay of the first moment"),
       field("beta2", &U::beta2, "adam, adamax: decay of the second moment"),
-      field("decay", &U::decay, "rmsprop, adadelta: how much of the mean squares stays"),
-      field("l1", &U::l1, "ftrl: values whose sum of gradients is within l1 are exactly 0"),
-      field("l2", &U::l2, "ftrl: draws values towards 0"),
-      field("ftrl_beta", &U::ftrl_beta, "ftrl: slows the first steps"),
-      field("epsilon", &U::epsilon, "keeps a division from zero"),
+      field("decay", &U::decay, "rmsprop, adadelta: decay of the mean square"),
+      field("l1", &U::l1, "ftrl: L1 regularisation; values whose accumulated gradient is within l1 are exactly 0"),
+      field("l2", &U::l2, "ftrl: L2 regularisation"),
+      field("ftrl_beta", &U::ftrl_beta, "ftrl: damps the first steps"),
+      field("epsilon", &U::epsilon, "added to denominators to avoid a division by zero"),
       field("weight_decay", &U::weight_decay, "g = scale * clip(delta) + weight_decay * value"),
       field("scale", &U::scale, "multiplies the delta"),
-      field("clip_low", &U::clip_low, "clips the delta where clip_high > clip_low"),
-      field("clip_high", &U::clip_high, "clips the delta where clip_high > clip_low"),
-      field("ascend", &U::ascend, "value += step in place of value -= step"),
+      field("clip_low", &U::clip_low, "lower bound of the delta; used if clip_high > clip_low"),
+      field("clip_high", &U::clip_high, "upper bound of the delta; used if clip_high > clip_low"),
+      field("ascend", &U::ascend, "use value += step instead of value -= step"),
       field("prescaled", &U::prescaled, "the delta is already learning_rate * gradient (Multiverso)"),
       field("damped", &U::damped, "momentum: v = m*v + (1-m)*g"),
       field("rate_in_velocity", &U::rate_in_velocity, "momentum: v = m*v + rate*g; value -= v (SINGA, neon)"),
-      field("bias_correction", &U::bias_correction, "adam, adamax"),
+      field("bias_correction", &U::bias_correction, "adam, adamax: correct the bias of the moments in the first steps"),
       field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam, rmsprop: sqrt(h + epsilon)"),
-      field("per_worker", &U::per_worker, "adagrad: each worker has its own history"),
-      field("adaptive", &U::adaptive, "dcasgd: lambda is divided by the root of the mean square (dcasgda)"),
+      field("per_worker", &U::per_worker, "adagrad: keep a separate history for each worker"),
+      field("adaptive", &U::adaptive, "dcasgd: divide lambda by the root mean square of the gradient (dcasgda)"),
   };
   return fields;
 }
@@ -180,7 +189,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PLEIAD_";
 
-// Variables that are not session options: what launchers tell their ranks, and settings of single parts.
+// Variables that are not session options: set by launchers for their ranks, or settings of single components.
 constexpr std::string_view kOtherVariables[] = {
     "PLEIAD_BUILD",      "PLEIAD_CPU_LEVEL",   "PLEIAD_DATA",        "PLEIAD_KEEP_MEMORY", "PLEIAD_LAUNCHER",
     "PLEIAD_LAUNCH_KEY", "PLEIAD_LAUNCH_RANK", "PLEIAD_LAUNCH_SIZE", "PLEIAD_LIBRARY",     "PLEIAD_MPIRUN",
@@ -216,7 +225,7 @@ std::vector<std::string> unknown_variables() {
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with(kPrefix) || std::ranges::find(known, name) != known.end()) continue;
     const std::string near = nearest(name, known);
-    problems.push_back(fmt::format("environment variable {} is not known and has no effect{}", name,
+    problems.push_back(fmt::format("environment variable {} is unknown and has no effect{}", name,
                                    near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   return problems;

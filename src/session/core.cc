@@ -11,8 +11,8 @@
 #include "core/option_list.h"
 #include "core/problem.h"
 #include "core/text.h"
+#include "engine/run_collectively.h"
 #include "engine/start.h"
-#include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/table_service.h"
 
@@ -78,7 +78,7 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::fun
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, exchange_roles(*engine_));
-  if (engine_->messenger() != nullptr) context_->service = std::make_unique<TableService>(*context_);
+  if (engine_->rpc() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
   engine_->set_table_namer(namer);
   context_->ledger.set_namer(namer);
@@ -90,7 +90,7 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
                                        engine_->report([this](std::uint32_t id) { return table_name(id); })));
     });
   }
-  engine_->count_threads();
+  engine_->record_threads();
 }
 
 SessionCore::~SessionCore() {
@@ -108,7 +108,7 @@ SessionCore::~SessionCore() {
   context_->background.stop();
   if (!engine_->in_forked_child()) {
     context_->service.reset();
-    engine_->abandon(Life::dead);
+    engine_->abandon(Liveness::dead);
   }
   engine_->set_table_namer({});
   context_->ledger.set_namer({});
@@ -227,7 +227,7 @@ void SessionCore::barrier() {
 void SessionCore::barrier_for_all(std::string_view where) {
   engine_->check_usable(where);
   meet();
-  together(*engine_, where, [&] { context_->failures.raise_any(); });
+  run_collectively(*engine_, where, [&] { context_->failures.raise_any(); });
 }
 
 bool SessionCore::has_unused_tables() const {

@@ -82,11 +82,11 @@ int Session::server_rank(int server) const {
 }
 
 namespace {
-const Place& place_of(const Engine& engine, std::string_view where, int rank) {
+const RankLocation& place_of(const Engine& engine, std::string_view where, int rank) {
   if (rank < 0 || rank >= engine.size()) {
     throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {}", where, rank, engine.size()));
   }
-  return engine.place(rank);
+  return engine.location(rank);
 }
 }  // namespace
 
@@ -95,7 +95,7 @@ int Session::host_of(int rank) const { return place_of(core_->engine(), "host_of
 std::string Session::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
 bool Session::alive(int rank) const {
   (void)place_of(core_->engine(), "alive", rank);
-  return core_->engine().life(rank) != Life::dead;
+  return core_->engine().liveness(rank) != Liveness::dead;
 }
 std::string Session::engine() const { return std::string(core_->engine().kind()); }
 const SessionOptions& Session::options() const { return core_->engine().options(); }

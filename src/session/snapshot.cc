@@ -13,7 +13,7 @@
 
 #include "core/option_list.h"
 #include "core/text.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "file/atomic.h"
 #include "file/series.h"
 #include "pleiad/error.h"
@@ -62,7 +62,7 @@ Clocks check_clocks(const SessionCore& core) {
   Engine& engine = core.engine();
   const auto tables = core.tables();
   std::vector<Table::ClockCounts> mine;
-  together(engine, "save", [&] {
+  run_collectively(engine, "save", [&] {
     for (const auto& table : tables) mine.push_back(table->clock_counts());
   });
   Clocks clocks{.tables = tables.size(), .counts = {}};
@@ -148,7 +148,7 @@ void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vec
 
 }  // namespace
 
-SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare) {
+SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, BufferPool& spare) {
   Engine& engine = core.engine();
   SnapshotCut cut;
   const Clocks clocks = check_clocks(core);
@@ -156,7 +156,7 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& 
   engine.broadcast(&number, sizeof number, 0);
   cut.tag = fmt::format("part-{:016x}", number);
   std::vector<std::size_t> ends;  // of each table's pieces
-  together(engine, "save", [&] {
+  run_collectively(engine, "save", [&] {
     std::vector<std::string> names;
     for (const auto& table : core.tables()) {
       if (std::ranges::find(names, table->name()) != names.end()) {
@@ -248,17 +248,17 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
   SessionCore& core = session.core();
   Engine& engine = core.engine();
   core.barrier_for_all("save");
-  together(engine, "save", [&] {
+  run_collectively(engine, "save", [&] {
     if (engine.rank() == 0) make_folder(folder);
   });
-  SpareBytes none;
+  BufferPool none;
   const SnapshotCut cut = cut_tables(core, note, none);
   try {
-    together(engine, "save", [&] {
+    run_collectively(engine, "save", [&] {
       require_folder(folder);
       write_cut(folder, cut, engine.rank());
     });
-    together(engine, "save", [&] {
+    run_collectively(engine, "save", [&] {
       if (engine.rank() == 0) commit_cut(folder, cut, engine.size(), [](const auto&) { return false; });
     });
   } catch (...) {
@@ -274,7 +274,7 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
   std::optional<SavedSet> set;
   SnapshotNote note;
   bool same_workers = false;
-  together(engine, "load", [&] {
+  run_collectively(engine, "load", [&] {
     set.emplace(folder);
     if (set->manifest().kind != kKind) {
       throw FileError(fmt::format("{}: is a {}, no snapshot of tables", folder.string(), set->manifest().kind));
@@ -288,10 +288,10 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
     // What is damaged is found before the first value changes.
     if (engine.rank() == 0) set->verify();
   });
-  together(engine, "load", [&] {
+  run_collectively(engine, "load", [&] {
     for (const auto& table : core.tables()) clear_share(*table);
   });
-  together(engine, "load", [&] {
+  run_collectively(engine, "load", [&] {
     for (const auto& table : core.tables()) load_share(*table, *set, options.values_only, same_workers);
   });
   return note;

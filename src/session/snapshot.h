@@ -23,7 +23,7 @@ struct SnapshotCut {
 
 /// Collective, and after a barrier: nobody is in the middle of anything. Copies go into `spare`, and what is left of it
 /// is dropped.
-[[nodiscard]] SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare);
+[[nodiscard]] SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, BufferPool& spare);
 
 /// Writes this rank's part, and beside it an entry that says so.
 void write_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);

@@ -7,7 +7,7 @@
 
 #include "core/problem.h"
 #include "core/process.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "file/owner_lock.h"
 #include "file/series.h"
 #include "pleiad/error.h"
@@ -34,7 +34,7 @@ class Snapshots::Inside {
           fmt::format("[Snapshots] expected every_steps >= 0, every_seconds >= 0 and keep >= 1; received {}, {} and {}",
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
-    together(engine_, "Snapshots", [&] {
+    run_collectively(engine_, "Snapshots", [&] {
       if (engine_.rank() == 0) make_folder(folder_);
     });
     if (options_.every_seconds > 0) watch_.emplace(engine_, options_.every_seconds);
@@ -47,7 +47,7 @@ class Snapshots::Inside {
     finish_writing();
     // The first rank looks for all of them: a folder may change while they look.
     std::int64_t newest = -1;
-    together(engine_, "load_last", [&] {
+    run_collectively(engine_, "load_last", [&] {
       if (engine_.rank() != 0) return;
       const std::vector<std::int64_t> steps = steps_in(folder_, true);
       for (auto step = steps.rbegin(); step != steps.rend() && newest < 0; ++step) {
@@ -99,7 +99,7 @@ class Snapshots::Inside {
     const fs::path target = step_folder(folder_, note.step);
     if (!options_.background) {
       problem_ = {};
-      together(engine_, "save", [&] {
+      run_collectively(engine_, "save", [&] {
         if (engine_.rank() == 0) own_folder();
       });
       save_tables(session_, target, note);
@@ -107,7 +107,7 @@ class Snapshots::Inside {
       return;
     }
     session_.core().barrier_for_all("save");
-    together(engine_, "save", [&] {
+    run_collectively(engine_, "save", [&] {
       if (engine_.rank() != 0) return;
       own_folder();
       remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
@@ -129,7 +129,7 @@ class Snapshots::Inside {
       engine_.background_work_ended();
       throw;
     }
-    engine_.own_thread_started();
+    engine_.internal_thread_started();
   }
 
   void wait() {
@@ -188,7 +188,7 @@ class Snapshots::Inside {
                      .missing = [] { return std::vector<int>(); }});
     tell_failures();
     join();
-    together(engine_, "save", [&] {
+    run_collectively(engine_, "save", [&] {
       if (problem_.text.empty()) return;
       const Problem problem = std::exchange(problem_, {});
       problem.raise();
@@ -198,7 +198,7 @@ class Snapshots::Inside {
   // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
   void write(std::int64_t step) {
     const fs::path target = step_folder(folder_, step);
-    yield_to_others();
+    lower_thread_priority();
     try {
       write_cut(target, cut_, engine_.rank());
       if (engine_.rank() == 0) {
@@ -219,7 +219,7 @@ class Snapshots::Inside {
     const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
     commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
       return now_ns() < deadline && !given_up_.load() &&
-             std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
+             std::ranges::none_of(missing, [&](int r) { return engine_.liveness(r) == Liveness::dead; });
     });
   }
 
@@ -242,7 +242,7 @@ class Snapshots::Inside {
   bool due_ = false;                  ///< a save is due that found the one before still being written
   std::optional<Watch> watch_;
   SnapshotCut cut_;                ///< the thread's, until it is joined
-  SpareBytes spare_;               ///< of the copy before: it stays for the next
+  BufferPool spare_;               ///< of the copy before: it stays for the next
   std::optional<OwnerLock> lock_;  ///< rank 0's, from its first save on
   std::atomic<Progress> progress_{Progress::idle};
   std::atomic<bool> given_up_{false};                         ///< a rank could not write its part

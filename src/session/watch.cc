@@ -105,7 +105,7 @@ void Watch::check_lives() {
   const auto dead = [&] {
     std::vector<int> ranks;
     for (int r = 0; r < engine_.size(); ++r) {
-      if (engine_.life(r) == Life::dead) ranks.push_back(r);
+      if (engine_.liveness(r) == Liveness::dead) ranks.push_back(r);
     }
     return ranks;
   };

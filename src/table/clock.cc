@@ -21,7 +21,7 @@ void count(ClockSlot& slot, Call call) {
 }
 
 bool has_finished(const TableContext& context, int worker) {
-  return context.engine->life(context.roster.workers[static_cast<std::size_t>(worker)]) == Life::finished;
+  return context.engine->liveness(context.roster.workers[static_cast<std::size_t>(worker)]) == Liveness::left;
 }
 
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,

@@ -15,7 +15,7 @@ class Table::ClockedCall {
   enum class Way : std::uint8_t { carried_out, started };
 
   ClockedCall(Table& table, std::string_view call, Way way = Way::carried_out) : context_(*table.context_) {
-    context_.engine->take_part();
+    context_.engine->register_thread();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
           fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "

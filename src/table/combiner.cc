@@ -51,11 +51,11 @@ Event& Combiner::moved() const {
 void Combiner::reap(Slot& slot) const {
   for (int local = 0; local < engine_.local_ranks(); ++local) {
     const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(local);
-    if ((slot.members & bit) != 0 && engine_.gone(engine_.world_rank(local))) slot.members &= ~bit;
+    if ((slot.members & bit) != 0 && engine_.has_ended(engine_.world_rank(local))) slot.members &= ~bit;
   }
   const State state = slot.state.load();
   const bool ended =
-      state == State::done || state == State::failed || (state != State::free && engine_.gone(slot.leader));
+      state == State::done || state == State::failed || (state != State::free && engine_.has_ended(slot.leader));
   if (ended && slot.members == 0) slot.state.store(State::free);
 }
 
@@ -93,7 +93,7 @@ Combiner::Call::~Call() {
 }
 
 bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fresh)> put) {
-  const auto here = static_cast<unsigned>(engine_.place(engine_.rank()).local);
+  const auto here = static_cast<unsigned>(engine_.location(engine_.rank()).local);
   const std::uint64_t bit = std::uint64_t{1} << here;
   const std::size_t first = chunk % combiner_.classes_ * kTurns;
   for (const bool leads : {false, true}) {
@@ -117,7 +117,8 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
         return false;
       }
       if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != asker_.round || slot.torn != 0 ||
-          (slot.members & bit) != 0 || slot.leader == engine_.rank() || engine_.life(slot.leader) == Life::dead) {
+          (slot.members & bit) != 0 || slot.leader == engine_.rank() ||
+          engine_.liveness(slot.leader) == Liveness::dead) {
         continue;
       }
       if (!combiner_.rounds_ && !same(slot.rates, rates_)) continue;
@@ -200,7 +201,7 @@ void Combiner::Call::pick_up(std::size_t index) {
   Slot& slot = combiner_.slot(index);
   const SharedLock lock(engine_, slot.lock);
   if (slot.state.load() == State::failed && !problem_) problem_ = Problem{.kind = slot.kind, .text = slot.problem};
-  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.place(engine_.rank()).local));
+  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.location(engine_.rank()).local));
   combiner_.reap(slot);
 }
 

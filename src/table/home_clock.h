@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "table/backup_rounds.h"
 #include "table/clock.h"
 #include "table/request.h"
@@ -21,9 +21,9 @@ class HomeClock {
   void remove_table(std::uint32_t table) { clocks_.erase(table); }
   /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
   /// worker's call was a different one.
-  [[nodiscard]] bool begin(const TableHead& head, const Request& request,
+  [[nodiscard]] bool begin(const TableHead& head, const IncomingRequest& request,
                            FunctionRef<std::span<char>(std::size_t)> answer);
-  void end(const TableHead& head, const Request& request);
+  void end(const TableHead& head, const IncomingRequest& request);
   /// As Clock has it.
   [[nodiscard]] std::uint64_t settle(const TableHead& head);
   [[nodiscard]] LedgerEntry entry(std::uint64_t k) const { return entries_[k % kLedgerEntries]; }

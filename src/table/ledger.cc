@@ -47,8 +47,8 @@ void CallLedger::record(Call call, std::uint32_t table) {
   const Control& control = engine_.control();
   const std::uint64_t k = engine_.self().clocked.load(std::memory_order_relaxed);
   const auto too_far_behind = [&](int rank) {
-    return engine_.life(rank) != Life::finished &&
-           control.rank(engine_.place(rank).local).clocked.load() + kLedgerEntries <= k;
+    return engine_.liveness(rank) != Liveness::left &&
+           control.rank(engine_.location(rank).local).clocked.load() + kLedgerEntries <= k;
   };
   engine_.wait(control.head().calls, {.call = call,
                                       .ready = [&] { return std::ranges::none_of(worker_ranks_, too_far_behind); },

@@ -38,7 +38,7 @@ Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, c
   // All ranks share memory equally often; a host that holds fewer pieces shares empty ones.
   for (std::uint32_t number = 0; number < most; ++number) {
     const auto mine = std::ranges::find_if(pieces_, [&](const Piece& piece) {
-      return piece.host == engine_.place(engine_.rank()).host && piece.number == number;
+      return piece.host == engine_.location(engine_.rank()).host && piece.number == number;
     });
     const ShardRange range = mine == pieces_.end() ? ShardRange{} : mine->range;
     auto shard = std::make_shared<Shard>(engine_, spec, name, workers, range);
@@ -70,7 +70,7 @@ void Pieces::cut(const TableSpec& spec) {
   for (std::size_t s = 0; s < servers.size(); ++s) {
     const ShardRange exact = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
     const ShardRange range{aligned(exact.begin), aligned(exact.end)};
-    const int host = engine_.place(servers[s]).host;
+    const int host = engine_.location(servers[s]).host;
     if (range.begin == range.end) continue;
     if (!pieces_.empty() && pieces_.back().host == host) {
       pieces_.back().range.end = range.end;
@@ -78,12 +78,12 @@ void Pieces::cut(const TableSpec& spec) {
       pieces_.push_back({.range = range, .host = host, .number = numbers[static_cast<std::size_t>(host)]++});
     }
   }
-  constexpr auto kChunk = static_cast<std::int64_t>(Messenger::kChunkBytes);
-  constexpr auto kWhole = static_cast<std::int64_t>(Messenger::kWholeBytes);
+  constexpr auto kChunk = static_cast<std::int64_t>(RpcTransport::kChunkBytes);
+  constexpr auto kWhole = static_cast<std::int64_t>(RpcTransport::kWholeBytes);
   for (Piece& piece : pieces_) {
     piece.first = piece.range.begin * cols_;
     piece.geometry = geometry_of(spec, piece.range.end - piece.range.begin);
-    if (piece.host == engine_.place(engine_.rank()).host) continue;
+    if (piece.host == engine_.location(engine_.rank()).host) continue;
     const Geometry& g = piece.geometry;
     const std::int64_t stripe_bytes = g.unit_length * g.stripe_units * width_;
     check_row_length(stripe_bytes);
@@ -95,10 +95,10 @@ void Pieces::cut(const TableSpec& spec) {
 }
 
 void Pieces::check_row_length(std::int64_t bytes) const {
-  if (bytes <= Messenger::kMostBytes / 2) return;
+  if (bytes <= RpcTransport::kMaxBytes / 2) return;
   throw InvalidArgument(
       fmt::format("[create_table] a row of {} bytes is too long for a table on several hosts; at most {} are allowed",
-                  bytes, Messenger::kMostBytes / 2));
+                  bytes, RpcTransport::kMaxBytes / 2));
 }
 
 Pieces::Chunk Pieces::chunk(std::size_t index) const {
@@ -126,7 +126,7 @@ void Pieces::start(const TableSpec& spec, ConstView initial) {
   } else {
     std::int64_t count = engine_.rank() == root ? initial.count : 0;
     engine_.broadcast(&count, sizeof count, root);
-    const bool writes = engine_.place(engine_.rank()).local == 0;
+    const bool writes = engine_.location(engine_.rank()).local == 0;
     std::vector<char> bytes;
     for (const Piece& piece : pieces_) {
       constexpr std::int64_t kPart = 1 << 20;
@@ -160,7 +160,7 @@ void Pieces::close_rounds(std::uint64_t closed) {
 
 std::vector<int> Pieces::carriers() const {
   std::vector<int> ranks;
-  for (int host = 0; host < engine_.hosts(); ++host) ranks.push_back(engine_.messenger()->carrier(host));
+  for (int host = 0; host < engine_.hosts(); ++host) ranks.push_back(engine_.rpc()->serving_rank(host));
   return ranks;
 }
 
@@ -186,7 +186,7 @@ void Pieces::set_up_combiner(const TableSpec& spec) {
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < chunks_; ++i) longest = std::max(longest, chunk(i).end - chunk(i).begin);
   const auto here = std::ranges::count_if(context_.roster.workers, [&](int rank) {
-    return engine_.place(rank).host == engine_.place(engine_.rank()).host;
+    return engine_.location(rank).host == engine_.location(engine_.rank()).host;
   });
   auto combiner = std::make_unique<Combiner>(engine_, dtype_, chunks_, static_cast<std::size_t>(longest * width_),
                                              rounds_, static_cast<int>(here));
@@ -235,10 +235,10 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
   };
   const auto part = [&](std::size_t i) {
     const Chunk chunk = this->chunk(chunks[i]);
-    return Part{.to = to[static_cast<std::size_t>(chunk.piece->host)],
-                .operation = static_cast<std::uint32_t>(call.operation),
-                .repeatable = !adds,
-                .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
+    return OutgoingRequest{.to = to[static_cast<std::size_t>(chunk.piece->host)],
+                           .operation = static_cast<std::uint32_t>(call.operation),
+                           .idempotent = !adds,
+                           .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
   };
   const auto take_chunk = [&](std::size_t i, std::span<const char> body) {
     if (combined != nullptr) combined->acknowledged(chunks[i]);
@@ -247,12 +247,12 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
     if (body.size() != bytes_of(chunk)) throw TransportError("an answer has the wrong size");
     call.take(body.data(), chunk.piece->first + chunk.begin, static_cast<std::size_t>(chunk.end - chunk.begin));
   };
-  engine_.messenger()->exchange({.call = adds ? Call::add : Call::get,
-                                 .count = chunks.size(),
-                                 .part = part,
-                                 .fill = fill,
-                                 .take = take_chunk,
-                                 .meanwhile = meanwhile});
+  engine_.rpc()->exchange({.call = adds ? Call::add : Call::get,
+                           .count = chunks.size(),
+                           .request = part,
+                           .fill = fill,
+                           .take = take_chunk,
+                           .meanwhile = meanwhile});
 }
 
 void Pieces::exchange(const Whole& call) {
@@ -349,7 +349,7 @@ void Pieces::exchange_rows(TableOperation operation, const Asker& asker, const R
   for (std::size_t i = 0; i < ids.size(); ++i) places[piece_of(ids[i])].push_back(i);
   std::vector<RowChunk> chunks;
   const std::size_t each = static_cast<std::size_t>(row_bytes) + sizeof(RowId);
-  const std::size_t step = std::max<std::size_t>(1, Messenger::kChunkBytes / each);
+  const std::size_t step = std::max<std::size_t>(1, RpcTransport::kChunkBytes / each);
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     if (pieces_[p].shard != nullptr) continue;
     const std::span<const std::size_t> all(places[p]);
@@ -373,39 +373,41 @@ void Pieces::exchange_rows(TableOperation operation, const Asker& asker, const R
       row_at += row_bytes;
     }
   };
-  engine_.messenger()->exchange(
-      {.call = adds ? Call::add : Call::get,
-       .count = chunks.size(),
-       .part =
-           [&](std::size_t i) {
-             return Part{.to = to[static_cast<std::size_t>(chunks[i].piece->host)],
-                         .operation = static_cast<std::uint32_t>(operation),
-                         .repeatable = !adds,
-                         .bytes = sizeof(TableHead) + chunks[i].places.size() * (adds ? each : sizeof(RowId))};
-           },
-       .fill = fill,
-       .take =
-           [&](std::size_t i, std::span<const char> body) {
-             if (adds) return;
-             const RowChunk& chunk = chunks[i];
-             if (body.size() != chunk.places.size() * static_cast<std::size_t>(row_bytes)) {
-               throw TransportError("an answer has the wrong size");
-             }
-             const char* row = body.data();
-             for (const std::size_t place : chunk.places) {
-               copy_bytes(out + static_cast<std::int64_t>(place) * row_bytes, row, static_cast<std::size_t>(row_bytes));
-               row += row_bytes;
-             }
-           },
-       .meanwhile =
-           [&] {
-             for (std::size_t p = 0; p < pieces_.size(); ++p) {
-               if (pieces_[p].shard == nullptr || places[p].empty()) continue;
-               std::vector<RowId> here;
-               for (const std::size_t place : places[p]) here.push_back(ids[place] - pieces_[p].range.begin);
-               local(*pieces_[p].shard, here, places[p]);
-             }
-           }});
+  engine_.rpc()->exchange({.call = adds ? Call::add : Call::get,
+                           .count = chunks.size(),
+                           .request =
+                               [&](std::size_t i) {
+                                 return OutgoingRequest{.to = to[static_cast<std::size_t>(chunks[i].piece->host)],
+                                                        .operation = static_cast<std::uint32_t>(operation),
+                                                        .idempotent = !adds,
+                                                        .bytes = sizeof(TableHead) + chunks[i].places.size() *
+                                                                                         (adds ? each : sizeof(RowId))};
+                               },
+                           .fill = fill,
+                           .take =
+                               [&](std::size_t i, std::span<const char> body) {
+                                 if (adds) return;
+                                 const RowChunk& chunk = chunks[i];
+                                 if (body.size() != chunk.places.size() * static_cast<std::size_t>(row_bytes)) {
+                                   throw TransportError("an answer has the wrong size");
+                                 }
+                                 const char* row = body.data();
+                                 for (const std::size_t place : chunk.places) {
+                                   copy_bytes(out + static_cast<std::int64_t>(place) * row_bytes, row,
+                                              static_cast<std::size_t>(row_bytes));
+                                   row += row_bytes;
+                                 }
+                               },
+                           .meanwhile =
+                               [&] {
+                                 for (std::size_t p = 0; p < pieces_.size(); ++p) {
+                                   if (pieces_[p].shard == nullptr || places[p].empty()) continue;
+                                   std::vector<RowId> here;
+                                   for (const std::size_t place : places[p])
+                                     here.push_back(ids[place] - pieces_[p].range.begin);
+                                   local(*pieces_[p].shard, here, places[p]);
+                                 }
+                               }});
 }
 
 void Pieces::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "table/combiner.h"
 #include "table/context.h"
 #include "table/request.h"

@@ -81,7 +81,7 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
     if (!engagement_) engagement_.emplace(engine_);
     operations_.push_back(operation);
     if (!thread_.joinable()) {
-      engine_.own_thread_started();
+      engine_.internal_thread_started();
       thread_ = std::thread([this] { run(); });
     }
   }
@@ -97,7 +97,7 @@ void OperationQueue::drain() {
 }
 
 void OperationQueue::run() {
-  Engagement::this_thread_is_engaged(true);
+  DelegatedWork::set_thread_delegated(true);
   for (;;) {
     std::shared_ptr<Operation> operation;
     {

@@ -89,7 +89,7 @@ class OperationQueue {
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<std::shared_ptr<Operation>> operations_;  // guarded by mutex_
-  std::optional<Engagement> engagement_;               // guarded by mutex_; held while there is something to do
+  std::optional<DelegatedWork> engagement_;            // guarded by mutex_; held while there is something to do
   bool stop_ = false;                                  // guarded by mutex_
   std::thread thread_;                                 // guarded by mutex_
 };

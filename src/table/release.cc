@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/table.h"
 #include "table/table_service.h"
@@ -33,7 +33,7 @@ void Table::close() {
   if (closed_.load()) return;
   engine_.check_usable(spec_.handle());
   check_not_in_rule("close");
-  together(engine_, "close", [&] {
+  run_collectively(engine_, "close", [&] {
     context_->background.drain();
     context_->clocked.drain();
     raise_earlier();

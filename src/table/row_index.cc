@@ -35,7 +35,7 @@ RowIndex::RowIndex(Engine& engine, std::int64_t rows)
       base_(reinterpret_cast<char*>(partitions_ + kPartitions)) {
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(Entry) == 16 && (sizeof(Entry) << kSmallest) % kGrain == 0);
   // All zero is how everything starts.
-  if (engine_.place(engine_.rank()).local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
+  if (engine_.location(engine_.rank()).local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
 }
 
 RowIndex::Block RowIndex::block_of(std::uint64_t root) const {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/problem.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/clocked_call.h"
 
@@ -78,7 +78,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
   const bool gives = engine_.rank() == root;
   auto count = static_cast<std::int64_t>(ids.size());
   engine_.broadcast(&count, sizeof count, root);
-  const bool writes = engine_.place(engine_.rank()).local == 0;
+  const bool writes = engine_.location(engine_.rank()).local == 0;
   if (writes) pieces_->each_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
   engine_.barrier();
   const std::int64_t row_bytes = spec_.cols * width_;
@@ -107,7 +107,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
       problem = Problem::current();  // the others are still at it
     }
   }
-  together(engine_, "set", [&] {
+  run_collectively(engine_, "set", [&] {
     if (problem) problem->raise();
   });
 }

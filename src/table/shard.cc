@@ -80,7 +80,7 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
       dtype_(spec.options.dtype),
       width_(storage_.width()),
       cols_(spec.cols) {
-  if (engine_.place(engine_.rank()).local == 0) storage_.construct();
+  if (engine_.location(engine_.rank()).local == 0) storage_.construct();
   if (spec.sparse) rows_of_ = std::make_unique<SparseRows>(engine_, spec, name_, storage_, range.end);
 }
 
@@ -115,7 +115,7 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
 template <class F>
 void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
   const std::int64_t count = stripes.end - stripes.first;
-  const std::int64_t start = stripes.first + count * engine_.place(engine_.rank()).local / engine_.local_ranks();
+  const std::int64_t start = stripes.first + count * engine_.location(engine_.rank()).local / engine_.local_ranks();
   for (std::int64_t i = start; i < stripes.end; ++i) with_stripe(point, i, work);
   for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
 }

@@ -36,7 +36,7 @@ struct Portion {
 void each_portion(Table& table, FunctionRef<void(const Portion&)> work) {
   const Engine& engine = *table.context().engine;
   const std::int64_t cols = table.spec().matrix ? table.spec().cols : 1;
-  const std::int64_t local = engine.place(engine.rank()).local;
+  const std::int64_t local = engine.location(engine.rank()).local;
   table.each_shard_here([&](Shard& shard, ShardRange range) {
     const Geometry& g = shard.geometry();
     Portion portion{.shard = &shard,
@@ -72,7 +72,7 @@ void each_state(const Storage& storage, std::int64_t element, F&& each) {
 
 }  // namespace
 
-void copy_share(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
+void copy_share(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out) {
   if (table.spec().sparse) return copy_rows(table, spare, out);
   const TableSpec& spec = table.spec();
   const ElementType type = element_type(spec.options.dtype);
@@ -201,7 +201,7 @@ UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
 
 void clear_share(Table& table) {
   const Engine& engine = *table.context().engine;
-  if (!table.spec().sparse || engine.place(engine.rank()).local != 0) return;
+  if (!table.spec().sparse || engine.location(engine.rank()).local != 0) return;
   table.each_shard_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
 }
 

@@ -36,7 +36,7 @@ inline std::string worker_name(const Table& table, int k) { return fmt::format("
 /// "NAME/worker0" (one a worker) and "NAME/units/FIRST". Each stripe is copied under its lock. Of a sparse table the
 /// rows that are there, with their ids under "NAME/ids", and "NAME/units" has a row for each. Long ones go into
 /// `spare`.
-void copy_share(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out);
+void copy_share(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out);
 
 /// A FileError that says how the saved table differs, where it cannot be loaded into this one. `where` names the set.
 void check_share(const Table& table, const SavedSet& set, bool values_only, const std::string& where);
@@ -49,7 +49,7 @@ void clear_share(Table& table);
 void load_share(Table& table, const SavedSet& set, bool values_only, bool same_workers);
 
 // sparse_share.cc: the same for the rows of a sparse table.
-void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out);
+void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out);
 void check_rows(const Table& table, const SavedSet& set, const std::string& where);
 void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_workers);
 

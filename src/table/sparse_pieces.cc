@@ -15,7 +15,7 @@ void Pieces::cut_sparse(const TableSpec& spec) {
   check_row_length(engine_.one_host() ? 0 : cols_ * width_);
   const std::int64_t most = spec.options.max_rows;
   for (const int server : servers) {
-    const int host = engine_.place(server).host;
+    const int host = engine_.location(server).host;
     auto piece = std::ranges::find(pieces_, host, &Piece::host);
     if (piece == pieces_.end()) piece = pieces_.insert(piece, Piece{.range = {}, .host = host});
     ++piece->range.end;
@@ -43,23 +43,23 @@ void Pieces::ask_each(TableOperation operation, Call call,
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     if (pieces_[p].shard == nullptr) others.push_back(p);
   }
-  engine_.messenger()->exchange({.call = call,
-                                 .count = others.size(),
-                                 .part =
-                                     [&](std::size_t i) {
-                                       const int host = pieces_[others[i]].host;
-                                       return Part{.to = to[static_cast<std::size_t>(host)],
-                                                   .operation = static_cast<std::uint32_t>(operation),
-                                                   .repeatable = true,
-                                                   .bytes = sizeof(TableHead)};
-                                     },
-                                 .fill =
-                                     [&](std::size_t i, std::span<char> body) {
-                                       const TableHead head = head_for(pieces_[others[i]], {}, {});
-                                       std::memcpy(body.data(), &head, sizeof head);
-                                     },
-                                 .take = [&](std::size_t i, std::span<const char> body) { take(others[i], body); },
-                                 .meanwhile = here});
+  engine_.rpc()->exchange({.call = call,
+                           .count = others.size(),
+                           .request =
+                               [&](std::size_t i) {
+                                 const int host = pieces_[others[i]].host;
+                                 return OutgoingRequest{.to = to[static_cast<std::size_t>(host)],
+                                                        .operation = static_cast<std::uint32_t>(operation),
+                                                        .idempotent = true,
+                                                        .bytes = sizeof(TableHead)};
+                               },
+                           .fill =
+                               [&](std::size_t i, std::span<char> body) {
+                                 const TableHead head = head_for(pieces_[others[i]], {}, {});
+                                 std::memcpy(body.data(), &head, sizeof head);
+                               },
+                           .take = [&](std::size_t i, std::span<const char> body) { take(others[i], body); },
+                           .meanwhile = here});
 }
 
 std::vector<Pieces::Extent> Pieces::extents() {
@@ -133,15 +133,15 @@ void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
   };
   if (whole_ != nullptr) return here();
   const std::vector<int> to = carriers();
-  engine_.messenger()->exchange(
+  engine_.rpc()->exchange(
       {.call = Call::get,
        .count = asked.size(),
-       .part =
+       .request =
            [&](std::size_t i) {
-             return Part{.to = to[static_cast<std::size_t>(pieces_[asked[i].piece].host)],
-                         .operation = static_cast<std::uint32_t>(TableOperation::changed),
-                         .repeatable = true,
-                         .bytes = sizeof(TableHead) + part_of_seen(asked[i]).size_bytes()};
+             return OutgoingRequest{.to = to[static_cast<std::size_t>(pieces_[asked[i].piece].host)],
+                                    .operation = static_cast<std::uint32_t>(TableOperation::changed),
+                                    .idempotent = true,
+                                    .bytes = sizeof(TableHead) + part_of_seen(asked[i]).size_bytes()};
            },
        .fill =
            [&](std::size_t i, std::span<char> body) {
@@ -170,7 +170,7 @@ void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
        .meanwhile = here});
 }
 
-void TableService::on_whole(const TableHead& head, const Request& request,
+void TableService::on_whole(const TableHead& head, const IncomingRequest& request,
                             FunctionRef<std::span<char>(std::size_t)> answer) {
   const Target table = target(head);
   Shard& shard = *table.shard;

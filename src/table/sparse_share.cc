@@ -36,7 +36,7 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
 
 }  // namespace
 
-void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
+void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out) {
   const Engine& engine = *table.context().engine;
   const std::int64_t cols = table.spec().cols;
   table.each_shard_here([&](Shard& shard, ShardRange) {
@@ -44,7 +44,7 @@ void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
     const StateLayout& state = storage.shape().state;
     const auto workers = static_cast<std::size_t>(storage.shape().workers);
     const std::size_t row_bytes = static_cast<std::size_t>(cols * storage.width());
-    const std::int64_t local = engine.place(engine.rank()).local;
+    const std::int64_t local = engine.location(engine.rank()).local;
     const std::int64_t stripes = shard.in_use().end;
     const Geometry& g = shard.geometry();
     const StripeRange mine{.first = stripes * local / engine.local_ranks(),
@@ -130,7 +130,7 @@ void check_rows(const Table& table, const SavedSet& set, const std::string& wher
 
 void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_workers) {
   const Engine& engine = *table.context().engine;
-  const std::int64_t local = engine.place(engine.rank()).local;
+  const std::int64_t local = engine.location(engine.rank()).local;
   const std::int64_t cols = table.spec().cols;
   const std::int64_t total = saved_rows(table, set);
   const std::int64_t last = total * (local + 1) / engine.local_ranks();

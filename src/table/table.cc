@@ -1,5 +1,5 @@
 #include "table/table.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,8 +10,8 @@
 #include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
-#include "engine/messenger.h"
-#include "engine/together.h"
+#include "engine/rpc_transport.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
 #include "table/clocked_call.h"
@@ -325,14 +325,14 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
         shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; }, kept);
       });
   if (done) return;
-  together(engine_, "step", [&] {
+  run_collectively(engine_, "step", [&] {
     if (problem) problem->raise();
   });
 }
 
 void Table::begin_set(const Selection& selection, const ConstView& values, int root) {
   engine_.check_usable(spec_.handle());
-  together(engine_, "set", [&] {
+  run_collectively(engine_, "set", [&] {
     if (root < 0 || root >= engine_.size()) {
       throw InvalidArgument(
           fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
@@ -367,7 +367,7 @@ void Table::set(const ConstView& values, int root) {
     engine_.broadcast(copy.data(), copy.size(), root);
     from = copy.data();
   }
-  if (engine_.one_host() ? engine_.rank() == root : engine_.place(engine_.rank()).local == 0) {
+  if (engine_.one_host() ? engine_.rank() == root : engine_.location(engine_.rank()).local == 0) {
     pieces_->each_here([&](Shard& shard, ShardRange range) {
       const Geometry& geometry = shard.geometry();
       const Storage& storage = shard.storage();

@@ -16,14 +16,14 @@ namespace {
   throw InvalidArgument(fmt::format("a request to shard {} of table {} is wrong: {}", head.shard, head.table, what));
 }
 
-bool is(const Request& request, TableOperation operation) {
+bool is(const IncomingRequest& request, TableOperation operation) {
   return request.operation == static_cast<std::uint32_t>(operation);
 }
 
 }  // namespace
 
 TableService::TableService(TableContext& context) : context_(context), home_(context) {
-  context_.engine->messenger()->set_handler(this);
+  context_.engine->rpc()->set_handler(this);
   context_.ledger.set_source([this](std::uint64_t k) { return home_entry(context_, k); });
 }
 
@@ -37,7 +37,7 @@ TableContext::~TableContext() = default;
 
 TableService::~TableService() {
   if (context_.engine->in_forked_child()) return;  // the service thread, and what it may hold, are the parent's
-  context_.engine->messenger()->set_handler(nullptr);
+  context_.engine->rpc()->set_handler(nullptr);
   context_.ledger.set_source({});
 }
 
@@ -79,7 +79,7 @@ TableService::Target TableService::target(const TableHead& head) const {
   return {.width = width, .cols = cols, .shard = shards[head.shard]};
 }
 
-bool TableService::handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
+bool TableService::handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) {
   TableHead head;
   if (request.body.size() < sizeof head) throw InvalidArgument("a request to a table is too short");
   std::memcpy(&head, request.body.data(), sizeof head);
@@ -114,7 +114,7 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
   throw InvalidArgument(fmt::format("tables know no operation {}", request.operation));
 }
 
-void TableService::on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+void TableService::on_stripes(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                               FunctionRef<std::span<char>(std::size_t)> answer) {
   const Target table = target(head);
   Shard& shard = *table.shard;
@@ -143,7 +143,7 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   if (gets) shard.get(stripes, take);
 }
 
-void TableService::on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+void TableService::on_rows(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                            FunctionRef<std::span<char>(std::size_t)> answer) {
   const Target table = target(head);
   Shard& shard = *table.shard;

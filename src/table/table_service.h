@@ -13,7 +13,7 @@ namespace pleiad {
 
 class TableService final : public RequestHandler {
  public:
-  /// Takes the requests of the context's messenger until its end.
+  /// Takes the requests of the context's RPC transport until its end.
   explicit TableService(TableContext& context);
   ~TableService() override;
   TableService(const TableService&) = delete;
@@ -25,7 +25,7 @@ class TableService final : public RequestHandler {
   /// Once every rank has agreed to release the table.
   void remove_table(std::uint32_t id);
 
-  bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
+  bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
   void tick() override;
   [[nodiscard]] bool unanswered() const override;
 
@@ -36,12 +36,13 @@ class TableService final : public RequestHandler {
     std::vector<std::shared_ptr<Shard>> shards;
   };
 
-  void on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+  void on_stripes(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                   FunctionRef<std::span<char>(std::size_t)> answer);
-  void on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+  void on_rows(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                FunctionRef<std::span<char>(std::size_t)> answer);
   void on_changed(const TableHead& head, std::span<const char> rest, FunctionRef<std::span<char>(std::size_t)> answer);
-  void on_whole(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer);
+  void on_whole(const TableHead& head, const IncomingRequest& request,
+                FunctionRef<std::span<char>(std::size_t)> answer);
   /// The shard that a request is for. It is used without mutex_: a lock of it may be held for long.
   struct Target {
     std::int64_t width = 0;

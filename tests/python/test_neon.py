@@ -238,7 +238,7 @@ def broken(tmp_path, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("num_epochs: 2,", "num_epochs: 2, grid: '2x3',", ["2x3", "6 ranks", "there are 4"]),
+        ("num_epochs: 2,", "num_epochs: 2, grid: '2x3',", ["2x3", "6 ranks", "the world has 4"]),
         (
             "fshape: [5, 5], stride: 1, weight_init: *wt",
             "fshape: [13, 13], stride: 1, weight_init: *wt",

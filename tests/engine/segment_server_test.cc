@@ -1,6 +1,6 @@
 // The Unix socket on which a process hands out its segments: what other users of the machine see of it, and small
 // limits.
-#include "engine/service.h"
+#include "engine/segment_server.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -65,16 +65,16 @@ class Child {
 
 std::string problem_of_fetch(const JobKey& key, std::uint64_t id) {
   try {
-    close(Service::fetch(key, kRank, id));
+    close(SegmentServer::fetch(key, kRank, id));
   } catch (const TransportError& error) {
     return error.what();
   }
   return "";
 }
 
-TEST(Service, TheNameOfItsSocketTellsNothingOfTheKey) {
+TEST(SegmentServer, TheNameOfItsSocketTellsNothingOfTheKey) {
   const JobKey key = JobKey::random();
-  const Service service(key, kRank);
+  const SegmentServer service(key, kRank);
   std::ifstream file("/proc/net/unix");
   std::stringstream text;
   text << file.rdbuf();
@@ -84,30 +84,30 @@ TEST(Service, TheNameOfItsSocketTellsNothingOfTheKey) {
   }
 }
 
-TEST(Service, SaysWhyASegmentDidNotCome) {
+TEST(SegmentServer, SaysWhyASegmentDidNotCome) {
   const JobKey key = JobKey::random();
   EXPECT_NE(problem_of_fetch(key, kId).find("Connection refused"), std::string::npos);
-  Service service(key, kRank);
+  SegmentServer service(key, kRank);
   EXPECT_NE(problem_of_fetch(key, kId).find("it has no such segment"), std::string::npos);
   service.publish(kId, 0);
   EXPECT_EQ(problem_of_fetch(key, kId), "");
 }
 
-TEST(Service, AnotherUserWhoListensInItsPlaceIsNotToldTheKey) {
+TEST(SegmentServer, AnotherUserWhoListensInItsPlaceIsNotToldTheKey) {
   if (geteuid() != 0) GTEST_SKIP() << "another user's process takes root";
   const JobKey key = JobKey::random();
   const Child child([&](auto wait_for_the_end) {
     if (setuid(65534) != 0) throw std::runtime_error("setuid");
-    const Service service(key, kRank);
+    const SegmentServer service(key, kRank);
     wait_for_the_end();
   });
-  EXPECT_NE(problem_of_fetch(key, kId).find("another user listens there"), std::string::npos);
+  EXPECT_NE(problem_of_fetch(key, kId).find("the socket belongs to another user"), std::string::npos);
 }
 
-TEST(Service, AnswersAlsoWhenNoDescriptorIsLeft) {
+TEST(SegmentServer, AnswersAlsoWhenNoDescriptorIsLeft) {
   const JobKey key = JobKey::random();
   const Child child([&](auto wait_for_the_end) {
-    Service service(key, kRank);
+    SegmentServer service(key, kRank);
     service.publish(kId, 0);
     const int next = dup(0);  // the lowest number that is free
     close(next);

@@ -1,4 +1,4 @@
-#include "engine/local_wire.h"
+#include "engine/local_transport.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -16,19 +16,19 @@
 
 #include <fmt/format.h>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
 
-constexpr int kAskMilliseconds = 50;  // how often a wait calls the Patience
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr int kPollMilliseconds = 50;  // how often a wait calls the WaitCallback
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
 using JobDigest = std::array<unsigned char, 32>;
 
-// The job's name may hold a secret (the key of `pleiad launch`), so only hashes of it leave the process.
+// The job's name may contain a secret (the key of `pleiad launch`), so only hashes of it leave the process.
 JobDigest digest_of(const std::string& purpose, const std::string& job) {
   const std::string text = fmt::format("{} {} {}", purpose, geteuid(), job);
   JobDigest digest{};
@@ -42,7 +42,7 @@ struct LocalAddress {
   socklen_t size = 0;
 };
 
-// In the abstract namespace: the name begins with a zero byte and vanishes with its socket.
+// The address is in the abstract namespace: its name begins with a zero byte and disappears with the socket.
 LocalAddress address_of_job(const std::string& job) {
   LocalAddress address;
   address.where.sun_family = AF_UNIX;
@@ -55,7 +55,7 @@ LocalAddress address_of_job(const std::string& job) {
 }
 
 struct LocalHello {
-  JobDigest proof{};
+  JobDigest tag{};
   std::int32_t rank = -1;
   std::int32_t size = 0;
 };
@@ -65,7 +65,7 @@ struct LocalHead {
   std::uint32_t bytes = 0;
 };
 
-/// A connection with what has arrived on it. Does not block.
+/// A connection and the bytes received on it. Its functions do not block.
 struct LocalPeer {
   int fd = -1;
   int rank = -1;
@@ -91,7 +91,7 @@ struct LocalPeer {
     }
   }
 
-  /// False until a whole frame has arrived.
+  /// Returns false until a whole frame has arrived.
   bool take_frame(LocalHead& head, std::vector<char>& payload) {
     if (in.size() < sizeof head) return false;
     std::memcpy(&head, in.data(), sizeof head);
@@ -103,21 +103,21 @@ struct LocalPeer {
   }
 };
 
-class LocalWire final : public Wire {
+class LocalTransport final : public Transport {
  public:
-  LocalWire(const Launch& launch, Patience patience)
-      : job_(launch.job), rank_(launch.rank), size_(launch.size), patience_(std::move(patience)), parent_(getppid()) {}
+  LocalTransport(const Launch& launch, WaitCallback on_wait)
+      : job_(launch.job), rank_(launch.rank), size_(launch.size), on_wait_(std::move(on_wait)), parent_(getppid()) {}
 
-  ~LocalWire() override {
+  ~LocalTransport() override {
     for (const LocalPeer& peer : peers_) close(peer.fd);
     if (listener_ >= 0) close(listener_);
   }
-  LocalWire(const LocalWire&) = delete;
-  LocalWire& operator=(const LocalWire&) = delete;
+  LocalTransport(const LocalTransport&) = delete;
+  LocalTransport& operator=(const LocalTransport&) = delete;
 
-  void meet() {
+  void connect_all() {
     if (size_ == 1) return;
-    rank_ == 0 ? wait_for_ranks() : find_rank_0();
+    rank_ == 0 ? wait_for_ranks() : connect_to_rank_0();
   }
 
   int rank() const override { return rank_; }
@@ -128,7 +128,7 @@ class LocalWire final : public Wire {
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     auto* all = static_cast<char*>(out);
     const std::size_t total = bytes * static_cast<std::size_t>(size_);
-    if (total > kMostBytes) return "too many bytes";
+    if (total > kMaxBytes) return "the message is larger than 1 GiB";
     std::memcpy(all + static_cast<std::size_t>(rank_) * bytes, in, bytes);
     if (size_ == 1) return "";
     try {
@@ -138,7 +138,7 @@ class LocalWire final : public Wire {
       } else {
         send_frame(peers_[0], 0, in, bytes);
         const std::vector<char> answer = await_frame(peers_[0]);
-        if (answer.size() != total) return "rank 0 answered with another number of bytes than expected";
+        if (answer.size() != total) return "rank 0 sent a reply of the wrong size";
         std::memcpy(all, answer.data(), total);
       }
     } catch (const TransportError& error) {
@@ -147,8 +147,8 @@ class LocalWire final : public Wire {
     return "";
   }
 
-  void start(std::shared_ptr<WireRequest> request) override {
-    request->error = "a world that was formed without MPI reaches no other host";
+  void start(std::shared_ptr<TransportRequest> request) override {
+    request->error = "a world without MPI cannot reach other hosts";
     request->done.store(true);
     request->finished.notify();
   }
@@ -156,69 +156,70 @@ class LocalWire final : public Wire {
   void finish(bool, std::span<const int>) override {}
 
  private:
-  // Rank 0 meets the others. It listens only until all are there, so that a later session can meet in the same place.
+  // Accepts the other ranks on rank 0. The socket listens only until all have connected, so that a later session can
+  // use the same address.
   void wait_for_ranks() {
     listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const LocalAddress address = address_of_job(job_);
     if (listener_ < 0 || bind(listener_, reinterpret_cast<const sockaddr*>(&address.where), address.size) != 0 ||
         listen(listener_, size_) != 0) {
-      if (errno == EADDRINUSE) throw StateError("[start] another process of this job says that it is rank 0, too");
+      if (errno == EADDRINUSE) throw StateError("[start] another process of this job also claims to be rank 0");
       throw TransportError(fmt::format("[start] rank 0 cannot listen on its Unix socket: {}", std::strerror(errno)));
     }
-    std::vector<LocalPeer> came;
+    std::vector<LocalPeer> arrived;
     int known = 0;
     try {
       while (known < size_ - 1) {
-        wait_for_news(peers_, came);
-        accept_peers(came);
-        for (auto at = came.begin(); at != came.end();) {
+        wait_for_input(peers_, arrived);
+        accept_peers(arrived);
+        for (auto at = arrived.begin(); at != arrived.end();) {
           at->read_all();
           if (at->in.size() >= sizeof(LocalHello)) {
-            greet(*at);
+            check_hello(*at);
             ++known;
             peers_.push_back(std::move(*at));
-            at = came.erase(at);
+            at = arrived.erase(at);
           } else if (at->closed) {
             close(at->fd);
-            at = came.erase(at);
+            at = arrived.erase(at);
           } else {
             ++at;
           }
         }
-        for (LocalPeer& peer : peers_) need_open(peer);
+        for (LocalPeer& peer : peers_) require_open(peer);
       }
     } catch (const Error& error) {
-      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
-      for (LocalPeer& peer : came) close(peer.fd);
+      for (LocalPeer& peer : peers_) send_error(peer, error.what());
+      for (LocalPeer& peer : arrived) close(peer.fd);
       throw;
     }
-    for (LocalPeer& peer : came) close(peer.fd);
+    for (LocalPeer& peer : arrived) close(peer.fd);
     close(listener_);
     listener_ = -1;
     for (LocalPeer& peer : peers_) send_frame(peer, 0, "", 0);
   }
 
-  void accept_peers(std::vector<LocalPeer>& came) const {
+  void accept_peers(std::vector<LocalPeer>& arrived) const {
     for (;;) {
       LocalPeer peer{.fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC), .rank = -1, .who = {}, .in = {}};
       if (peer.fd < 0) return;
       socklen_t size = sizeof peer.who;
       if (getsockopt(peer.fd, SOL_SOCKET, SO_PEERCRED, &peer.who, &size) == 0 && peer.who.uid == geteuid()) {
-        came.push_back(std::move(peer));
+        arrived.push_back(std::move(peer));
       } else {
         close(peer.fd);
       }
     }
   }
 
-  void greet(LocalPeer& peer) {
+  void check_hello(LocalPeer& peer) {
     LocalHello hello;
     std::memcpy(&hello, peer.in.data(), sizeof hello);
     peer.in.erase(peer.in.begin(), peer.in.begin() + sizeof hello);
-    const JobDigest proof = digest_of("hello", job_);
-    if (sodium_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) {
+    const JobDigest tag = digest_of("hello", job_);
+    if (sodium_memcmp(tag.data(), hello.tag.data(), tag.size()) != 0) {
       throw StateError(
-          fmt::format("[start] {} came to meet the ranks of this job but does not belong to it", peer.name()));
+          fmt::format("[start] {} tried to connect to the ranks of this job but does not belong to it", peer.name()));
     }
     peer.rank = hello.rank;
     if (hello.size != size_ || hello.rank < 1 || hello.rank >= size_) {
@@ -227,13 +228,13 @@ class LocalWire final : public Wire {
     }
     for (const LocalPeer& other : peers_) {
       if (other.rank != peer.rank) continue;
-      tell_error(peer, fmt::format("[start] pid {} is rank {} already", other.who.pid, peer.rank));
-      throw StateError(fmt::format("[start] two processes say that they are rank {}: pid {} and pid {}", peer.rank,
+      send_error(peer, fmt::format("[start] pid {} is rank {} already", other.who.pid, peer.rank));
+      throw StateError(fmt::format("[start] two processes claim to be rank {}: pid {} and pid {}", peer.rank,
                                    other.who.pid, peer.who.pid));
     }
   }
 
-  void find_rank_0() {
+  void connect_to_rank_0() {
     const LocalAddress address = address_of_job(job_);
     for (;;) {
       const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -248,7 +249,7 @@ class LocalWire final : public Wire {
         throw TransportError(fmt::format("[start] cannot reach rank 0 on its Unix socket: {}", std::strerror(why)));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      be_patient();
+      call_on_wait();
     }
     LocalPeer& peer = peers_[0];
     socklen_t size = sizeof peer.who;
@@ -256,18 +257,18 @@ class LocalWire final : public Wire {
       throw TransportError(
           fmt::format("[start] the socket of rank 0 belongs to user {}, not to this one", peer.who.uid));
     }
-    const LocalHello hello{.proof = digest_of("hello", job_), .rank = rank_, .size = size_};
+    const LocalHello hello{.tag = digest_of("hello", job_), .rank = rank_, .size = size_};
     send_bytes(peer, &hello, sizeof hello);
     (void)await_frame(peer);
   }
 
-  // Rank 0 takes a frame of every other rank.
+  // Receives one frame from every other rank on rank 0.
   void collect(char* all, std::size_t bytes) {
     std::vector<char> there(peers_.size(), 0);
     std::vector<LocalPeer> none;
     try {
       for (std::size_t missing = peers_.size(); missing > 0;) {
-        wait_for_news(peers_, none);
+        wait_for_input(peers_, none);
         for (std::size_t i = 0; i < peers_.size(); ++i) {
           LocalPeer& peer = peers_[i];
           peer.read_all();
@@ -280,12 +281,12 @@ class LocalWire final : public Wire {
             there[i] = 1;
             --missing;
           } else if (there[i] == 0) {
-            need_open(peer);
+            require_open(peer);
           }
         }
       }
     } catch (const Error& error) {
-      for (LocalPeer& peer : peers_) tell_error(peer, error.what());
+      for (LocalPeer& peer : peers_) send_error(peer, error.what());
       throw;
     }
   }
@@ -299,36 +300,36 @@ class LocalWire final : public Wire {
         if (head.error != 0) throw TransportError(std::string(payload.begin(), payload.end()));
         return payload;
       }
-      need_open(peer);
-      wait_for_news(peers_, none);
+      require_open(peer);
+      wait_for_input(peers_, none);
       peer.read_all();
     }
   }
 
-  void need_open(LocalPeer& peer) const {
+  void require_open(LocalPeer& peer) const {
     if (!peer.closed) peer.read_all();
     if (peer.closed && peer.in.empty()) {
       throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
     }
   }
 
-  void wait_for_news(const std::vector<LocalPeer>& peers, const std::vector<LocalPeer>& more) {
+  void wait_for_input(const std::vector<LocalPeer>& peers, const std::vector<LocalPeer>& more) {
     std::vector<pollfd> watched;
     if (listener_ >= 0) watched.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
     for (const LocalPeer& peer : peers) {
       if (!peer.closed) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
     }
     for (const LocalPeer& peer : more) watched.push_back({.fd = peer.fd, .events = POLLIN, .revents = 0});
-    poll(watched.data(), watched.size(), kAskMilliseconds);
-    be_patient();
+    poll(watched.data(), watched.size(), kPollMilliseconds);
+    call_on_wait();
   }
 
-  void be_patient() {
-    // A rank whose launcher was killed must not meet the ranks of the next job.
+  void call_on_wait() {
+    // Without this check, a rank whose launcher was killed could connect to the ranks of the next job.
     if (getppid() != parent_) {
       throw TransportError(fmt::format("[start] the process that started this rank (pid {}) has ended", parent_));
     }
-    patience_();
+    on_wait_();
   }
 
   void send_frame(LocalPeer& peer, std::uint32_t error, const void* data, std::size_t bytes) {
@@ -346,15 +347,15 @@ class LocalWire final : public Wire {
         bytes -= static_cast<std::size_t>(sent);
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         pollfd room{.fd = peer.fd, .events = POLLOUT, .revents = 0};
-        poll(&room, 1, kAskMilliseconds);
-        be_patient();
+        poll(&room, 1, kPollMilliseconds);
+        call_on_wait();
       } else if (errno != EINTR) {
         throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
       }
     }
   }
 
-  static void tell_error(const LocalPeer& peer, const std::string& text) {
+  static void send_error(const LocalPeer& peer, const std::string& text) {
     const LocalHead head{.error = 1, .bytes = static_cast<std::uint32_t>(text.size())};
     std::string frame(reinterpret_cast<const char*>(&head), sizeof head);
     frame += text;
@@ -364,19 +365,19 @@ class LocalWire final : public Wire {
   std::string job_;
   int rank_;
   int size_;
-  Patience patience_;
+  WaitCallback on_wait_;
   pid_t parent_;
   int listener_ = -1;
-  std::vector<LocalPeer> peers_;  // rank 0: all others, in the order in which they came; others: rank 0
+  std::vector<LocalPeer> peers_;  // on rank 0: all others in the order of their connection; elsewhere: rank 0
 };
 
 }  // namespace
 
-std::unique_ptr<Wire> meet_on_this_host(const Launch& launch, Patience patience) {
-  need_sodium();
-  auto wire = std::make_unique<LocalWire>(launch, std::move(patience));
-  wire->meet();
-  return wire;
+std::unique_ptr<Transport> connect_local_ranks(const Launch& launch, WaitCallback on_wait) {
+  init_sodium();
+  auto transport = std::make_unique<LocalTransport>(launch, std::move(on_wait));
+  transport->connect_all();
+  return transport;
 }
 
 }  // namespace pleiad

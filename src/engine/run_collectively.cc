@@ -1,4 +1,4 @@
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace pleiad {
 
-void together(Engine& engine, std::string_view where, FunctionRef<void()> work) {
+void run_collectively(Engine& engine, std::string_view where, FunctionRef<void()> work) {
   struct Outcome {
     std::array<char, 1000> text{};
     ErrorKind kind = ErrorKind::internal;

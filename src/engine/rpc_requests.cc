@@ -1,26 +1,26 @@
-// The requests that a service carries out, each once however often it comes, and their answers.
+// Executes requests, each exactly once even if it arrives several times, and sends the replies.
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "engine/lock.h"
-#include "engine/message_service.h"
+#include "engine/rpc_server.h"
 
 namespace pleiad {
 
 namespace {
 
-constexpr std::size_t kMostClients = 8192;
+constexpr std::size_t kMaxClients = 8192;
 
 }  // namespace
 
-Messenger::Service::Client& Messenger::Service::client_of(const FrameHead& head) {
-  const ClientName name{head.rank, head.channel};
+RpcTransport::Server::Client& RpcTransport::Server::client_of(const FrameHead& head) {
+  const ClientName name{head.rank, head.connection};
   const auto [found, fresh] = clients_.try_emplace(name);
   if (fresh) {
     client_order_.push_back(name);
-    if (client_order_.size() > kMostClients) {
+    if (client_order_.size() > kMaxClients) {
       clients_.erase(client_order_.front());
       client_order_.pop_front();
     }
@@ -28,43 +28,42 @@ Messenger::Service::Client& Messenger::Service::client_of(const FrameHead& head)
   return found->second;
 }
 
-Messenger::Service::Client::Entry* Messenger::Service::entry_of(const FrameHead& head) {
-  const auto client = clients_.find({head.rank, head.channel});
+RpcTransport::Server::Client::Entry* RpcTransport::Server::entry_of(const FrameHead& head) {
+  const auto client = clients_.find({head.rank, head.connection});
   if (client == clients_.end()) return nullptr;
   Client::Entry& entry = client->second.entry(head.sequence);
   return entry.sequence == head.sequence ? &entry : nullptr;
 }
 
-void Messenger::Service::carry_out(Duty& duty, const std::string& connection, const Frame& frame) {
+void RpcTransport::Server::handle_request(LeaderLock& leader_lock, const std::string& connection, const Frame& frame) {
   const FrameHead& head = frame.head;
   Client& client = client_of(head);
-  // So old that the client has long had its answer: somebody plays old frames again.
+  // The client received the reply to this request long ago, so this is a replayed frame.
   if (head.sequence == 0 || head.sequence + Client::kRemembered <= client.highest) return;
   client.highest = std::max(client.highest, head.sequence);
   Client::Entry& entry = client.entry(head.sequence);
-  if (entry.sequence != head.sequence)
-    entry = {.sequence = head.sequence, .state = {}, .problem = {}, .asked_again = {}};
+  if (entry.sequence != head.sequence) entry = {.sequence = head.sequence, .state = {}, .problem = {}, .retry = {}};
 
   ReturnAddress back{.connection = connection, .head = head};
   if (entry.state == Client::State::done && entry.problem) return answer(back, &*entry.problem);
-  if (entry.state == Client::State::in_hand) {
-    entry.asked_again = std::move(back);
+  if (entry.state == Client::State::executing) {
+    entry.retry = std::move(back);
     return;
   }
-  Request request{.from = head.rank,
-                  .operation = head.operation,
-                  .repeated = entry.state != Client::State::unknown,
-                  .body = frame.body,
-                  .back = back};
+  IncomingRequest request{.from = head.rank,
+                          .operation = head.operation,
+                          .repeated = entry.state != Client::State::unknown,
+                          .body = frame.body,
+                          .back = back};
   thread_local std::vector<std::uint64_t> aligned;
   if (reinterpret_cast<std::uintptr_t>(frame.body.data()) % sizeof(std::uint64_t) != 0) {
-    // Small messages lie anywhere in a buffer; numbers must not.
+    // Small messages are unaligned in their buffer, but values must be aligned.
     aligned.resize(frame.body.size() / sizeof(std::uint64_t) + 1);
     if (!frame.body.empty()) std::memcpy(aligned.data(), frame.body.data(), frame.body.size());
     request.body = {reinterpret_cast<const char*>(aligned.data()), frame.body.size()};
   }
   const bool was_done = entry.state == Client::State::done;
-  entry.state = Client::State::in_hand;
+  entry.state = Client::State::executing;
   zmq::message_t reply;
   bool has_reply = false;
   const auto room = [&](std::size_t bytes) {
@@ -72,18 +71,18 @@ void Messenger::Service::carry_out(Duty& duty, const std::string& connection, co
     has_reply = true;
     return body_of(reply);
   };
-  bool handed_over = false;
-  const auto hand_over = [&](int holder) {
+  bool delegated = false;
+  const auto delegate = [&](int holder) {
     const std::int32_t waits_for = holder;
-    note(back, {&waits_for, 1});
-    handed_over = hand_over_duty();
-    if (handed_over) duty.unlock();
+    report_waiting(back, {&waits_for, 1});
+    delegated = delegate_leadership();
+    if (delegated) leader_lock.unlock();
   };
   bool answered = true;
   std::optional<Problem> problem;
   try {
-    const FunctionRef<void(int)> call(hand_over);
-    const LongLockWait waits(call);
+    const FunctionRef<void(int)> call(delegate);
+    const LongLockWait lock_wait(call);
     const std::shared_lock lock(handler_mutex_);
     if (handler_ == nullptr)
       throw TransportError(fmt::format("{} has ended its session", engine_.describe(engine_.rank())));
@@ -93,11 +92,11 @@ void Messenger::Service::carry_out(Duty& duty, const std::string& connection, co
   } catch (...) {
     problem = Problem::current();
   }
-  if (handed_over) take_duty_back(duty);
-  // The client may have been forgotten meanwhile, or have connected anew and asked again.
+  if (delegated) regain_leadership(leader_lock);
+  // Meanwhile the client may have been forgotten, or may have reconnected and repeated the request.
   if (Client::Entry* now = entry_of(head)) {
-    now->state = answered || was_done ? Client::State::done : Client::State::waits;
-    if (now->asked_again) back = *std::exchange(now->asked_again, std::nullopt);
+    now->state = answered || was_done ? Client::State::done : Client::State::deferred;
+    if (now->retry) back = *std::exchange(now->retry, std::nullopt);
   }
   if (problem) {
     answer(back, &*problem);
@@ -105,10 +104,10 @@ void Messenger::Service::carry_out(Duty& duty, const std::string& connection, co
     if (!has_reply) reply = reply_to(head, FrameKind::reply, 0);
     send(back.connection, reply);
   }
-  if (handed_over) leave_duty();
+  if (delegated) release_leadership();
 }
 
-void Messenger::Service::answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body) {
+void RpcTransport::Server::answer(const ReturnAddress& back, const Problem* problem, std::span<const char> body) {
   if (Client::Entry* entry = entry_of(back.head)) {
     entry->state = Client::State::done;
     if (problem != nullptr && !entry->problem) entry->problem = *problem;
@@ -123,8 +122,8 @@ void Messenger::Service::answer(const ReturnAddress& back, const Problem* proble
   send(back.connection, reply);
 }
 
-void Messenger::Service::note(const ReturnAddress& back, std::span<const std::int32_t> ranks) {
-  zmq::message_t frame = reply_to(back.head, FrameKind::note, ranks.size_bytes());
+void RpcTransport::Server::report_waiting(const ReturnAddress& back, std::span<const std::int32_t> ranks) {
+  zmq::message_t frame = reply_to(back.head, FrameKind::waiting, ranks.size_bytes());
   if (!ranks.empty()) std::memcpy(body_of(frame).data(), ranks.data(), ranks.size_bytes());
   send(back.connection, frame);
 }

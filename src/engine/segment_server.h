@@ -1,5 +1,4 @@
-// What a process of a host does for its neighbours on a thread of its own: hands out its segments, and watches them
-// live.
+// Serves the other ranks of this host on a thread of its own: shares segments with them and watches their processes.
 #pragma once
 
 #include <atomic>
@@ -16,20 +15,19 @@
 namespace pleiad {
 
 /// Sleeps while there is nothing to do.
-class Service {
+class SegmentServer {
  public:
-  /// Listens on a Unix socket that has no name in the file system; strangers without the key get nothing.
-  Service(const JobKey& key, int rank);
-  ~Service();
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
+  /// Listens on a Unix socket in the abstract namespace. Requests without the key get no answer.
+  SegmentServer(const JobKey& key, int rank);
+  ~SegmentServer();
+  SegmentServer(const SegmentServer&) = delete;
+  SegmentServer& operator=(const SegmentServer&) = delete;
 
-  /// From now on neighbours may fetch `fd`, which stays the caller's, under `id`.
+  /// Lets the other ranks of this host fetch `fd` under `id`. The caller keeps ownership of `fd`.
   void publish(std::uint64_t id, int fd);
-  /// From now on died(rank) is called once for every one of these processes that ends. A TransportError where one
-  /// cannot be watched.
+  /// Calls died(rank) once for each of these processes when it ends. Throws TransportError if one cannot be watched.
   void watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died);
-  /// A descriptor of what another rank has published. A TransportError says what went wrong.
+  /// Returns a descriptor that another rank has published. Throws TransportError with the reason if that fails.
   [[nodiscard]] static int fetch(const JobKey& key, int from_rank, std::uint64_t id);
 
  private:
@@ -39,7 +37,7 @@ class Service {
   JobKey key_;
   int listener_ = -1;
   int stop_ = -1;
-  int spare_ = -1;  ///< closed for a moment when no other descriptor is left
+  int spare_ = -1;  ///< closed temporarily when the process runs out of descriptors
   std::mutex mutex_;
   std::map<std::uint64_t, int> published_;    // guarded by mutex_
   std::vector<std::pair<int, int>> watched_;  // rank and pidfd; guarded by mutex_

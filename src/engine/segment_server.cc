@@ -1,4 +1,4 @@
-#include "engine/service.h"
+#include "engine/segment_server.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,7 +15,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -27,25 +27,25 @@ struct SegmentRequest {
   std::uint64_t id;
 };
 
-// A name in the abstract namespace: it begins with a zero byte and vanishes with its socket.
+// The address is in the abstract namespace: its name begins with a zero byte and disappears with the socket.
 socklen_t address_of(const JobKey& key, int rank, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("pleiad-{:016x}-{}", public_number(key), rank);
+  const std::string name = fmt::format("pleiad-{:016x}-{}", public_id(key), rank);
   std::memcpy(address.sun_path + 1, name.data(), name.size());
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
 int new_socket(int seconds) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw TransportError(fmt::format("cannot make a Unix socket: {}", std::strerror(errno)));
+  if (fd < 0) throw TransportError(fmt::format("cannot create a Unix socket: {}", std::strerror(errno)));
   const timeval limit{.tv_sec = seconds, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   return fd;
 }
 
-// Calls `call` until no signal has come between. Its deadline is the socket's own.
+// Repeats `call` while signals interrupt it. The socket's timeout limits each attempt.
 template <class F>
 auto despite_signals(F&& call) {
   auto result = call();
@@ -53,7 +53,7 @@ auto despite_signals(F&& call) {
   return result;
 }
 
-// One byte, and a descriptor with it if there is one.
+// Sends one byte, with the descriptor attached if `fd` is not negative.
 void send_descriptor(int connection, int fd) {
   char byte = fd >= 0 ? 1 : 0;
   iovec data{.iov_base = &byte, .iov_len = 1};
@@ -73,14 +73,14 @@ void send_descriptor(int connection, int fd) {
   (void)despite_signals([&] { return sendmsg(connection, &message, MSG_NOSIGNAL); });
 }
 
-// Whether the process at the other end belongs to this user.
+// Returns true if the process at the other end belongs to this user.
 bool same_user(int connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-// -1, with the reason in `problem`, where no descriptor came.
+// Returns the descriptor, or -1 with the reason in `problem`.
 int receive_descriptor(int connection, std::string& problem) {
   char byte = 0;
   iovec data{.iov_base = &byte, .iov_len = 1};
@@ -97,7 +97,7 @@ int receive_descriptor(int connection, std::string& problem) {
   if (got != 1 || byte != 1) return -1;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) {
-    problem = "this process has no file descriptor left for it (see ulimit -n)";
+    problem = "this process has no free file descriptor (see ulimit -n)";
     return -1;
   }
   int fd = -1;
@@ -107,7 +107,7 @@ int receive_descriptor(int connection, std::string& problem) {
 
 }  // namespace
 
-Service::Service(const JobKey& key, int rank)
+SegmentServer::SegmentServer(const JobKey& key, int rank)
     : key_(key), listener_(new_socket(1)), stop_(eventfd(0, EFD_CLOEXEC)), spare_(eventfd(0, EFD_CLOEXEC)) {
   sockaddr_un address{};
   const socklen_t length = address_of(key, rank, address);
@@ -121,7 +121,7 @@ Service::Service(const JobKey& key, int rank)
   thread_ = std::thread([this] { run(); });
 }
 
-Service::~Service() {
+SegmentServer::~SegmentServer() {
   const std::uint64_t one = 1;
   (void)!write(stop_, &one, sizeof one);
   if (thread_.joinable()) thread_.join();
@@ -131,12 +131,12 @@ Service::~Service() {
   for (const auto& [rank, fd] : watched_) close(fd);
 }
 
-void Service::publish(std::uint64_t id, int fd) {
+void SegmentServer::publish(std::uint64_t id, int fd) {
   const std::lock_guard lock(mutex_);
   published_[id] = fd;
 }
 
-void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
+void SegmentServer::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std::function<void(int)> died) {
   std::vector<std::pair<int, int>> opened;
   std::vector<int> gone;
   for (const auto& [rank, pid] : ranks_and_pids) {
@@ -161,7 +161,7 @@ void Service::watch(const std::vector<std::pair<int, int>>& ranks_and_pids, std:
   (void)!write(stop_, &look_again, sizeof look_again);
 }
 
-void Service::run() {
+void SegmentServer::run() {
   for (;;) {
     std::vector<pollfd> waits = {{.fd = stop_, .events = POLLIN, .revents = 0},
                                  {.fd = listener_, .events = POLLIN, .revents = 0}};
@@ -170,7 +170,7 @@ void Service::run() {
       for (const auto& [rank, fd] : watched_) waits.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     }
     if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
-    // Deaths first: nothing is more urgent than the word about them.
+    // Deaths come first, because they are the most urgent.
     for (std::size_t i = 2; i < waits.size(); ++i) {
       if (waits[i].revents == 0) continue;
       int rank = -1;
@@ -196,7 +196,8 @@ void Service::run() {
     if ((waits[1].revents & POLLIN) != 0) {
       int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (connection < 0 && (errno == EMFILE || errno == ENFILE) && spare_ >= 0) {
-        // No descriptor is left, and the connection would stay first in the queue: the spare one makes room for it.
+        // No descriptor is left, and the connection would stay first in the queue. Closing the spare one makes room for
+        // it.
         close(std::exchange(spare_, -1));
         connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       }
@@ -204,14 +205,15 @@ void Service::run() {
         answer(connection);
         close(connection);
       } else if (errno != EINTR && errno != ECONNABORTED) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the system lacks something; poll would not wait
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(10));  // the system lacks a resource; poll would return at once
       }
       if (spare_ < 0) spare_ = eventfd(0, EFD_CLOEXEC);
     }
   }
 }
 
-void Service::answer(int connection) {
+void SegmentServer::answer(int connection) {
   const timeval limit{.tv_sec = 1, .tv_usec = 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   if (!same_user(connection)) return;
@@ -224,7 +226,7 @@ void Service::answer(int connection) {
   send_descriptor(connection, fd);
 }
 
-int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
+int SegmentServer::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   const int connection = new_socket(10);
   sockaddr_un address{};
   const socklen_t length = address_of(key, from_rank, address);
@@ -236,7 +238,7 @@ int Service::fetch(const JobKey& key, int from_rank, std::uint64_t id) {
   if (despite_signals(reach) != 0) {
     problem = std::strerror(errno);
   } else if (!same_user(connection)) {
-    problem = "another user listens there";  // who must not see the key
+    problem = "the socket belongs to another user";  // another user must not see the key
   } else if (despite_signals(ask) != sizeof request) {
     problem = std::strerror(errno);
   } else {

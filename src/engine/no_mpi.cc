@@ -1,14 +1,14 @@
-// Stands in for load_wire.cc in a build without MPI.
+// The stub for load_mpi.cc in a build without MPI.
 #include "engine/start.h"
-#include "engine/wire.h"
+#include "engine/transport.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
-std::unique_ptr<Wire> load_wire(const Patience&) {
+std::unique_ptr<Transport> load_mpi_transport(const WaitCallback&) {
   throw TransportError(
       "[start] an MPI launcher started this process, but Pleiad was built without MPI (PLEIAD_MPI=OFF); on one host "
-      "use `pleiad launch` or torchrun, which need none");
+      "use `pleiad launch` or torchrun, which do not need MPI");
 }
 
 }  // namespace pleiad

@@ -1,8 +1,8 @@
-// The module that knows MPI: libpleiad_mpi.so, loaded only under a launcher. Nothing of it throws but the caller's
-// Patience, at the start.
+// The module that uses MPI: libpleiad_mpi.so, loaded only under a launcher. None of its functions throws, except the
+// caller's WaitCallback at the start.
 //
-// On one host MPI is called at the start and at the end only. Between hosts one communication thread makes all calls
-// (blocking calls from many threads are a hundred times slower) and polls only while requests are outstanding.
+// On one host MPI is called only at the start and at the end. Between hosts one communication thread makes all calls,
+// because blocking calls from many threads are a hundred times slower. It polls only while requests are in progress.
 #include <mpi.h>
 #include <poll.h>
 #include <sched.h>
@@ -26,16 +26,16 @@
 #include <thread>
 #include <vector>
 
-#include "engine/wire.h"
+#include "engine/transport.h"
 
 namespace {
 
 using pleiad::Call;
 using pleiad::DType;
-using pleiad::Patience;
-using pleiad::WireRequest;
+using pleiad::TransportRequest;
+using pleiad::WaitCallback;
 
-// What outlives a session: MPI can be initialised only once in a process.
+// State that outlives a session, because MPI can be initialised only once in a process.
 struct Library {
   bool ours = false;  // we called MPI_Init_thread, so we call MPI_Finalize
   bool clean = true;  // every session so far ended with all its ranks
@@ -46,10 +46,11 @@ struct Library {
 };
 Library library;
 
-constexpr std::chrono::milliseconds kAsk{50};  // how often a wait asks for patience
-constexpr std::chrono::seconds kGone{10};      // how long the end waits for MPI after a neighbour has gone
+constexpr std::chrono::milliseconds kPollInterval{50};  // how often a wait calls the WaitCallback
+constexpr std::chrono::seconds kGone{10};  // how long the shutdown waits for MPI after a neighbour has ended
 
-// The processes of a host. Each is watched by a descriptor, so a number that is given anew misleads nobody.
+// The processes of the other ranks on this host. Each is watched through a pidfd, which stays valid if the kernel
+// reuses the process id.
 class Neighbours {
  public:
   void watch(std::span<const int> pids) {
@@ -62,44 +63,46 @@ class Neighbours {
       lost_ |= fd < 0 && errno == ESRCH;
     }
   }
-  /// Whether one of them has ended.
-  bool one_is_gone() { return lost_ || poll(watched_.data(), watched_.size(), 0) > 0; }
+  /// Returns true if one of the processes has ended.
+  bool any_ended() { return lost_ || poll(watched_.data(), watched_.size(), 0) > 0; }
 
  private:
   std::vector<pollfd> watched_;
   bool lost_ = false;
 };
-Neighbours& neighbours_of_last = *new Neighbours;  // of the last session; never destroyed, as the end comes late
+Neighbours& neighbours_of_last =
+    *new Neighbours;  // those of the last session; never destroyed, because the exit handler uses it
 
-// MPI_Init_thread waits for all processes of the job, and nothing calls it off. So a thread of its own makes the call
-// and stays, because MPI asks that the same thread calls MPI_Finalize.
-class Keeper {
+// Initialises and finalises MPI. MPI_Init_thread waits for all processes of the job and cannot be cancelled, so a
+// separate thread calls it. The thread stays, because MPI requires that the same thread calls MPI_Finalize.
+class MpiThread {
  public:
-  /// Begins MPI, or waits on for what an earlier call began. Returns MPI's code.
-  int init(const Patience& patience) {
+  /// Initialises MPI, or continues to wait for an earlier call. Returns MPI's error code.
+  int init(const WaitCallback& on_wait) {
     std::unique_lock lock(mutex_);
     if (!started_) {
       started_ = true;
       std::thread([this] { run(); }).detach();
     }
-    while (!changed_.wait_for(lock, kAsk, [this] { return up_; })) {
+    while (!changed_.wait_for(lock, kPollInterval, [this] { return up_; })) {
       lock.unlock();
-      patience();
+      on_wait();
       lock.lock();
     }
     return code_;
   }
-  /// MPI_Finalize waits for all processes of the job: for ever for one that died behind its last session.
+  /// MPI_Finalize waits for all processes of the job, and forever if one died after its last session.
   void finalize() {
     std::unique_lock lock(mutex_);
     over_ = true;
     changed_.notify_all();
     std::optional<std::chrono::steady_clock::time_point> gone;
-    while (!changed_.wait_for(lock, kAsk, [this] { return down_; })) {
+    while (!changed_.wait_for(lock, kPollInterval, [this] { return down_; })) {
       const auto now = std::chrono::steady_clock::now();
-      if (!gone && neighbours_of_last.one_is_gone()) gone = now;
+      if (!gone && neighbours_of_last.any_ended()) gone = now;
       if (!gone || now - *gone < kGone) continue;
-      std::fprintf(stderr, "pleiad: MPI_Finalize still waits %d s after a process of this job ended: left without it\n",
+      std::fprintf(stderr,
+                   "pleiad: MPI_Finalize is still waiting %d s after a process of this job ended; exiting without it\n",
                    static_cast<int>(kGone.count()));
       return;
     }
@@ -126,15 +129,15 @@ class Keeper {
   bool started_ = false, up_ = false, over_ = false, down_ = false;  // guarded by mutex_
   int code_ = MPI_SUCCESS;                                           // guarded by mutex_
 };
-Keeper& keeper = *new Keeper;  // never destroyed: its thread may outlive main
+MpiThread& mpi_thread = *new MpiThread;  // never destroyed: its thread may outlive main
 
 void finalize_at_exit() {
-  // A forked child runs this too. A world that lost a rank, or whose other ranks are still at work, would keep
-  // MPI_Finalize waiting.
+  // A forked child runs this too. After a world that lost a rank, or whose other ranks are still at work, MPI_Finalize
+  // would block.
   if (!library.ours || !library.clean || library.open > 0 || getpid() != library.process) return;
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized == 0) keeper.finalize();
+  if (finalized == 0) mpi_thread.finalize();
 }
 
 std::string text_of(int code) {
@@ -144,9 +147,9 @@ std::string text_of(int code) {
   return text;
 }
 
-// Waits for a request of the start. It is left alone where the patience ends.
-int await(MPI_Request& request, const Patience& patience) {
-  auto next = std::chrono::steady_clock::now() + kAsk;
+// Waits for a request of the start. If `on_wait` throws, the request is abandoned.
+int await(MPI_Request& request, const WaitCallback& on_wait) {
+  auto next = std::chrono::steady_clock::now() + kPollInterval;
   for (int turn = 0;; ++turn) {
     int done = 0;
     const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -157,9 +160,9 @@ int await(MPI_Request& request, const Patience& patience) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (std::chrono::steady_clock::now() < next) continue;
-    next += kAsk;
+    next += kPollInterval;
     library.clean = false;  // if it throws, MPI_Finalize would wait for this request's other ranks
-    patience();
+    on_wait();
     library.clean = true;
   }
 }
@@ -174,9 +177,9 @@ MPI_Datatype type_of(DType dtype) {
   return MPI_BYTE;
 }
 
-class MpiWire final : public pleiad::Wire {
+class MpiTransport final : public pleiad::Transport {
  public:
-  explicit MpiWire(Patience patience) : patience_(std::move(patience)) {
+  explicit MpiTransport(WaitCallback on_wait) : on_wait_(std::move(on_wait)) {
     MPI_Comm_rank(library.world, &rank_);
     MPI_Comm_size(library.world, &size_);
     ++library.open;
@@ -190,20 +193,20 @@ class MpiWire final : public pleiad::Wire {
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
     const int count = static_cast<int>(bytes);
     const auto all = bytes * static_cast<std::size_t>(size_);
-    // MPI may write here after the patience has ended.
+    // MPI may write to this memory after `on_wait` has thrown.
     auto* memory = new std::vector<char>(bytes + all);
     std::memcpy(memory->data(), in, bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_Iallgather(memory->data(), count, MPI_BYTE, memory->data() + bytes, count, MPI_BYTE, library.world,
                               &request);
-    if (code == MPI_SUCCESS) code = await(request, patience_);
+    if (code == MPI_SUCCESS) code = await(request, on_wait_);
     if (code != MPI_SUCCESS) return text_of(code);
     std::memcpy(out, memory->data() + bytes, all);
     delete memory;
     return "";
   }
 
-  void start(std::shared_ptr<WireRequest> request) override {
+  void start(std::shared_ptr<TransportRequest> request) override {
     if (library.threads < MPI_THREAD_MULTIPLE) {
       request->error = "MPI was initialised without MPI_THREAD_MULTIPLE, which a world of several hosts needs";
       end(*request);
@@ -212,7 +215,7 @@ class MpiWire final : public pleiad::Wire {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) {
-        request->error = "the connection to other hosts was given up after an earlier failure";
+        request->error = "the connection to other hosts was closed after an earlier failure";
         end(*request);
         return;
       }
@@ -239,17 +242,17 @@ class MpiWire final : public pleiad::Wire {
 
  private:
   struct Running {
-    std::shared_ptr<WireRequest> request;
+    std::shared_ptr<TransportRequest> request;
     MPI_Request handle = MPI_REQUEST_NULL;
   };
 
-  static void end(WireRequest& request) {
+  static void end(TransportRequest& request) {
     request.done.store(true);
     request.finished.notify();
   }
 
   int begin(Running& running) const {
-    const WireRequest& r = *running.request;
+    const TransportRequest& r = *running.request;
     const int count = static_cast<int>(r.count);
     const MPI_Op op = r.op == 0 ? MPI_SUM : r.op == 1 ? MPI_MIN : MPI_MAX;
     MPI_Comm world = library.world;
@@ -264,31 +267,31 @@ class MpiWire final : public pleiad::Wire {
         return MPI_Ireduce_scatter_block(r.in, r.out, count, type_of(r.dtype), op, world, &running.handle);
       case Call::send:
         return MPI_Isend(r.in, count, MPI_BYTE, r.peer, static_cast<int>(r.tag & 0x7fffffff), world, &running.handle);
-      case Call::receive: return MPI_SUCCESS;  // begins once the message is there
+      case Call::receive: return MPI_SUCCESS;  // starts once the message has arrived
       default: return MPI_ERR_ARG;
     }
   }
 
-  // Takes a message only if it has the right size: another one stays for a receive that fits. Only this thread
-  // receives, so what it has probed is still there.
+  // Receives a message only if it has the right size; otherwise it stays for a receive that fits. Only this thread
+  // receives, so a probed message cannot disappear.
   static int begin_receive(Running& running, int& done) {
-    WireRequest& r = *running.request;
+    TransportRequest& r = *running.request;
     const int tag = static_cast<int>(r.tag & 0x7fffffff);
     int there = 0;
     MPI_Status status{};
     int code = MPI_Iprobe(r.peer, tag, library.world, &there, &status);
     if (code != MPI_SUCCESS || there == 0) return code;
-    int came = 0;
-    code = MPI_Get_count(&status, MPI_BYTE, &came);
+    int arrived = 0;
+    code = MPI_Get_count(&status, MPI_BYTE, &arrived);
     if (code != MPI_SUCCESS) return code;
-    if (static_cast<std::size_t>(came) != r.count) {
+    if (static_cast<std::size_t>(arrived) != r.count) {
       r.error = "the message with tag " + std::to_string(r.tag) + " from rank " + std::to_string(r.peer) + " has " +
-                std::to_string(came) + " bytes; expected " + std::to_string(r.count);
+                std::to_string(arrived) + " bytes; expected " + std::to_string(r.count);
       r.wrong_size = true;
       done = 1;
       return MPI_SUCCESS;
     }
-    return MPI_Irecv(r.out, came, MPI_BYTE, r.peer, tag, library.world, &running.handle);
+    return MPI_Irecv(r.out, arrived, MPI_BYTE, r.peer, tag, library.world, &running.handle);
   }
 
   void run() {
@@ -324,7 +327,7 @@ class MpiWire final : public pleiad::Wire {
         at = running.erase(at);
         moved = true;
       }
-      // What takes long, such as waiting for a slow rank, must not cost a core.
+      // A long operation, such as waiting for a slow rank, must not occupy a core.
       idle = moved ? 0 : idle + 1;
       if (idle < kBusyPolls) {
         sched_yield();
@@ -334,31 +337,32 @@ class MpiWire final : public pleiad::Wire {
     }
   }
 
-  Patience patience_;
+  WaitCallback on_wait_;
   int rank_ = 0;
   int size_ = 0;
   bool finished_ = false;
   std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<std::shared_ptr<WireRequest>> fresh_;  // guarded by mutex_
-  bool stop_ = false;                               // guarded by mutex_
+  std::deque<std::shared_ptr<TransportRequest>> fresh_;  // guarded by mutex_
+  bool stop_ = false;                                    // guarded by mutex_
   std::thread thread_;
 };
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wire(const Patience& patience, char* error,
-                                                                                  std::size_t error_size) {
+extern "C" __attribute__((visibility("default"))) pleiad::Transport* pleiad_start_transport(const WaitCallback& on_wait,
+                                                                                            char* error,
+                                                                                            std::size_t error_size) {
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (finalized != 0) {
-    std::snprintf(error, error_size, "MPI was finalised in this process and cannot be started again");
+    std::snprintf(error, error_size, "MPI was finalised in this process and cannot be initialised again");
     return nullptr;
   }
   if (initialized == 0) {
-    const int code = keeper.init(patience);
+    const int code = mpi_thread.init(on_wait);
     if (code != MPI_SUCCESS) {
       std::snprintf(error, error_size, "MPI_Init_thread failed with code %d", code);
       return nullptr;
@@ -369,10 +373,10 @@ extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wir
   }
   MPI_Query_thread(&library.threads);
   if (library.world == MPI_COMM_NULL) {
-    static MPI_Comm world = MPI_COMM_NULL;  // MPI may write it after the patience has ended
+    static MPI_Comm world = MPI_COMM_NULL;  // MPI may write to it after `on_wait` has thrown
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_Comm_idup(MPI_COMM_WORLD, &world, &request);
-    if (code == MPI_SUCCESS) code = await(request, patience);
+    if (code == MPI_SUCCESS) code = await(request, on_wait);
     if (code != MPI_SUCCESS) {
       std::snprintf(error, error_size, "MPI_Comm_idup failed: %s", text_of(code).c_str());
       return nullptr;
@@ -380,5 +384,5 @@ extern "C" __attribute__((visibility("default"))) pleiad::Wire* pleiad_start_wir
     library.world = world;
     MPI_Comm_set_errhandler(library.world, MPI_ERRORS_RETURN);
   }
-  return new MpiWire(patience);
+  return new MpiTransport(on_wait);
 }

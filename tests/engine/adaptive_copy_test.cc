@@ -1,4 +1,4 @@
-#include "engine/hand_over.h"
+#include "engine/adaptive_copy.h"
 
 #include <cstddef>
 #include <cstring>
@@ -33,18 +33,18 @@ TEST(CopyPastCache, TakesAnyPlaceAndLengthAndTouchesNothingElse) {
   for (const std::size_t bytes : {0, 1, 15, 16, 63, 64, 65, 127, 128, 1000, 4096}) {
     for (std::size_t at = 0; at < 70; at += 3) {
       Bytes memory(4400);
-      copy_bytes_past_cache(memory.to.data() + at, memory.from.data() + 5, bytes);
+      copy_bytes_non_temporal(memory.to.data() + at, memory.from.data() + 5, bytes);
       memory.expect_copied(5, at, bytes);
     }
   }
 }
 
-TEST(HandOver, CopiesTheSameWhicheverWayItHasLearned) {
-  HandOver hand_over;
+TEST(AdaptiveCopy, CopiesTheSameWhicheverWayItHasLearned) {
+  AdaptiveCopy adaptive_copy;
   for (int turn = 0; turn < 300; ++turn) {  // both ways are tried within 129 large copies
     const std::size_t bytes = turn % 3 == 0 ? 20'001 : 66'000 + static_cast<std::size_t>(turn);
     Bytes memory(70'000);
-    hand_over.copy(memory.to.data() + turn % 64, memory.from.data(), bytes);
+    adaptive_copy.copy(memory.to.data() + turn % 64, memory.from.data(), bytes);
     ASSERT_NO_FATAL_FAILURE(memory.expect_copied(0, static_cast<std::size_t>(turn) % 64, bytes));
   }
 }

@@ -1,4 +1,4 @@
-#include "engine/channel.h"
+#include "engine/rpc_connection.h"
 
 #include <sched.h>
 
@@ -10,7 +10,7 @@
 #include "core/kernels.h"
 #include "core/process.h"
 #include "engine/listener.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 
 namespace pleiad {
 
@@ -23,7 +23,7 @@ void set_up_socket(zmq::socket_t& socket) {
   socket.set(zmq::sockopt::reconnect_ivl, 100);
   socket.set(zmq::sockopt::reconnect_ivl_max, 1000);
   socket.set(zmq::sockopt::handshake_ivl, Listener::kHandshakeMs);
-  socket.set(zmq::sockopt::maxmsgsize, kMostPartBytes);
+  socket.set(zmq::sockopt::maxmsgsize, kMaxPartBytes);
 }
 
 int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns) {
@@ -38,7 +38,8 @@ int await(std::vector<zmq::pollitem_t>& items, std::int64_t ns) {
 
 namespace {
 
-// ThreadSanitizer does not see how ZeroMQ's threads hand a message over, and would take the next use for a race.
+// ThreadSanitizer does not see the synchronisation between ZeroMQ's threads and would report the next use of shared
+// memory as a race.
 #if defined(PLEIAD_THREAD_SANITIZER)
 constexpr bool kSharesMemory = false;
 #else
@@ -49,7 +50,7 @@ constexpr bool kSharesMemory = true;
 
 struct FramePool::Block {
   FramePool* pool;
-  alignas(64) char bytes[kMost];
+  alignas(64) char bytes[kMax];
 };
 
 FramePool::~FramePool() {
@@ -86,7 +87,7 @@ zmq::message_t FramePool::take(std::size_t bytes) {
 
 zmq::message_t make_frame(const FrameHead& head, std::size_t bytes, FramePool* pool) {
   const std::size_t all = sizeof head + bytes;
-  const bool pooled = kSharesMemory && pool != nullptr && all >= FramePool::kLeast && all <= FramePool::kMost;
+  const bool pooled = kSharesMemory && pool != nullptr && all >= FramePool::kMin && all <= FramePool::kMax;
   zmq::message_t frame = pooled ? pool->take(all) : zmq::message_t(all);
   std::memcpy(frame.data(), &head, sizeof head);
   return frame;
@@ -98,7 +99,7 @@ std::span<char> body_of(zmq::message_t& frame) {
 
 bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
   if (frame.size() <= kPartBytes) return socket.send(frame, zmq::send_flags::dontwait).has_value();
-  // The parts share the frame's memory, and the last one to go frees it.
+  // The parts share the frame's memory. The last part that is released frees it.
   const auto whole = std::make_shared<zmq::message_t>(std::move(frame));
   const auto release = [](void*, void* hint) { delete static_cast<std::shared_ptr<zmq::message_t>*>(hint); };
   for (std::size_t at = 0; at < whole->size(); at += kPartBytes) {
@@ -108,7 +109,7 @@ bool send_frame(zmq::socket_t& socket, zmq::message_t& frame) {
         kSharesMemory ? zmq::message_t(from, bytes, release, new std::shared_ptr(whole)) : zmq::message_t(from, bytes);
     const bool last = at + bytes == whole->size();
     const auto flags = last ? zmq::send_flags::dontwait : zmq::send_flags::dontwait | zmq::send_flags::sndmore;
-    if (!socket.send(part, flags).has_value()) return false;  // only the first part can find the queue full
+    if (!socket.send(part, flags).has_value()) return false;  // only the first part can fail because of a full queue
   }
   return true;
 }
@@ -120,7 +121,7 @@ bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t mos
   std::size_t bytes = frame.size();
   bool more = true;
   parts.push_back(std::move(frame));
-  while (more) {  // ZeroMQ hands over a message when all its parts are there
+  while (more) {  // ZeroMQ delivers a message only when all its parts have arrived
     zmq::message_t part;
     if (!socket.recv(part, zmq::recv_flags::dontwait).has_value()) break;
     more = part.more();
@@ -137,8 +138,8 @@ bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame, std::size_t mos
   return true;
 }
 
-Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
-                 const TransportKeys* keys)
+RpcConnection::RpcConnection(zmq::context_t& context, const JobKey& key, int rank, int to, std::string endpoint,
+                             const TransportKeys* keys)
     : key_(key),
       rank_(rank),
       to_(to),
@@ -150,70 +151,71 @@ Channel::Channel(zmq::context_t& context, const JobKey& key, int rank, int to, s
   socket_.connect(endpoint_);
 }
 
-FrameHead Channel::head(FrameKind kind) const {
+FrameHead RpcConnection::head(FrameKind kind) const {
   FrameHead head;
   head.kind = kind;
   head.rank = rank_;
-  head.channel = id_;
+  head.connection = id_;
   head.epoch = epoch_;
   return head;
 }
 
-void Channel::greet(std::int64_t now) {
+void RpcConnection::send_hello(std::int64_t now) {
   constexpr std::int64_t kAgain = 1'000'000'000;
-  if (welcomed_ || (greeted_ != 0 && now - greeted_ < kAgain)) return;
-  greeted_ = now;
+  if (authenticated_ || (hello_sent_ != 0 && now - hello_sent_ < kAgain)) return;
+  hello_sent_ = now;
   nonce_ = random_nonce();
   zmq::message_t hello = make_frame(head(FrameKind::hello), nonce_.size());
   std::memcpy(body_of(hello).data(), nonce_.data(), nonce_.size());
   (void)send(hello);
 }
 
-bool Channel::send(zmq::message_t& frame) { return send_frame(socket_, frame); }
+bool RpcConnection::send(zmq::message_t& frame) { return send_frame(socket_, frame); }
 
-std::optional<Incoming> Channel::receive() {
+std::optional<ReceivedFrame> RpcConnection::receive() {
   for (;;) {
-    Incoming incoming;
-    if (!receive_frame(socket_, incoming.message, Messenger::kMostBytes)) return std::nullopt;
+    ReceivedFrame incoming;
+    if (!receive_frame(socket_, incoming.message, RpcTransport::kMaxBytes)) return std::nullopt;
     const auto frame = parse_frame({incoming.message.data<char>(), incoming.message.size()});
-    if (!frame || frame->head.channel != id_) continue;
+    if (!frame || frame->head.connection != id_) continue;
     incoming.frame = *frame;
     switch (frame->head.kind) {
-      case FrameKind::challenge: answer(*frame); continue;
-      case FrameKind::welcome:
-        if (welcomed_ || !proved_) continue;
-        welcomed_ = true;
+      case FrameKind::challenge: answer_challenge(*frame); continue;
+      case FrameKind::accepted:
+        if (authenticated_ || !server_authenticated_) continue;
+        authenticated_ = true;
         ++epoch_;
         continue;
-      case FrameKind::stranger:
-        if (frame->head.epoch != epoch_) return incoming;  // of an old connection: only what it names is lost
-        welcomed_ = false;
-        proved_ = false;
-        greeted_ = 0;
+      case FrameKind::unauthenticated:
+        if (frame->head.epoch != epoch_)
+          return incoming;  // from an older connection: only the request that it names is lost
+        authenticated_ = false;
+        server_authenticated_ = false;
+        hello_sent_ = 0;
         continue;
       case FrameKind::reply:
-      case FrameKind::note:
+      case FrameKind::waiting:
       case FrameKind::pong:
-      case FrameKind::beat_back: return incoming;
+      case FrameKind::heartbeat_reply: return incoming;
       default: continue;
     }
   }
 }
 
-void Channel::answer(const Frame& challenge) {
+void RpcConnection::answer_challenge(const Frame& challenge) {
   Nonce mine;
   Nonce theirs;
-  Proof proof;
-  if (challenge.body.size() != mine.size() + theirs.size() + proof.size()) return;
+  AuthTag tag;
+  if (challenge.body.size() != mine.size() + theirs.size() + tag.size()) return;
   const char* at = challenge.body.data();
   std::memcpy(mine.data(), at, mine.size());
   std::memcpy(theirs.data(), at + mine.size(), theirs.size());
-  std::memcpy(proof.data(), at + mine.size() + theirs.size(), proof.size());
-  // An answer to an older hello, or somebody who does not know the key.
-  if (mine != nonce_ || !same(proof, make_proof(key_, "server", mine, theirs, rank_, to_))) return;
-  proved_ = true;
-  const Proof answer = make_proof(key_, "client", mine, theirs, rank_, to_);
-  zmq::message_t frame = make_frame(head(FrameKind::proof), mine.size() + answer.size());
+  std::memcpy(tag.data(), at + mine.size() + theirs.size(), tag.size());
+  // Ignores replies to an older hello, and servers that do not know the key.
+  if (mine != nonce_ || !equal(tag, make_auth_tag(key_, "server", mine, theirs, rank_, to_))) return;
+  server_authenticated_ = true;
+  const AuthTag answer = make_auth_tag(key_, "client", mine, theirs, rank_, to_);
+  zmq::message_t frame = make_frame(head(FrameKind::response), mine.size() + answer.size());
   std::memcpy(body_of(frame).data(), mine.data(), mine.size());
   std::memcpy(body_of(frame).data() + mine.size(), answer.data(), answer.size());
   (void)send(frame);

@@ -1,4 +1,4 @@
-#include "engine/proof.h"
+#include "engine/authentication.h"
 
 #include <sodium.h>
 
@@ -9,20 +9,20 @@
 
 namespace pleiad {
 
-void need_sodium() {
+void init_sodium() {
   static const bool ready = sodium_init() >= 0;
   if (!ready) throw InternalError("libsodium cannot be used on this machine");
 }
 
 JobKey JobKey::random() {
-  need_sodium();
+  init_sodium();
   JobKey key;
   randombytes_buf(&key, sizeof key);
   return key;
 }
 
 Nonce random_nonce() {
-  need_sodium();
+  init_sodium();
   Nonce nonce;
   randombytes_buf(nonce.data(), nonce.size());
   return nonce;
@@ -35,8 +35,8 @@ std::uint64_t random_number() {
   return number;
 }
 
-std::uint64_t public_number(const JobKey& key) {
-  need_sodium();
+std::uint64_t public_id(const JobKey& key) {
+  init_sodium();
   constexpr std::string_view kPurpose = "pleiad public name";
   std::array<unsigned char, crypto_generichash_BYTES_MIN> hash{};
   crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char*>(kPurpose.data()), kPurpose.size(),
@@ -46,10 +46,10 @@ std::uint64_t public_number(const JobKey& key) {
   return number;
 }
 
-Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
-                 std::int32_t client_rank, std::int32_t server_rank) {
-  static_assert(crypto_auth_BYTES == sizeof(Proof));
-  need_sodium();
+AuthTag make_auth_tag(const JobKey& key, std::string_view side, const Nonce& client, const Nonce& server,
+                      std::int32_t client_rank, std::int32_t server_rank) {
+  static_assert(crypto_auth_BYTES == sizeof(AuthTag));
+  init_sodium();
   std::vector<char> text(side.begin(), side.end());
   text.push_back(0);
   text.insert(text.end(), client.begin(), client.end());
@@ -60,12 +60,12 @@ Proof make_proof(const JobKey& key, std::string_view side, const Nonce& client, 
   }
   std::array<unsigned char, crypto_auth_KEYBYTES> long_key{};
   std::memcpy(long_key.data(), &key, sizeof key);
-  Proof proof;
-  crypto_auth(reinterpret_cast<unsigned char*>(proof.data()), reinterpret_cast<const unsigned char*>(text.data()),
+  AuthTag tag;
+  crypto_auth(reinterpret_cast<unsigned char*>(tag.data()), reinterpret_cast<const unsigned char*>(text.data()),
               text.size(), long_key.data());
-  return proof;
+  return tag;
 }
 
-bool same(const Proof& a, const Proof& b) { return sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool equal(const AuthTag& a, const AuthTag& b) { return sodium_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 }  // namespace pleiad
