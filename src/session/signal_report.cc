@@ -16,7 +16,7 @@ namespace pleiad {
 
 namespace {
 
-// A handler can reach only what is global.
+// A signal handler can only access globals.
 std::atomic<int> signal_fd{-1};
 
 void on_signal(int) {
@@ -46,10 +46,10 @@ class Installed final : public SignalReport {
 
   ~Installed() override {
     if (generation_ != fork_generation()) {
-      new (&thread_) std::thread;  // it lives in the parent only
+      new (&thread_) std::thread;  // the thread exists in the parent process only
       return;
     }
-    // Somebody may have installed a handler since: that one stays.
+    // If another handler has been installed since, it stays.
     struct sigaction present{};
     sigaction(SIGUSR1, nullptr, &present);
     if (present.sa_handler == on_signal) sigaction(SIGUSR1, &before_, nullptr);

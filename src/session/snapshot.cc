@@ -39,14 +39,14 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-/// What every rank must see alike: a copy that lies on another host's disk is none.
+/// All ranks must see the same folder. A folder on another host's local disk does not count.
 void require_folder(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
     throw FileError(fmt::format("{}: is not there for this rank; all ranks must see the folder", folder.string()));
   }
 }
 
-/// What all ranks have counted: of rank r and table t at(r, t).
+/// The call counts of all ranks: at(r, t) belongs to rank r and table t.
 struct Clocks {
   std::size_t tables = 0;
   std::vector<Table::ClockCounts> counts;
@@ -57,7 +57,8 @@ struct Clocks {
 
 bool counts_calls(const TableSpec& spec) { return spec.options.clock == "sync" && spec.options.backup == 0; }
 
-/// Collective. Workers who have made different numbers of calls to a synchronous table are in the middle of a round.
+/// Collective. If workers have made different numbers of calls to a synchronous table, they are in the middle of a
+/// round.
 Clocks check_clocks(const SessionCore& core) {
   Engine& engine = core.engine();
   const auto tables = core.tables();
@@ -70,7 +71,7 @@ Clocks check_clocks(const SessionCore& core) {
   engine.all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
   const std::vector<int>& workers = core.context().roster.workers;
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    // A round that one rank knows to be closed is closed for what all save.
+    // A round that one rank knows to be closed counts as closed in what all ranks save.
     for (int r = 0; r < engine.size(); ++r) tables[t]->close_rounds(clocks.at(r, t).closed);
     if (!counts_calls(tables[t]->spec())) continue;
     for (const int other : workers) {
@@ -124,7 +125,7 @@ Metadata metadata_of(const SessionCore& core, const SnapshotNote& note, const Cl
 
 namespace {
 
-/// The ranks' rows of sparse tables stand one after another: each hears how many come before its own. Collective.
+/// Collective. The rows of a sparse table are stored in rank order: each rank learns how many rows precede its own.
 void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vector<std::size_t>& ends) {
   std::vector<std::int64_t> mine(ends.size());
   const auto each = [&](auto&& work) {
@@ -155,7 +156,7 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& 
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
   engine.broadcast(&number, sizeof number, 0);
   cut.tag = fmt::format("part-{:016x}", number);
-  std::vector<std::size_t> ends;  // of each table's pieces
+  std::vector<std::size_t> ends;  // end index of each table's pieces
   together(engine, "save", [&] {
     std::vector<std::string> names;
     for (const auto& table : core.tables()) {
@@ -213,7 +214,7 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
 
 namespace {
 
-/// An error may come after the set was committed: the folder's own way to the disk is the last step.
+/// An error may occur after the commit, because syncing the folder to disk is the last step.
 bool is_committed(const fs::path& folder, const SnapshotCut& cut) {
   try {
     const Manifest manifest = Manifest::read(folder);
@@ -240,7 +241,7 @@ void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
       std::error_code ignored;
       if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
     }
-  } catch (const std::exception&) {  // what stays, the next save removes
+  } catch (const std::exception&) {  // the next save removes remaining files
   }
 }
 
@@ -285,7 +286,7 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
       if (key == "step") note.step = number_option<std::int64_t>("step", value);
     }
     for (const auto& table : core.tables()) check_share(*table, *set, options.values_only, folder.string());
-    // What is damaged is found before the first value changes.
+    // Finds damage before the first value changes.
     if (engine.rank() == 0) set->verify();
   });
   together(engine, "load", [&] {

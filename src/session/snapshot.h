@@ -1,4 +1,4 @@
-// The steps of saving: a copy of all tables at one point of the ranks' work, its writing by every rank, and the commit.
+// The steps of saving: copy all tables at one point of the ranks' work, write the shards of every rank, and commit.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace pleiad {
 
-/// What this rank writes, and what the set says of itself.
+/// The data that this rank writes, and the metadata of the snapshot.
 struct SnapshotCut {
   std::string tag;  ///< the same on all ranks, and never used before
   std::vector<CopiedPiece> pieces;
   Metadata metadata;
 };
 
-/// Collective, and after a barrier: nobody is in the middle of anything. Copies go into `spare`, and what is left of it
-/// is dropped.
+/// Collective. Requires a barrier before it, so that no rank is in the middle of a call. Copies go into buffers of
+/// `spare`; unused buffers are dropped.
 [[nodiscard]] SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare);
 
-/// Writes this rank's part, and beside it an entry that says so.
+/// Writes this rank's part, and then an entry file that confirms it.
 void write_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
-/// By one rank: when the entries of all ranks are there, the set is. `patience` is asked with those ranks whose entries
-/// are not, about a hundred times a second; false gives up, and the text says who was missing.
+/// Called by one rank: the snapshot is complete when the entries of all ranks exist. Calls `patience` about a hundred
+/// times a second with the ranks whose entries are missing; if it returns false, throws an error that names them.
 void commit_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int ranks,
                 FunctionRef<bool(const std::vector<int>& missing)> patience);
 
-/// Removes what a rank wrote of a set that was not completed. Never throws.
+/// Removes the files of this rank if the snapshot was not committed. Never throws.
 void remove_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
-/// The same in the background, where rank 0 removes what it finds of all ranks. Never throws.
+/// The same for background saves, where rank 0 also removes the files of the other ranks. Never throws.
 void abandon_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
 
 }  // namespace pleiad

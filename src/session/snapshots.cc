@@ -45,7 +45,7 @@ class Snapshots::Inside {
 
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
     finish_writing();
-    // The first rank looks for all of them: a folder may change while they look.
+    // Rank 0 searches for all ranks: the folder may change during the search.
     std::int64_t newest = -1;
     together(engine_, "load_last", [&] {
       if (engine_.rank() != 0) return;
@@ -110,7 +110,7 @@ class Snapshots::Inside {
     together(engine_, "save", [&] {
       if (engine_.rank() != 0) return;
       own_folder();
-      remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
+      remove_unfinished(folder_);  // no rank writes now, so an unfinished snapshot will never be completed
       make_folder(target);
     });
     for (CopiedPiece& piece : cut_.pieces) spare_.give(std::move(piece.bytes));
@@ -145,14 +145,14 @@ class Snapshots::Inside {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// How far this rank's thread is.
+  /// The state of this rank's background thread.
   enum class Progress : std::uint8_t {
     idle,       ///< there is nothing to write
-    writing,    ///< this rank's part
-    committing  ///< rank 0: the parts of the others
+    writing,    ///< this rank's part is being written
+    committing  ///< rank 0 waits for the parts of the others
   };
 
-  /// One owner at a time: two jobs would remove each other's unfinished sets.
+  /// Makes this job the only owner of the folder: two jobs would remove each other's unfinished snapshots.
   void own_folder() {
     if (!lock_) lock_ = OwnerLock::take(folder_ / kLock);
     if (lock_) return;
@@ -163,7 +163,7 @@ class Snapshots::Inside {
   }
 
   /// Collective. A rank that could not write its part tells the others, so that rank 0 does not wait for it. Returns
-  /// true where some rank's thread is still at work.
+  /// true if the background thread of any rank is still working.
   bool tell_failures() {
     constexpr std::uint64_t kBusy = 1;
     constexpr std::uint64_t kFailed = 2;
@@ -179,9 +179,10 @@ class Snapshots::Inside {
     return busy;
   }
 
-  /// Collective. Waits until everything is written; a failure of one rank is thrown on all.
+  /// Collective. Waits until everything is written. A failure of one rank is thrown on all ranks.
   void finish_writing() {
-    // A part takes as long as the disk takes; only then can its rank say whether it was written. Ctrl-C ends the wait.
+    // Writing a part takes as long as the disk takes, and only afterwards does a rank know whether it succeeded. Ctrl-C
+    // ends the wait.
     engine_.wait_by([](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
                     {.call = Call::wait,
                      .ready = [&] { return progress_.load() != Progress::writing; },
@@ -195,7 +196,8 @@ class Snapshots::Inside {
     });
   }
 
-  // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
+  // Runs in the background. Ranks coordinate through files in the folder, because the engine's collectives belong to
+  // the caller's thread.
   void write(std::int64_t step) {
     const fs::path target = step_folder(folder_, step);
     yield_to_others();
@@ -210,7 +212,7 @@ class Snapshots::Inside {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
       abandon_cut(target, cut_, engine_.rank());
-      if (given_up_.load()) problem_ = {};  // the rank that failed says why
+      if (given_up_.load()) problem_ = {};  // the rank that failed reports the reason
     }
     progress_.store(Progress::idle);
   }
@@ -223,7 +225,7 @@ class Snapshots::Inside {
     });
   }
 
-  // The snapshot is there, whatever becomes of the old ones.
+  // A failure to remove old snapshots does not affect the new one, which is complete.
   void prune(std::int64_t step) {
     try {
       prune_steps(folder_, options_.keep, step);
@@ -237,16 +239,16 @@ class Snapshots::Inside {
   Engine& engine_;
   fs::path folder_;
   SnapshotOptions options_;
-  std::int64_t last_step_ = 0;        ///< of the last save
-  std::optional<SnapshotNote> seen_;  ///< the last step, unless it was saved
-  bool due_ = false;                  ///< a save is due that found the one before still being written
+  std::int64_t last_step_ = 0;        ///< step of the last save
+  std::optional<SnapshotNote> seen_;  ///< note of the last step, unless it was saved
+  bool due_ = false;                  ///< a save became due while the previous one was still being written
   std::optional<Watch> watch_;
-  SnapshotCut cut_;                ///< the thread's, until it is joined
-  SpareBytes spare_;               ///< of the copy before: it stays for the next
-  std::optional<OwnerLock> lock_;  ///< rank 0's, from its first save on
+  SnapshotCut cut_;                ///< used by the thread until it is joined
+  SpareBytes spare_;               ///< buffers of the previous copy, which the next one reuses
+  std::optional<OwnerLock> lock_;  ///< held by rank 0 from its first save on
   std::atomic<Progress> progress_{Progress::idle};
   std::atomic<bool> given_up_{false};                         ///< a rank could not write its part
-  Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< the thread's, until it is joined
+  Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< written by the thread until it is joined
   std::thread thread_;
 };
 

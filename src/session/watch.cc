@@ -8,15 +8,16 @@
 
 namespace pleiad {
 
-// What the ranks of a host see of each other. A rank first writes down its call and then looks at `meeting`; the first
-// rank writes a meeting down as a proposal and then looks at the calls. So whoever has passed the proposed call was
-// seen, and it is moved on, or has seen the proposal, and waits for the word, which is a matter of a few instructions.
+// Shared memory through which the ranks of a host coordinate. A rank first stores its call number and then reads
+// `meeting`. Rank 0 first stores a proposed meeting and then reads the call numbers. So a rank that has passed the
+// proposed call is either seen by rank 0, which moves the meeting on, or has itself seen the proposal and waits until
+// it is confirmed, which takes only a few instructions.
 struct Watch::Board {
   struct alignas(64) Calls {
     std::atomic<std::int64_t> made{0};
   };
 
-  alignas(64) std::atomic<std::int64_t> meeting{0};  ///< a call, twice; one more while it is only proposed
+  alignas(64) std::atomic<std::int64_t> meeting{0};  ///< twice the call number, plus one while it is only a proposal
   Event changed;
 
   [[nodiscard]] Calls& of(int rank) { return reinterpret_cast<Calls*>(this + 1)[rank]; }
@@ -30,7 +31,7 @@ Watch::Watch(Engine& engine, double every_seconds)
       mark_ns_(started_ns_),
       looked_ns_(started_ns_) {
   if (!engine_.one_host()) return;
-  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // zeros, which is how a board begins
+  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // a board starts as zeros
   board_ = static_cast<Board*>(memory_->data());
 }
 
@@ -44,7 +45,8 @@ bool Watch::strike() {
 void Watch::restart() {
   started_ns_ = now_ns();
   if (board_ == nullptr || engine_.rank() != 0) return;
-  // Nobody has come to a later call: all meet after this one. At this one others may still be about to look.
+  // No rank has reached a later call: all ranks meet after this one. At this call, other ranks may not have read
+  // `meeting` yet.
   if (arranged_ > calls_) board_->meeting.store(0);
   arranged_ = 0;
 }
@@ -67,7 +69,7 @@ bool Watch::strike_on_board() {
   return board_->meeting.load() == 2 * calls_;
 }
 
-// By the first rank: all meet at the first call that nobody has come to.
+// Called by rank 0: makes all ranks meet at the first call that no rank has reached.
 void Watch::arrange() {
   const auto furthest = [&] {
     std::int64_t most = 0;
@@ -85,7 +87,7 @@ void Watch::arrange() {
   board_->changed.notify();
 }
 
-// By the others. Whoever runs ahead meets late: the first rank has to make all the calls up to there.
+// Called by the other ranks. A rank that runs ahead delays the meeting, because rank 0 has to reach the same call.
 void Watch::stay_near() {
   std::atomic<std::int64_t>& first_made = board_->of(0).made;
   const std::int64_t now = now_ns();
@@ -100,7 +102,7 @@ void Watch::stay_near() {
                                  .missing = [] { return std::vector{0}; }});
 }
 
-// Asynchronous workers make no other calls in which they would hear of a death.
+// Asynchronous workers make no other calls that would report the death of a rank.
 void Watch::check_lives() {
   const auto dead = [&] {
     std::vector<int> ranks;
@@ -112,8 +114,9 @@ void Watch::check_lives() {
   engine_.wait(board_->changed, {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
 }
 
-// Every look makes the ranks wait for the first one, so the next is half the way ahead that the pace leaves; but never
-// more than twice the way behind or a second, for the pace may change.
+// Every synchronisation makes the ranks wait for rank 0, so the next one is half as many calls ahead as the pace
+// predicts for the remaining time. Since the pace may change, it is at most twice as many calls ahead as have passed
+// since the last one, and at most a second ahead.
 bool Watch::strike_together() {
   if (calls_ < next_look_) return false;
   const std::int64_t now = now_ns();

@@ -1,4 +1,5 @@
-// One rank's watch for all: which call of a loop is the one that comes after so many seconds.
+// A timer shared by all ranks: decides at which iteration of a loop a given time has passed, so that all ranks agree on
+// the iteration.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +9,21 @@
 
 namespace pleiad {
 
-/// Every rank calls strike once a step, by one thread. The ranks may be at different steps; the first rank's watch
-/// counts.
+/// Every rank calls strike() once per step, from one thread. The ranks may be at different steps; the clock of rank 0
+/// decides.
 class Watch {
  public:
-  /// Collective. The engine outlives this.
+  /// Collective. The engine must outlive this object.
   Watch(Engine& engine, double every_seconds);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Whether this call is the one: the n-th calls of all ranks say the same. On one host nobody waits for anybody but
-  /// who is further ahead of the first rank than it comes in the time of the watch; between hosts the ranks meet about
-  /// once a second. A dead rank is a TransportError.
+  /// Returns true if the time has passed at this call. The n-th calls of all ranks return the same. On one host, a rank
+  /// waits only if it is further ahead of rank 0 than rank 0 advances within the timer's interval. Between hosts, the
+  /// ranks synchronise about once a second. A dead rank is a TransportError.
   [[nodiscard]] bool strike();
-  /// The time begins now. All ranks call it after the same strike, and meet (a barrier) after that.
+  /// Restarts the interval now. All ranks call it after the same strike(), followed by a barrier.
   void restart();
 
  private:
@@ -39,16 +40,16 @@ class Watch {
   std::int64_t started_ns_;
   std::int64_t calls_ = 0;
 
-  // On one host.
+  // Used if all ranks are on one host:
   std::shared_ptr<Segment> memory_;
   Board* board_ = nullptr;
-  std::int64_t arranged_ = 0;  ///< by the first rank: the call at which all meet, 0 for none
-  std::int64_t mark_ = 0;      ///< by the others: a call that the first rank has not come to yet,
-  std::int64_t mark_ns_;       ///< and when this one did
+  std::int64_t arranged_ = 0;  ///< rank 0: the call at which all ranks meet, or 0
+  std::int64_t mark_ = 0;      ///< other ranks: a call that rank 0 has not reached yet
+  std::int64_t mark_ns_;       ///< other ranks: the time at which this rank reached mark_
 
-  // Between hosts.
-  std::int64_t next_look_ = 1;  ///< a call
-  std::int64_t looked_ = 0;     ///< the first rank's last
+  // Used between hosts:
+  std::int64_t next_look_ = 1;  ///< the next call that synchronises
+  std::int64_t looked_ = 0;     ///< the last call that synchronised
   std::int64_t looked_ns_;
 };
 

@@ -1,4 +1,4 @@
-// The list of Pleiad's update rules. A new rule is a file with its factory, and a line here.
+// The list of Pleiad's update rules. To add a rule, write a file with its factory function and add a line here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr Flag kFlags[] = {kAscend,         kPrescaled,         kDamped,    kRat
 struct Entry {
   std::string name;
   Factory* make;
-  std::vector<Flag> flags;  ///< the flags that mean something to the rule
+  std::vector<Flag> flags;  ///< the flags that the rule supports
 };
 
 const std::vector<Entry>& entries() {
@@ -66,7 +66,7 @@ const Entry& find(const std::string& rule) {
   return *entry;
 }
 
-// A user's rule as one of a table's own: the list may replace it meanwhile.
+// Holds a user's rule for one table. The registry may replace the rule in the meantime.
 class Registered final : public Updater {
  public:
   explicit Registered(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
@@ -79,7 +79,7 @@ class Registered final : public Updater {
   std::shared_ptr<const Updater> rule_;
 };
 
-// A field that the rule would ignore in silence is a mistake of the caller's.
+// Refuses fields that the rule would silently ignore.
 void check_fields(const Entry& entry, const UpdaterOptions& options) {
   const UpdaterOptions defaults;
   for (const Flag& flag : kFlags) {

@@ -69,7 +69,7 @@ struct List {
   std::map<std::string, std::shared_ptr<const Updater>> rules;  // guarded by mutex
 };
 
-// Never destroyed: a thread that still serves tables at the end of the process may look here.
+// Never destroyed: a thread that serves tables at the end of the process may still access it.
 List& list() {
   static auto* const one = new List;
   return *one;
