@@ -1,4 +1,4 @@
-// What a table says of calls that cannot be.
+// Checks the arguments of table calls.
 #include <fmt/format.h>
 
 #include "core/kernels.h"

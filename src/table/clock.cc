@@ -62,11 +62,11 @@ bool LocalClock::ready(Call call) const {
 
 Turn LocalClock::begin(Call call) {
   const bool sync = rule_.kind == ClockKind::sync;
-  if (sync) context_.ledger.record(call, table_);  // in ssp each worker makes the calls that it likes
+  if (sync) context_.ledger.record(call, table_);  // in ssp, workers need not make the same calls
   Turn turn;
   turn.waited =
       wait_for_workers(context_, storage_.head().clock, call, sync, [&](int worker) { return behind(call, worker); });
-  // Ready may mean that the others have shut down, after a mistake that concerns this worker too.
+  // The wait may also end because the others have shut down after an error that affects this worker too.
   context_.engine->check_failure();
   context_.engine->at(Point::clock);
   if (sync && call == Call::add) mine().adds_issued.fetch_add(1);

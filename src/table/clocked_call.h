@@ -1,4 +1,4 @@
-// One thread at a time calls a rank's synchronous tables.
+// Makes sure that only one thread of a rank at a time calls its synchronous tables.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,8 +8,9 @@
 
 namespace pleiad {
 
-// A call to a table with a clock by a thread of the caller: one at a time. A call that is carried out comes after all
-// started ones. Throws the error of an earlier call on the table that nobody has received.
+// One call to a table with a clock by a thread of the caller. A second thread at the same time gets a StateError. A
+// call that runs now is executed after all pending ones. Throws the error of an earlier call on the table if it has not
+// been thrown yet.
 class Table::ClockedCall {
  public:
   enum class Way : std::uint8_t { carried_out, started };

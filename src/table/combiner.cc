@@ -19,7 +19,7 @@ bool same(const Rates& a, const Rates& b) {
   return a.learning_rate == b.learning_rate && a.momentum == b.momentum && a.rho == b.rho && a.lambda == b.lambda;
 }
 
-// Two for each chunk of a run: one gathers while the other is under way.
+// Two slots per chunk of a run: one collects deltas while the other is being sent.
 constexpr std::size_t kTurns = 2;
 
 }  // namespace
@@ -34,7 +34,7 @@ Combiner::Combiner(Engine& engine, DType dtype, std::size_t chunks, std::size_t 
       workers_(workers) {
   static_assert(std::is_trivially_destructible_v<Slot>);
   const std::size_t slots = classes_ * kTurns;
-  // All zero is what a slot and an event begin as.
+  // A slot and an event start as zeros.
   segment_ = engine_.share(round_to_pages(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
 }
 
@@ -47,7 +47,7 @@ Event& Combiner::moved() const {
   return *reinterpret_cast<Event*>(static_cast<char*>(segment_->data()) + classes_ * kTurns * sizeof(Slot));
 }
 
-// Of those who died nobody comes to pick anything up.
+// Removes ranks that died, which will not pick up their results.
 void Combiner::reap(Slot& slot) const {
   for (int local = 0; local < engine_.local_ranks(); ++local) {
     const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(local);
@@ -88,7 +88,8 @@ Combiner::Call::~Call() {
     for (const Led& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
     for (const Followed& one : followed_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a stopped neighbour's lock; it has said so
+    // NOLINT(bugprone-empty-catch): the lock of a stopped rank, which has reported its own error
+  } catch (const std::exception&) {
   }
 }
 
@@ -138,8 +139,8 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
   return false;
 }
 
-// Rounds: all workers of this host have come. Else: no neighbour's add to these chunks is under way, for while one is,
-// those who come after it may as well go together.
+// With rounds: returns true if all workers of this host have joined. Otherwise: returns true if no other rank's add to
+// these chunks is being sent. While one is, later adds may as well be combined.
 bool Combiner::Call::all_here() const {
   return std::ranges::all_of(led_, [&](const Led& one) {
     if (combiner_.rounds_) {
@@ -153,7 +154,7 @@ bool Combiner::Call::all_here() const {
 void Combiner::Call::gather(std::size_t bytes) {
   if (led_.empty()) return;
   combiner_.moved().notify();
-  // About as long as sending takes: so at worst an add takes twice its time.
+  // About as long as sending takes, so an add takes at most twice its time.
   const std::int64_t patience = std::min<std::int64_t>(200'000 + static_cast<std::int64_t>(bytes), 20'000'000);
   const std::int64_t until = now_ns() + patience;
   for (int spins = 1; !all_here() && now_ns() < until; ++spins) {

@@ -50,13 +50,13 @@ bool HomeClock::begin(const TableHead& head, const Request& request, FunctionRef
              wait.back.head.sequence == request.back.head.sequence;
     };
     const auto found = std::ranges::find_if(waiting_, same);
-    if (found == waiting_.end()) return say_turn();  // it had its turn; only the answer was lost
+    if (found == waiting_.end()) return say_turn();  // the call was already started; only the reply was lost
     found->back = request.back;
     return false;
   }
   Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
   wait.noted = now_ns();
-  wait.recorded = table.rule.kind != ClockKind::sync;  // else each worker makes the calls that it likes
+  wait.recorded = table.rule.kind != ClockKind::sync;  // without sync, workers need not make the same calls
   if (advance(wait)) return say_turn();
   waiting_.push_back(std::move(wait));
   return false;
@@ -81,7 +81,7 @@ std::uint64_t HomeClock::settle(const TableHead& head) {
   return table.closed.load();
 }
 
-// False where the worker is so far ahead that its call cannot be written down yet.
+// Returns false if the worker is so far ahead that its call cannot be recorded yet.
 bool HomeClock::record(Wait& wait) {
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
@@ -190,7 +190,7 @@ namespace {
 
 void ask_home(TableContext& context, TableOperation operation, const TableHead& head,
               FunctionRef<void(std::size_t, std::span<const char>)> take) {
-  // Never another rank of the host: only the home knows.
+  // Send to the home itself, never to another rank of its host: only the home has the clocks.
   const Part part{
       .to = kHome, .operation = static_cast<std::uint32_t>(operation), .repeatable = false, .bytes = sizeof head};
   context.engine->messenger()->exchange(
@@ -227,7 +227,7 @@ void RemoteClock::ask(TableOperation operation, Call call) {
 }
 
 std::uint64_t RemoteClock::settle() const {
-  if (!backup_ || context_.roster.worker < 0) return 0;  // who is no worker has no clock at home
+  if (!backup_ || context_.roster.worker < 0) return 0;  // only a worker has a clock at the home
   TableHead head;
   head.table = table_;
   head.worker = context_.roster.worker;

@@ -12,7 +12,7 @@ namespace pleiad {
 
 namespace {
 
-// What a rank says at a barrier: its number of calls, and a flag in the top bit.
+// The value that a rank passes to a barrier: its number of calls, with a flag in the top bit.
 constexpr std::uint64_t kFlag = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kNotCompared = kFlag - 1;
 

@@ -35,7 +35,7 @@ Pieces::Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, c
   const int workers = std::max<int>(1, static_cast<int>(context_.roster.workers.size()));
   std::uint32_t most = 0;
   for (const Piece& piece : pieces_) most = std::max(most, piece.number + 1);
-  // All ranks share memory equally often; a host that holds fewer pieces shares empty ones.
+  // Sharing memory is collective, so all ranks call it equally often; a host with fewer pieces shares empty ones.
   for (std::uint32_t number = 0; number < most; ++number) {
     const auto mine = std::ranges::find_if(pieces_, [&](const Piece& piece) {
       return piece.host == engine_.place(engine_.rank()).host && piece.number == number;
@@ -60,7 +60,8 @@ void Pieces::cut(const TableSpec& spec) {
   if (spec.sparse) return cut_sparse(spec);
   const std::vector<int>& servers = context_.roster.servers;
   const std::int64_t count = spec.matrix ? spec.rows : spec.cols;
-  // Between hosts the cut is at the nearest end of a stripe: so stripes are the same however many hosts there are.
+  // Boundaries between hosts are rounded to the nearest stripe boundary, so that stripes are the same for any number of
+  // hosts.
   const Geometry whole = geometry_of(spec, count);
   const std::int64_t stripe = spec.matrix ? whole.stripe_units : whole.unit_length;
   const auto aligned = [&](std::int64_t at) {
@@ -181,7 +182,7 @@ void Pieces::set_up_combiner(const TableSpec& spec) {
                                : make_updater(spec.options.updater, dtype_)->additive();
   const Geometry whole = geometry_of(spec, spec.matrix ? spec.rows : spec.cols);
   const auto stripe_bytes = static_cast<std::size_t>(whole.unit_length * whole.stripe_units * width_);
-  // The same on every rank, for sharing memory is collective.
+  // The condition is the same on every rank, because sharing memory is collective.
   if (spec.sparse || !allowed || engine_.hosts() == engine_.size() || stripe_bytes > kMostChunk) return;
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < chunks_; ++i) longest = std::max(longest, chunk(i).end - chunk(i).begin);
@@ -209,7 +210,7 @@ void Pieces::local_part(const Whole& call) const {
   }
 }
 
-// Chunks of other hosts, and meanwhile something else.
+// Exchanges chunks with other hosts and runs `meanwhile` at the same time.
 void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chunks, Combiner::Call* combined,
                              FunctionRef<void()> meanwhile) {
   const std::vector<int> to = carriers();
@@ -261,7 +262,7 @@ void Pieces::exchange(const Whole& call) {
   exchange_chunks(call, all, nullptr, [&] { local_part(call); });
 }
 
-// What a neighbour sends along need not be sent by this rank.
+// Like exchange(), but skips the chunks that another rank of this host sends along.
 void Pieces::exchange_combined(const Whole& call) {
   Combiner::Call combined(*combiner_, call.asker, call.rates);
   for (std::size_t first = 0; first == 0 || first < chunks_; first += Combiner::kRun) {
@@ -338,7 +339,7 @@ std::size_t Pieces::piece_of(RowId id) const {
   return static_cast<std::size_t>(after - pieces_.begin()) - 1;
 }
 
-// One call on some rows: local(shard, local ids, places) for what lies here, messages for the rest.
+// Runs one call on some rows: local(shard, local ids, positions) for shards of this host, messages for the others.
 template <class Local>
 void Pieces::exchange_rows(TableOperation operation, const Asker& asker, const Rates& rates, std::span<const RowId> ids,
                            const char* delta, char* out, Local&& local) {

@@ -1,5 +1,5 @@
-// A table cut by owner: the runs of elements or rows that each host's servers hold. What this host holds is a Shard;
-// the rest is reached by messages, in chunks of whole stripes.
+// The shard map of a table: the consecutive ranges of elements or rows that each host's servers own. The ranges of this
+// host are Shards; the others are reached by messages, in chunks of whole stripes.
 #pragma once
 
 #include <atomic>
@@ -19,60 +19,61 @@ namespace pleiad {
 
 class Pieces {
  public:
-  /// Collective. The values are zero.
+  /// Collective. The values start as zero.
   Pieces(TableContext& context, std::uint32_t id, const TableSpec& spec, const std::string& name);
 
-  /// The shard where this host holds the whole table, else null.
+  /// Returns the shard if this host holds the whole table, otherwise null.
   [[nodiscard]] Shard* whole() const { return whole_; }
   [[nodiscard]] bool rounds() const { return rounds_; }
-  /// Owns the memory of the shard that holds the whole table.
+  /// Returns an owner of the memory of the shard that holds the whole table.
   [[nodiscard]] std::shared_ptr<void> memory() const { return pieces_.empty() ? nullptr : pieces_[0].shard; }
-  /// Collective: puts the values of `init_rank` there, if it has any, and lets the other hosts in.
+  /// Collective: sets the initial values of `init_rank`, if there are any, and opens the table to other hosts.
   void start(const TableSpec& spec, ConstView initial);
-  /// Stripes of this host whose holder died.
+  /// Returns the number of this host's stripes whose writer died during a write.
   [[nodiscard]] std::uint64_t torn() const;
-  /// Adds that came too late for their round.
+  /// Returns the number of adds that came too late for their round.
   [[nodiscard]] std::uint64_t dropped() const {
     return engine_.one_host() ? whole_->storage().head().dropped_adds.load() : dropped_.load();
   }
   void count_dropped() { dropped_.fetch_add(1, std::memory_order_relaxed); }
-  /// Backup workers: the shards here know from now on that these rounds are closed, and so do those that are called.
+  /// Backup workers: tells the shards of this host that these rounds are closed. Later calls to other hosts tell
+  /// theirs.
   void close_rounds(std::uint64_t closed);
 
-  /// Parts of this rank's adds that a neighbour sent along with its own.
+  /// Returns the number of chunks of this rank's adds that another rank sent along with its own.
   [[nodiscard]] std::uint64_t combined() const { return combiner_ == nullptr ? 0 : combiner_->combined(); }
 
-  /// What this host holds: each shard, and its run of the table's rows (a matrix) or elements (an array).
+  /// Calls `work` with each shard of this host and its range of the table's rows (a matrix) or elements (an array).
   void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;
 
-  // As a Shard has them; elements and rows are counted from the table's first.
+  // The same operations as those of Shard; elements and rows are counted from the start of the table.
   void add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of);
   void get(Shard::Take take);
   void add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take);
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
-  // sparse_pieces.cc
-  /// Takes the rows that have changed since `seen`, which then says so of them: of each piece its stripes, as
-  /// Shard::take_changed has them. Empty at first.
+  // The following functions are in sparse_pieces.cc.
+  /// Passes the rows that have changed since `seen` to `take`, and updates `seen`. It has an entry for each stripe of
+  /// each piece, as in Shard::take_changed; initially it is empty.
   void take_changed(std::vector<std::vector<std::uint64_t>>& seen, FunctionRef<void(RowId id, const char* row)> take);
-  /// Of a sparse table: how many rows there are.
+  /// Sparse tables: returns the number of rows.
   [[nodiscard]] std::int64_t rows();
-  /// Of a sparse table: drops the rows that may go, and says how many went.
+  /// Sparse tables: drops the rows that may be dropped, and returns their number.
   std::int64_t evict();
-  /// Of a sparse table: whether this host is to hold the row.
+  /// Sparse tables: returns true if this host holds the row.
   [[nodiscard]] bool is_here(RowId id) const { return pieces_[piece_of(id)].shard != nullptr; }
 
  private:
   struct Piece {
     ShardRange range;
     int host = 0;
-    std::uint32_t number = 0;  ///< among its host's shards of this table
-    std::int64_t first = 0;    ///< element
+    std::uint32_t number = 0;  ///< index among its host's shards of this table
+    std::int64_t first = 0;    ///< first element
     Geometry geometry{};
-    std::int64_t chunk_stripes = 1;  ///< of another host's piece
-    std::size_t chunks_before = 0;   ///< chunks of the pieces of other hosts that stand before
-    std::shared_ptr<Shard> shard{};  ///< null on other hosts
+    std::int64_t chunk_stripes = 1;  ///< stripes per chunk, for pieces of other hosts
+    std::size_t chunks_before = 0;   ///< number of chunks of other hosts in the preceding pieces
+    std::shared_ptr<Shard> shard{};  ///< null for pieces of other hosts
   };
   struct Chunk {
     const Piece* piece = nullptr;
@@ -82,17 +83,17 @@ class Pieces {
   };
   struct RowChunk {
     const Piece* piece = nullptr;
-    std::span<const std::size_t> places;  ///< where the rows stand in the caller's list
+    std::span<const std::size_t> places;  ///< positions of the rows in the caller's list
   };
 
-  /// What goes to other hosts, and how.
+  /// A call on the whole table, with the data to exchange with other hosts.
   struct Whole {
     TableOperation operation;
     const Asker& asker;
     const Rates& rates;
     Shard::DeltaOf delta_of;
     Shard::Take take;
-    FunctionRef<void(Shard& shard, std::int64_t first)> local;  ///< for what lies here
+    FunctionRef<void(Shard& shard, std::int64_t first)> local;  ///< runs the call on a shard of this host
   };
 
   void cut(const TableSpec& spec);
@@ -102,18 +103,18 @@ class Pieces {
   void exchange_chunks(const Whole& call, std::span<const std::size_t> chunks, Combiner::Call* combined,
                        FunctionRef<void()> meanwhile);
   void local_part(const Whole& call) const;
-  /// put(element of the chunk, delta, count) for each stripe.
+  /// Calls put(element of the chunk, delta, count) for each stripe.
   void each_delta(const Whole& call, const Chunk& chunk,
                   FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const;
   void cut_sparse(const TableSpec& spec);
   void check_row_length(std::int64_t bytes) const;
   struct Extent {
     std::int64_t rows = 0;
-    std::int64_t stripes = 0;  ///< that hold something
+    std::int64_t stripes = 0;  ///< number of stripes in use
   };
-  /// Of each piece.
+  /// Returns the extent of each piece.
   [[nodiscard]] std::vector<Extent> extents();
-  /// Asks the other hosts' pieces, each by one request without a body.
+  /// Sends one request without a body to each piece of another host.
   void ask_each(TableOperation operation, Call call, FunctionRef<void(std::size_t piece, std::span<const char>)> take,
                 FunctionRef<void(std::size_t piece, Shard&)> local);
   template <class Local>
@@ -131,15 +132,15 @@ class Pieces {
   std::int64_t width_;
   std::int64_t cols_;
   bool rounds_;
-  bool sums_first_;  ///< of a row named twice the deltas must be summed before the rule sees them
+  bool sums_first_;  ///< deltas of a repeated row must be summed before the rule sees them
   std::vector<Piece> pieces_;
-  std::vector<std::size_t> piece_of_server_;    ///< of a sparse table
-  std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their number
-  std::size_t chunks_ = 0;                      ///< of other hosts
+  std::vector<std::size_t> piece_of_server_;    ///< for a sparse table
+  std::vector<std::shared_ptr<Shard>> shards_;  ///< of this host, by their index
+  std::size_t chunks_ = 0;                      ///< number of chunks of other hosts
   std::atomic<std::uint64_t> closed_{0};
   std::atomic<std::uint64_t> dropped_{0};
   Shard* whole_ = nullptr;
-  std::unique_ptr<Combiner> combiner_;  ///< where ranks of this host may send their adds together
+  std::unique_ptr<Combiner> combiner_;  ///< set if ranks of this host may combine their adds
 };
 
 }  // namespace pleiad

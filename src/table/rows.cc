@@ -1,4 +1,4 @@
-// What a table that has rows does beyond adds and gets of them.
+// Functions of tables with rows, other than adds and gets.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -18,7 +18,7 @@ ChangedRows Table::get_changed() {
     throw StateError(fmt::format("{} the table was created without track_changes", where("get_changed")));
   }
   const std::lock_guard lock(seen_mutex_);
-  auto seen = seen_;  // after a failure the next call brings what this one has not
+  auto seen = seen_;  // a copy: after a failure, the next call returns the rows that this one did not
   ChangedRows changed = take_rows("get_changed", seen);
   seen_ = std::move(seen);
   return changed;
@@ -104,7 +104,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
         }
       });
     } catch (const Error&) {
-      problem = Problem::current();  // the others are still at it
+      problem = Problem::current();  // the other ranks are still in the loop
     }
   }
   together(engine_, "set", [&] {

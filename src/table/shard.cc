@@ -17,16 +17,16 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::size_t kBlock = 256;  // rows of a sparse table that are looked up together
+constexpr std::size_t kBlock = 256;  // number of rows of a sparse table that are looked up together
 
-// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before
-// their turn. Inlined, because the compiler takes a function that only fetches for one that does nothing.
+// Random rows, and locks that other cores have used since, are not in the cache, so they are prefetched some rows
+// ahead. Inlined, because the compiler treats a function that only prefetches as one without effect.
 template <bool kForWriting>
 PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> ids, std::size_t i, std::int64_t cols) {
   constexpr std::size_t kLocksAhead = 16;
   constexpr std::size_t kRowsAhead = 8;
   const Geometry& geometry = storage.shape().geometry;
-  // A row of a sparse table that is not there has the number -1: fetching what lies before the first does no harm.
+  // A missing row of a sparse table has the unit -1: prefetching memory before the start does no harm.
   if (i + kLocksAhead < ids.size()) {
     __builtin_prefetch(&storage.stripe(geometry.stripe_of(ids[i + kLocksAhead])), kForWriting ? 1 : 0);
   }
@@ -159,7 +159,8 @@ void Shard::take_stripe(std::int64_t index, Take take) {
   take(storage_.value(first), first, static_cast<std::size_t>(geometry_.start(geometry_.end_unit(index)) - first));
 }
 
-// What a dead rank has half-changed stays so for the whole step: nobody may take it for the sum of the workers.
+// A stripe that a dead rank has changed in part stays so for the whole step. No worker may use it as the sum of the
+// workers.
 void Shard::check_whole() const {
   const int torn_by = storage_.head().torn_by.load(std::memory_order_relaxed) - 1;
   if (torn_by < 0) return;
@@ -206,7 +207,7 @@ void Shard::get_sparse_rows(std::span<const RowId> ids, char* out) {
       fetch_ahead<false>(storage_, units, i, cols_);
       char* to = out + static_cast<std::int64_t>(first + i) * row_bytes;
       std::int64_t unit = units[i];
-      // A row that went away meanwhile may have come back in another place.
+      // A row that was dropped in the meantime may have been created again in another unit.
       while (unit >= 0 && !read_unit(unit, to, [&] { return !rows.evicts() || rows.holds(unit, block[i]); })) {
         unit = rows.find(block[i]);
       }
@@ -252,7 +253,8 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
   for (std::int64_t index = stripes.first; index < stripes.end; ++index) {
     Stripe& stripe = storage_.stripe(index);
     std::uint64_t& before = seen[static_cast<std::size_t>(index - stripes.first)];
-    // The count of changes and one, so that 0 is free to say "never". A change that is under way counts for later.
+    // The entry is the change count plus one, so that 0 can mean "never read". A change in progress counts for the next
+    // call.
     if (!rounds_ && before != 0 && stripe.changes.load(std::memory_order_relaxed) + 1 == before) continue;
     with_stripe(Point::get, index, [&](std::int64_t) {
       if (rounds_) settle(index);
@@ -269,7 +271,7 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
 }
 
 void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
-  // One after another gives the same as the sum first where the rule only adds, and where the sum is put off anyway.
+  // If the rule only adds, or the sum is delayed anyway, adding one after another gives the same as summing first.
   if (rounds_ || updater_->additive()) return change_distinct_rows(asker, ids, delta, rates);
   const auto summed = sum_duplicates(dtype_, cols_, ids, delta);
   if (!summed) return change_distinct_rows(asker, ids, delta, rates);
@@ -292,7 +294,7 @@ void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids,
 void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
   const std::int64_t row_bytes = cols_ * width_;
   SparseRows& rows = *rows_of_;
-  // All are found or made before the first is changed: where there is no room for one, nothing has changed.
+  // All rows are found or created before the first is changed: if there is no room for one, nothing has changed.
   std::vector<std::int64_t> units(ids.size());
   rows.find(ids, units);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -344,7 +346,7 @@ void Shard::apply_between(int worker, std::int64_t unit, const char* delta, cons
                           std::span<const ElementRange> kept) {
   const std::int64_t first = geometry_.start(unit);
   const std::int64_t end = geometry_.start(unit + 1);
-  // A rule that counts its updates of the unit must count this one once.
+  // A rule that counts its updates of the unit must count this one only once.
   const std::vector<double> before(storage_.unit(unit), storage_.unit(unit) + storage_.shape().state.per_unit);
   std::int64_t at = first;
   const auto apply_to = [&](std::int64_t until) {
@@ -377,7 +379,7 @@ void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_
   }
 }
 
-// Workers of a synchronous table count on equal values, so there the mistake concerns all of them.
+// Workers of a synchronous table rely on equal values, so a failing rule concerns all of them.
 void Shard::fail_rule(const RuleError& error) const {
   const std::string text = fmt::format("[{}] table \"{}\": {}; what was asked for may have been carried out in part",
                                        engine_.describe(engine_.rank()), name_, error.what());
@@ -385,7 +387,7 @@ void Shard::fail_rule(const RuleError& error) const {
   throw RuleError(text);
 }
 
-// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add
+// Requires the stripe's lock. A sum of the previous round is complete by now, or the clock would not have let this add
 // start.
 void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
                     const Rates& rates) {
@@ -413,8 +415,8 @@ void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std:
   }
 }
 
-// The stripe's lock is held and its round is complete, but for backup workers: there a quick worker may have begun the
-// next one. The rule sees the sums of the workers, once for each unit.
+// Requires the stripe's lock and a complete round, except with backup workers, where a fast worker may have begun the
+// next round. Applies the rule to the sums of the workers, once for each unit.
 void Shard::settle(std::int64_t index) {
   Stripe& stripe = storage_.stripe(index);
   if (stripe.pending == 0) return;

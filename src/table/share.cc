@@ -21,13 +21,13 @@ std::vector<std::int64_t> shape_of(const TableSpec& spec) {
 
 std::string units_prefix(const Table& table) { return table.name() + "/units/"; }
 
-/// The stripes of a shard that this rank takes care of, and the elements in them, counted from the table's first.
+/// The stripes of a shard that this rank handles, and their elements.
 struct Portion {
   Shard* shard = nullptr;
   StripeRange stripes;
-  std::int64_t first = 0;  ///< element of the table
+  std::int64_t first = 0;  ///< index of the first element in the table
   std::int64_t count = 0;
-  std::int64_t in_shard = 0;  ///< the first element, counted from the shard's
+  std::int64_t in_shard = 0;  ///< index of the first element in the shard
 
   [[nodiscard]] std::int64_t first_unit() const { return shard->geometry().first_unit(stripes.first); }
   [[nodiscard]] std::int64_t end_unit() const { return shard->geometry().end_unit(stripes.end - 1); }
@@ -61,8 +61,8 @@ Box with_workers(Box box, std::int64_t workers) {
   return box;
 }
 
-/// Calls each(array, element of the shard, bytes) for the stripe's run of every array that the rule keeps: first those
-/// with one number an element, then those of each worker.
+/// Calls each(array, address) for the given element of the shard in every array of the rule's state: first the
+/// per-element arrays, then those of each worker.
 template <class F>
 void each_state(const Storage& storage, std::int64_t element, F&& each) {
   const StateLayout& state = storage.shape().state;
@@ -98,7 +98,8 @@ void copy_share(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) 
     for (int k = 0; k < state.per_element; ++k) {
       states.push_back(piece_for(state_name(table, k)));
     }
-    // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
+    // Array k of worker w has the index per_element + w * per_worker + k. In the file, the arrays k of all workers are
+    // contiguous.
     for (int k = 0; k < state.per_worker; ++k) {
       states.push_back(piece_for(worker_name(table, k), static_cast<std::size_t>(workers)));
       CopiedPiece& piece = states.back();
@@ -174,8 +175,7 @@ void check_share(const Table& table, const SavedSet& set, bool values_only, cons
 
 namespace {
 
-/// What the rule kept for the unit that begins at an element, or for the one before it where the table was cut in
-/// another way.
+/// The rule's state of the unit that begins at an element, or of the preceding one if the table was split differently.
 using UnitStates = std::map<std::int64_t, std::vector<double>>;
 
 UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
@@ -218,7 +218,7 @@ void load_share(Table& table, const SavedSet& set, bool values_only, bool same_w
 
     std::vector<std::byte> values(bytes);
     set.read(table.name(), box, values);
-    // One buffer for each array of the storage; empty where it starts anew.
+    // One buffer for each array of the storage; empty if the array is reset.
     std::vector<std::vector<std::byte>> states(
         static_cast<std::size_t>(state.per_element + state.per_worker * workers));
     UnitStates units;

@@ -1,4 +1,4 @@
-// Rows of a table cut by owner: where ids are hashed, which have changed, and how many there are.
+// The shard map of tables with rows: which host owns an id, which rows have changed, and how many there are.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +22,7 @@ void Pieces::cut_sparse(const TableSpec& spec) {
     piece_of_server_.push_back(static_cast<std::size_t>(piece - pieces_.begin()));
   }
   for (Piece& piece : pieces_) {
-    // A host may hold its servers' part of the rows.
+    // A host may hold the share of the rows that corresponds to its number of servers.
     const std::int64_t own = piece.range.end;
     const auto all = static_cast<std::int64_t>(servers.size());
     piece.range.end = most == 0 ? 0 : std::max<std::int64_t>(1, most / all * own + (most % all * own + all - 1) / all);
@@ -107,10 +107,10 @@ void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
     StripeRange stripes;
   };
   std::vector<Asked> asked;
-  // An answer has up to all rows of its stripes.
+  // A reply may contain all rows of its stripes.
   const std::int64_t together = std::max<std::int64_t>(1, (1 << 20) / std::max(kStripeBytes, row_bytes));
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    // A stripe that was in use stays so, but for a table that was loaded anew.
+    // A stripe stays in use once it was, unless the table is loaded anew.
     const std::int64_t stripes = extents[p].stripes;
     seen[p].resize(static_cast<std::size_t>(stripes));
     if (pieces_[p].shard != nullptr) continue;

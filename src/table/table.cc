@@ -22,7 +22,7 @@ namespace pleiad {
 
 namespace {
 
-// Below this a background thread costs more than it hides.
+// Below this size, a background thread costs more than it hides.
 constexpr std::int64_t kBackgroundBytes = 1 << 20;
 
 void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
@@ -116,7 +116,8 @@ Pending Table::get_async(const Selection& selection, const View& out) {
 Pending Table::add_async(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
   raise_earlier();
-  // Applying is as cheap as copying, so only what has to wait, for other workers or other hosts, is put off.
+  // Applying costs no more than copying, so only an add that must wait, for other workers or hosts, runs in the
+  // background.
   const bool at_once = clock_ ? nothing_to_wait_for(Call::add) : shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
     add(selection, delta, options);
@@ -147,14 +148,14 @@ void Table::submit(std::string_view call, const std::shared_ptr<Operation>& oper
   context_->clocked.submit(operation);
 }
 
-// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls, but for the first
-// ones, the last of every kSample is timed and stands for all of them.
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte. Among small calls, except for the first
+// ones, only the last of every kSample is therefore timed, and represents all of them.
 class Table::Timed {
  public:
   Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
     const std::uint64_t call = counters_.calls.fetch_add(1, std::memory_order_relaxed);
     add_relaxed(counters_.bytes, static_cast<std::uint64_t>(bytes));
-    // For reports only: a count lost between two threads does no harm.
+    // Used only for reports: a count that is lost between two threads does no harm.
     of_rank.store(of_rank.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     weight_ = bytes >= kSmall || call < kSample ? 1 : call % kSample == kSample - 1 ? kSample : 0;
     if (weight_ > 0) start_ = now_ns();
@@ -195,7 +196,7 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   } catch (const std::exception& error) {
     if (spec_.options.clock == "sync") {
       set_broken();
-      // Nobody has died, so nothing else would tell the workers that wait for this one.
+      // No rank has died, so nothing else would tell the workers that wait for this one.
       if (dynamic_cast<const SilenceError*>(&error) != nullptr) (void)engine_.fail(error.what());
     }
     throw;
@@ -295,7 +296,8 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
     throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
                                  where("step"), spec_.options.updater.rule));
   }
-  // What one rank gets wrong all hear of. Whoever does comes all the same, so those who do not pay nothing for it.
+  // An error on one rank must reach all ranks. A rank with an error therefore takes part as well, so that the
+  // successful case needs no additional communication.
   std::optional<Problem> problem;
   Rates rates{};
   try {
@@ -361,7 +363,7 @@ void Table::set(const ConstView& values, int root) {
   begin_set({}, values, root);
   const auto* from = static_cast<const char*>(values.data);
   std::vector<char> copy;
-  if (!engine_.one_host()) {  // every host writes what it holds
+  if (!engine_.one_host()) {  // every host writes its own shards
     copy.resize(static_cast<std::size_t>(bytes_of({})));
     if (engine_.rank() == root) copy_bytes(copy.data(), from, copy.size());
     engine_.broadcast(copy.data(), copy.size(), root);
@@ -416,7 +418,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take, kept)
                         : pieces_->add_get(me(), rates, delta_of, take);
     });
-    if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
+    if (gets) carry_out(Call::get, bytes, [] {});  // its time is included in the add's
     return;
   }
   const ClockedCall call(*this, name);
@@ -436,7 +438,7 @@ void Table::tick() {
   if (context_->roster.worker < 0) {
     throw StateError(fmt::format("{} this rank is no worker, so it has no clock", where("tick")));
   }
-  const ClockedCall call(*this, "tick");  // after all that was started before
+  const ClockedCall call(*this, "tick");  // runs after all operations that were started before
   const CallMark mark(engine_, Call::tick, id_);
   clock_->begin(Call::tick);
   clock_->end(Call::tick);

@@ -36,7 +36,8 @@ TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster
 TableContext::~TableContext() = default;
 
 TableService::~TableService() {
-  if (context_.engine->in_forked_child()) return;  // the service thread, and what it may hold, are the parent's
+  // the service thread, and any lock that it holds, belong to the parent process
+  if (context_.engine->in_forked_child()) return;
   context_.engine->messenger()->set_handler(nullptr);
   context_.ledger.set_source({});
 }
