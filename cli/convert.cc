@@ -1,4 +1,4 @@
-// The command `pleiad convert`: from one kind of store to another.
+// The command `pleiad convert`: converts a store to another kind.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,7 +23,7 @@ constexpr int kInterrupted = 130;
 
 std::atomic<bool> interrupted = false;
 
-/// "idx:images,labels" as kind and paths.
+/// Kind and paths, parsed from text such as "idx:images,labels".
 struct Place {
   std::string kind;
   Words paths;
@@ -72,7 +72,8 @@ std::optional<FieldType> type_named(const std::string& name) {
   throw InvalidArgument(unknown_name("type", name, known));
 }
 
-/// What the new records are: as asked for, or the stored type where the kind holds it, else the other common one.
+/// Returns the element type of the new records: the requested one, or the stored type if the new kind supports it, or
+/// else the kind's usual type.
 FieldType choose_type(const std::string& asked, FieldType stored, const std::string& kind) {
   if (const auto type = type_named(asked)) return *type;
   const bool bytes = kind == "idx" || kind == "cifar10" || kind == "images";

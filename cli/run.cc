@@ -1,4 +1,4 @@
-// The command `pleiad run`: a training job to its end, on this process or on the ranks that a launcher started.
+// The command `pleiad run`: runs a training job to its end, on this process or on the ranks that a launcher started.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kStopped = 130;
 
-/// SINGA's own options have one dash: -resume. Those that mean nothing here are taken and passed over.
+/// Adds a dash to SINGA's own options, which have only one: -resume. Those without a meaning here are accepted and
+/// ignored.
 Words with_two_dashes(Words words) {
   static const Words known = {"-conf", "-resume", "-test", "-singa_conf", "-singa_job"};
   for (std::string& word : words) {

@@ -1,4 +1,4 @@
-// pleiad.h: sessions and collectives.
+// The functions of pleiad.h for sessions and collectives.
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -23,7 +23,7 @@ using pleiad::Session;
 using pleiad::SessionCore;
 using pleiad::View;
 
-// The codes and types of C are those of C++.
+// The codes and types in C have the same values as those in C++.
 static_assert(PLEIAD_INVALID_ARGUMENT == static_cast<int>(ErrorKind::invalid_argument));
 static_assert(PLEIAD_STATE == static_cast<int>(ErrorKind::state));
 static_assert(PLEIAD_ORDER == static_cast<int>(ErrorKind::order));
@@ -45,7 +45,8 @@ static_assert(PLEIAD_MEAN == static_cast<int>(ReduceOp::mean));
 
 namespace {
 
-// Sessions that are open when the process exits leave their worlds. Never destroyed: it is needed until the very end.
+// The open sessions, which leave their worlds when the process exits. Never destroyed, because it is needed until the
+// very end.
 struct OpenSessions {
   std::mutex mutex;
   std::vector<std::weak_ptr<CSession>> sessions;  // guarded by mutex
@@ -60,7 +61,8 @@ void leave_all_at_exit(int status, void*) {
   OpenSessions& all = open_sessions();
   std::vector<std::weak_ptr<CSession>> sessions;
   {
-    const std::unique_lock lock(all.mutex, std::try_to_lock);  // a forked child may find it held by nobody
+    // in a forked child, the lock may be held by a thread that does not exist there
+    const std::unique_lock lock(all.mutex, std::try_to_lock);
     if (!lock.owns_lock()) return;
     sessions.swap(all.sessions);
   }
@@ -69,7 +71,7 @@ void leave_all_at_exit(int status, void*) {
     if (session == nullptr) continue;
     try {
       session->leave_at_exit(status);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and nobody is left to hear of it
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and no caller can receive the error
     }
   }
 }
@@ -81,11 +83,12 @@ void remember(const std::shared_ptr<CSession>& session) {
     std::erase_if(all.sessions, [](const auto& weak) { return weak.expired(); });
     all.sessions.push_back(session);
   }
-  // Each time: handlers run in reverse order, and this one must run before that of an MPI that has just been loaded.
+  // Registered for every session: handlers run in reverse order, and this one must run before that of an MPI library
+  // that has just been loaded.
   (void)on_exit(leave_all_at_exit, nullptr);
 }
 
-// A Session for one call. It does not end with this: the handle keeps the core.
+// A Session for one call. Destroying it does not end the session, because the handle keeps the core.
 struct Use {
   Use(const pleiad_session* handle, std::string_view where)
       : core(need(handle, where, "session").session->use(where)), session(core) {
@@ -103,7 +106,7 @@ ReduceOp checked_op(int op, std::string_view where) {
   return static_cast<ReduceOp>(op);
 }
 
-// All ranks' blocks of `count` elements.
+// The number of elements in the blocks of all ranks.
 std::int64_t in_all(std::int64_t count, int ranks, std::string_view where) {
   if (count > std::numeric_limits<std::int64_t>::max() / 8 / ranks) {
     throw InvalidArgument(

@@ -24,7 +24,7 @@ CSession::CSession(std::shared_ptr<SessionCore> core)
 bool CSession::in_forked_child() const { return generation_ != fork_generation(); }
 
 std::shared_ptr<SessionCore> CSession::use_if_open(std::string_view where) const {
-  // Before the lock: in a forked child somebody else may hold it for ever.
+  // Check this before taking the lock: in a forked child, a thread that does not exist may hold it forever.
   if (in_forked_child()) {
     throw StateError(
         fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
@@ -69,7 +69,7 @@ void CSession::release(const std::weak_ptr<Table>& table) {
   if (parts_ != nullptr) std::erase(parts_->tables, strong);
 }
 
-// The caller holds the core, so the engine is there until all outcomes are known.
+// The caller holds the core, so the engine lives until all outcomes are stored.
 void CSession::close() {
   const std::lock_guard lock(mutex_);
   for (pleiad_pending* pending : under_way_) pending->give_up();
@@ -93,7 +93,7 @@ void CSession::drop() {
   const auto core = use_if_open("free");
   if (core == nullptr) return;
   core->engine().abandon(Life::dead);
-  given_up_.store(true);  // what its own threads wait for will not come
+  given_up_.store(true);  // ends the waits of this process's own threads, which would never succeed
   close();
 }
 
@@ -105,7 +105,7 @@ void CSession::leave_at_exit(int status) {
     engine.log().warn(
         "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
   }
-  // Other threads may be in the middle of calls, so all stays in place.
+  // Other threads may be in the middle of calls, so nothing is destroyed.
   engine.abandon(status == 0 ? Life::finished : Life::dead);
 }
 
@@ -132,7 +132,7 @@ std::shared_ptr<pleiad::Table> pleiad_table::find(std::string_view where) const 
 }
 
 void pleiad_pending::finish() {
-  // Keeps the engine there while this thread waits. Where the session is over already, the outcome is known.
+  // Keeps the engine alive while this thread waits. If the session is already over, the outcome is known.
   const auto core = session->use_if_open("wait");
   const std::shared_ptr<pleiad::Pending> started = [&] {
     const std::lock_guard lock(mutex);
@@ -144,7 +144,7 @@ void pleiad_pending::finish() {
     try {
       started->wait();
     } catch (const pleiad::Error& error) {
-      if (!started->done()) throw;  // the wait was given up, the operation goes on
+      if (!started->done()) throw;  // the wait was interrupted, but the operation continues
       outcome = static_cast<int>(error.kind());
       what = error.what();
     }

@@ -1,4 +1,4 @@
-// multiverso/c_api.h.
+// The functions of multiverso/c_api.h.
 #include "multiverso/c_api.h"
 
 #include <atomic>
@@ -18,15 +18,15 @@ using pleiad::mv::world_number;
 
 namespace {
 
-// A program whose MV_Init failed and that never read the error must not end with exit code 0: its launcher and its user
-// would take what it did for a result.
+// If MV_Init failed and the program never read the error, it must not exit with code 0: its launcher and its user would
+// mistake its output for a result.
 std::atomic<bool> init_failed{false};
 std::atomic<std::uint64_t> reads_at_failure{0};
-std::atomic<std::uint64_t> failed_in{0};  // a generation of forks
+std::atomic<std::uint64_t> failed_in{0};  // a fork generation
 
 void at_exit(int status, void* /*unused*/) {
   if (status != 0 || !init_failed.exchange(false) || failed_in.load() != pleiad::fork_generation()) return;
-  // On Linux exit may be called again from a handler: the remaining handlers run once, and the process ends with 1.
+  // On Linux, a handler may call exit again: the remaining handlers run once, and the process ends with code 1.
   if (pleiad::error_reads() == reads_at_failure.load()) std::exit(1);
 }
 
@@ -66,7 +66,7 @@ void MV_Init(int* argc, char* argv[]) {
   const bool started = run("MV_Init", [&] { World::the().init(argc, argv); });
   if (started) {
     init_failed.store(false);
-  } else if (World::the().find() == nullptr) {  // a second MV_Init leaves the session as it is
+  } else if (World::the().find() == nullptr) {  // after a failed second MV_Init, the session continues
     note_failed_init();
   }
 }

@@ -1,4 +1,4 @@
-// multiverso/multiverso.h and the tables' common half.
+// The functions of multiverso/multiverso.h and the base class of its tables.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -99,11 +99,12 @@ int WorkerIdOrNone() {
 
 }  // namespace detail
 
-// What a worker has started. It is forgotten once it is done: who does not wait for adds must not fill the memory.
+// The pending operations of a worker. Completed ones are removed, so that a program that never waits for its adds does
+// not fill the memory.
 struct WorkerTable::Inside {
   struct Started {
     pleiad_pending* pending = nullptr;
-    // Of a get whose rows have places of their own: what it fills, and where that goes.
+    // For a get whose rows have separate buffers: the received rows, and the buffers to copy them to.
     std::vector<char> rows;
     std::vector<void*> places;
 
@@ -158,7 +159,7 @@ struct WorkerTable::Inside {
     return pleiad_pending_done(what.pending, &is_done) != PLEIAD_OK || is_done != 0;
   }
 
-  // Runs a call that may start something; -1 where it failed.
+  // Runs a call that may start an operation. Returns -1 if it failed.
   template <class F>
   int start(std::string_view where, F&& begin) {
     int id = -1;

@@ -65,14 +65,14 @@ std::string list_of(const std::vector<std::pair<std::string, std::string>>& opti
   return list;
 }
 
-// "-name=value" cut in two, or an empty name.
+// Splits "-name=value" into name and value; the name is empty if the word has another form.
 std::pair<std::string_view, std::string_view> cut(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (word.size() < 2 || word[0] != '-' || equals == word.npos || equals < 2) return {};
   return {word.substr(1, equals - 1), word.substr(equals + 1)};
 }
 
-// Whether a value is right is the option's to say, with its words, before any rank waits for another.
+// Lets the option itself check the value, so that an error is found before any rank waits for another.
 template <class Options>
 void try_out(std::string_view flag, std::string_view name, std::string_view value,
              const std::vector<OptionField<Options>>& fields) {
@@ -133,7 +133,7 @@ std::string Flags::session_options() const {
 std::string Flags::table_options(DType dtype) const {
   Options options;
   if (sync_) put(options, "clock", "sync");
-  // Multiverso's updaters are for real numbers; a table of integers always sums.
+  // Multiverso's updaters are for floating-point values; a table of integers always sums.
   if (is_integer(dtype)) {
     put(options, "updater", "multiverso/default");
   } else {

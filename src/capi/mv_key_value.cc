@@ -1,4 +1,4 @@
-// multiverso/table/kv_table.h: the half that all workers share.
+// The non-template part of multiverso/table/kv_table.h.
 #include "capi/guard.h"
 #include "capi/mv_world.h"
 #include "multiverso/table/kv_table.h"

@@ -15,7 +15,7 @@ namespace pleiad::mv {
 
 namespace {
 
-// What the session's own log shows: the environment wins there, too.
+// The log level of the session, for which the environment takes precedence too.
 std::string log_level_of(const Flags& flags) {
   SessionOptions options;
   set_options(options, flags.session_options());
@@ -27,7 +27,7 @@ void say_plainly(std::string_view line) noexcept {
   try {
     const std::string text = fmt::format("multiverso: {}\n", line);
     (void)!write(STDERR_FILENO, text.data(), text.size());
-  } catch (...) {  // NOLINT(bugprone-empty-catch): there is no memory left to say it with
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is not enough memory to print the message
   }
 }
 
@@ -69,7 +69,7 @@ Open::Open(const Flags& flags, std::string_view log_level) {
 Open::~Open() { pleiad_session_free(session); }
 
 World& World::the() {
-  // Never destroyed: the program may call until the very end of the process.
+  // Never destroyed: the program may call it until the very end of the process.
   static World* const world = new World;
   return *world;
 }
@@ -86,7 +86,7 @@ std::shared_ptr<Open> World::find() const noexcept {
 }
 
 std::shared_ptr<Open> World::use() const {
-  // Before the lock: in a forked child somebody else may hold it for ever.
+  // Check this before taking the lock: in a forked child, a thread that does not exist may hold it forever.
   if (in_forked_child())
     throw StateError("this process was forked after MV_Init: it is not a rank and cannot use its tables");
   auto open = find();
@@ -134,7 +134,7 @@ void World::init(int* argc, char** argv) {
 void World::shut_down() {
   const auto open = use();
   const int code = pleiad_session_shutdown(open->session);
-  // A null pointer cannot be, and a forked child was refused: whatever the code, the session is over.
+  // The pointer is not null and a forked child was refused above, so the session is over whatever the code is.
   {
     const std::lock_guard lock(mutex_);
     if (open_ == open) {
