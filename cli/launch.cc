@@ -43,7 +43,7 @@ void say(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
-std::string ranks_in_words(const std::vector<int>& ranks) {
+std::string list_of_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
@@ -84,12 +84,12 @@ class Job {
     setenv(kLauncherVariable, listener_.name.c_str(), 1);
     options_.local ? ranks_here_.start(options_, inherited_mask_) : start(command);
     while (mpirun_ != 0 || ranks_here_.running()) {
-      wait_for_news();
+      wait_for_events();
       keep_time();
     }
     ranks_here_.streams().finish();
     take_reports();  // reports that arrived between the last poll and the end
-    const int code = verdict();
+    const int code = report_result();
     if (code != 0) end_descendants();
     return code;
   }
@@ -115,7 +115,7 @@ class Job {
     ends.close_all();
   }
 
-  void wait_for_news() {
+  void wait_for_events() {
     std::vector<pollfd> watched = {{.fd = signals_, .events = POLLIN, .revents = 0},
                                    {.fd = listener_.fd, .events = POLLIN, .revents = 0}};
     for (const auto& [fd, rank] : connections_) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
@@ -140,7 +140,7 @@ class Job {
       timeout_at_ = kNever;
       if (!ending_) {
         timed_out_ = true;
-        say(fmt::format("{:g} s are over; ending {}", options_.timeout, ranks_in_words(ranks_that(Rank::running))));
+        say(fmt::format("{:g} s are over; ending {}", options_.timeout, list_of_ranks(ranks_that(Rank::running))));
         end();
       }
     }
@@ -151,7 +151,7 @@ class Job {
           release();
         } else {
           say(fmt::format("{:g} s after the failure of rank {}: ending {}", options_.grace, first_.rank,
-                          ranks_in_words(ranks_that(Rank::running))));
+                          list_of_ranks(ranks_that(Rank::running))));
           end();
         }
       }
@@ -159,7 +159,7 @@ class Job {
     if (now >= stop_at_) {
       stop_at_ = kNever;
       say(fmt::format("{:g} s after SIG{}: ending {}", options_.stop_timeout, sigabbrev_np(stopped_by_),
-                      ranks_in_words(ranks_that(Rank::running))));
+                      list_of_ranks(ranks_that(Rank::running))));
       end();
     }
     if (now >= kill_at_) {
@@ -208,7 +208,7 @@ class Job {
           ranks_[rank].last = report;
           if (report.kind == Report::started) {
             ranks_[rank].state = Rank::running;
-          } else if (report.status == 0 || report.asked || ending_) {
+          } else if (report.status == 0 || report.requested || ending_) {
             ranks_[rank].state = Rank::ended;
           } else {
             fail(rank);
@@ -294,7 +294,7 @@ class Job {
   }
 
   /// Prints how the job ended if it failed. Returns the exit code.
-  [[nodiscard]] int verdict() const {
+  [[nodiscard]] int report_result() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     const auto say_end = [&](const std::string& cause, int code) {
       say(fmt::format("the job failed after {:.1f} s: {}; exit code {}", seconds, cause, code));
@@ -304,7 +304,7 @@ class Job {
       std::string cause = fmt::format("rank {} {}", first_.rank, describe(first_.status));
       std::vector<int> others = ranks_that(Rank::failed);
       std::erase(others, first_.rank);
-      if (!others.empty()) cause += fmt::format(", then {} failed", ranks_in_words(others));
+      if (!others.empty()) cause += fmt::format(", then {} failed", list_of_ranks(others));
       return say_end(cause, exit_code(first_.status));
     }
     if (stopped_by_ != 0) return say_end(fmt::format("ended by SIG{}", sigabbrev_np(stopped_by_)), 128 + stopped_by_);
@@ -342,8 +342,8 @@ class Job {
 
 }  // namespace
 
-int launch(const LaunchOptions& asked) {
-  LaunchOptions options = asked;
+int launch(const LaunchOptions& requested) {
+  LaunchOptions options = requested;
   options.local = !needs_mpirun(options);
   if (options.bind == "core" && options.hostfile.empty() && options.ranks > usable_cores()) {
     throw std::runtime_error(

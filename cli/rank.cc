@@ -64,23 +64,26 @@ class Wrapper {
       say(fmt::format("rank {} on host {} cannot start {}: {}", rank_, host_name(), command[0], std::strerror(error)));
       const int status = (error == ENOENT ? 127 : 126) << 8;
       send_report(launcher_, {.kind = Report::ended, .rank = rank_, .status = status});
-      hold();
+      wait_for_release();
       return exit_code(status);
     }
     send_report(launcher_, {.kind = Report::started, .rank = rank_, .pid = child_});
-    while (!status_) wait_for_news();
+    while (!status_) wait_for_events();
     const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
-    const bool failed = *status_ != 0 && !asked_;
+    const bool failed = *status_ != 0 && !requested_;
     if (failed) {
       say(fmt::format("rank {} (pid {} on host {}) {} after {:.1f} s", rank_, child_, host_name(), describe(*status_),
                       seconds));
     }
-    send_report(
-        launcher_,
-        {.kind = Report::ended, .rank = rank_, .pid = child_, .status = *status_, .asked = asked_, .seconds = seconds});
+    send_report(launcher_, {.kind = Report::ended,
+                            .rank = rank_,
+                            .pid = child_,
+                            .status = *status_,
+                            .requested = requested_,
+                            .seconds = seconds});
     if (failed) {
       if (leads_group()) kill(0, SIGTERM);  // ends the processes that the command has started and left behind
-      hold();
+      wait_for_release();
     }
     return exit_code(*status_);
   }
@@ -117,7 +120,7 @@ class Wrapper {
     return failed ? error : 0;
   }
 
-  void wait_for_news() {
+  void wait_for_events() {
     pollfd watched[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                         {.fd = parent_watch_, .events = POLLIN, .revents = 0}};
     const int timeout = kill_at_ ? milliseconds_until(*kill_at_) : -1;
@@ -144,17 +147,17 @@ class Wrapper {
     const bool from_mpirun = sender == parent_;
     if (signal == kStopSignal) {
       if (!from_mpirun) return;
-      asked_ = true;
+      requested_ = true;
       kill(leads_group() ? 0 : child_, SIGINT);
       return;
     }
-    if (from_mpirun && signal != SIGUSR1 && signal != SIGUSR2) asked_ = true;
+    if (from_mpirun && signal != SIGUSR1 && signal != SIGUSR2) requested_ = true;
     // mpirun and the launcher signal the whole process group of the wrapper, so the command has received it already.
     if (!from_mpirun || !leads_group()) kill(child_, signal);
   }
 
   void end_without_parent() {
-    asked_ = true;
+    requested_ = true;
     kill(leads_group() ? 0 : child_, SIGTERM);
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kKillAfter));
   }
@@ -166,7 +169,7 @@ class Wrapper {
   }
 
   /// Waits until the launcher closes the connection, a signal tells that the job ends, or the grace period is over.
-  void hold() {
+  void wait_for_release() {
     using std::chrono::duration;
     const double longest = launcher_ >= 0 ? 1e6 : std::min(options_.grace, 1e6);  // the launcher measures the time
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(duration<double>(longest));
@@ -201,7 +204,7 @@ class Wrapper {
   Clock::time_point started_;
   std::optional<Clock::time_point> kill_at_;
   std::optional<int> status_;
-  bool asked_ = false;
+  bool requested_ = false;
 };
 
 }  // namespace

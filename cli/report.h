@@ -17,7 +17,7 @@ struct Report {
   int rank = -1;
   pid_t pid = 0;       ///< process of the command, not of the wrapper
   int status = 0;      ///< in the format of waitpid
-  int asked = 0;       ///< not 0 if the command ended because the launcher requested it
+  int requested = 0;   ///< not 0 if the command ended because the launcher requested it
   double seconds = 0;  ///< run time of the command
 };
 

@@ -64,16 +64,16 @@ class PLEIAD_API WorkerTable {
   int get_async(detail::Rows rows, void* data, std::size_t size);
   int add_async(detail::Rows rows, const void* data, std::size_t size, const AddOption* option);
   /// In these functions each row has its own buffer of `size` elements.
-  void get_apart(detail::Rows rows, void* const* places, std::size_t n, std::size_t size);
-  int get_apart_async(detail::Rows rows, void* const* places, std::size_t n, std::size_t size);
-  void add_apart(detail::Rows rows, const void* const* places, std::size_t n, std::size_t size,
+  void get_apart(detail::Rows rows, void* const* buffers, std::size_t n, std::size_t size);
+  int get_apart_async(detail::Rows rows, void* const* buffers, std::size_t n, std::size_t size);
+  void add_apart(detail::Rows rows, const void* const* buffers, std::size_t n, std::size_t size,
                  const AddOption* option);
-  int add_apart_async(detail::Rows rows, const void* const* places, std::size_t n, std::size_t size,
+  int add_apart_async(detail::Rows rows, const void* const* buffers, std::size_t n, std::size_t size,
                       const AddOption* option);
 
  private:
-  struct Inside;
-  Inside* inside_;
+  struct Impl;
+  Impl* impl_;
 };
 
 /// An empty class, for programs that name it. Pleiad's server side needs no object here: a shard is in memory that all

@@ -69,8 +69,8 @@ class PLEIAD_API Snapshots {
   void wait();
 
  private:
-  class Inside;
-  std::unique_ptr<Inside> inside_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace pleiad

@@ -89,8 +89,8 @@ void remember(const std::shared_ptr<CSession>& session) {
 }
 
 // A Session for one call. Destroying it does not end the session, because the handle keeps the core.
-struct Use {
-  Use(const pleiad_session* handle, std::string_view where)
+struct SessionUse {
+  SessionUse(const pleiad_session* handle, std::string_view where)
       : core(need(handle, where, "session").session->use(where)), session(core) {
     core->engine().check_usable(where);
   }
@@ -107,7 +107,7 @@ ReduceOp checked_op(int op, std::string_view where) {
 }
 
 // The number of elements in the blocks of all ranks.
-std::int64_t in_all(std::int64_t count, int ranks, std::string_view where) {
+std::int64_t total_count(std::int64_t count, int ranks, std::string_view where) {
   if (count > std::numeric_limits<std::int64_t>::max() / 8 / ranks) {
     throw InvalidArgument(
         fmt::format("[{}] {} blocks of {} elements are beyond any address space", where, ranks, count));
@@ -119,7 +119,7 @@ template <class F>
 int number_of(const pleiad_session* session, std::string_view where, std::int32_t* out, F&& ask) {
   return guarded([&] {
     std::int32_t& to = need(out, where, "the result");
-    to = ask(Use(session, where).session);
+    to = ask(SessionUse(session, where).session);
   });
 }
 
@@ -127,7 +127,7 @@ template <class F>
 int text_of(const pleiad_session* session, std::string_view where, const char** out, F&& ask) {
   return guarded([&] {
     const char*& to = need(out, where, "the result");
-    to = keep_text(ask(Use(session, where).session));
+    to = keep_text(ask(SessionUse(session, where).session));
   });
 }
 
@@ -160,7 +160,7 @@ void pleiad_session_free(pleiad_session* session) {
 int pleiad_session_world(const pleiad_session* session, pleiad_world* out) {
   return guarded([&] {
     pleiad_world& to = need(out, "world", "the result");
-    const Use use(session, "world");
+    const SessionUse use(session, "world");
     const Session& s = use.session;
     to = {.rank = s.rank(),
           .size = s.size(),
@@ -207,18 +207,18 @@ int pleiad_session_report(const pleiad_session* session, const char** text) {
 
 int pleiad_session_set_interrupt(pleiad_session* session, pleiad_interrupt callback, void* data) {
   return guarded([&] {
-    const Use use(session, "set_interrupt");
+    const SessionUse use(session, "set_interrupt");
     session->session->set_interrupt(callback, data);
   });
 }
 
 int pleiad_barrier(pleiad_session* session) {
-  return guarded([&] { Use(session, "barrier").session.barrier(); });
+  return guarded([&] { SessionUse(session, "barrier").session.barrier(); });
 }
 
 int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dtype, int op) {
   return guarded([&] {
-    Use use(session, "all_reduce");
+    SessionUse use(session, "all_reduce");
     const View view = checked_view(data, count, dtype, "all_reduce", "data");
     use.session.all_reduce(view, checked_op(op, "all_reduce"));
   });
@@ -226,25 +226,25 @@ int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dt
 
 int pleiad_broadcast(pleiad_session* session, void* data, int64_t count, int dtype, int32_t root) {
   return guarded([&] {
-    Use use(session, "broadcast");
+    SessionUse use(session, "broadcast");
     use.session.broadcast(checked_view(data, count, dtype, "broadcast", "data"), root);
   });
 }
 
 int pleiad_all_gather(pleiad_session* session, const void* in, int64_t count, int dtype, void* out) {
   return guarded([&] {
-    Use use(session, "all_gather");
+    SessionUse use(session, "all_gather");
     const ConstView from = checked_view(in, count, dtype, "all_gather", "in");
-    const std::int64_t all = in_all(count, use.session.size(), "all_gather");
+    const std::int64_t all = total_count(count, use.session.size(), "all_gather");
     use.session.all_gather(from, checked_view(out, all, dtype, "all_gather", "out"));
   });
 }
 
 int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, int64_t count, int dtype, int op) {
   return guarded([&] {
-    Use use(session, "reduce_scatter");
+    SessionUse use(session, "reduce_scatter");
     const View to = checked_view(out, count, dtype, "reduce_scatter", "out");
-    const std::int64_t all = in_all(count, use.session.size(), "reduce_scatter");
+    const std::int64_t all = total_count(count, use.session.size(), "reduce_scatter");
     const ConstView from = checked_view(in, all, dtype, "reduce_scatter", "in");
     use.session.reduce_scatter(from, to, checked_op(op, "reduce_scatter"));
   });
@@ -252,14 +252,14 @@ int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, in
 
 int pleiad_send(pleiad_session* session, int32_t to, uint32_t tag, const void* data, int64_t count, int dtype) {
   return guarded([&] {
-    Use use(session, "send");
+    SessionUse use(session, "send");
     use.session.send(to, tag, checked_view(data, count, dtype, "send", "data"));
   });
 }
 
 int pleiad_receive(pleiad_session* session, int32_t from, uint32_t tag, void* data, int64_t count, int dtype) {
   return guarded([&] {
-    Use use(session, "receive");
+    SessionUse use(session, "receive");
     use.session.receive(from, tag, checked_view(data, count, dtype, "receive", "data"));
   });
 }

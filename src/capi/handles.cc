@@ -16,9 +16,9 @@ const char* keep_text(std::string text) {
 }
 
 CSession::CSession(std::shared_ptr<SessionCore> core)
-    : generation_(fork_generation()), parts_(std::make_shared<Parts>()) {
+    : generation_(fork_generation()), state_(std::make_shared<State>()) {
   core->engine().set_interrupt([this] { return interrupted(); });
-  parts_->core = std::move(core);
+  state_->core = std::move(core);
 }
 
 bool CSession::in_forked_child() const { return generation_ != fork_generation(); }
@@ -30,7 +30,7 @@ std::shared_ptr<SessionCore> CSession::use_if_open(std::string_view where) const
         fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
   }
   const std::lock_guard lock(mutex_);
-  return parts_ == nullptr ? nullptr : std::shared_ptr<SessionCore>(parts_, parts_->core.get());
+  return state_ == nullptr ? nullptr : std::shared_ptr<SessionCore>(state_, state_->core.get());
 }
 
 std::shared_ptr<SessionCore> CSession::use(std::string_view where) const {
@@ -57,8 +57,8 @@ std::shared_ptr<Table> CSession::create(TableSpec spec, ConstView initial) {
   const auto core = use(where);
   auto table = core->create(std::move(spec), initial);
   const std::lock_guard lock(mutex_);
-  if (parts_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
-  parts_->tables.push_back(table);
+  if (state_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
+  state_->tables.push_back(table);
   return table;
 }
 
@@ -66,15 +66,15 @@ void CSession::release(const std::weak_ptr<Table>& table) {
   const auto strong = table.lock();
   if (strong == nullptr) return;
   const std::lock_guard lock(mutex_);
-  if (parts_ != nullptr) std::erase(parts_->tables, strong);
+  if (state_ != nullptr) std::erase(state_->tables, strong);
 }
 
 // The caller holds the core, so the engine lives until all outcomes are stored.
 void CSession::close() {
   const std::lock_guard lock(mutex_);
-  for (pleiad_pending* pending : under_way_) pending->give_up();
-  under_way_.clear();
-  parts_.reset();
+  for (pleiad_pending* pending : pending_) pending->give_up();
+  pending_.clear();
+  state_.reset();
 }
 
 void CSession::shutdown() {
@@ -111,14 +111,14 @@ void CSession::leave_at_exit(int status) {
 
 bool CSession::enlist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
-  if (parts_ == nullptr) return false;
-  under_way_.insert(pending);
+  if (state_ == nullptr) return false;
+  pending_.insert(pending);
   return true;
 }
 
 void CSession::delist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
-  under_way_.erase(pending);
+  pending_.erase(pending);
 }
 
 }  // namespace pleiad
@@ -152,12 +152,12 @@ void pleiad_pending::finish() {
     const std::lock_guard lock(mutex);
     if (operation != nullptr) {
       code = outcome;
-      words = std::move(what);
+      message = std::move(what);
       operation.reset();
     }
   }
   const std::lock_guard lock(mutex);
-  if (code != PLEIAD_OK) throw pleiad::Error(static_cast<pleiad::ErrorKind>(code), words);
+  if (code != PLEIAD_OK) throw pleiad::Error(static_cast<pleiad::ErrorKind>(code), message);
 }
 
 void pleiad_pending::give_up() {
@@ -168,11 +168,11 @@ void pleiad_pending::give_up() {
       operation->wait();
     } catch (const pleiad::Error& error) {
       code = static_cast<int>(error.kind());
-      words = error.what();
+      message = error.what();
     }
   } else {
     code = PLEIAD_STATE;
-    words = "[wait] the session ended before the operation was complete";
+    message = "[wait] the session ended before the operation was complete";
   }
   operation.reset();
 }

@@ -47,7 +47,7 @@ class CSession {
   void delist(pleiad_pending* pending);
 
  private:
-  struct Parts {
+  struct State {
     std::vector<std::shared_ptr<Table>> tables;  // guarded by mutex_
     std::shared_ptr<SessionCore> core;
   };
@@ -57,8 +57,8 @@ class CSession {
 
   const std::uint64_t generation_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Parts> parts_;                   // guarded by mutex_; null after the session has ended
-  std::unordered_set<pleiad_pending*> under_way_;  // guarded by mutex_
+  std::shared_ptr<State> state_;                 // guarded by mutex_; null after the session has ended
+  std::unordered_set<pleiad_pending*> pending_;  // guarded by mutex_
 
   mutable std::mutex interrupt_mutex_;
   pleiad_interrupt interrupt_ = nullptr;  // guarded by interrupt_mutex_
@@ -105,7 +105,7 @@ struct pleiad_pending {
   mutable std::mutex mutex;
   std::shared_ptr<pleiad::Pending> operation;  // guarded by mutex; null after the outcome is known
   int code = PLEIAD_OK;                        // guarded by mutex; the outcome
-  std::string words;                           // guarded by mutex
+  std::string message;                         // guarded by mutex
 
   /// Waits and stores the outcome. The operation is not needed afterwards.
   void finish();

@@ -20,7 +20,7 @@ class Flags {
   [[nodiscard]] std::string session_options() const;
   [[nodiscard]] std::string table_options(DType dtype) const;
   /// Returns the given flags that have no effect.
-  [[nodiscard]] const std::vector<std::string>& idle() const { return idle_; }
+  [[nodiscard]] const std::vector<std::string>& ignored() const { return ignored_; }
   [[nodiscard]] bool model_averaging() const { return model_averaging_; }
 
  private:
@@ -32,7 +32,7 @@ class Flags {
   Options session_;
   Options table_;
   Options updater_;
-  std::vector<std::string> idle_;
+  std::vector<std::string> ignored_;
 };
 
 [[nodiscard]] std::vector<std::string> known_flags();
@@ -49,6 +49,6 @@ struct Arguments {
 [[nodiscard]] Arguments read_arguments(Flags flags, int argc, char** argv);
 
 /// Returns a message such as: unknown flags "-snyc=true"; known: ... (did you mean "-sync"?)
-[[nodiscard]] std::string complaint(const std::vector<std::string>& unknown);
+[[nodiscard]] std::string unknown_flags_message(const std::vector<std::string>& unknown);
 
 }  // namespace pleiad::mv

@@ -30,12 +30,12 @@ struct MvTable {
 };
 
 /// A session from MV_Init to MV_ShutDown.
-class Open {
+class OpenSession {
  public:
-  Open(const Flags& flags, std::string_view log_level);
-  ~Open();
-  Open(const Open&) = delete;
-  Open& operator=(const Open&) = delete;
+  OpenSession(const Flags& flags, std::string_view log_level);
+  ~OpenSession();
+  OpenSession(const OpenSession&) = delete;
+  OpenSession& operator=(const OpenSession&) = delete;
 
   pleiad_session* session = nullptr;
   pleiad_world world{};
@@ -45,15 +45,15 @@ class Open {
 /// The functions of the API. They throw pleiad::Error, which run() turns into the behaviour that the API promises.
 class World {
  public:
-  [[nodiscard]] static World& the();
+  [[nodiscard]] static World& instance();
 
   void init(int* argc, char** argv);
   void shut_down();
   void set_flag(std::string_view name, std::string_view value);
   /// Returns the open session for one call. Throws a StateError if there is none.
-  [[nodiscard]] std::shared_ptr<Open> use() const;
+  [[nodiscard]] std::shared_ptr<OpenSession> use() const;
   /// The same, but returns null if there is none. Never blocks in a forked child.
-  [[nodiscard]] std::shared_ptr<Open> find() const noexcept;
+  [[nodiscard]] std::shared_ptr<OpenSession> find() const noexcept;
   [[nodiscard]] bool in_forked_child() const noexcept;
 
   /// Collective.
@@ -69,10 +69,10 @@ class World {
   World() = default;
 
   mutable std::mutex mutex_;
-  std::shared_ptr<Open> open_;  // guarded by mutex_
-  Flags flags_;                 // guarded by mutex_; set by MV_SetFlag
-  Flags present_;               // guarded by mutex_; flags_ and those of argv, for the tables of the open session
-  bool starting_ = false;       // guarded by mutex_
+  std::shared_ptr<OpenSession> open_;  // guarded by mutex_
+  Flags flags_;                        // guarded by mutex_; set by MV_SetFlag
+  Flags current_;          // guarded by mutex_; flags_ and those of argv, for the tables of the open session
+  bool starting_ = false;  // guarded by mutex_
   std::atomic<std::uint64_t> opened_in_{0};  // the fork generation of the open session plus one; 0 if there is none
 
   mutable std::shared_mutex tables_mutex_;
@@ -103,6 +103,6 @@ void add_async(const MvTable& table, ::multiverso::detail::Rows rows, const void
                const pleiad_add_options* options, pleiad_pending** pending);
 
 /// Returns one field of the open world, or -1 with the last error set.
-int world_number(std::string_view where, int32_t pleiad_world::* field);
+int world_field(std::string_view where, int32_t pleiad_world::* field);
 
 }  // namespace pleiad::mv

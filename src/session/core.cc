@@ -58,9 +58,9 @@ Roster exchange_roles(Engine& engine) {
 }
 
 // One rank's contribution to the creation of a table: the requested table, or the error in its arguments.
-struct Wish {
-  std::array<char, 640> words{};
-  std::uint64_t all_words = 0;  // a hash of the full description, which may not fit into `words`
+struct TableProposal {
+  std::array<char, 640> description{};
+  std::uint64_t description_hash = 0;  // a hash of the full description, which may not fit into `description`
   std::array<char, 512> problem{};
   ErrorKind kind = ErrorKind::invalid_argument;
   bool has_unused_tables = false;
@@ -133,20 +133,21 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     id = static_cast<std::uint32_t>(names_.size());
     names_.push_back(spec.name(id));
   }
-  Wish wish;
+  TableProposal proposal;
   const auto put = [](auto& field, const std::string& text) {
     std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
   };
-  wish.has_unused_tables = has_unused_tables();
-  const std::string words = spec.words(id);
-  put(wish.words, words);
-  wish.all_words = std::hash<std::string>{}(words);
+  proposal.has_unused_tables = has_unused_tables();
+  const std::string description = spec.description(id);
+  put(proposal.description, description);
+  proposal.description_hash = std::hash<std::string>{}(description);
   try {
     if (!spec.mistake.empty()) throw InvalidArgument(spec.mistake);
     spec.check();
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
-          "[create_table] no rank is a server that could hold a table: the role of one must be both or server");
+          "[create_table] no rank is a server that could hold a table; set the role of at least one rank to both or "
+          "server");
     }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
@@ -158,15 +159,15 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
           grouped(spec.rows * spec.cols), name_of(spec.options.dtype), grouped(initial.count), name_of(initial.dtype)));
     }
   } catch (const Error& error) {
-    put(wish.problem, error.what());
-    wish.kind = error.kind();
+    put(proposal.problem, error.what());
+    proposal.kind = error.kind();
   }
   try {
-    std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
-    engine_->all_gather(&wish, wishes.data(), sizeof wish);
-    if (std::ranges::all_of(wishes, &Wish::has_unused_tables)) release_unused_tables();
+    std::vector<TableProposal> proposals(static_cast<std::size_t>(engine_->size()));
+    engine_->all_gather(&proposal, proposals.data(), sizeof proposal);
+    if (std::ranges::all_of(proposals, &TableProposal::has_unused_tables)) release_unused_tables();
     for (int r = 0; r < engine_->size(); ++r) {
-      const Wish& theirs = wishes[static_cast<std::size_t>(r)];
+      const TableProposal& theirs = proposals[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
         const std::string problem = r == engine_->rank()
                                         ? theirs.problem.data()
@@ -175,10 +176,10 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
       }
     }
     for (int r = 1; r < engine_->size(); ++r) {
-      if (wishes[static_cast<std::size_t>(r)].all_words != wishes[0].all_words) {
+      if (proposals[static_cast<std::size_t>(r)].description_hash != proposals[0].description_hash) {
         throw OrderError(fmt::format("[create_table] the ranks create different tables as number {}: {} {}; {} {}", id,
-                                     engine_->describe(0), wishes[0].words.data(), engine_->describe(r),
-                                     wishes[static_cast<std::size_t>(r)].words.data()));
+                                     engine_->describe(0), proposals[0].description.data(), engine_->describe(r),
+                                     proposals[static_cast<std::size_t>(r)].description.data()));
       }
     }
     auto table = std::make_shared<Table>(context_, id, std::move(spec), initial);

@@ -11,8 +11,8 @@
 #include "file/owner_lock.h"
 #include "file/series.h"
 #include "pleiad/error.h"
+#include "session/shared_timer.h"
 #include "session/snapshot.h"
-#include "session/watch.h"
 
 namespace pleiad {
 
@@ -25,9 +25,9 @@ constexpr std::int64_t kLook = 10'000'000;  // 10 ms
 
 }  // namespace
 
-class Snapshots::Inside {
+class Snapshots::Impl {
  public:
-  Inside(Session& session, fs::path folder, const SnapshotOptions& options)
+  Impl(Session& session, fs::path folder, const SnapshotOptions& options)
       : session_(session), engine_(session.core().engine()), folder_(std::move(folder)), options_(options) {
     if (options_.every_steps < 0 || !(options_.every_seconds >= 0) || options_.keep < 1) {
       throw InvalidArgument(
@@ -37,11 +37,11 @@ class Snapshots::Inside {
     together(engine_, "Snapshots", [&] {
       if (engine_.rank() == 0) make_folder(folder_);
     });
-    if (options_.every_seconds > 0) watch_.emplace(engine_, options_.every_seconds);
+    if (options_.every_seconds > 0) timer_.emplace(engine_, options_.every_seconds);
   }
-  ~Inside() { join(); }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  ~Impl() { join(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
     finish_writing();
@@ -66,8 +66,8 @@ class Snapshots::Inside {
     last_step_ = note.step;
     seen_.reset();
     due_ = false;
-    if (watch_) {
-      watch_->restart();
+    if (timer_) {
+      timer_->restart();
       engine_.barrier();
     }
     return note;
@@ -75,10 +75,10 @@ class Snapshots::Inside {
 
   bool step(std::int64_t step, const std::map<std::string, std::string>& text) {
     seen_ = {.step = step, .text = text};
-    const bool by_watch = watch_ && watch_->strike();
+    const bool by_timer = timer_ && timer_->poll();
     const bool by_steps = options_.every_steps != 0 && step - last_step_ >= options_.every_steps;
-    if (!due_ && !by_watch && !by_steps) return false;
-    if (watch_) watch_->restart();
+    if (!due_ && !by_timer && !by_steps) return false;
+    if (timer_) timer_->restart();
     if (tell_failures()) {
       if (!due_ && engine_.rank() == 0) {
         engine_.log().info(
@@ -113,9 +113,9 @@ class Snapshots::Inside {
       remove_unfinished(folder_);  // no rank writes now, so an unfinished snapshot will never be completed
       make_folder(target);
     });
-    for (CopiedPiece& piece : cut_.pieces) spare_.give(std::move(piece.bytes));
-    cut_ = {};
-    cut_ = cut_tables(session_.core(), note, spare_);
+    for (CopiedRegion& region : copy_.regions) spare_.give(std::move(region.bytes));
+    copy_ = {};
+    copy_ = copy_tables(session_.core(), note, spare_);
     problem_ = {};
     given_up_.store(false);
     progress_.store(Progress::writing);
@@ -202,7 +202,7 @@ class Snapshots::Inside {
     const fs::path target = step_folder(folder_, step);
     yield_to_others();
     try {
-      write_cut(target, cut_, engine_.rank());
+      write_snapshot_part(target, copy_, engine_.rank());
       if (engine_.rank() == 0) {
         progress_.store(Progress::committing);
         commit(target);
@@ -211,7 +211,7 @@ class Snapshots::Inside {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      abandon_cut(target, cut_, engine_.rank());
+      abandon_snapshot(target, copy_, engine_.rank());
       if (given_up_.load()) problem_ = {};  // the rank that failed reports the reason
     }
     progress_.store(Progress::idle);
@@ -219,7 +219,7 @@ class Snapshots::Inside {
 
   void commit(const fs::path& target) {
     const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
-    commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
+    commit_snapshot(target, copy_, engine_.size(), [&](const std::vector<int>& missing) {
       return now_ns() < deadline && !given_up_.load() &&
              std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
     });
@@ -242,8 +242,8 @@ class Snapshots::Inside {
   std::int64_t last_step_ = 0;        ///< step of the last save
   std::optional<SnapshotNote> seen_;  ///< note of the last step, unless it was saved
   bool due_ = false;                  ///< a save became due while the previous one was still being written
-  std::optional<Watch> watch_;
-  SnapshotCut cut_;                ///< used by the thread until it is joined
+  std::optional<SharedTimer> timer_;
+  SnapshotCopy copy_;              ///< used by the thread until it is joined
   SpareBytes spare_;               ///< buffers of the previous copy, which the next one reuses
   std::optional<OwnerLock> lock_;  ///< held by rank 0 from its first save on
   std::atomic<Progress> progress_{Progress::idle};
@@ -253,13 +253,13 @@ class Snapshots::Inside {
 };
 
 Snapshots::Snapshots(Session& session, const fs::path& folder, const SnapshotOptions& options)
-    : inside_(std::make_unique<Inside>(session, folder, options)) {}
+    : impl_(std::make_unique<Impl>(session, folder, options)) {}
 Snapshots::~Snapshots() = default;
-std::optional<SnapshotNote> Snapshots::load_last(const LoadOptions& options) { return inside_->load_last(options); }
+std::optional<SnapshotNote> Snapshots::load_last(const LoadOptions& options) { return impl_->load_last(options); }
 bool Snapshots::step(std::int64_t step, const std::map<std::string, std::string>& text) {
-  return inside_->step(step, text);
+  return impl_->step(step, text);
 }
-void Snapshots::save(const SnapshotNote& note) { inside_->save(note); }
-void Snapshots::wait() { inside_->wait(); }
+void Snapshots::save(const SnapshotNote& note) { impl_->save(note); }
+void Snapshots::wait() { impl_->wait(); }
 
 }  // namespace pleiad

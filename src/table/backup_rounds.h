@@ -34,7 +34,7 @@ struct BackupRounds {
   }
   [[nodiscard]] bool lacks(std::uint64_t round, int worker) const {
     const ClockSlot& other = slot(worker);
-    return other.adds_done.load() < round && !(finished(worker) && !in_the_middle_of_an_add(other));
+    return other.adds_done.load() < round && !(finished(worker) && !has_unfinished_add(other));
   }
   /// Closes as many rounds up to `round` as possible. Returns true if that one is closed. Sets `moved` if it closed any
   /// round.

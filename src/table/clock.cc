@@ -50,7 +50,7 @@ LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint3
 
 bool LocalClock::behind(Call call, int worker) const {
   return must_wait(call, rule_, mine(), storage_.clock(worker)) &&
-         !(has_finished(context_, worker) && !in_the_middle_of_an_add(storage_.clock(worker)));
+         !(has_finished(context_, worker) && !has_unfinished_add(storage_.clock(worker)));
 }
 
 bool LocalClock::ready(Call call) const {

@@ -13,9 +13,9 @@ namespace pleiad {
 // been thrown yet.
 class Table::ClockedCall {
  public:
-  enum class Way : std::uint8_t { carried_out, started };
+  enum class Mode : std::uint8_t { run_now, queued };
 
-  ClockedCall(Table& table, std::string_view call, Way way = Way::carried_out) : context_(*table.context_) {
+  ClockedCall(Table& table, std::string_view call, Mode mode = Mode::run_now) : context_(*table.context_) {
     context_.engine->take_part();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
@@ -25,7 +25,7 @@ class Table::ClockedCall {
     }
     context_.ledger.note_caller();
     try {
-      if (way == Way::carried_out) context_.clocked.drain();
+      if (mode == Mode::run_now) context_.clocked.drain();
       table.raise_earlier();
       table.raise_if_broken();
     } catch (...) {

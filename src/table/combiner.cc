@@ -74,8 +74,8 @@ void Combiner::end(Slot& slot, const Problem* problem) const {
   reap(slot);
 }
 
-Combiner::Call::Call(Combiner& combiner, const Asker& asker, const Rates& rates)
-    : combiner_(combiner), engine_(combiner.engine_), asker_(asker), rates_(rates) {}
+Combiner::Call::Call(Combiner& combiner, const Requester& requester, const Rates& rates)
+    : combiner_(combiner), engine_(combiner.engine_), requester_(requester), rates_(rates) {}
 
 Combiner::Call::~Call() {
   if (engine_.killed()) return;
@@ -85,8 +85,8 @@ Combiner::Call::~Call() {
                 .text = fmt::format("add: {}, which was to send it along with its own, was stopped by an error. It may "
                                     "have been carried out in part",
                                     engine_.describe(engine_.rank()))});
-    for (const Led& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
-    for (const Followed& one : followed_) pick_up(one.slot);
+    for (const LedSlot& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
+    for (const JoinedSlot& one : joined_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();
     // NOLINT(bugprone-empty-catch): the lock of a stopped rank, which has reported its own error
   } catch (const std::exception&) {
@@ -106,10 +106,10 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
       if (leads) {
         if (slot.state.load() != State::free) continue;
         slot.leader = engine_.rank();
-        slot.worker = asker_.worker;
+        slot.worker = requester_.worker;
         slot.rates = slot.lowest_rates = rates_;
         slot.chunk = chunk;
-        slot.round = asker_.round;
+        slot.round = requester_.round;
         slot.members = 0;
         slot.joined.store(0);
         slot.filled = slot.torn = 0;
@@ -117,7 +117,7 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
         led_.push_back({.chunk = chunk, .slot = index});
         return false;
       }
-      if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != asker_.round || slot.torn != 0 ||
+      if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != requester_.round || slot.torn != 0 ||
           (slot.members & bit) != 0 || slot.leader == engine_.rank() || engine_.life(slot.leader) == Life::dead) {
         continue;
       }
@@ -125,13 +125,13 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
       engine_.at(Point::combine);
       put(combiner_.sum(index), slot.filled == 0);
       slot.filled = 1;
-      if (asker_.worker < slot.worker) {
-        slot.worker = asker_.worker;
+      if (requester_.worker < slot.worker) {
+        slot.worker = requester_.worker;
         slot.lowest_rates = rates_;
       }
       slot.members |= bit;
       slot.joined.fetch_add(1);
-      followed_.push_back({.slot = index, .leader = slot.leader});
+      joined_.push_back({.slot = index, .leader = slot.leader});
       combiner_.combined_.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
@@ -142,7 +142,7 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
 // With rounds: returns true if all workers of this host have joined. Otherwise: returns true if no other rank's add to
 // these chunks is being sent. While one is, later adds may as well be combined.
 bool Combiner::Call::all_here() const {
-  return std::ranges::all_of(led_, [&](const Led& one) {
+  return std::ranges::all_of(led_, [&](const LedSlot& one) {
     if (combiner_.rounds_) {
       return static_cast<int>(combiner_.slot(one.slot).joined.load()) + 1 >= combiner_.workers_;
     }
@@ -171,11 +171,11 @@ void Combiner::Call::gather(std::size_t bytes) {
 }
 
 std::optional<std::size_t> Combiner::Call::led(std::size_t chunk) const {
-  const auto found = std::ranges::find(led_, chunk, &Led::chunk);
+  const auto found = std::ranges::find(led_, chunk, &LedSlot::chunk);
   return found == led_.end() ? std::nullopt : std::optional(found->slot);
 }
 
-void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Asker& asker, Rates& rates) {
+void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Requester& requester, Rates& rates) {
   const auto index = led(chunk);
   if (!index) return;
   Slot& slot = combiner_.slot(*index);
@@ -185,7 +185,7 @@ void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Asker& aske
   engine_.at(Point::combine);
   if (slot.torn != 0 || slot.filled == 0) return;
   add_to(combiner_.dtype_, delta.data(), combiner_.sum(*index), delta.size() / combiner_.width_);
-  asker.worker = slot.worker;
+  requester.worker = slot.worker;
   rates = slot.lowest_rates;
 }
 
@@ -193,7 +193,7 @@ void Combiner::Call::acknowledged(std::size_t chunk) {
   const auto index = led(chunk);
   if (!index) return;
   combiner_.end(combiner_.slot(*index), nullptr);
-  std::erase_if(led_, [&](const Led& one) { return one.chunk == chunk; });
+  std::erase_if(led_, [&](const LedSlot& one) { return one.chunk == chunk; });
   combiner_.moved().notify();
 }
 
@@ -206,7 +206,7 @@ void Combiner::Call::pick_up(std::size_t index) {
 }
 
 void Combiner::Call::collect() {
-  std::erase_if(followed_, [&](const Followed& one) {
+  std::erase_if(joined_, [&](const JoinedSlot& one) {
     const State state = combiner_.slot(one.slot).state.load();
     if (state != State::done && state != State::failed) return false;
     pick_up(one.slot);
@@ -215,16 +215,16 @@ void Combiner::Call::collect() {
 }
 
 void Combiner::Call::finish() {
-  const auto waits = [&](const Followed& one) {
+  const auto waits = [&](const JoinedSlot& one) {
     const State state = combiner_.slot(one.slot).state.load();
     return state != State::done && state != State::failed;
   };
   engine_.wait(combiner_.moved(), {.call = ::pleiad::Call::add,
-                                   .ready = [&] { return std::ranges::none_of(followed_, waits); },
+                                   .ready = [&] { return std::ranges::none_of(joined_, waits); },
                                    .missing =
                                        [&] {
                                          std::vector<int> ranks;
-                                         for (const Followed& one : followed_) {
+                                         for (const JoinedSlot& one : joined_) {
                                            if (waits(one)) ranks.push_back(one.leader);
                                          }
                                          return ranks;

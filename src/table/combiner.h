@@ -31,7 +31,7 @@ class Combiner {
   /// One add. When it ends, also by an error, the ranks whose deltas it has taken learn the result.
   class Call {
    public:
-    Call(Combiner& combiner, const Asker& asker, const Rates& rates);
+    Call(Combiner& combiner, const Requester& requester, const Rates& rates);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -43,7 +43,7 @@ class Combiner {
     void gather(std::size_t bytes);
     /// Called before the chunk is sent, also when it is sent again. Adds to `delta` what the other ranks have joined.
     /// The lowest worker among them and its rates represent all of them.
-    void close(std::size_t chunk, std::span<char> delta, Asker& asker, Rates& rates);
+    void close(std::size_t chunk, std::span<char> delta, Requester& requester, Rates& rates);
     /// Records that the other host has applied the chunk.
     void acknowledged(std::size_t chunk);
     /// Waits for the leaders that this rank has joined. Throws the first error among them.
@@ -54,11 +54,11 @@ class Combiner {
     void fail(Problem problem) { failure_ = std::move(problem); }
 
    private:
-    struct Led {
+    struct LedSlot {
       std::size_t chunk;
       std::size_t slot;
     };
-    struct Followed {
+    struct JoinedSlot {
       std::size_t slot;
       int leader;
     };
@@ -68,10 +68,10 @@ class Combiner {
 
     Combiner& combiner_;
     Engine& engine_;
-    Asker asker_;
+    Requester requester_;
     Rates rates_;
-    std::vector<Led> led_;
-    std::vector<Followed> followed_;
+    std::vector<LedSlot> led_;
+    std::vector<JoinedSlot> joined_;
     std::optional<Problem> problem_;  ///< of the leaders that this rank has joined
     std::optional<Problem> failure_;
   };

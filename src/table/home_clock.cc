@@ -117,7 +117,7 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
     const bool late =
         wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
     const bool finished =
-        engine_.life(rank_of(static_cast<int>(v))) == Life::finished && !in_the_middle_of_an_add(table.workers[v]);
+        engine_.life(rank_of(static_cast<int>(v))) == Life::finished && !has_unfinished_add(table.workers[v]);
     if (late && !finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }

@@ -37,7 +37,7 @@ class CallLedger {
  private:
   [[nodiscard]] std::uint64_t calls_so_far() const;
   [[nodiscard]] LedgerEntry entry(std::uint64_t k) const;
-  [[nodiscard]] std::string words(Call call, std::uint32_t table) const;
+  [[nodiscard]] std::string describe_call(Call call, std::uint32_t table) const;
 
   Engine& engine_;
   std::vector<int> worker_ranks_;

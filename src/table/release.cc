@@ -53,7 +53,7 @@ void Table::release() {
   if (context_->service != nullptr) context_->service->remove_table(id_);
   clock_.reset();
   shard_ = nullptr;
-  pieces_.reset();
+  shard_map_.reset();
 }
 
 }  // namespace pleiad

@@ -107,7 +107,7 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
     storage_.note_changes(index);
     if (clocked_) storage_.head().torn_by.store(lock.taken_from() + 1);
   }
-  if (clocked_) check_whole();
+  if (clocked_) check_not_torn();
   engine_.at(point);
   work(index);
 }
@@ -120,9 +120,9 @@ void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
   for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
 }
 
-void Shard::add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+void Shard::add(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
                 std::span<const ElementRange> kept) {
-  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(asker, index, rates, delta_of, kept); });
+  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(requester, index, rates, delta_of, kept); });
 }
 
 void Shard::get(StripeRange stripes, Take take) {
@@ -131,37 +131,37 @@ void Shard::get(StripeRange stripes, Take take) {
 
 void Shard::visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look) {
   each_stripe(Point::get, stripes, [&](std::int64_t index) {
-    if (rounds_) settle(index);
+    if (rounds_) apply_round(index);
     look(index);
   });
 }
 
-void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+void Shard::add_get(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
                     std::span<const ElementRange> kept) {
   each_stripe(Point::add, stripes, [&](std::int64_t index) {
-    change_stripe(asker, index, rates, delta_of, kept);
+    change_stripe(requester, index, rates, delta_of, kept);
     take_stripe(index, take);
   });
 }
 
-void Shard::change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+void Shard::change_stripe(const Requester& requester, std::int64_t index, const Rates& rates, DeltaOf delta_of,
                           std::span<const ElementRange> kept) {
   const std::int64_t first = geometry_.first_unit(index);
   const std::int64_t end = geometry_.end_unit(index);
   const std::int64_t element = geometry_.start(first);
-  change_units(asker, storage_.stripe(index), first, end,
+  change_units(requester, storage_.stripe(index), first, end,
                delta_of(element, static_cast<std::size_t>(geometry_.start(end) - element)), rates, kept);
 }
 
 void Shard::take_stripe(std::int64_t index, Take take) {
-  if (rounds_) settle(index);
+  if (rounds_) apply_round(index);
   const std::int64_t first = geometry_.start(geometry_.first_unit(index));
   take(storage_.value(first), first, static_cast<std::size_t>(geometry_.start(geometry_.end_unit(index)) - first));
 }
 
 // A stripe that a dead rank has changed in part stays so for the whole step. No worker may use it as the sum of the
 // workers.
-void Shard::check_whole() const {
+void Shard::check_not_torn() const {
   const int torn_by = storage_.head().torn_by.load(std::memory_order_relaxed) - 1;
   if (torn_by < 0) return;
   throw TransportError(
@@ -180,7 +180,7 @@ PLEIAD_INLINE bool Shard::read_unit(std::int64_t unit, char* out, Holds&& holds)
   const std::int64_t stripe = geometry_.stripe_of(unit);
   if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) return held;
   with_stripe(Point::get, stripe, [&](std::int64_t index) {
-    if (rounds_) settle(index);
+    if (rounds_) apply_round(index);
     copy();
   });
   return held;
@@ -257,7 +257,7 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
     // call.
     if (!rounds_ && before != 0 && stripe.changes.load(std::memory_order_relaxed) + 1 == before) continue;
     with_stripe(Point::get, index, [&](std::int64_t) {
-      if (rounds_) settle(index);
+      if (rounds_) apply_round(index);
       const std::int64_t end =
           rows_of_ == nullptr ? geometry_.end_unit(index) : std::min(geometry_.end_unit(index), rows_of_->units());
       for (std::int64_t unit = geometry_.first_unit(index); unit < end; ++unit) {
@@ -270,28 +270,29 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
   }
 }
 
-void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+void Shard::add_rows(const Requester& requester, std::span<const RowId> ids, const char* delta, const Rates& rates) {
   // If the rule only adds, or the sum is delayed anyway, adding one after another gives the same as summing first.
-  if (rounds_ || updater_->additive()) return change_distinct_rows(asker, ids, delta, rates);
+  if (rounds_ || updater_->additive()) return change_distinct_rows(requester, ids, delta, rates);
   const auto summed = sum_duplicates(dtype_, cols_, ids, delta);
-  if (!summed) return change_distinct_rows(asker, ids, delta, rates);
-  change_distinct_rows(asker, summed->ids, summed->delta.data(), rates);
+  if (!summed) return change_distinct_rows(requester, ids, delta, rates);
+  change_distinct_rows(requester, summed->ids, summed->delta.data(), rates);
 }
 
-void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta,
+void Shard::change_distinct_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
                                  const Rates& rates) {
-  if (rows_of_ != nullptr) return change_sparse_rows(asker, ids, delta, rates);
+  if (rows_of_ != nullptr) return change_sparse_rows(requester, ids, delta, rates);
   const std::int64_t row_bytes = cols_ * width_;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     fetch_ahead<true>(storage_, ids, i, cols_);
     with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
-      change_units(asker, storage_.stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes,
-                   rates);
+      change_units(requester, storage_.stripe(index), ids[i], ids[i] + 1,
+                   delta + static_cast<std::int64_t>(i) * row_bytes, rates);
     });
   }
 }
 
-void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+void Shard::change_sparse_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                               const Rates& rates) {
   const std::int64_t row_bytes = cols_ * width_;
   SparseRows& rows = *rows_of_;
   // All rows are found or created before the first is changed: if there is no room for one, nothing has changed.
@@ -307,7 +308,7 @@ void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, c
       with_stripe(Point::add, geometry_.stripe_of(units[i]), [&](std::int64_t index) {
         if (rows.evicts() && !rows.holds(units[i], ids[i])) return;
         changed = true;
-        change_units(asker, storage_.stripe(index), units[i], units[i] + 1,
+        change_units(requester, storage_.stripe(index), units[i], units[i] + 1,
                      delta + static_cast<std::int64_t>(i) * row_bytes, rates);
         if (rows.evicts()) rows.touch(units[i], now);
       });
@@ -316,9 +317,9 @@ void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, c
   }
 }
 
-void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                         const Rates& rates, std::span<const ElementRange> kept) {
-  if (rounds_) return put_off(asker, stripe, first, end, delta, rates);
+void Shard::change_units(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end,
+                         const char* delta, const Rates& rates, std::span<const ElementRange> kept) {
+  if (rounds_) return accumulate(requester, stripe, first, end, delta, rates);
   const Change change(stripe);
   if (storage_.shape().stamps) {
     const std::int64_t index = geometry_.stripe_of(first);
@@ -330,14 +331,14 @@ void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first,
   }
   const std::int64_t begin = geometry_.start(first);
   if (!per_unit_ && kept.empty()) {
-    return apply(asker.worker, first, begin, geometry_.start(end), delta, rates);
+    return apply(requester.worker, first, begin, geometry_.start(end), delta, rates);
   }
   for (std::int64_t unit = first; unit < end; ++unit) {
     const char* from = delta + (geometry_.start(unit) - begin) * width_;
     if (kept.empty()) {
-      apply(asker.worker, unit, geometry_.start(unit), geometry_.start(unit + 1), from, rates);
+      apply(requester.worker, unit, geometry_.start(unit), geometry_.start(unit + 1), from, rates);
     } else {
-      apply_between(asker.worker, unit, from, rates, kept);
+      apply_between(requester.worker, unit, from, rates, kept);
     }
   }
 }
@@ -389,18 +390,18 @@ void Shard::fail_rule(const RuleError& error) const {
 
 // Requires the stripe's lock. A sum of the previous round is complete by now, or the clock would not have let this add
 // start.
-void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                    const Rates& rates) {
-  if (stripe.round != asker.round) {
-    settle(geometry_.stripe_of(first));
-    stripe.round = asker.round;
+void Shard::accumulate(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end,
+                       const char* delta, const Rates& rates) {
+  if (stripe.round != requester.round) {
+    apply_round(geometry_.stripe_of(first));
+    stripe.round = requester.round;
   }
-  const auto me = static_cast<std::uint32_t>(asker.worker) + 1;
+  const auto me = static_cast<std::uint32_t>(requester.worker) + 1;
   if (stripe.pending == 0 || me < stripe.pending) {
     stripe.pending = me;
     stripe.rates = rates;
   }
-  const int slot = ordered_ ? asker.worker : 0;
+  const int slot = ordered_ ? requester.worker : 0;
   for (std::int64_t unit = first; unit < end; ++unit) {
     const std::int64_t element = geometry_.start(unit);
     const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
@@ -417,7 +418,7 @@ void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std:
 
 // Requires the stripe's lock and a complete round, except with backup workers, where a fast worker may have begun the
 // next round. Applies the rule to the sums of the workers, once for each unit.
-void Shard::settle(std::int64_t index) {
+void Shard::apply_round(std::int64_t index) {
   Stripe& stripe = storage_.stripe(index);
   if (stripe.pending == 0) return;
   if (backup_ && stripe.round > storage_.head().closed_rounds.load()) return;

@@ -19,7 +19,7 @@
 namespace pleiad {
 
 /// The worker that a shard does something for.
-struct Asker {
+struct Requester {
   int worker = 0;           ///< its index among the workers; 0 for a rank that is no worker
   std::uint64_t round = 0;  ///< apply = round: the round that an add belongs to, starting at one
 };
@@ -45,15 +45,15 @@ class Shard {
   Shard(Engine& engine, const TableSpec& spec, std::string name, int workers, ShardRange range);
 
   /// `kept`: elements that the rule skips, in ascending order. Not allowed if adds wait for their round.
-  void add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+  void add(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
            std::span<const ElementRange> kept = {});
   void get(StripeRange stripes, Take take);
   /// Changes and reads each stripe under one lock. Not allowed if adds wait for their round.
-  void add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+  void add_get(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
                std::span<const ElementRange> kept = {});
   /// Deltas of a repeated row are summed first. In a sparse table, all missing rows are created before the first row is
   /// changed.
-  void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void add_rows(const Requester& requester, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
   /// Passes the rows of `stripes` that have changed since `seen` to `take`, and updates `seen`. It has one entry per
@@ -90,15 +90,17 @@ class Shard {
   [[nodiscard]] bool rounds() const { return rounds_; }
 
  private:
-  void change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
-  void change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void change_distinct_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                            const Rates& rates);
+  void change_sparse_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                          const Rates& rates);
   void get_sparse_rows(std::span<const RowId> ids, char* out);
   /// Copies a unit's values to `out` if holds() is true at the same point in time; otherwise returns false.
   template <class Holds>
   bool read_unit(std::int64_t unit, char* out, Holds&& holds);
-  void change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+  void change_stripe(const Requester& requester, std::int64_t index, const Rates& rates, DeltaOf delta_of,
                      std::span<const ElementRange> kept);
-  void change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+  void change_units(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
                     const Rates& rates, std::span<const ElementRange> kept = {});
   /// Applies the rule to the elements of a unit that are not kept, as one update of the unit.
   void apply_between(int worker, std::int64_t unit, const char* delta, const Rates& rates,
@@ -106,15 +108,15 @@ class Shard {
   void take_stripe(std::int64_t index, Take take);
 
   // With rounds, adds are accumulated in sums until the round is complete.
-  void put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-               const Rates& rates);
-  void settle(std::int64_t stripe);
+  void accumulate(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+                  const Rates& rates);
+  void apply_round(std::int64_t stripe);
 
   /// Applies the rule to the elements [begin, end), which start in `unit`.
   void apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const char* delta,
              const Rates& rates);
   [[noreturn]] void fail_rule(const RuleError& error) const;
-  void check_whole() const;
+  void check_not_torn() const;
   /// Calls work(stripe index) with each stripe's lock held. Each rank starts at a different stripe.
   template <class F>
   void each_stripe(Point point, StripeRange stripes, F&& work);

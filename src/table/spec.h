@@ -41,7 +41,7 @@ struct TableSpec {
   /// The part of check() that concerns rows.
   void check_rows() const;
   /// Returns a description such as "matrix "w" of 10 x 5 float32, async, apply each, rule sgd".
-  [[nodiscard]] std::string words(std::uint32_t id) const;
+  [[nodiscard]] std::string description(std::uint32_t id) const;
   [[nodiscard]] std::string name(std::uint32_t id) const;
   /// Returns the clock's rule; not for asynchronous tables.
   [[nodiscard]] ClockRule clock_rule(int workers) const;

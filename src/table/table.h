@@ -14,7 +14,7 @@
 #include "pleiad/table.h"
 #include "table/clock.h"
 #include "table/context.h"
-#include "table/pieces.h"
+#include "table/shard_map.h"
 #include "table/spec.h"
 
 namespace pleiad {
@@ -45,7 +45,7 @@ class Table : public std::enable_shared_from_this<Table> {
             .closed = clock_ ? clock_->settle() : 0};
   }
   /// Backup workers: declares that this many rounds are closed.
-  void close_rounds(std::uint64_t closed) { pieces_->close_rounds(closed); }
+  void close_rounds(std::uint64_t closed) { shard_map_->close_rounds(closed); }
   /// Collective: releases the table's memory on every rank now. Errors of earlier calls are thrown on all ranks, and in
   /// that case the table stays open. Later calls throw a StateError.
   void close();
@@ -53,8 +53,8 @@ class Table : public std::enable_shared_from_this<Table> {
   void release();
   [[nodiscard]] bool closed() const { return closed_.load(); }
   /// Returns an owner of the memory that map() returned, also beyond close().
-  [[nodiscard]] std::shared_ptr<void> mapped_memory() const { return pieces_->memory(); }
-  void each_shard_here(FunctionRef<void(Shard&, ShardRange)> work) const { pieces_->each_here(work); }
+  [[nodiscard]] std::shared_ptr<void> mapped_memory() const { return shard_map_->memory(); }
+  void each_local_shard(FunctionRef<void(Shard&, ShardRange)> work) const { shard_map_->each_local_shard(work); }
 
   void get(const Selection& selection, const View& out);
   void add(const Selection& selection, const ConstView& delta, const AddOptions& options);
@@ -73,7 +73,7 @@ class Table : public std::enable_shared_from_this<Table> {
   [[nodiscard]] std::int64_t rows();
   std::int64_t evict();
   void set_rows(std::span<const RowId> ids, const ConstView& values, int root);
-  [[nodiscard]] bool is_here(RowId id) const { return pieces_->is_here(id); }
+  [[nodiscard]] bool is_here(RowId id) const { return shard_map_->is_here(id); }
   [[nodiscard]] Pending get_async(const Selection& selection, const View& out);
   [[nodiscard]] Pending add_async(const Selection& selection, const ConstView& delta, const AddOptions& options);
   // The following functions save and load checkpoints, in state.cc.
@@ -106,19 +106,19 @@ class Table : public std::enable_shared_from_this<Table> {
 
   /// The start of a set: waits for all ranks and their pending operations. An error on one rank is thrown on all ranks.
   void begin_set(const Selection& selection, const ConstView& values, int root);
-  [[nodiscard]] bool nothing_to_wait_for(Call call) const;
+  [[nodiscard]] bool can_start_now(Call call) const;
   /// Orders this worker's pending adds before its later calls: on other hosts they may still be in progress.
-  void finish_started();
+  void drain_background();
   void submit(std::string_view call, const std::shared_ptr<Operation>& operation);
   /// Runs and counts one call when the clock permits it.
-  void carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work);
+  void run_call(Call call, std::int64_t bytes, FunctionRef<void()> work);
   /// Runs an add and a get of the whole table, in one pass if no clock separates the two.
   void run_both(std::string_view name, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take, bool gets = true,
                 std::span<const ElementRange> kept = {});
   /// Returns this rank's identity for the shards.
-  [[nodiscard]] Asker me() const;
+  [[nodiscard]] Requester me() const;
   /// Allocates a buffer for the delta of one stripe.
-  [[nodiscard]] std::unique_ptr<double[]> room_for_stripe() const;
+  [[nodiscard]] std::unique_ptr<double[]> stripe_buffer() const;
   // Run one call whose arguments have been checked. `guard` runs the write to the caller's buffer, or skips it if the
   // buffer has been abandoned.
   void run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out);
@@ -130,8 +130,8 @@ class Table : public std::enable_shared_from_this<Table> {
   TableSpec spec_;
   std::string name_;
   UpdaterOptions updater_options_;
-  std::unique_ptr<Pieces> pieces_;  ///< null after the table was closed
-  Shard* shard_;                    ///< the shard if this host holds the whole table, otherwise null
+  std::unique_ptr<ShardMap> shard_map_;  ///< null after the table was closed
+  Shard* shard_;                         ///< the shard if this host holds the whole table, otherwise null
   std::unique_ptr<Clock> clock_;
   std::int64_t width_;
   std::mutex seen_mutex_;

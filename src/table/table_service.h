@@ -30,7 +30,7 @@ class TableService final : public RequestHandler {
   [[nodiscard]] bool unanswered() const override;
 
  private:
-  struct Served {
+  struct ServedTable {
     std::int64_t width = 0;
     std::int64_t cols = 0;  ///< 0 for an array
     std::vector<std::shared_ptr<Shard>> shards;
@@ -43,16 +43,16 @@ class TableService final : public RequestHandler {
   void on_changed(const TableHead& head, std::span<const char> rest, FunctionRef<std::span<char>(std::size_t)> answer);
   void on_whole(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer);
   /// The shard that a request is for. It is used without holding mutex_, because one of its locks may be held for long.
-  struct Target {
+  struct RequestTarget {
     std::int64_t width = 0;
     std::int64_t cols = 0;
     std::shared_ptr<Shard> shard;
   };
-  [[nodiscard]] Target target(const TableHead& head) const;
+  [[nodiscard]] RequestTarget target(const TableHead& head) const;
 
   TableContext& context_;
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, Served> tables_;  // guarded by mutex_, like home_
+  std::map<std::uint32_t, ServedTable> tables_;  // guarded by mutex_, like home_
   HomeClock home_;
 };
 

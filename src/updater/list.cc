@@ -67,9 +67,9 @@ const Entry& find(const std::string& rule) {
 }
 
 // Holds a user's rule for one table. The registry may replace the rule in the meantime.
-class Registered final : public Updater {
+class RegisteredRule final : public Updater {
  public:
-  explicit Registered(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
+  explicit RegisteredRule(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
   [[nodiscard]] StateLayout state() const override { return rule_->state(); }
   [[nodiscard]] bool additive() const override { return rule_->additive(); }
   void apply(const Update<float>& update) const override { rule_->apply(update); }
@@ -122,7 +122,7 @@ std::unique_ptr<Updater> make_updater(const UpdaterOptions& options, DType dtype
   }
   check_numbers(resolved);
   check_fields(entry, resolved);
-  if (users != nullptr) return std::make_unique<Registered>(std::move(users));
+  if (users != nullptr) return std::make_unique<RegisteredRule>(std::move(users));
   return entry.make(resolved);
 }
 

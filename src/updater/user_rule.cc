@@ -45,9 +45,9 @@ class UserRule final : public Updater {
     for (int k = 0; k < layout_.arrays + layout_.worker_arrays; ++k) {
       update.state[static_cast<std::size_t>(k)] = {u.state[static_cast<std::size_t>(k)], u.count};
     }
-    struct Inside {
-      Inside() { in_rule = true; }
-      ~Inside() { in_rule = false; }
+    struct RuleScope {
+      RuleScope() { in_rule = true; }
+      ~RuleScope() { in_rule = false; }
     } const mark;
     try {
       rule(update);

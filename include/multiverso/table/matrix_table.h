@@ -45,22 +45,22 @@ class MatrixWorkerTable : public WorkerTable {
 
   /// Many rows, each in its own buffer.
   void Get(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size) {
-    const std::vector<void*> places(data_vec.begin(), data_vec.end());
-    get_apart(these(row_ids), places.data(), places.size(), size);
+    const std::vector<void*> buffers(data_vec.begin(), data_vec.end());
+    get_apart(these(row_ids), buffers.data(), buffers.size(), size);
   }
   int GetAsync(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size) {
-    const std::vector<void*> places(data_vec.begin(), data_vec.end());
-    return get_apart_async(these(row_ids), places.data(), places.size(), size);
+    const std::vector<void*> buffers(data_vec.begin(), data_vec.end());
+    return get_apart_async(these(row_ids), buffers.data(), buffers.size(), size);
   }
   void Add(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size,
            const AddOption* option = nullptr) {
-    const std::vector<const void*> places(data_vec.begin(), data_vec.end());
-    add_apart(these(row_ids), places.data(), places.size(), size, option);
+    const std::vector<const void*> buffers(data_vec.begin(), data_vec.end());
+    add_apart(these(row_ids), buffers.data(), buffers.size(), size, option);
   }
   int AddAsync(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size,
                const AddOption* option = nullptr) {
-    const std::vector<const void*> places(data_vec.begin(), data_vec.end());
-    return add_apart_async(these(row_ids), places.data(), places.size(), size, option);
+    const std::vector<const void*> buffers(data_vec.begin(), data_vec.end());
+    return add_apart_async(these(row_ids), buffers.data(), buffers.size(), size, option);
   }
 
   /// Many rows in one contiguous buffer: size == row_ids_size * columns.

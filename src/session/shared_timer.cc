@@ -1,4 +1,4 @@
-#include "session/watch.h"
+#include "session/shared_timer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,7 +12,7 @@ namespace pleiad {
 // `meeting`. Rank 0 first stores a proposed meeting and then reads the call numbers. So a rank that has passed the
 // proposed call is either seen by rank 0, which moves the meeting on, or has itself seen the proposal and waits until
 // it is confirmed, which takes only a few instructions.
-struct Watch::Board {
+struct SharedTimer::Board {
   struct alignas(64) Calls {
     std::atomic<std::int64_t> made{0};
   };
@@ -24,7 +24,7 @@ struct Watch::Board {
   static std::size_t bytes(int ranks) { return sizeof(Board) + static_cast<std::size_t>(ranks) * sizeof(Calls); }
 };
 
-Watch::Watch(Engine& engine, double every_seconds)
+SharedTimer::SharedTimer(Engine& engine, double every_seconds)
     : engine_(engine),
       every_seconds_(every_seconds),
       started_ns_(now_ns()),
@@ -35,14 +35,14 @@ Watch::Watch(Engine& engine, double every_seconds)
   board_ = static_cast<Board*>(memory_->data());
 }
 
-Watch::~Watch() = default;
+SharedTimer::~SharedTimer() = default;
 
-bool Watch::strike() {
+bool SharedTimer::poll() {
   ++calls_;
-  return board_ != nullptr ? strike_on_board() : strike_together();
+  return board_ != nullptr ? poll_on_board() : poll_between_hosts();
 }
 
-void Watch::restart() {
+void SharedTimer::restart() {
   started_ns_ = now_ns();
   if (board_ == nullptr || engine_.rank() != 0) return;
   // No rank has reached a later call: all ranks meet after this one. At this call, other ranks may not have read
@@ -51,14 +51,14 @@ void Watch::restart() {
   arranged_ = 0;
 }
 
-bool Watch::strike_on_board() {
-  check_lives();
+bool SharedTimer::poll_on_board() {
+  check_alive();
   board_->of(engine_.rank()).made.store(calls_);
   if (engine_.rank() == 0) {
     board_->changed.notify();
-    if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) arrange();
+    if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) schedule_meeting();
   } else {
-    stay_near();
+    limit_lead();
   }
   const auto first = [] { return std::vector{0}; };
   const auto said = [&] {
@@ -70,7 +70,7 @@ bool Watch::strike_on_board() {
 }
 
 // Called by rank 0: makes all ranks meet at the first call that no rank has reached.
-void Watch::arrange() {
+void SharedTimer::schedule_meeting() {
   const auto furthest = [&] {
     std::int64_t most = 0;
     for (int r = 0; r < engine_.size(); ++r) most = std::max(most, board_->of(r).made.load());
@@ -88,7 +88,7 @@ void Watch::arrange() {
 }
 
 // Called by the other ranks. A rank that runs ahead delays the meeting, because rank 0 has to reach the same call.
-void Watch::stay_near() {
+void SharedTimer::limit_lead() {
   std::atomic<std::int64_t>& first_made = board_->of(0).made;
   const std::int64_t now = now_ns();
   if (first_made.load() >= mark_) {
@@ -103,7 +103,7 @@ void Watch::stay_near() {
 }
 
 // Asynchronous workers make no other calls that would report the death of a rank.
-void Watch::check_lives() {
+void SharedTimer::check_alive() {
   const auto dead = [&] {
     std::vector<int> ranks;
     for (int r = 0; r < engine_.size(); ++r) {
@@ -117,7 +117,7 @@ void Watch::check_lives() {
 // Every synchronisation makes the ranks wait for rank 0, so the next one is half as many calls ahead as the pace
 // predicts for the remaining time. Since the pace may change, it is at most twice as many calls ahead as have passed
 // since the last one, and at most a second ahead.
-bool Watch::strike_together() {
+bool SharedTimer::poll_between_hosts() {
   if (calls_ < next_look_) return false;
   const std::int64_t now = now_ns();
   const double left = every_seconds_ - static_cast<double>(now - started_ns_) * 1e-9;

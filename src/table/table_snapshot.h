@@ -14,13 +14,13 @@
 namespace pleiad {
 
 /// A copy of a rectangular region of an array.
-struct CopiedPiece {
+struct CopiedRegion {
   std::string array;
   ElementType type;
   std::vector<std::int64_t> shape;  ///< shape of the whole array
   Box box;
   RawBytes bytes;
-  /// The dimension along which the ranks' pieces are concatenated, if their sizes are not known yet: `shape` and the
+  /// The dimension along which the ranks' regions are concatenated, if their sizes are not known yet: `shape` and the
   /// begin of `box` are filled in after all ranks have counted their rows. -1 if there is none.
   int counted = -1;
 };
@@ -35,21 +35,22 @@ inline std::string worker_name(const Table& table, int k) { return fmt::format("
 /// "NAME/worker0" (with one array per worker) and "NAME/units/FIRST". Each stripe is copied under its lock. For a
 /// sparse table, copies the existing rows, with their ids under "NAME/ids" and a row of "NAME/units" for each. Long
 /// copies use buffers of `spare`.
-void copy_share(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out);
+void copy_for_snapshot(Table& table, SpareBytes& spare, std::vector<CopiedRegion>& out);
 
 /// Throws a FileError that describes the difference if the saved table cannot be loaded into this one. `where` names
 /// the snapshot.
-void check_share(const Table& table, const SavedSet& set, bool values_only, const std::string& where);
+void check_snapshot(const Table& table, const SavedSet& set, bool values_only, const std::string& where);
 
-/// Prepares for load_share: removes all rows of a sparse table. A barrier must follow before load_share.
-void clear_share(Table& table);
+/// Prepares for load_from_snapshot: removes all rows of a sparse table. A barrier must follow before
+/// load_from_snapshot.
+void clear_for_load(Table& table);
 
-/// Loads this rank's stripes. Every rank must have called check_share. `same_workers`: the snapshot was saved with the
-/// current number of workers.
-void load_share(Table& table, const SavedSet& set, bool values_only, bool same_workers);
+/// Loads this rank's stripes. Every rank must have called check_snapshot. `same_workers`: the snapshot was saved with
+/// the current number of workers.
+void load_from_snapshot(Table& table, const SavedSet& set, bool values_only, bool same_workers);
 
-// The same for the rows of a sparse table, in sparse_share.cc.
-void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out);
+// The same for the rows of a sparse table, in sparse_table_snapshot.cc.
+void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedRegion>& out);
 void check_rows(const Table& table, const SavedSet& set, const std::string& where);
 void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_workers);
 

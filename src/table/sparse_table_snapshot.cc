@@ -7,7 +7,7 @@
 
 #include "core/text.h"
 #include "pleiad/error.h"
-#include "table/share.h"
+#include "table/table_snapshot.h"
 
 namespace pleiad {
 
@@ -36,10 +36,10 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
 
 }  // namespace
 
-void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedPiece>& out) {
+void copy_rows(Table& table, SpareBytes& spare, std::vector<CopiedRegion>& out) {
   const Engine& engine = *table.context().engine;
   const std::int64_t cols = table.spec().cols;
-  table.each_shard_here([&](Shard& shard, ShardRange) {
+  table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const auto workers = static_cast<std::size_t>(storage.shape().workers);
@@ -135,7 +135,7 @@ void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_wo
   const std::int64_t cols = table.spec().cols;
   const std::int64_t total = saved_rows(table, set);
   const std::int64_t last = total * (local + 1) / engine.local_ranks();
-  table.each_shard_here([&](Shard& shard, ShardRange) {
+  table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const int workers = storage.shape().workers;

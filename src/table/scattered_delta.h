@@ -10,10 +10,10 @@
 
 namespace pleiad {
 
-/// Parts of an array in ascending order, disjoint. The elements between them are zero.
-class Parts {
+/// ScatteredDelta of an array in ascending order, disjoint. The elements between them are zero.
+class ScatteredDelta {
  public:
-  Parts(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}
+  ScatteredDelta(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}
 
   /// Returns the address of the elements [at, at + count) if one part contains all of them, otherwise null.
   [[nodiscard]] const char* in_place(std::int64_t at, std::int64_t count) const {

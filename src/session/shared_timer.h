@@ -9,31 +9,31 @@
 
 namespace pleiad {
 
-/// Every rank calls strike() once per step, from one thread. The ranks may be at different steps; the clock of rank 0
+/// Every rank calls poll() once per step, from one thread. The ranks may be at different steps; the clock of rank 0
 /// decides.
-class Watch {
+class SharedTimer {
  public:
   /// Collective. The engine must outlive this object.
-  Watch(Engine& engine, double every_seconds);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  SharedTimer(Engine& engine, double every_seconds);
+  ~SharedTimer();
+  SharedTimer(const SharedTimer&) = delete;
+  SharedTimer& operator=(const SharedTimer&) = delete;
 
   /// Returns true if the time has passed at this call. The n-th calls of all ranks return the same. On one host, a rank
   /// waits only if it is further ahead of rank 0 than rank 0 advances within the timer's interval. Between hosts, the
   /// ranks synchronise about once a second. A dead rank is a TransportError.
-  [[nodiscard]] bool strike();
-  /// Restarts the interval now. All ranks call it after the same strike(), followed by a barrier.
+  [[nodiscard]] bool poll();
+  /// Restarts the interval now. All ranks call it after the same poll(), followed by a barrier.
   void restart();
 
  private:
   struct Board;
 
-  bool strike_on_board();
-  bool strike_together();
-  void arrange();
-  void stay_near();
-  void check_lives();
+  bool poll_on_board();
+  bool poll_between_hosts();
+  void schedule_meeting();
+  void limit_lead();
+  void check_alive();
 
   Engine& engine_;
   double every_seconds_;
