@@ -14,7 +14,7 @@ namespace pleiad {
 
 namespace {
 
-// A mean is a sum and a factor.
+// The engine has no mean: it is computed as a sum and a factor.
 Reduce engine_op(ReduceOp op) { return op == ReduceOp::mean ? Reduce::sum : static_cast<Reduce>(op); }
 
 double factor_of(std::string_view where, ReduceOp op, DType dtype, int ranks) {
@@ -35,7 +35,7 @@ void check_blocks(std::string_view where, ConstView whole, ConstView block, int 
   }
 }
 
-// Counts one collective.
+// Counts and times one collective call.
 class Timed {
  public:
   Timed(SessionCore& core, std::size_t bytes) : stats_(core.collectives), start_(now_ns()) {

@@ -51,13 +51,13 @@ bool HomeClock::begin(const TableHead& head, const IncomingRequest& request,
              wait.back.head.sequence == request.back.head.sequence;
     };
     const auto found = std::ranges::find_if(waiting_, same);
-    if (found == waiting_.end()) return say_turn();  // it had its turn; only the answer was lost
+    if (found == waiting_.end()) return say_turn();  // the call was already started; only the reply was lost
     found->back = request.back;
     return false;
   }
   Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
   wait.noted = now_ns();
-  wait.recorded = table.rule.kind != ClockKind::sync;  // else each worker makes the calls that it likes
+  wait.recorded = table.rule.kind != ClockKind::sync;  // without sync, workers need not make the same calls
   if (advance(wait)) return say_turn();
   waiting_.push_back(std::move(wait));
   return false;
@@ -82,7 +82,7 @@ std::uint64_t HomeClock::settle(const TableHead& head) {
   return table.closed.load();
 }
 
-// False where the worker is so far ahead that its call cannot be written down yet.
+// Returns false if the worker is so far ahead that its call cannot be recorded yet.
 bool HomeClock::record(Wait& wait) {
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
@@ -119,7 +119,7 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
     const bool late =
         wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
     const bool finished =
-        engine_.liveness(rank_of(static_cast<int>(v))) == Liveness::left && !in_the_middle_of_an_add(table.workers[v]);
+        engine_.liveness(rank_of(static_cast<int>(v))) == Liveness::left && !has_unfinished_add(table.workers[v]);
     if (late && !finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }
@@ -192,7 +192,7 @@ namespace {
 
 void ask_home(TableContext& context, TableOperation operation, const TableHead& head,
               FunctionRef<void(std::size_t, std::span<const char>)> take) {
-  // Never another rank of the host: only the home knows.
+  // Send to the home itself, never to another rank of its host: only the home has the clocks.
   const OutgoingRequest part{
       .to = kHome, .operation = static_cast<std::uint32_t>(operation), .idempotent = false, .bytes = sizeof head};
   context.engine->rpc()->exchange(
@@ -229,7 +229,7 @@ void RemoteClock::ask(TableOperation operation, Call call) {
 }
 
 std::uint64_t RemoteClock::settle() const {
-  if (!backup_ || context_.roster.worker < 0) return 0;  // who is no worker has no clock at home
+  if (!backup_ || context_.roster.worker < 0) return 0;  // only a worker has a clock at the home
   TableHead head;
   head.table = table_;
   head.worker = context_.roster.worker;

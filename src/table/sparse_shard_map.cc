@@ -1,53 +1,53 @@
-// Rows of a table cut by owner: where ids are hashed, which have changed, and how many there are.
+// The shard map of tables with rows: which host owns an id, which rows have changed, and how many there are.
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
 #include "pleiad/error.h"
-#include "table/pieces.h"
+#include "table/shard_map.h"
 #include "table/table_service.h"
 
 namespace pleiad {
 
-void Pieces::cut_sparse(const TableSpec& spec) {
+void ShardMap::assign_sparse_shards(const TableSpec& spec) {
   const std::vector<int>& servers = context_.roster.servers;
   check_row_length(engine_.one_host() ? 0 : cols_ * width_);
   const std::int64_t most = spec.options.max_rows;
   for (const int server : servers) {
     const int host = engine_.location(server).host;
-    auto piece = std::ranges::find(pieces_, host, &Piece::host);
-    if (piece == pieces_.end()) piece = pieces_.insert(piece, Piece{.range = {}, .host = host});
-    ++piece->range.end;
-    piece_of_server_.push_back(static_cast<std::size_t>(piece - pieces_.begin()));
+    auto entry = std::ranges::find(entries_, host, &ShardEntry::host);
+    if (entry == entries_.end()) entry = entries_.insert(entry, ShardEntry{.range = {}, .host = host});
+    ++entry->range.end;
+    entry_of_server_.push_back(static_cast<std::size_t>(entry - entries_.begin()));
   }
-  for (Piece& piece : pieces_) {
-    // A host may hold its servers' part of the rows.
-    const std::int64_t own = piece.range.end;
+  for (ShardEntry& entry : entries_) {
+    // A host may hold the share of the rows that corresponds to its number of servers.
+    const std::int64_t own = entry.range.end;
     const auto all = static_cast<std::int64_t>(servers.size());
-    piece.range.end = most == 0 ? 0 : std::max<std::int64_t>(1, most / all * own + (most % all * own + all - 1) / all);
+    entry.range.end = most == 0 ? 0 : std::max<std::int64_t>(1, most / all * own + (most % all * own + all - 1) / all);
   }
 }
 
-void Pieces::ask_each(TableOperation operation, Call call,
-                      FunctionRef<void(std::size_t piece, std::span<const char>)> take,
-                      FunctionRef<void(std::size_t piece, Shard&)> local) {
+void ShardMap::request_each(TableOperation operation, Call call,
+                            FunctionRef<void(std::size_t entry, std::span<const char>)> take,
+                            FunctionRef<void(std::size_t entry, Shard&)> local) {
   const auto here = [&] {
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (pieces_[p].shard != nullptr) local(p, *pieces_[p].shard);
+    for (std::size_t p = 0; p < entries_.size(); ++p) {
+      if (entries_[p].shard != nullptr) local(p, *entries_[p].shard);
     }
   };
   if (whole_ != nullptr) return here();
   const std::vector<int> to = carriers();
   std::vector<std::size_t> others;
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    if (pieces_[p].shard == nullptr) others.push_back(p);
+  for (std::size_t p = 0; p < entries_.size(); ++p) {
+    if (entries_[p].shard == nullptr) others.push_back(p);
   }
   engine_.rpc()->exchange({.call = call,
                            .count = others.size(),
                            .request =
                                [&](std::size_t i) {
-                                 const int host = pieces_[others[i]].host;
+                                 const int host = entries_[others[i]].host;
                                  return OutgoingRequest{.to = to[static_cast<std::size_t>(host)],
                                                         .operation = static_cast<std::uint32_t>(operation),
                                                         .idempotent = true,
@@ -55,16 +55,16 @@ void Pieces::ask_each(TableOperation operation, Call call,
                                },
                            .fill =
                                [&](std::size_t i, std::span<char> body) {
-                                 const TableHead head = head_for(pieces_[others[i]], {}, {});
+                                 const TableHead head = head_for(entries_[others[i]], {}, {});
                                  std::memcpy(body.data(), &head, sizeof head);
                                },
                            .take = [&](std::size_t i, std::span<const char> body) { take(others[i], body); },
                            .meanwhile = here});
 }
 
-std::vector<Pieces::Extent> Pieces::extents() {
-  std::vector<Extent> extents(pieces_.size());
-  ask_each(
+std::vector<ShardMap::Extent> ShardMap::extents() {
+  std::vector<Extent> extents(entries_.size());
+  request_each(
       TableOperation::extent, Call::get,
       [&](std::size_t p, std::span<const char> body) {
         if (body.size() != sizeof(Extent)) throw TransportError("an answer has the wrong size");
@@ -77,15 +77,15 @@ std::vector<Pieces::Extent> Pieces::extents() {
   return extents;
 }
 
-std::int64_t Pieces::rows() {
+std::int64_t ShardMap::rows() {
   std::int64_t rows = 0;
   for (const Extent& extent : extents()) rows += extent.rows;
   return rows;
 }
 
-std::int64_t Pieces::evict() {
+std::int64_t ShardMap::evict() {
   std::int64_t gone = 0;
-  ask_each(
+  request_each(
       TableOperation::evict, Call::add,
       [&](std::size_t, std::span<const char> body) {
         std::int64_t there = 0;
@@ -97,70 +97,70 @@ std::int64_t Pieces::evict() {
   return gone;
 }
 
-void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
-                          FunctionRef<void(RowId id, const char* row)> take) {
+void ShardMap::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
+                            FunctionRef<void(RowId id, const char* row)> take) {
   const std::int64_t row_bytes = cols_ * width_;
   const std::vector<Extent> extents = this->extents();
-  seen.resize(pieces_.size());
-  struct Asked {
-    std::size_t piece;
+  seen.resize(entries_.size());
+  struct StripeRequest {
+    std::size_t entry;
     StripeRange stripes;
   };
-  std::vector<Asked> asked;
-  // An answer has up to all rows of its stripes.
+  std::vector<StripeRequest> requests;
+  // A reply may contain all rows of its stripes.
   const std::int64_t together = std::max<std::int64_t>(1, (1 << 20) / std::max(kStripeBytes, row_bytes));
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    // A stripe that was in use stays so, but for a table that was loaded anew.
+  for (std::size_t p = 0; p < entries_.size(); ++p) {
+    // A stripe stays in use once it was, unless the table is loaded anew.
     const std::int64_t stripes = extents[p].stripes;
     seen[p].resize(static_cast<std::size_t>(stripes));
-    if (pieces_[p].shard != nullptr) continue;
+    if (entries_[p].shard != nullptr) continue;
     for (std::int64_t first = 0; first < stripes; first += together) {
-      asked.push_back({.piece = p, .stripes = {first, std::min(stripes, first + together)}});
+      requests.push_back({.entry = p, .stripes = {first, std::min(stripes, first + together)}});
     }
   }
-  const auto part_of_seen = [&](const Asked& one) {
-    return std::span(seen[one.piece])
+  const auto part_of_seen = [&](const StripeRequest& one) {
+    return std::span(seen[one.entry])
         .subspan(static_cast<std::size_t>(one.stripes.first),
                  static_cast<std::size_t>(one.stripes.end - one.stripes.first));
   };
   const auto here = [&] {
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (pieces_[p].shard == nullptr) continue;
-      const std::int64_t base = pieces_[p].range.begin;
+    for (std::size_t p = 0; p < entries_.size(); ++p) {
+      if (entries_[p].shard == nullptr) continue;
+      const std::int64_t base = entries_[p].range.begin;
       const StripeRange all{0, static_cast<std::int64_t>(seen[p].size())};
-      pieces_[p].shard->take_changed(all, seen[p], [&](RowId id, const char* row) { take(base + id, row); });
+      entries_[p].shard->take_changed(all, seen[p], [&](RowId id, const char* row) { take(base + id, row); });
     }
   };
   if (whole_ != nullptr) return here();
   const std::vector<int> to = carriers();
   engine_.rpc()->exchange(
       {.call = Call::get,
-       .count = asked.size(),
+       .count = requests.size(),
        .request =
            [&](std::size_t i) {
-             return OutgoingRequest{.to = to[static_cast<std::size_t>(pieces_[asked[i].piece].host)],
+             return OutgoingRequest{.to = to[static_cast<std::size_t>(entries_[requests[i].entry].host)],
                                     .operation = static_cast<std::uint32_t>(TableOperation::changed),
                                     .idempotent = true,
-                                    .bytes = sizeof(TableHead) + part_of_seen(asked[i]).size_bytes()};
+                                    .bytes = sizeof(TableHead) + part_of_seen(requests[i]).size_bytes()};
            },
        .fill =
            [&](std::size_t i, std::span<char> body) {
-             TableHead head = head_for(pieces_[asked[i].piece], {}, {});
-             const auto known = part_of_seen(asked[i]);
-             head.first = asked[i].stripes.first;
+             TableHead head = head_for(entries_[requests[i].entry], {}, {});
+             const auto known = part_of_seen(requests[i]);
+             head.first = requests[i].stripes.first;
              head.count = static_cast<std::int64_t>(known.size());
              std::memcpy(body.data(), &head, sizeof head);
              std::memcpy(body.data() + sizeof head, known.data(), known.size_bytes());
            },
        .take =
            [&](std::size_t i, std::span<const char> body) {
-             const auto known = part_of_seen(asked[i]);
+             const auto known = part_of_seen(requests[i]);
              const std::size_t each = sizeof(RowId) + static_cast<std::size_t>(row_bytes);
              if (body.size() < known.size_bytes() || (body.size() - known.size_bytes()) % each != 0) {
                throw TransportError("an answer has the wrong size");
              }
              std::memcpy(known.data(), body.data(), known.size_bytes());
-             const std::int64_t base = pieces_[asked[i].piece].range.begin;
+             const std::int64_t base = entries_[requests[i].entry].range.begin;
              for (auto rest = body.subspan(known.size_bytes()); !rest.empty(); rest = rest.subspan(each)) {
                RowId id = 0;
                std::memcpy(&id, rest.data(), sizeof id);
@@ -172,7 +172,7 @@ void Pieces::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
 
 void TableService::on_whole(const TableHead& head, const IncomingRequest& request,
                             FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Target table = target(head);
+  const RequestTarget table = target(head);
   Shard& shard = *table.shard;
   if (table.cols == 0) throw InvalidArgument(fmt::format("table {} has no rows", head.table));
   if (request.operation == static_cast<std::uint32_t>(TableOperation::evict)) {
@@ -188,7 +188,7 @@ void TableService::on_whole(const TableHead& head, const IncomingRequest& reques
 
 void TableService::on_changed(const TableHead& head, std::span<const char> rest,
                               FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Target table = target(head);
+  const RequestTarget table = target(head);
   Shard& shard = *table.shard;
   const std::int64_t stripes = shard.in_use().end;
   if (table.cols == 0 || head.first < 0 || head.count < 1 || head.count > stripes ||

@@ -1,5 +1,5 @@
-// One rank's watch for all: whichever call it strikes at, it is the same on all ranks.
-#include "session/watch.h"
+// SharedTimer: the call at which poll() returns true is the same on all ranks.
+#include "session/shared_timer.h"
 
 #include <gtest/gtest.h>
 
@@ -24,9 +24,9 @@ void amble(int rank, int call) {
   if ((call / 50 + rank) % 3 == 0 && call % 7 == 0) std::this_thread::yield();
 }
 
-class WatchTest : public testing::TestWithParam<int> {};
+class SharedTimerTest : public testing::TestWithParam<int> {};
 
-TEST_P(WatchTest, StrikesAtTheSameCallsOnAllRanks) {
+TEST_P(SharedTimerTest, StrikesAtTheSameCallsOnAllRanks) {
   constexpr int kRanks = 4;
   constexpr int kCalls = 2'000;
   for (const double every : {0.0, 0.0002}) {
@@ -35,13 +35,13 @@ TEST_P(WatchTest, StrikesAtTheSameCallsOnAllRanks) {
         kRanks,
         [&](Session& session) {
           Engine& engine = session.core().engine();
-          Watch watch(engine, every);
+          SharedTimer watch(engine, every);
           std::vector<int>& mine = struck.at(static_cast<std::size_t>(session.rank()));
           for (int call = 1; call <= kCalls || (mine.size() < 3 && call < 100'000'000); ++call) {
             amble(session.rank(), call);
             // At first all meet now and then for another reason too, and the time begins anew. A fast machine may
             // never need the time of the watch between two such meetings, so later they end.
-            const bool strikes = watch.strike();
+            const bool strikes = watch.poll();
             if (strikes) mine.push_back(call);
             if (!strikes && (call % 97 != 0 || call > kCalls)) continue;
             watch.restart();
@@ -55,18 +55,18 @@ TEST_P(WatchTest, StrikesAtTheSameCallsOnAllRanks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, WatchTest, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Hosts, SharedTimerTest, testing::Values(1, 2));
 
-TEST(Watch, ADeathIsHeardOf) {
+TEST(SharedTimer, ADeathIsHeardOf) {
   std::string text;
   EXPECT_THROW(run_cluster(
                    2,
                    [&](Session& session) {
-                     Watch watch(session.core().engine(), 3600);
+                     SharedTimer watch(session.core().engine(), 3600);
                      if (session.rank() == 1) throw InvalidArgument("rank 1 has had enough");
                      try {
                        for (;;) {
-                         (void)watch.strike();
+                         (void)watch.poll();
                          std::this_thread::yield();
                        }
                      } catch (const TransportError& error) {
@@ -79,18 +79,18 @@ TEST(Watch, ADeathIsHeardOf) {
 }
 
 // Whoever runs ahead meets late: the first rank has to make all those calls before.
-TEST(Watch, NobodyRunsFarAheadOfTheFirstRank) {
+TEST(SharedTimer, NobodyRunsFarAheadOfTheFirstRank) {
   std::atomic<int> first_made{0};
   run_cluster(
       2,
       [&](Session& session) {
-        Watch watch(session.core().engine(), 0);
+        SharedTimer watch(session.core().engine(), 0);
         for (int call = 1; call <= 300; ++call) {
           if (session.rank() == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(100));
             first_made = call;
           }
-          if (watch.strike()) {
+          if (watch.poll()) {
             watch.restart();
             session.barrier();
           }

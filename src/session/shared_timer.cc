@@ -1,4 +1,4 @@
-#include "session/watch.h"
+#include "session/shared_timer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,55 +8,57 @@
 
 namespace pleiad {
 
-// What the ranks of a host see of each other. A rank first writes down its call and then looks at `meeting`; the first
-// rank writes a meeting down as a proposal and then looks at the calls. So whoever has passed the proposed call was
-// seen, and it is moved on, or has seen the proposal, and waits for the word, which is a matter of a few instructions.
-struct Watch::Board {
+// Shared memory through which the ranks of a host coordinate. A rank first stores its call number and then reads
+// `meeting`. Rank 0 first stores a proposed meeting and then reads the call numbers. So a rank that has passed the
+// proposed call is either seen by rank 0, which moves the meeting on, or has itself seen the proposal and waits until
+// it is confirmed, which takes only a few instructions.
+struct SharedTimer::Board {
   struct alignas(64) Calls {
     std::atomic<std::int64_t> made{0};
   };
 
-  alignas(64) std::atomic<std::int64_t> meeting{0};  ///< a call, twice; one more while it is only proposed
+  alignas(64) std::atomic<std::int64_t> meeting{0};  ///< twice the call number, plus one while it is only a proposal
   Event changed;
 
   [[nodiscard]] Calls& of(int rank) { return reinterpret_cast<Calls*>(this + 1)[rank]; }
   static std::size_t bytes(int ranks) { return sizeof(Board) + static_cast<std::size_t>(ranks) * sizeof(Calls); }
 };
 
-Watch::Watch(Engine& engine, double every_seconds)
+SharedTimer::SharedTimer(Engine& engine, double every_seconds)
     : engine_(engine),
       every_seconds_(every_seconds),
       started_ns_(now_ns()),
       mark_ns_(started_ns_),
       looked_ns_(started_ns_) {
   if (!engine_.one_host()) return;
-  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // zeros, which is how a board begins
+  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // a board starts as zeros
   board_ = static_cast<Board*>(memory_->data());
 }
 
-Watch::~Watch() = default;
+SharedTimer::~SharedTimer() = default;
 
-bool Watch::strike() {
+bool SharedTimer::poll() {
   ++calls_;
-  return board_ != nullptr ? strike_on_board() : strike_together();
+  return board_ != nullptr ? poll_on_board() : poll_between_hosts();
 }
 
-void Watch::restart() {
+void SharedTimer::restart() {
   started_ns_ = now_ns();
   if (board_ == nullptr || engine_.rank() != 0) return;
-  // Nobody has come to a later call: all meet after this one. At this one others may still be about to look.
+  // No rank has reached a later call: all ranks meet after this one. At this call, other ranks may not have read
+  // `meeting` yet.
   if (arranged_ > calls_) board_->meeting.store(0);
   arranged_ = 0;
 }
 
-bool Watch::strike_on_board() {
-  check_lives();
+bool SharedTimer::poll_on_board() {
+  check_alive();
   board_->of(engine_.rank()).made.store(calls_);
   if (engine_.rank() == 0) {
     board_->changed.notify();
-    if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) arrange();
+    if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) schedule_meeting();
   } else {
-    stay_near();
+    limit_lead();
   }
   const auto first = [] { return std::vector{0}; };
   const auto said = [&] {
@@ -67,8 +69,8 @@ bool Watch::strike_on_board() {
   return board_->meeting.load() == 2 * calls_;
 }
 
-// By the first rank: all meet at the first call that nobody has come to.
-void Watch::arrange() {
+// Called by rank 0: makes all ranks meet at the first call that no rank has reached.
+void SharedTimer::schedule_meeting() {
   const auto furthest = [&] {
     std::int64_t most = 0;
     for (int r = 0; r < engine_.size(); ++r) most = std::max(most, board_->of(r).made.load());
@@ -85,8 +87,8 @@ void Watch::arrange() {
   board_->changed.notify();
 }
 
-// By the others. Whoever runs ahead meets late: the first rank has to make all the calls up to there.
-void Watch::stay_near() {
+// Called by the other ranks. A rank that runs ahead delays the meeting, because rank 0 has to reach the same call.
+void SharedTimer::limit_lead() {
   std::atomic<std::int64_t>& first_made = board_->of(0).made;
   const std::int64_t now = now_ns();
   if (first_made.load() >= mark_) {
@@ -100,8 +102,8 @@ void Watch::stay_near() {
                                  .missing = [] { return std::vector{0}; }});
 }
 
-// Asynchronous workers make no other calls in which they would hear of a death.
-void Watch::check_lives() {
+// Asynchronous workers make no other calls that would report the death of a rank.
+void SharedTimer::check_alive() {
   const auto dead = [&] {
     std::vector<int> ranks;
     for (int r = 0; r < engine_.size(); ++r) {
@@ -112,9 +114,10 @@ void Watch::check_lives() {
   engine_.wait(board_->changed, {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
 }
 
-// Every look makes the ranks wait for the first one, so the next is half the way ahead that the pace leaves; but never
-// more than twice the way behind or a second, for the pace may change.
-bool Watch::strike_together() {
+// Every synchronisation makes the ranks wait for rank 0, so the next one is half as many calls ahead as the pace
+// predicts for the remaining time. Since the pace may change, it is at most twice as many calls ahead as have passed
+// since the last one, and at most a second ahead.
+bool SharedTimer::poll_between_hosts() {
   if (calls_ < next_look_) return false;
   const std::int64_t now = now_ns();
   const double left = every_seconds_ - static_cast<double>(now - started_ns_) * 1e-9;

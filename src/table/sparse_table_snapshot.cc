@@ -1,4 +1,4 @@
-// The rows of a sparse table out of and into the segment: for snapshots.
+// Saves and loads the rows of a sparse table for snapshots.
 #include <algorithm>
 #include <cstring>
 
@@ -7,7 +7,7 @@
 
 #include "core/text.h"
 #include "pleiad/error.h"
-#include "table/share.h"
+#include "table/table_snapshot.h"
 
 namespace pleiad {
 
@@ -23,10 +23,10 @@ void append_bytes(RawBytes& to, const void* from, std::size_t bytes) {
   to.insert(to.end(), first, first + bytes);
 }
 
-/// How many rows were saved.
+/// Returns the number of saved rows.
 std::int64_t saved_rows(const Table& table, const SavedSet& set) {
   const std::vector<std::string> names = set.names();
-  if (std::ranges::find(names, ids_name(table)) == names.end()) return 0;  // a table without rows leaves no array
+  if (std::ranges::find(names, ids_name(table)) == names.end()) return 0;  // a table without rows has no array
   const SavedSet::Array& ids = set.at(ids_name(table));
   if (ids.shape.size() != 1 || ids.type.name != kIdType.name) {
     throw FileError(fmt::format("array \"{}\" is no list of row ids", ids_name(table)));
@@ -36,10 +36,10 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
 
 }  // namespace
 
-void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out) {
+void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedRegion>& out) {
   const Engine& engine = *table.context().engine;
   const std::int64_t cols = table.spec().cols;
-  table.each_shard_here([&](Shard& shard, ShardRange) {
+  table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const auto workers = static_cast<std::size_t>(storage.shape().workers);
@@ -49,7 +49,7 @@ void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out) {
     const Geometry& g = shard.geometry();
     const StripeRange mine{.first = stripes * local / engine.local_ranks(),
                            .end = stripes * (local + 1) / engine.local_ranks()};
-    const auto most = static_cast<std::size_t>(  // some of them may be free
+    const auto most = static_cast<std::size_t>(  // an upper bound: some units may be free
         mine.first == mine.end ? 0 : g.end_unit(mine.end - 1) - g.first_unit(mine.first));
     RawBytes ids = spare.take(most * sizeof(RowId));
     RawBytes values = spare.take(most * row_bytes);
@@ -91,7 +91,8 @@ void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedPiece>& out) {
     for (int k = 0; k < state.per_element; ++k) {
       put(state_name(table, k), type, {rows, cols}, 0, std::move(states[static_cast<std::size_t>(k)]));
     }
-    // Of worker w the array k is number per_element + w * per_worker + k; in the file all workers' k lie together.
+    // Array k of worker w has the index per_element + w * per_worker + k. In the file, the arrays k of all workers are
+    // contiguous.
     for (int k = 0; k < state.per_worker; ++k) {
       RawBytes all = spare.take(workers * static_cast<std::size_t>(rows) * row_bytes);
       for (std::size_t w = 0; w < workers; ++w) {
@@ -134,7 +135,7 @@ void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_wo
   const std::int64_t cols = table.spec().cols;
   const std::int64_t total = saved_rows(table, set);
   const std::int64_t last = total * (local + 1) / engine.local_ranks();
-  table.each_shard_here([&](Shard& shard, ShardRange) {
+  table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const int workers = storage.shape().workers;
@@ -148,7 +149,7 @@ void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_wo
       const std::size_t bytes = row_bytes * static_cast<std::size_t>(rows);
       std::vector<std::byte> values(bytes);
       set.read(table.name(), box, values);
-      // One buffer for each array of the storage; empty where it starts anew.
+      // One buffer for each array of the storage; empty if the array is reset.
       std::vector<std::vector<std::byte>> states(
           static_cast<std::size_t>(state.per_element + state.per_worker * workers));
       std::vector<double> units;

@@ -1,4 +1,4 @@
-// A delta that lies in several pieces of memory, such as the gradients of a model.
+// A delta that consists of several pieces of memory, such as the gradients of a model.
 #pragma once
 
 #include <algorithm>
@@ -10,19 +10,19 @@
 
 namespace pleiad {
 
-/// Parts of an array, in ascending order and apart from each other; what lies between them is zero.
-class Parts {
+/// ScatteredDelta of an array in ascending order, disjoint. The elements between them are zero.
+class ScatteredDelta {
  public:
-  Parts(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}
+  ScatteredDelta(std::span<const ArrayPart> parts, std::int64_t width) : parts_(parts), width_(width) {}
 
-  /// Where the elements [at, at + count) lie, if one part has all of them.
+  /// Returns the address of the elements [at, at + count) if one part contains all of them, otherwise null.
   [[nodiscard]] const char* in_place(std::int64_t at, std::int64_t count) const {
     const auto part = reaching(at);
     if (part == parts_.end() || at < part->at || at + count > end_of(*part)) return nullptr;
     return first_byte(*part) + (at - part->at) * width_;
   }
 
-  /// Copies the elements [at, at + count) to `to`, by copy_piece(to, from, bytes).
+  /// Copies the elements [at, at + count) to `to` with copy_piece(to, from, bytes).
   template <class CopyPiece>
   void copy(char* to, std::int64_t at, std::int64_t count, CopyPiece&& copy_piece) const {
     const std::int64_t end = at + count;
@@ -42,7 +42,7 @@ class Parts {
  private:
   static std::int64_t end_of(const ArrayPart& part) { return part.at + part.delta.count; }
   static const char* first_byte(const ArrayPart& part) { return static_cast<const char*>(part.delta.data); }
-  /// The first part that ends after `at`.
+  /// Returns the first part that ends after `at`.
   [[nodiscard]] std::span<const ArrayPart>::iterator reaching(std::int64_t at) const {
     return std::ranges::upper_bound(parts_, at, {}, end_of);
   }
