@@ -123,7 +123,7 @@ def test_a_model_that_changes():
             manager.finish()
         model[0].weight.data = weight
         del model[1]
-        with raises(Bad, "4 parameters and has 2"):
+        with raises(Bad, "4 parameters and now has 2"):
             manager.sync()
 
 
@@ -194,7 +194,7 @@ def test_different_models():
 def test_only_workers():
     if "OMPI_COMM_WORLD_RANK" in os.environ:
         return
-    with pleiad.init(role="server", log_level="off"), raises(Bad, "every rank to be a worker; 0 of 1"):
+    with pleiad.init(role="server", log_level="off"), raises(Bad, "every rank to be a worker; 0 of the 1 ranks"):
         ParameterManager(nn.Linear(1, 1))
 
 
