@@ -26,6 +26,7 @@ def _of_inner(name: str) -> property:
         lambda self: getattr(self.optimizer, name),
         lambda self, value: setattr(self.optimizer, name, value),
         lambda self: delattr(self.optimizer, name),
+        f"The attribute `{name}` of the wrapped optimizer.",
     )
 
 
