@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import importlib
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def main():
     parser.add_argument("--folder")
     options = parser.parse_args()
     page = options.page.resolve()
+    sys.argv[:] = [str(page)]  # as a script without arguments
     for module in options.before:
         importlib.import_module(module)
     for sync in (False, True) if options.both else (options.sync,):
