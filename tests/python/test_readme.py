@@ -4,7 +4,7 @@ import pytest
 from conftest import ROOT
 from run_page import PIECE, sections
 
-PAGES = ["README.md", "docs/updaters.md", "docs/snapshots.md"]
+PAGES = ["README.md", "docs/updaters.md", "docs/snapshots.md", "docs/data.md", "docs/spatial.md"]
 
 
 @pytest.mark.parametrize("world", ["alone", 2])
