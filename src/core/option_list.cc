@@ -64,23 +64,24 @@ void set_list(Options& options, std::string_view list) {
 const std::vector<OptionField<SessionOptions>>& session_fields() {
   using S = SessionOptions;
   static const std::vector<OptionField<S>> fields = {
-      field("engine", &S::engine, "auto, solo or mpi; auto takes mpi under a launcher and a world of one otherwise"),
-      field("role", &S::role, "both, worker, server or none; or 3+2: of five ranks the first three work and two serve"),
-      field("timeout", &S::timeout, "seconds a wait may last before it fails"),
+      field("engine", &S::engine,
+            "auto, solo or mpi; auto joins the world of the launcher, or is a world of one without one"),
+      field("role", &S::role,
+            "both, worker, server or none; or 3+2: of five ranks the first three work and the other two serve"),
+      field("timeout", &S::timeout, "seconds after which a wait fails"),
       field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
-      field("host_timeout", &S::host_timeout, "seconds another host may be silent before calls that need it fail"),
+      field("host_timeout", &S::host_timeout, "seconds that another host may be silent before calls that need it fail"),
       field("interface", &S::interface,
-            "where other hosts reach this one: an interface's name or an IPv4 address; else one is chosen"),
+            "where other hosts reach this one: an interface's name or an IPv4 address; empty: one is chosen"),
       field("transport_security", &S::transport_security,
-            "between hosts: encrypt, or off, which is refused beyond loopback; force-off sends everything in the "
-            "clear, to "
-            "whoever connects"),
+            "between hosts: encrypt; off, which is refused beyond loopback; or force-off, which sends everything "
+            "unencrypted, to anyone who connects"),
       field("log_level", &S::log_level, "debug, info, warn, error or off"),
       field("stats", &S::stats, "print counters and timings at shutdown"),
       field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
-      field("shared_memory", &S::shared_memory, "false, for tests: act as if every rank lay on a host of its own"),
-      field("split_hosts", &S::split_hosts, "for tests: act as if the ranks lay on this many hosts"),
-      field("fault", &S::fault, "for tests: RANK:POINT:COUNT ends that rank there, as SIGKILL would"),
+      field("shared_memory", &S::shared_memory, "for tests: false acts as if every rank were on a host of its own"),
+      field("split_hosts", &S::split_hosts, "for tests: act as if the ranks were on this many hosts"),
+      field("fault", &S::fault, "for tests: RANK:POINT:COUNT kills that rank at that point, as SIGKILL would"),
   };
   return fields;
 }
@@ -88,26 +89,28 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
 const std::vector<OptionField<TableOptions>>& table_fields() {
   using T = TableOptions;
   static const std::vector<OptionField<T>> fields = {
-      field("name", &T::name, "for messages; \"table 3\" where empty"),
+      field("name", &T::name, "name in messages; empty: \"table 3\" and so on"),
       field("dtype", &T::dtype, "float32, float64, int32 or int64"),
       field("clock", &T::clock, "async, sync or ssp"),
-      field("staleness", &T::staleness, "ssp: by how many ticks a worker may be ahead of the slowest"),
+      field("staleness", &T::staleness, "ssp: maximum number of ticks that a worker may be ahead of the slowest one"),
       field("backup", &T::backup,
-            "round: the fraction of the workers, the slowest, that a round does not wait for; their adds are dropped"),
-      field("apply", &T::apply, "each: the rule runs once an add; round: once on the sum of all workers' k-th adds"),
-      field("ordered", &T::ordered, "round: sum in rank order, so the bits do not depend on timing"),
-      field("check_finite", &T::check_finite, "refuse NaN and infinity in an add"),
+            "round: fraction of the workers, the slowest ones, that a round does not wait for; their adds are dropped"),
+      field("apply", &T::apply,
+            "each: run the rule once per add; round: run it once on the sum of all workers' k-th adds"),
+      field("ordered", &T::ordered, "round: sum in rank order, so results are bit-identical whatever the timing"),
+      field("check_finite", &T::check_finite, "refuse adds that contain NaN or infinity"),
       field("reserve_only", &T::reserve_only,
-            "do not commit memory at creation: for huge tables of which little is touched"),
-      field("init_rank", &T::init_rank, "whose initial values count"),
-      field("track_changes", &T::track_changes, "matrix and sparse tables: keep what get_changed needs"),
-      field("init", &T::init, "sparse: what a row starts as: zeros, constant, uniform or gaussian"),
-      field("init_value", &T::init_value, "sparse: the constant, or the mean of the random numbers"),
-      field("init_spread", &T::init_spread, "sparse: half the width of uniform; gaussian's standard deviation"),
-      field("seed", &T::seed, "sparse: with a row's id, the key of its random numbers"),
-      field("max_rows", &T::max_rows, "sparse: how many rows there may be; 0: as many as the memory holds"),
-      field("evict", &T::evict, "sparse: at max_rows, drop the rows whose last add is longest ago; else an error"),
-      field("max_age", &T::max_age, "sparse: seconds after its last add at which a row may be dropped; 0: never"),
+            "do not commit memory at creation: for huge tables of which little is used"),
+      field("init_rank", &T::init_rank, "rank whose initial values are used"),
+      field("track_changes", &T::track_changes,
+            "matrix and sparse tables: keep the information that get_changed needs"),
+      field("init", &T::init, "sparse: initial values of a row: zeros, constant, uniform or gaussian"),
+      field("init_value", &T::init_value, "sparse: the constant, or the mean of the random values"),
+      field("init_spread", &T::init_spread, "sparse: half the width of uniform; the standard deviation of gaussian"),
+      field("seed", &T::seed, "sparse: seed of the random values, together with the id of the row"),
+      field("max_rows", &T::max_rows, "sparse: maximum number of rows; 0: limited only by memory"),
+      field("evict", &T::evict, "sparse: at max_rows, drop the rows whose last add is oldest instead of failing"),
+      field("max_age", &T::max_age, "sparse: seconds after its last add at which a row may be dropped; 0 disables it"),
   };
   return fields;
 }
@@ -115,30 +118,31 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
 const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
   using U = UpdaterOptions;
   static const std::vector<OptionField<U>> fields = {
-      field("rule", &U::rule, "a rule (sum, sgd, ...) or a dialect's (multiverso/adagrad, ...)"),
-      field("learning_rate", &U::learning_rate, "the step"),
-      field("momentum", &U::momentum, "how much of the last step is kept"),
-      field("rho", &U::rho, "the step of Multiverso's adagrad"),
-      field("lambda", &U::lambda, "dcasgd: the weight of the delay compensation"),
+      field("rule", &U::rule,
+            "name of an update rule (sum, sgd, ...) or of another system's (multiverso/adagrad, ...)"),
+      field("learning_rate", &U::learning_rate, "size of the step"),
+      field("momentum", &U::momentum, "fraction of the previous step that is kept"),
+      field("rho", &U::rho, "size of the step in Multiverso's adagrad"),
+      field("lambda", &U::lambda, "dcasgd: weight of the delay compensation"),
       field("beta1", &U::beta1, "adam, adamax: decay of the first moment"),
       field("beta2", &U::beta2, "adam, adamax: decay of the second moment"),
-      field("decay", &U::decay, "rmsprop, adadelta: how much of the mean squares stays"),
-      field("l1", &U::l1, "ftrl: values whose sum of gradients is within l1 are exactly 0"),
-      field("l2", &U::l2, "ftrl: draws values towards 0"),
-      field("ftrl_beta", &U::ftrl_beta, "ftrl: slows the first steps"),
-      field("epsilon", &U::epsilon, "keeps a division from zero"),
+      field("decay", &U::decay, "rmsprop, adadelta: decay of the running mean of squares"),
+      field("l1", &U::l1, "ftrl: values whose sum of gradients is at most l1 in magnitude become exactly 0"),
+      field("l2", &U::l2, "ftrl: pulls values towards 0"),
+      field("ftrl_beta", &U::ftrl_beta, "ftrl: makes the first steps smaller"),
+      field("epsilon", &U::epsilon, "prevents a division by zero"),
       field("weight_decay", &U::weight_decay, "g = scale * clip(delta) + weight_decay * value"),
-      field("scale", &U::scale, "multiplies the delta"),
-      field("clip_low", &U::clip_low, "clips the delta where clip_high > clip_low"),
-      field("clip_high", &U::clip_high, "clips the delta where clip_high > clip_low"),
-      field("ascend", &U::ascend, "value += step in place of value -= step"),
+      field("scale", &U::scale, "factor of the delta"),
+      field("clip_low", &U::clip_low, "lower bound of the clipped delta; clips only if clip_high > clip_low"),
+      field("clip_high", &U::clip_high, "upper bound of the clipped delta; clips only if clip_high > clip_low"),
+      field("ascend", &U::ascend, "value += step instead of value -= step"),
       field("prescaled", &U::prescaled, "the delta is already learning_rate * gradient (Multiverso)"),
       field("damped", &U::damped, "momentum: v = m*v + (1-m)*g"),
       field("rate_in_velocity", &U::rate_in_velocity, "momentum: v = m*v + rate*g; value -= v (SINGA, neon)"),
-      field("bias_correction", &U::bias_correction, "adam, adamax"),
+      field("bias_correction", &U::bias_correction, "adam, adamax: correct the bias of the moments at the start"),
       field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam, rmsprop: sqrt(h + epsilon)"),
-      field("per_worker", &U::per_worker, "adagrad: each worker has its own history"),
-      field("adaptive", &U::adaptive, "dcasgd: lambda is divided by the root of the mean square (dcasgda)"),
+      field("per_worker", &U::per_worker, "adagrad: keep a history for each worker"),
+      field("adaptive", &U::adaptive, "dcasgd: divide lambda by the root of the mean square (dcasgda)"),
   };
   return fields;
 }
@@ -224,8 +228,12 @@ std::vector<std::string> unknown_variables() {
 
 std::string options_markdown() {
   std::string text =
-      "# Parameters\n\nPrinted by `pleiad options`; a test compares this page with it.\n\n"
-      "A session option can be set in the environment too: `PLEIAD_TIMEOUT=60` for `timeout`.\n";
+      "# Parameters\n\n"
+      "This page lists every option of a session, a table and an update rule, with its default. C++, C, Python and Lua "
+      "use the\n"
+      "same names. An option of a session may also be set in the environment, which wins: `PLEIAD_TIMEOUT=60` sets "
+      "`timeout`.\n"
+      "`pleiad options` prints this page, and a test compares the two.\n";
   const auto section = [&](std::string_view title, const auto& fields, const auto& defaults) {
     text += fmt::format("\n## {}\n\n| option | default | meaning |\n|---|---|---|\n", title);
     for (const auto& f : fields) {
