@@ -37,6 +37,7 @@ QUICK = {
     "test_docs",
     "test_durations",
     "test_generate",
+    "test_glossary",
     "test_layout",
     "test_plot",
     "test_promises",

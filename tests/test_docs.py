@@ -46,13 +46,21 @@ def test_every_make_target_that_a_page_names_exists():
             assert name in targets, f"{page.name}: make {name}"
 
 
-def test_the_programs_in_the_readme_are_the_examples():
-    readme = (ROOT / "README.md").read_text()
-    for name in ("first.cc", "first_multiverso.c", "first.py", "demo/singa_mlp.py"):
-        assert (ROOT / "examples" / name).read_text() in readme, name
+PROGRAMS = {
+    "first.cc": "docs/tutorial.md",
+    "first_multiverso.c": "docs/tutorial.md",
+    "first.py": "README.md",
+    "demo/singa_mlp.py": "docs/singa.md",
+    "lua/first.lua": "docs/lua.md",
+}
 
 
-def test_the_examples_do_what_the_readme_says(build_dir, mpirun, python_job):
+def test_the_programs_on_the_pages_are_the_examples():
+    for name, page in PROGRAMS.items():
+        assert (ROOT / "examples" / name).read_text() in (ROOT / page).read_text(), f"{page}: {name}"
+
+
+def test_the_examples_do_what_the_pages_say(build_dir, mpirun, python_job):
     first = build_dir / "bin" / "first"
     alone = subprocess.run([first], capture_output=True, text=True, check=True, timeout=30)
     assert alone.stdout == "1 ranks made weights[0] = 0.5\n"

@@ -170,9 +170,9 @@ def test_the_fashion_example_learns(job, world):
     assert accuracy > 0.75, finished.stdout
 
 
-def test_the_readmes_lua_program_does_what_it_says(job):
+def test_the_pages_lua_program_does_what_it_says(job):
     example = ROOT / "examples" / "lua" / "first.lua"
-    assert example.read_text() in (ROOT / "README.md").read_text()
+    assert example.read_text() in (ROOT / "docs" / "lua.md").read_text()
     assert job("luajit", 2, example).stdout == "2 workers made row 10 = 4 4 4\n"
 
 

@@ -65,27 +65,23 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
   using S = SessionOptions;
   static const std::vector<OptionField<S>> fields = {
       field("engine", &S::engine,
-            "auto, solo or mpi; auto selects mpi under a launcher and a world of one process otherwise"),
+            "auto, solo or mpi; auto joins the world of the launcher, or is a world of one without one"),
       field("role", &S::role,
-            "both, worker, server or none; 3+2 makes the first three of five ranks workers and the other two servers"),
-      field("timeout", &S::timeout, "number of seconds after which a wait fails"),
-      field("warn_after", &S::warn_after, "number of seconds after which a wait logs what every rank is doing"),
-      field("host_timeout", &S::host_timeout,
-            "number of seconds without a message from another host after which calls that need it fail"),
+            "both, worker, server or none; or 3+2: of five ranks the first three work and the other two serve"),
+      field("timeout", &S::timeout, "seconds after which a wait fails"),
+      field("warn_after", &S::warn_after, "seconds after which a wait reports what every rank is doing"),
+      field("host_timeout", &S::host_timeout, "seconds that another host may be silent before calls that need it fail"),
       field("interface", &S::interface,
-            "network interface (name or IPv4 address) at which other hosts reach this one; empty selects one "
-            "automatically"),
+            "where other hosts reach this one: an interface's name or an IPv4 address; empty: one is chosen"),
       field("transport_security", &S::transport_security,
-            "security of connections between hosts: encrypt; off, allowed only on loopback; or force-off, which sends "
-            "everything unencrypted and accepts every peer"),
+            "between hosts: encrypt; off, which is refused beyond loopback; or force-off, which sends everything "
+            "unencrypted, to anyone who connects"),
       field("log_level", &S::log_level, "debug, info, warn, error or off"),
       field("stats", &S::stats, "print counters and timings at shutdown"),
       field("signal_report", &S::signal_report, "print what every rank is doing on SIGUSR1"),
-      field("shared_memory", &S::shared_memory, "for tests: false treats every rank as a host of its own"),
-      field("split_hosts", &S::split_hosts, "for tests: number of hosts to simulate; 0 uses the real hosts"),
-      field("fault", &S::fault,
-            "for tests: RANK:POINT:COUNT kills the rank at the COUNT-th arrival at a point of the code, as SIGKILL "
-            "would"),
+      field("shared_memory", &S::shared_memory, "for tests: false acts as if every rank were on a host of its own"),
+      field("split_hosts", &S::split_hosts, "for tests: act as if the ranks were on this many hosts"),
+      field("fault", &S::fault, "for tests: RANK:POINT:COUNT kills that rank at that point, as SIGKILL would"),
   };
   return fields;
 }
@@ -93,30 +89,28 @@ const std::vector<OptionField<SessionOptions>>& session_fields() {
 const std::vector<OptionField<TableOptions>>& table_fields() {
   using T = TableOptions;
   static const std::vector<OptionField<T>> fields = {
-      field("name", &T::name, "name of the table in messages; empty means \"table N\""),
+      field("name", &T::name, "name in messages; empty: \"table 3\" and so on"),
       field("dtype", &T::dtype, "float32, float64, int32 or int64"),
       field("clock", &T::clock, "async, sync or ssp"),
-      field("staleness", &T::staleness, "ssp: number of ticks that a worker may be ahead of the slowest one"),
+      field("staleness", &T::staleness, "ssp: maximum number of ticks that a worker may be ahead of the slowest one"),
       field("backup", &T::backup,
-            "round: fraction of workers, the slowest ones, that a round does not wait for; their adds are dropped"),
+            "round: fraction of the workers, the slowest ones, that a round does not wait for; their adds are dropped"),
       field("apply", &T::apply,
-            "each: run the update rule for every add; round: run it once on the sum of all workers' k-th adds"),
-      field("ordered", &T::ordered, "round: sum in rank order, so that results are bit-identical in every run"),
-      field("check_finite", &T::check_finite, "reject adds that contain NaN or infinity"),
+            "each: run the rule once per add; round: run it once on the sum of all workers' k-th adds"),
+      field("ordered", &T::ordered, "round: sum in rank order, so results are bit-identical whatever the timing"),
+      field("check_finite", &T::check_finite, "refuse adds that contain NaN or infinity"),
       field("reserve_only", &T::reserve_only,
-            "do not commit memory at creation; for huge tables of which only a small part is used"),
+            "do not commit memory at creation: for huge tables of which little is used"),
       field("init_rank", &T::init_rank, "rank whose initial values are used"),
-      field("track_changes", &T::track_changes, "matrix and sparse tables: record changed rows for get_changed"),
+      field("track_changes", &T::track_changes,
+            "matrix and sparse tables: keep the information that get_changed needs"),
       field("init", &T::init, "sparse: initial values of a row: zeros, constant, uniform or gaussian"),
       field("init_value", &T::init_value, "sparse: the constant, or the mean of the random values"),
-      field("init_spread", &T::init_spread, "sparse: half the width of uniform, or the standard deviation of gaussian"),
-      field("seed", &T::seed,
-            "sparse: seed of the random initial values, which depend only on it and on the id of the row"),
-      field("max_rows", &T::max_rows, "sparse: maximum number of rows; 0 means limited only by memory"),
-      field("evict", &T::evict,
-            "sparse: at max_rows, drop the rows that were updated least recently; false throws an error"),
-      field("max_age", &T::max_age,
-            "sparse: number of seconds after its last add at which a row may be dropped; 0 means never"),
+      field("init_spread", &T::init_spread, "sparse: half the width of uniform; the standard deviation of gaussian"),
+      field("seed", &T::seed, "sparse: seed of the random values, together with the id of the row"),
+      field("max_rows", &T::max_rows, "sparse: maximum number of rows; 0: limited only by memory"),
+      field("evict", &T::evict, "sparse: at max_rows, drop the rows whose last add is oldest instead of failing"),
+      field("max_age", &T::max_age, "sparse: seconds after its last add at which a row may be dropped; 0 disables it"),
   };
   return fields;
 }
@@ -124,30 +118,31 @@ const std::vector<OptionField<TableOptions>>& table_fields() {
 const std::vector<OptionField<UpdaterOptions>>& updater_fields() {
   using U = UpdaterOptions;
   static const std::vector<OptionField<U>> fields = {
-      field("rule", &U::rule, "the update rule (sum, sgd, ...) or a rule of a dialect (multiverso/adagrad, ...)"),
-      field("learning_rate", &U::learning_rate, "the step size"),
+      field("rule", &U::rule,
+            "name of an update rule (sum, sgd, ...) or of another system's (multiverso/adagrad, ...)"),
+      field("learning_rate", &U::learning_rate, "size of the step"),
       field("momentum", &U::momentum, "fraction of the previous step that is kept"),
-      field("rho", &U::rho, "the step size of Multiverso's adagrad"),
-      field("lambda", &U::lambda, "dcasgd: the weight of the delay compensation"),
+      field("rho", &U::rho, "size of the step in Multiverso's adagrad"),
+      field("lambda", &U::lambda, "dcasgd: weight of the delay compensation"),
       field("beta1", &U::beta1, "adam, adamax: decay of the first moment"),
       field("beta2", &U::beta2, "adam, adamax: decay of the second moment"),
-      field("decay", &U::decay, "rmsprop, adadelta: decay of the mean square"),
-      field("l1", &U::l1, "ftrl: L1 regularisation; values whose accumulated gradient is within l1 are exactly 0"),
-      field("l2", &U::l2, "ftrl: L2 regularisation"),
-      field("ftrl_beta", &U::ftrl_beta, "ftrl: damps the first steps"),
-      field("epsilon", &U::epsilon, "added to denominators to avoid a division by zero"),
+      field("decay", &U::decay, "rmsprop, adadelta: decay of the running mean of squares"),
+      field("l1", &U::l1, "ftrl: values whose sum of gradients is at most l1 in magnitude become exactly 0"),
+      field("l2", &U::l2, "ftrl: pulls values towards 0"),
+      field("ftrl_beta", &U::ftrl_beta, "ftrl: makes the first steps smaller"),
+      field("epsilon", &U::epsilon, "prevents a division by zero"),
       field("weight_decay", &U::weight_decay, "g = scale * clip(delta) + weight_decay * value"),
-      field("scale", &U::scale, "multiplies the delta"),
-      field("clip_low", &U::clip_low, "lower bound of the delta; used if clip_high > clip_low"),
-      field("clip_high", &U::clip_high, "upper bound of the delta; used if clip_high > clip_low"),
-      field("ascend", &U::ascend, "use value += step instead of value -= step"),
+      field("scale", &U::scale, "factor of the delta"),
+      field("clip_low", &U::clip_low, "lower bound of the clipped delta; clips only if clip_high > clip_low"),
+      field("clip_high", &U::clip_high, "upper bound of the clipped delta; clips only if clip_high > clip_low"),
+      field("ascend", &U::ascend, "value += step instead of value -= step"),
       field("prescaled", &U::prescaled, "the delta is already learning_rate * gradient (Multiverso)"),
       field("damped", &U::damped, "momentum: v = m*v + (1-m)*g"),
       field("rate_in_velocity", &U::rate_in_velocity, "momentum: v = m*v + rate*g; value -= v (SINGA, neon)"),
-      field("bias_correction", &U::bias_correction, "adam, adamax: correct the bias of the moments in the first steps"),
+      field("bias_correction", &U::bias_correction, "adam, adamax: correct the bias of the moments at the start"),
       field("epsilon_inside_root", &U::epsilon_inside_root, "adagrad, adam, rmsprop: sqrt(h + epsilon)"),
-      field("per_worker", &U::per_worker, "adagrad: keep a separate history for each worker"),
-      field("adaptive", &U::adaptive, "dcasgd: divide lambda by the root mean square of the gradient (dcasgda)"),
+      field("per_worker", &U::per_worker, "adagrad: keep a history for each worker"),
+      field("adaptive", &U::adaptive, "dcasgd: divide lambda by the root of the mean square (dcasgda)"),
   };
   return fields;
 }
@@ -233,8 +228,12 @@ std::vector<std::string> unknown_variables() {
 
 std::string options_markdown() {
   std::string text =
-      "# Parameters\n\nPrinted by `pleiad options`; a test compares this page with it.\n\n"
-      "A session option can be set in the environment too: `PLEIAD_TIMEOUT=60` for `timeout`.\n";
+      "# Parameters\n\n"
+      "This page lists every option of a session, a table and an update rule, with its default. C++, C, Python and Lua "
+      "use the\n"
+      "same names. An option of a session may also be set in the environment, which wins: `PLEIAD_TIMEOUT=60` sets "
+      "`timeout`.\n"
+      "`pleiad options` prints this page, and a test compares the two.\n";
   const auto section = [&](std::string_view title, const auto& fields, const auto& defaults) {
     text += fmt::format("\n## {}\n\n| option | default | meaning |\n|---|---|---|\n", title);
     for (const auto& f : fields) {

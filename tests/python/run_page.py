@@ -1,15 +1,25 @@
-"""Runs the blocks of code under some headings of a page: run_page.py PAGE HEADING... [--sync | --both].
+"""Runs the blocks of code under some headings of a page, as a reader would who copies them:
+run_page.py PAGE HEADING... [--sync | --both] [--before MODULE] [--folder FOLDER].
 
-The blocks of a heading share their names. A comment `<!-- given ... -->` has code that a reader would have before a block, `<!-- then ... -->` what
-must hold after it. With --sync, multiverso.init makes synchronous tables unless it is told otherwise; with --both, the blocks run
-without that and then with it.
+Each block runs with no names of its own, in an empty folder, and its session is shut down at the end. A block whose first line is
+CONTINUES has the names of the block above it, because it tells the reader so. A hidden comment `<!-- then ... -->` has
+assertions about the block above: they see its names and add none.
+
+With --sync, multiverso.init creates synchronous tables unless it is told otherwise; with --both, the blocks run without that and
+then with it. --before imports a module first, which may make training shorter. --folder is where the blocks run, for ranks
+that need one folder.
 """
 
 import argparse
+import contextlib
+import importlib
 import re
+import sys
+import tempfile
 from pathlib import Path
 
-PIECE = re.compile(r"^```python\n(.*?)^```$|^<!-- (?:given|then)\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
+CONTINUES = "# Continues the block above."
+PIECE = re.compile(r"^```python\n(.*?)^```$|^<!-- then\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
 
 
 def sections(text):
@@ -18,29 +28,48 @@ def sections(text):
     return dict(zip(parts[1::2], parts[2::2]))
 
 
-def run(page, heading):
-    """Runs the blocks; returns how many there were."""
+def shut_down():
     import pleiad
 
-    text = sections(Path(page).read_text())[heading]
-    names = {"__name__": "__main__"}
-    blocks = 0
-    for match in PIECE.finditer(text):
-        blocks += match.group(1) is not None
-        code = match.group(1) or match.group(2)
-        exec(compile("\n" * text[: match.start()].count("\n") + code, f"{page}, {heading}", "exec"), names)
     if pleiad.sessions._current is not None:
         pleiad.session().shutdown()
+
+
+def run(page, heading, folder=None):
+    """Runs the blocks in `folder`, or in an empty one of this process; returns how many there were."""
+    text = sections(Path(page).read_text())[heading]
+    names = {}
+    blocks = 0
+    with tempfile.TemporaryDirectory() as own, contextlib.chdir(folder or own):
+        for match in PIECE.finditer(text):
+            block, assertions = match.groups()
+            code = "\n" * text[: match.start()].count("\n") + (block or assertions)
+            where = f"{page}, {heading}"
+            if block is None:
+                exec(compile(code, where, "exec"), dict(names))
+                continue
+            blocks += 1
+            if not block.startswith(CONTINUES):
+                shut_down()
+                names = {"__name__": "__main__"}
+            exec(compile(code, where, "exec"), names)
+        shut_down()
     return blocks
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("page")
+    parser.add_argument("page", type=Path)
     parser.add_argument("headings", nargs="+")
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--both", action="store_true")
+    parser.add_argument("--before", action="append", default=[])
+    parser.add_argument("--folder")
     options = parser.parse_args()
+    page = options.page.resolve()
+    sys.argv[:] = [str(page)]  # as a script without arguments
+    for module in options.before:
+        importlib.import_module(module)
     for sync in (False, True) if options.both else (options.sync,):
         if sync:
             import multiverso
@@ -48,7 +77,7 @@ def main():
             plain = multiverso.init
             multiverso.init = lambda sync=True, **more: plain(sync, **more)  # noqa: B023
         for heading in options.headings:
-            print(f"{heading}: {run(options.page, heading)} blocks ran", flush=True)
+            print(f"{heading}: {run(page, heading, options.folder)} blocks ran", flush=True)
 
 
 if __name__ == "__main__":

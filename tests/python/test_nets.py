@@ -34,28 +34,23 @@ def test_numbers_go_to_pytorch_and_back(python_job, pleiad):
 
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_the_page(python_job, world, tmp_path):
-    """Each section in a session, which the first starts itself. Each rank has a folder of its own, since the page writes files.
-
-    Of two ranks, two sections are left out: in "Checkpoints" the ranks would need one folder (nn_saving_cases.py has that), in
-    "Step by step" each rank would have to give its own samples.
-    """
-    alone_only = [] if world == "alone" else ["Checkpoints", "Step by step"]
-    headings = [heading for heading in HEADINGS if heading not in alone_only]
+    """The blocks of each section, in a folder that the ranks share."""
     script = tmp_path / "page.py"
+    folders = {heading: tmp_path / f"section{number}" for number, heading in enumerate(HEADINGS)}
+    for folder in folders.values():
+        folder.mkdir()
     script.write_text(
-        "import os, sys, tempfile\n"
+        "import os, sys\n"
         f"sys.path.insert(0, {str(FOLDER)!r})\n"
-        "os.chdir(tempfile.mkdtemp())\n"
-        "import pleiad, run_page\n"
-        f"for heading in {headings!r}:\n"
-        f"    heading == {HEADINGS[0]!r} or pleiad.init()\n"
-        f"    blocks = run_page.run({str(PAGE)!r}, heading)  # ends the session\n"
+        "import run_page\n"
+        f"for heading, folder in {[(heading, str(folder)) for heading, folder in folders.items()]!r}:\n"
+        f"    blocks = run_page.run({str(PAGE)!r}, heading, folder)\n"
         "    sys.stdout.flush()\n"
         "    os.write(1, f'\\n{heading} {blocks}\\n'.encode())  # one write: no other rank's words come between\n"
     )
     done = python_job(world, script, timeout=180, env={"PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr
-    for heading in headings:
+    for heading in HEADINGS:
         blocks = sections(PAGE.read_text())[heading].count("```python")
         assert done.stdout.count(f"{heading} {blocks}\n") == (1 if world == "alone" else world), done.stdout
 

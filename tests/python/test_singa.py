@@ -48,7 +48,8 @@ def shortened(path, steps, **fields):
 @pytest.mark.parametrize("world", ["alone", 2, pytest.param(4, marks=pytest.mark.full)])
 def test_the_blocks_of_the_page_run(root, in_world, world, tmp_path):
     program = ROOT / "tests" / "python" / "run_page.py"
-    done = in_world(world, root, sys.executable, program, PAGE, *HEADINGS, timeout=1200, outputs=tmp_path / "said")
+    words = [PAGE, *HEADINGS, "--before", "singa_short", "--folder", "."]
+    done = in_world(world, root, sys.executable, program, *words, timeout=1200, outputs=tmp_path / "said")
     assert done.returncode == 0, done.stdout + done.stderr
     said = [done.stdout] if world == "alone" else [each.read_text() for each in tmp_path.glob("said/1/rank.*/stdout")]
     assert len(said) == (1 if world == "alone" else world)
