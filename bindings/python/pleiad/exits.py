@@ -1,8 +1,8 @@
 """The end of a process whose session is still open.
 
 An uncaught exception ends the job: its traceback is printed with the rank, and the session is left, so that the other
-ranks get an error that names this one and none waits for it. So does sys.exit() with a status other than 0. A script that
-just ends has its session shut down.
+ranks get an error that names this one and none waits for it. So does an uncaught SystemExit with a status other than 0,
+which sys.exit() and exit() raise. A script that just ends has its session shut down.
 """
 
 import atexit
@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn
+
+from pleiad import _core
 
 _leave: Callable[[bool], None] | None = None
 _process = 0
-_failed = False  #: the script has called sys.exit() with a status other than 0
 
 
 def watch(leave: Callable[[bool], None]) -> None:
@@ -33,14 +33,7 @@ def watch(leave: Callable[[bool], None]) -> None:
                 _end(clean=False)
 
         sys.excepthook = hook
-        leave_by = sys.exit
-
-        def exit_with(status: Any = None, /) -> NoReturn:
-            global _failed
-            _failed = status not in (None, 0)  # handlers of atexit do not see the status
-            leave_by(status)
-
-        setattr(sys, "exit", exit_with)  # noqa: B010  mypy refuses the assignment
+        _core.watch_exit_status()
         # Before the handlers of modules that were imported earlier: mpi4py's ends MPI.
         atexit.register(_end, clean=True)
 
@@ -51,6 +44,6 @@ def _end(clean: bool) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        _leave(clean and not _failed)
+        _leave(clean and not _core.ends_with_failure())
     except Exception as problem:  # the process ends anyway; what is left to do is to say it
         print(f"pleiad: at the end of the process: {type(problem).__name__}: {problem}", file=sys.stderr)
