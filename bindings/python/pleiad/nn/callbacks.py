@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 
 class Callback:
     """Derive from it and override what is of interest. Any of the methods may return False, which ends the run after the
-    step that is under way, on all ranks. Where `on_step` is overridden, the run stops for it after every step."""
+    step that is under way, on all ranks. Where `on_step` is overridden on any rank, the run stops for it after every step.
+    Ranks may have different callbacks, such as a log on rank 0 alone. A callback that changes the net is needed on all of
+    them; `same_on_all_ranks` has `fit` check that."""
 
     trainer: "Trainer"
+
+    def same_on_all_ranks(self) -> "dict[str, Any] | None":
+        """The options that must be the same on all ranks; None if the callback need not exist on all of them."""
+        return None
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> "bool | None": ...
 
@@ -34,7 +40,7 @@ class Callback:
 
 class EarlyStopping(Callback):
     """Ends the run when `monitor` has not improved by `min_delta` for `patience` records. mode: min, max, or auto: max for
-    accuracies. restore_best: the net gets the numbers of the best record back.
+    accuracies. restore_best: the net gets the numbers of the best record back. All ranks need it, with the same options.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -56,6 +62,13 @@ class EarlyStopping(Callback):
     ) -> None:
         if mode not in ("auto", "min", "max"):
             raise InvalidArgument(f"mode: expected auto, min or max; received {mode!r}")
+        self._options = {
+            "monitor": monitor,
+            "patience": patience,
+            "min_delta": float(min_delta),
+            "mode": mode,
+            "restore_best": bool(restore_best),
+        }
         self.phase = "validate" if monitor.startswith("val_") else "train"
         self.metric = monitor.removeprefix("val_")
         self.sign = 1 if mode == "max" or (mode == "auto" and "accuracy" in monitor) else -1
@@ -64,6 +77,9 @@ class EarlyStopping(Callback):
         self.best_step = 0
         self._since = 0
         self._kept: dict[str, Any] | None = None
+
+    def same_on_all_ranks(self) -> dict[str, Any]:
+        return self._options
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         self.best, self._since, self._kept = None, 0, None
