@@ -1,8 +1,8 @@
 """Ends a process whose session is still open.
 
 An uncaught exception ends the job: the process prints its traceback with the rank and leaves the session, so that the other
-ranks receive an error that names this rank instead of waiting for it. sys.exit() with a nonzero status does the same. When a
-script ends normally, its session is shut down.
+ranks receive an error that names this rank instead of waiting for it. An uncaught SystemExit with a nonzero status, which
+sys.exit() and exit() raise, does the same. When a script ends normally, its session is shut down.
 """
 
 import atexit
@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn
+
+from pleiad import _core
 
 _leave: Callable[[bool], None] | None = None
 _process = 0
-_failed = False  #: whether the script called sys.exit() with a nonzero status
 
 
 def watch(leave: Callable[[bool], None]) -> None:
@@ -33,14 +33,7 @@ def watch(leave: Callable[[bool], None]) -> None:
                 _end(clean=False)
 
         sys.excepthook = hook
-        leave_by = sys.exit
-
-        def exit_with(status: Any = None, /) -> NoReturn:
-            global _failed
-            _failed = status not in (None, 0)  # atexit handlers cannot see the exit status
-            leave_by(status)
-
-        setattr(sys, "exit", exit_with)  # noqa: B010  mypy refuses the assignment
+        _core.watch_exit_status()
         # Registered last, so it runs before the handlers of modules imported earlier: that of mpi4py finalizes MPI.
         atexit.register(_end, clean=True)
 
@@ -51,6 +44,6 @@ def _end(clean: bool) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        _leave(clean and not _failed)
+        _leave(clean and not _core.ends_with_failure())
     except Exception as problem:  # the process ends in any case, so the error can only be reported
         print(f"pleiad: at process exit: {type(problem).__name__}: {problem}", file=sys.stderr)

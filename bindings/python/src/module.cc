@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 
 #include "arrays.h"
+#include "exit_status.h"
 #include "memory.h"
 #include "pleiad/pleiad.h"
 #include "session.h"
@@ -61,6 +62,7 @@ NB_MODULE(_core, m) {
   pleiad::python::bind_tables(m);
   pleiad::python::bind_rules(m);
   pleiad::python::bind_session(m);
+  pleiad::python::bind_exit_status(m);
   pleiad::python::bind_options(m);
   pleiad::python::bind_spatial(m);
 }

@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 
 class Callback:
     """Base class of callbacks. Override the methods of interest. Any method may return False, which ends the run on all ranks
-    after the current step. Overriding `on_step` makes the engine return to Python after every step, which is slower."""
+    after the current step. If any rank overrides `on_step`, the engine returns to Python after every step, which is slower.
+    Ranks may have different callbacks, such as a log on rank 0 only. A callback that changes the net must exist on all ranks;
+    `same_on_all_ranks` makes `fit` check that."""
 
     trainer: "Trainer"
+
+    def same_on_all_ranks(self) -> "dict[str, Any] | None":
+        """Returns the options that must be the same on all ranks, or None if the callback may exist on some ranks only."""
+        return None
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> "bool | None":
         """Runs before the first epoch."""
@@ -36,7 +42,7 @@ class Callback:
 
 
 class EarlyStopping(Callback):
-    """Ends the run when a metric has stopped improving.
+    """Ends the run when a metric has stopped improving. All ranks need it, with the same options.
 
     Args:
         monitor: the metric to watch; "val_loss" is the loss on the validation data.
@@ -65,6 +71,13 @@ class EarlyStopping(Callback):
     ) -> None:
         if mode not in ("auto", "min", "max"):
             raise InvalidArgument(f"[EarlyStopping] mode: expected auto, min or max; received {mode!r}")
+        self._options = {
+            "monitor": monitor,
+            "patience": patience,
+            "min_delta": float(min_delta),
+            "mode": mode,
+            "restore_best": bool(restore_best),
+        }
         self.phase = "validate" if monitor.startswith("val_") else "train"
         self.metric = monitor.removeprefix("val_")
         self.sign = 1 if mode == "max" or (mode == "auto" and "accuracy" in monitor) else -1
@@ -73,6 +86,9 @@ class EarlyStopping(Callback):
         self.best_step = 0
         self._since = 0
         self._kept: dict[str, Any] | None = None
+
+    def same_on_all_ranks(self) -> dict[str, Any]:
+        return self._options
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         self.best, self._since, self._kept = None, 0, None

@@ -211,7 +211,7 @@ class Trainer:
                 f"[Trainer.fit] expected epochs >= 0, steps_per_epoch >= 1 and log_every >= 1; received {epochs}, "
                 f"{steps_per_epoch}, {log_every}"
             )
-        run = _Run(self, data, checks, epochs, steps, log_every or steps, self._listeners(callbacks, progress))
+        listeners = self._listeners(callbacks, progress)
         self._expect_same_fit(
             epochs=epochs,
             steps_per_epoch=steps,
@@ -219,7 +219,9 @@ class Trainer:
             validation=None if checks is None else len(checks),
             checkpoint_every=self._every,
             epochs_done=self._resumed // steps,
+            **_common_options(listeners),
         )
+        run = _Run(self, data, checks, epochs, steps, log_every or steps, listeners)
         self._core.train_on(data._core)
         done, self._resumed = self._resumed, 0
         with self._watching_ctrl_c():
@@ -348,6 +350,23 @@ class Trainer:
         return {name: value / count for name, value in zip(sums, total, strict=True)}
 
 
+def _common_options(listeners: Sequence[Callback]) -> dict[str, Any]:
+    """The callbacks that all ranks need and their options, by the names that an error gives them."""
+    found: dict[str, Any] = {}
+    for each in listeners:
+        options = each.same_on_all_ranks()
+        if options is None:
+            continue
+        kind = name = type(each).__name__
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{kind} {number}"
+        found[name] = "a callback"
+        found |= {f"{name}.{option}": value for option, value in options.items()}
+    return found
+
+
 class _Run:
     """One call of `fit`."""
 
@@ -363,7 +382,8 @@ class _Run:
     ) -> None:
         self.trainer, self.data, self.checks = trainer, data, checks
         self.epochs, self.steps, self.log_every, self.listeners = epochs, steps, log_every, listeners
-        self.every_step = any(type(each).on_step is not Callback.on_step for each in listeners)
+        wants_steps = any(type(each).on_step is not Callback.on_step for each in listeners)
+        self.every_step = trainer._sum([float(wants_steps)])[0] > 0  # all ranks make the same pieces
         self.started = self.logged = time.perf_counter()
         self.sums: dict[str, float] = {}
         self.count = 0.0  # number of steps of all ranks since the last record
