@@ -118,13 +118,15 @@ sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI,
 benches: build ## build the benchmarks' programs
 	$(BUILD_PRESET) release --target benches
 
-# Of each target; there are 23.
+# FUZZ_SECONDS is the time of each of the 23 targets. FUZZ_RUNS, unless it is 0, is the number of inputs of all together.
 FUZZ_SECONDS ?= 600
-fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target
+FUZZ_RUNS ?= 0
+FUZZ_JOBS ?= 1
+fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target, or FUZZ_RUNS=100000000 in total
 	@tools/setup.sh fuzz
 	@[ -f build/fuzz/build.ninja ] || $(CMAKE) --preset fuzz >build/configure.log || { cat build/configure.log; exit 1; }
 	$(BUILD_PRESET) fuzz --target fuzz_file fuzz_job
-	@tools/fuzz.py --seconds $(FUZZ_SECONDS)
+	@tools/fuzz.py --seconds $(FUZZ_SECONDS) --runs $(FUZZ_RUNS) --jobs $(FUZZ_JOBS)
 
 CHAOS_FAULTS ?= 1000
 CHAOS_ADDS ?= 1000000
