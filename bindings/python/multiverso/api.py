@@ -54,10 +54,10 @@ def init(
     rule = {} if updater is None else _multiverso_updater(updater)
     _core.check_updater({**parsed.table_options("float32"), **rule})
     _open = _Open(pleiad.init(**options), parsed, rule)
-    if parsed.idle and options.get("log_level", "info") in ("debug", "info", "warn"):
+    if parsed.ignored and options.get("log_level", "info") in ("debug", "info", "warn"):
         import logging
 
-        logging.getLogger("multiverso").warning("flags without effect here: %s", ", ".join(parsed.idle))
+        logging.getLogger("multiverso").warning("flags without effect here: %s", ", ".join(parsed.ignored))
 
 
 def shutdown() -> None:
