@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kCachedBelow = 16 * 1024;
 constexpr std::size_t kTimedFrom = 64 * 1024;  // shorter copies use the path that is best from this size on
-constexpr std::uint32_t kTryOther = 128;       // one of so many copies tries the other path
+constexpr std::uint32_t kTryOther = 128;       // one copy in this many tries the other path
 constexpr double kForget = 1.1;                // growth of the minimum with each copy that was slower
 
 }  // namespace
