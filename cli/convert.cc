@@ -44,7 +44,7 @@ Words split(const std::string& text, char at) {
 StoreLocation parse_location(const std::string& text, const char* example) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || colon + 1 == text.size()) {
-    throw InvalidArgument(fmt::format("expected KIND:PATH, as {}; received \"{}\"", example, text));
+    throw InvalidArgument(fmt::format("expected KIND:PATH, for example {}; received \"{}\"", example, text));
   }
   return {.kind = text.substr(0, colon), .paths = split(text.substr(colon + 1), ',')};
 }
@@ -93,7 +93,8 @@ struct ConvertOptions {
 
 int convert(ConvertOptions args) {
   const auto one = [](const std::string& text) {
-    if (text.size() != 1) throw InvalidArgument(fmt::format("a separator is one letter; received \"{}\"", text));
+    if (text.size() != 1)
+      throw InvalidArgument(fmt::format("a separator must be one character; received \"{}\"", text));
     return text[0];
   };
   args.in.separator = one(args.separator);
@@ -117,7 +118,7 @@ int convert(ConvertOptions args) {
       return !interrupted.load();
     });
     if (!done) {
-      fmt::print(stderr, "pleiad convert: stopped; nothing is left of {}\n", join(location.paths));
+      fmt::print(stderr, "pleiad convert: stopped; {} was not written\n", join(location.paths));
       return kInterrupted;
     }
   }
@@ -126,7 +127,7 @@ int convert(ConvertOptions args) {
              fmt::join(options.data.shape, " x "), options.label ? ", with labels" : "");
   if (!args.mean.empty()) {
     write_mean(args.mean, options.data.shape, statistics_of(*store, data, true).mean);
-    fmt::print("{}: the mean of each number\n", args.mean);
+    fmt::print("{}: the mean of each value\n", args.mean);
   }
   return 0;
 }
@@ -135,25 +136,27 @@ int convert(ConvertOptions args) {
 
 int pleiad::cli::run_convert(const Words& words) {
   ConvertOptions args;
-  CLI::App app("Convert a store to another kind. The new one is there in whole when it is complete.", "pleiad convert");
+  CLI::App app("Convert a store to another kind. The new store appears only when it is complete.", "pleiad convert");
   app.footer(
-      fmt::format("Kinds: {}; to write: {}.\nData sets by name: fashion-mnist:train, cifar10:test...\n"
+      fmt::format("Kinds to read: {}; to write: {}.\nData sets by name: fashion-mnist:train, cifar10:test...\n"
                   "  pleiad convert fashion-mnist:train kvfile:train.bin --mean mean.bin",
                   join(store_kinds()), join(writable_kinds())));
   app.add_option("FROM", args.from, "KIND:PATH[,PATH...], or SET:train, SET:test")->required();
   app.add_option("TO", args.to, "KIND:PATH (idx: images,labels)")->required();
-  app.add_option("--mean", args.mean, "Write the mean of each number there too, as SINGA's mean record");
-  app.add_option("--type", args.type, "Of the new numbers: uint8, float32...; otherwise what fits");
-  app.add_option("--shape", args.in.shape, "Of a record, for text; images: scaled to it")->delimiter(',');
-  app.add_option("--to-shape", args.out_shape, "Of a new record, of as many numbers")->delimiter(',');
-  app.add_option("--classes", args.in.classes, "Labels must be less");
-  app.add_flag("!--no-label", args.in.label, "Without labels");
-  app.add_flag("--header", args.in.header, "csv: the first line has names");
-  app.add_option("--separator", args.separator, "csv, textfile: of what is read")->capture_default_str();
-  app.add_option("--to-separator", args.to_separator, "csv, textfile: of what is written")->capture_default_str();
-  app.add_option("--datasets", args.in.datasets, "hdf5: names of data and labels")->delimiter(',');
-  app.add_option("--class-names", args.class_names, "images: folders by label, to write")->delimiter(',');
-  app.add_option("--digits", args.digits, "kvfile, lmdb: of the keys")->capture_default_str();
+  app.add_option("--mean", args.mean, "Also write the mean of each value to this file, as a SINGA mean record");
+  app.add_option("--type", args.type,
+                 "Element type of the new records: uint8, float32, ...; default: chosen for the kind");
+  app.add_option("--shape", args.in.shape, "Shape of a record, for text formats; images are scaled to it")
+      ->delimiter(',');
+  app.add_option("--to-shape", args.out_shape, "Shape of a new record, with the same number of values")->delimiter(',');
+  app.add_option("--classes", args.in.classes, "Number of classes; labels must be less than this");
+  app.add_flag("!--no-label", args.in.label, "Do not read labels");
+  app.add_flag("--header", args.in.header, "csv: the first line contains column names");
+  app.add_option("--separator", args.separator, "csv, textfile: separator of the input")->capture_default_str();
+  app.add_option("--to-separator", args.to_separator, "csv, textfile: separator of the output")->capture_default_str();
+  app.add_option("--datasets", args.in.datasets, "hdf5: names of the datasets with data and labels")->delimiter(',');
+  app.add_option("--class-names", args.class_names, "images: names of the folders to write, by label")->delimiter(',');
+  app.add_option("--digits", args.digits, "kvfile, lmdb: number of digits of a key")->capture_default_str();
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
   return convert(std::move(args));

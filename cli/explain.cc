@@ -30,16 +30,16 @@ int pleiad::cli::run_explain(const Words& words) {
   bool layers = false;
   CLI::App app("Print which rank does what for a net, and the bytes that each exchanges in a step.", "pleiad explain");
   app.add_option("NET", name,
-                 fmt::format("One of {}; a job.conf; a file that Net::text() fills; or a checkpoint's folder",
+                 fmt::format("One of {}; a job.conf; a file written from Net::text(); or the folder of a checkpoint",
                              join(example_nets())))
       ->required();
-  app.add_option("-n,--ranks", ranks, "How many; a job says it itself, a net has 2");
-  app.add_option("-b,--batch", batch, "Of all ranks together")->capture_default_str();
+  app.add_option("-n,--ranks", ranks, "Number of ranks; default: that of the job, or 2 for a net");
+  app.add_option("-b,--batch", batch, "Batch size over all ranks")->capture_default_str();
   app.add_option("--plan", options.kind, "data, feature, hybrid or spatial")->capture_default_str();
-  app.add_option("--split", options.split, "hybrid: the layers to cut by their outputs")->delimiter(',');
-  app.add_option("--grid", options.grid, "spatial: ROWSxCOLS, ROWSxCOLSxGROUPS, or auto: the likely fastest")
+  app.add_option("--split", options.split, "hybrid: the layers to split by their outputs")->delimiter(',');
+  app.add_option("--grid", options.grid, "spatial: ROWSxCOLS, ROWSxCOLSxGROUPS, or auto (expected to be the fastest)")
       ->capture_default_str();
-  app.add_flag("--layers", layers, "Print the net itself too: shapes, parameters, products");
+  app.add_flag("--layers", layers, "Also print the net itself: shapes, parameters, multiplications");
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
   if (is_job(name)) {

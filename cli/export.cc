@@ -16,13 +16,16 @@ int pleiad::cli::run_export(const Words& words) {
   std::string layout;
   std::string job;
   CLI::App app("Write the parameters of a checkpoint as a safetensors file.", "pleiad export");
-  app.footer("model.load_state_dict(safetensors.torch.load_file(FILE)) takes the layout torch.");
-  app.add_option("CHECKPOINT", checkpoint, "Its folder; of a job, SINGA's file too (stepN-worker0)")->required();
-  app.add_option("FILE", path, "Where to")->required();
-  app.add_option("--job", job, "The job.conf that the checkpoint is of");
-  app.add_option("--layout", layout,
-                 "torch (usual): names and order of PyTorch's modules; pleiad: as they are; singa (usual with --job): "
-                 "names and order of SINGA's checkpoints");
+  app.footer("model.load_state_dict(safetensors.torch.load_file(FILE)) reads the layout torch.");
+  app.add_option("CHECKPOINT", checkpoint,
+                 "Folder of the checkpoint; with --job also a SINGA checkpoint file (stepN-worker0)")
+      ->required();
+  app.add_option("FILE", path, "File to write")->required();
+  app.add_option("--job", job, "The job.conf that made the checkpoint");
+  app.add_option(
+      "--layout", layout,
+      "torch (default): names and order of PyTorch's modules; pleiad: unchanged; singa (default with --job): "
+      "names and order of SINGA's checkpoints");
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
   if (!job.empty()) {

@@ -18,20 +18,20 @@ int pleiad::cli::run_import(const Words& words) {
   std::string job;
   std::int64_t step = 0;
   Words modules;
-  CLI::App app("Make a checkpoint of a net and a safetensors file, or a state dict that torch.save wrote.",
+  CLI::App app("Make a checkpoint from a net and a safetensors file or a state dict that torch.save wrote.",
                "pleiad import");
-  app.add_option("FILE", path, "The numbers, in PyTorch's layout or ours")->required();
-  app.add_option("CHECKPOINT", checkpoint, "The folder to make")->required();
+  app.add_option("FILE", path, "The parameters, in PyTorch's or Pleiad's layout")->required();
+  app.add_option("CHECKPOINT", checkpoint, "The folder to create")->required();
   app.add_option(
       "--net", name,
-      fmt::format("One of {}; a file that Net::text() fills; or a checkpoint's folder", join(example_nets())));
-  app.add_option("--job", job, "In place of --net a job.conf: CHECKPOINT is then a file as SINGA's are");
-  app.add_option("--step", step, "With --job: the step that the checkpoint says it is of")->capture_default_str();
+      fmt::format("One of {}; a file written from Net::text(); or the folder of a checkpoint", join(example_nets())));
+  app.add_option("--job", job, "A job.conf instead of --net; CHECKPOINT is then a SINGA checkpoint file");
+  app.add_option("--step", step, "With --job: the step to record in the checkpoint")->capture_default_str();
   app.add_option("--module", modules, "LAYER=MODULE: the name of a layer's module in the file")->delimiter(',');
-  app.add_option("--rule", rule, "The update rule that is to go on with it")->capture_default_str();
+  app.add_option("--rule", rule, "The update rule that will continue training from it")->capture_default_str();
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
-  if (job.empty() == name.empty()) return cli::fail(app, "expected --net or --job, and not both");
+  if (job.empty() == name.empty()) return cli::fail(app, "expected either --net or --job");
   if (!job.empty()) {
     import_job_checkpoint(Job::from_file(job), path, checkpoint, step);
     fmt::print("{}: a checkpoint of {}, at step {}\n", checkpoint, job, step);

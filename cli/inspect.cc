@@ -104,7 +104,7 @@ int inspect_set(const InspectOptions& options) {
   print(lines);
   if (options.verify) {
     set.verify();
-    fmt::print("every part has the bytes and the checksum that the manifest says\n");
+    fmt::print("every part matches the size and checksum in the manifest\n");
   }
   return 0;
 }
@@ -159,7 +159,8 @@ int inspect(const InspectOptions& options) {
     if (fs::exists(entry.path() / Manifest::kFile)) sets.push_back(entry.path());
   }
   if (sets.empty()) {
-    throw FileError(fmt::format("{}: holds neither a {} nor folders that do", options.path.string(), Manifest::kFile));
+    throw FileError(
+        fmt::format("{}: contains neither a {} nor folders with one", options.path.string(), Manifest::kFile));
   }
   std::ranges::sort(sets);
   for (const fs::path& path : sets) {

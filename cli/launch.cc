@@ -140,7 +140,8 @@ class Job {
       timeout_at_ = kNever;
       if (!ending_) {
         timed_out_ = true;
-        say(fmt::format("{:g} s are over; ending {}", options_.timeout, list_of_ranks(ranks_that(Rank::running))));
+        say(fmt::format("timeout of {:g} s expired; ending {}", options_.timeout,
+                        list_of_ranks(ranks_that(Rank::running))));
         end();
       }
     }
@@ -310,12 +311,12 @@ class Job {
     if (stopped_by_ != 0) return say_end(fmt::format("ended by SIG{}", sigabbrev_np(stopped_by_)), 128 + stopped_by_);
     if (timed_out_) return say_end(fmt::format("it took longer than {:g} s", options_.timeout), 124);
     if (first_lost_ >= 0) {
-      return say_end(fmt::format("rank {} was lost, its wrapper killed", first_lost_), 128 + SIGKILL);
+      return say_end(fmt::format("rank {} was lost because its wrapper was killed", first_lost_), 128 + SIGKILL);
     }
     if (status_ == 0) return 0;
     std::string cause = fmt::format("{} {}", options_.local ? "a rank's wrapper" : "mpirun", describe(status_));
     if (ranks_.empty()) cause += " before a rank started";
-    if (!options_.local && !options_.verbose && WIFEXITED(status_)) cause += " (--verbose shows its own words)";
+    if (!options_.local && !options_.verbose && WIFEXITED(status_)) cause += " (--verbose shows its messages)";
     return say_end(cause, exit_code(status_));
   }
 
@@ -350,7 +351,7 @@ int launch(const LaunchOptions& requested) {
         fmt::format("--bind core needs a core for each rank; {} ranks, {} cores", options.ranks, usable_cores()));
   }
   if (options.hostfile.empty() && !find_program(options.command[0])) {
-    say(fmt::format("no program \"{}\" is found", options.command[0]));
+    say(fmt::format("program \"{}\" was not found", options.command[0]));
     return 127;
   }
   std::vector<std::string> command;
@@ -359,7 +360,7 @@ int launch(const LaunchOptions& requested) {
     const std::string version = version_of(mpirun);
     if (version.find("Open MPI") == std::string::npos && version.find("OpenRTE") == std::string::npos) {
       throw std::runtime_error(
-          fmt::format("{} is not Open MPI's (its version: \"{}\"); set PLEIAD_MPIRUN", mpirun, version));
+          fmt::format("{} is not Open MPI's launcher (its version: \"{}\"); set PLEIAD_MPIRUN", mpirun, version));
     }
     command = mpirun_command(options, mpirun);
   }

@@ -60,38 +60,37 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
         return good ? std::string() : fmt::format("expected a number of ranks, 1 or more; received {}", text);
       },
       "");
-  app.add_option("-n,--ranks", options.ranks, "How many processes")->required()->check(at_least_one);
-  app.add_option("--hostfile", options.hostfile, "The hosts, as mpirun reads them")->check(CLI::ExistingFile);
-  app.add_option("--timeout", options.timeout, "End the job after so many seconds; 0: never")->check(seconds);
-  app.add_option("--grace", options.grace, "How long the other ranks may go on after one has failed")
+  app.add_option("-n,--ranks", options.ranks, "Number of processes")->required()->check(at_least_one);
+  app.add_option("--hostfile", options.hostfile, "File with the hosts, in mpirun's format")->check(CLI::ExistingFile);
+  app.add_option("--timeout", options.timeout, "End the job after this many seconds; 0 disables it")->check(seconds);
+  app.add_option("--grace", options.grace, "Seconds that the other ranks may continue after one has failed")
       ->check(seconds)
       ->capture_default_str();
-  app.add_option(
-         "--stop-timeout", options.stop_timeout,
-         "How long the ranks may take to end after Ctrl-C or SIGTERM, which they get first, to save their state")
+  app.add_option("--stop-timeout", options.stop_timeout,
+                 "Seconds that the ranks may take to save their state and end after Ctrl-C or SIGTERM")
       ->check(seconds)
       ->capture_default_str();
   app.add_option("--restart", options.restarts,
-                 "Start the job again when a rank has died or failed, so many times; it goes on from its last snapshot")
+                 "Number of restarts after a rank has died or failed; the job resumes from its last snapshot")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--bind", options.bind, "Bind each rank to a core, or to none")
       ->check(CLI::IsMember({"core", "none"}))
       ->capture_default_str();
-  app.add_flag("--tag-output", options.tag_output, "Put job, rank and stream before each line");
-  app.add_flag("--mpi", options.mpi, "Use mpirun on one host, too, for programs that call MPI themselves");
-  app.add_flag("-v,--verbose", options.verbose, "Show what is run, and what mpirun says");
+  app.add_flag("--tag-output", options.tag_output, "Prefix each line with job, rank and stream");
+  app.add_flag("--mpi", options.mpi, "Use mpirun even on one host, for programs that call MPI themselves");
+  app.add_flag("-v,--verbose", options.verbose, "Print the command that is run, and mpirun's messages");
 }
 
 int run_launch(Words words) {
   LaunchOptions options;
   CLI::App app("Run a command in several processes, on several hosts by mpirun.", "pleiad launch");
-  app.footer("CMD ARGS... stand after the options: pleiad launch -n 4 python3 train.py --epochs 2");
+  app.footer("CMD ARGS... follow the options: pleiad launch -n 4 python3 train.py --epochs 2");
   add_launch_options(app, options);
   options.command = cut_command(app, words);
   bool done = false;
   if (const int code = parse(app, words, done); done) return code;
-  if (options.command.empty()) return fail(app, "what should the ranks run? expected: pleiad launch -n 4 CMD ARGS...");
+  if (options.command.empty()) return fail(app, "no command to run; expected: pleiad launch -n 4 CMD ARGS...");
   return pleiad::cli::launch(options);
 }
 
@@ -99,28 +98,28 @@ int run_generate(const Words& words) {
   std::string set;
   std::string folder;
   pleiad::GeneratorOptions options;
-  CLI::App app("Write a data set that is made, not collected: the same bytes on every machine.", "pleiad generate");
-  app.add_option("SET", set, "Which: cifar10, pictures of ten kinds of shapes in CIFAR-10's binary format")
+  CLI::App app("Generate a synthetic data set, with the same bytes on every machine.", "pleiad generate");
+  app.add_option("SET", set, "cifar10: images of ten kinds of shapes in CIFAR-10's binary format")
       ->required()
       ->check(CLI::IsMember({"cifar10"}));
-  app.add_option("FOLDER", folder, "Where to")->required();
-  app.add_option("--train", options.train, "Pictures to train with")->capture_default_str();
-  app.add_option("--test", options.test, "Pictures to test with")->capture_default_str();
-  app.add_option("--seed", options.seed, "Another seed, other pictures")->capture_default_str();
+  app.add_option("FOLDER", folder, "Folder to write to")->required();
+  app.add_option("--train", options.train, "Number of training images")->capture_default_str();
+  app.add_option("--test", options.test, "Number of test images")->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of the random numbers")->capture_default_str();
   bool done = false;
   if (const int code = parse(app, words, done); done) return code;
   pleiad::generate_cifar10(folder, options);
-  fmt::print("{}: {} pictures to train with, {} to test with\n", folder, pleiad::grouped(options.train),
+  fmt::print("{}: {} training images, {} test images\n", folder, pleiad::grouped(options.train),
              pleiad::grouped(options.test));
   return 0;
 }
 
 int run_inspect(const Words& words) {
   pleiad::cli::InspectOptions options;
-  CLI::App app("Print what a snapshot, a folder of snapshots, a safetensors file or a checkpoint of SINGA holds.",
+  CLI::App app("Print the content of a snapshot, a folder of snapshots, a safetensors file or a SINGA checkpoint.",
                "pleiad inspect");
   app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
-  app.add_flag("--numbers", options.numbers, "The least, the greatest and the mean number of every array");
+  app.add_flag("--numbers", options.numbers, "Print minimum, maximum and mean of every array");
   app.add_flag("--verify", options.verify, "Read everything and compare the checksums");
   bool done = false;
   if (const int code = parse(app, words, done); done) return code;
@@ -151,7 +150,7 @@ int run_experiment(const Words& words) {
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());
   }
-  throw std::runtime_error("an experiment in YAML is run by Python's package neon: neither neon nor python3 is there");
+  throw std::runtime_error("an experiment in YAML is run by Python's package neon; neither neon nor python3 was found");
 }
 
 bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
@@ -174,15 +173,16 @@ int run(const Words& words) {
   CLI::App app("Many processes, one model.", "pleiad");
   app.set_version_flag("--version", "pleiad " PLEIAD_VERSION);
   app.add_subcommand("launch", "Run a command in several processes");
-  const CLI::App* info = app.add_subcommand("info", "Print what this build and this machine are");
+  const CLI::App* info =
+      app.add_subcommand("info", "Print the version of this build and the properties of this machine");
   const CLI::App* options =
       app.add_subcommand("options", "Print every option of sessions, tables and updaters, as Markdown");
   app.add_subcommand("convert", "Convert a store of records to another kind");
-  app.add_subcommand("export", "Write a checkpoint's numbers as safetensors, for PyTorch too");
-  app.add_subcommand("import", "Make a checkpoint of a safetensors file or a PyTorch state dict");
+  app.add_subcommand("export", "Write the parameters of a checkpoint as safetensors, also for PyTorch");
+  app.add_subcommand("import", "Make a checkpoint from a safetensors file or a PyTorch state dict");
   app.add_subcommand("explain", "Print which rank does what for a net, and the bytes of a step");
-  app.add_subcommand("generate", "Write a data set that is made, not collected");
-  app.add_subcommand("inspect", "Print what a snapshot, a safetensors file or a checkpoint of SINGA holds");
+  app.add_subcommand("generate", "Generate a synthetic data set");
+  app.add_subcommand("inspect", "Print the content of a snapshot, a safetensors file or a SINGA checkpoint");
   app.add_subcommand("run", "Run a training job: SINGA's job.conf, or neon's experiment in YAML");
   const Words known = {"convert", "explain", "export", "generate", "import",
                        "info",    "inspect", "launch", "options",  "run"};

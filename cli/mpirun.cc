@@ -66,7 +66,7 @@ std::optional<std::string> find_program(const std::string& name) {
 std::string find_mpirun() {
   if (const char* chosen = std::getenv("PLEIAD_MPIRUN")) {
     if (const auto found = find_program(chosen)) return *found;
-    throw std::runtime_error(fmt::format("PLEIAD_MPIRUN is \"{}\", which is no program", chosen));
+    throw std::runtime_error(fmt::format("PLEIAD_MPIRUN is \"{}\", which is not a program", chosen));
   }
   for (const char* name : {"mpirun.openmpi", "mpirun"}) {
     if (const auto found = find_program(name)) return *found;

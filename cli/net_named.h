@@ -21,7 +21,7 @@ inline nn::Net net_named(const std::string& name) {
     try {
       return example_net(name);
     } catch (const InvalidArgument& mistake) {
-      throw InvalidArgument(fmt::format("{}; nor is it a file or a checkpoint", mistake.what()));
+      throw InvalidArgument(fmt::format("{}; it is not a file or a checkpoint either", mistake.what()));
     }
   }
   std::ifstream file(name, std::ios::binary);

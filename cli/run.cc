@@ -36,11 +36,11 @@ int pleiad::cli::run_run(const Words& words) {
   CLI::App app("Run a training job. Alone, or under mpirun or `pleiad launch -n 4`, whose ranks are then its workers.",
                "pleiad run");
   app.add_option("JOB,--conf", file, "The job.conf")->required();
-  app.add_flag("--resume", options.resume, "Go on from the last checkpoint of the workspace");
+  app.add_flag("--resume", options.resume, "Resume from the last checkpoint of the workspace");
   app.add_flag("--test", options.test, "Do not train: test the parameters of checkpoint_path");
   app.add_option("--display", options.display, "lines, live or off")->capture_default_str();
-  app.add_option("--singa_conf", ignored, "Taken for SINGA's sake, and passed over");
-  app.add_option("--singa_job", ignored, "Taken for SINGA's sake, and passed over");
+  app.add_option("--singa_conf", ignored, "Ignored; accepted for compatibility with SINGA");
+  app.add_option("--singa_job", ignored, "Ignored; accepted for compatibility with SINGA");
   bool done = false;
   if (const int code = cli::parse(app, with_two_dashes(words), done); done) return code;
   const Job job = Job::from_file(file);

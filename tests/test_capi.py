@@ -234,7 +234,7 @@ mv.MV_ShutDown()
     assert job.returncode == 0, job.stderr
     lines = job.stderr.splitlines()
     assert re.fullmatch(r"multiverso: MV_Barrier: there is no session; call MV_Init first", lines[0])
-    assert "debug: flags that mean nothing here: -port=5" in lines[1]
+    assert "debug: flags without effect: -port=5" in lines[1]
     assert (
         'warning: unknown flags "-snyc=true", "-mine=1", "--ma=true" left in argv; known: sync, updater_type'
         in lines[2]

@@ -265,7 +265,7 @@ def test_a_lost_wrapper_takes_its_command_with_it_and_is_named(start):
         "-n", 2, *script("if rank == 1: time.sleep(0.5); os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
     )
     assert job.finish() == 128 + signal.SIGKILL, job.lines
-    assert "rank 1 was lost, its wrapper killed" in job.lines[-1]
+    assert "rank 1 was lost because its wrapper was killed" in job.lines[-1]
     assert job.left() == {}
 
 
@@ -380,7 +380,7 @@ def test_the_timeout_ends_the_job(start, tmp_path):
         assert job.left() == {}
         if len(list(folder.iterdir())) == 2:
             break
-    assert f"pleiad: {seconds} s are over; ending ranks 0, 1" in job.lines
+    assert f"pleiad: timeout of {seconds} s expired; ending ranks 0, 1" in job.lines
 
 
 # Signals reach the ranks.

@@ -101,7 +101,7 @@ struct SessionUse {
 ReduceOp checked_op(int op, std::string_view where) {
   if (op < PLEIAD_SUM || op > PLEIAD_MEAN) {
     throw InvalidArgument(
-        fmt::format("[{}] {} is no operation; known: 0 (sum), 1 (min), 2 (max), 3 (mean)", where, op));
+        fmt::format("[{}] unknown operation {}; known: 0 (sum), 1 (min), 2 (max), 3 (mean)", where, op));
   }
   return static_cast<ReduceOp>(op);
 }

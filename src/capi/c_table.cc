@@ -27,7 +27,7 @@ AddOptions options_of(const pleiad_add_options* options) {
   if (options == nullptr) return {};
   constexpr std::uint32_t kKnown = PLEIAD_SET_LEARNING_RATE | PLEIAD_SET_MOMENTUM | PLEIAD_SET_RHO | PLEIAD_SET_LAMBDA;
   if ((options->set & ~kKnown) != 0) {
-    throw InvalidArgument(fmt::format("[add] options.set has bits that mean nothing: {:#x}", options->set & ~kKnown));
+    throw InvalidArgument(fmt::format("[add] options.set has unknown bits: {:#x}", options->set & ~kKnown));
   }
   AddOptions chosen;
   if ((options->set & PLEIAD_SET_LEARNING_RATE) != 0) chosen.learning_rate = options->learning_rate;

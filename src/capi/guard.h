@@ -37,7 +37,7 @@ int guarded(F&& body) noexcept {
   } catch (const Error& error) {
     return set_last_error(static_cast<int>(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
-    return set_last_error(PLEIAD_MEMORY, "no memory");
+    return set_last_error(PLEIAD_MEMORY, "out of memory");
   } catch (const std::exception& error) {
     return set_last_error(PLEIAD_INTERNAL, error.what());
   } catch (...) {
@@ -54,7 +54,7 @@ T& need(T* pointer, std::string_view where, std::string_view what) {
 inline DType checked_dtype(int dtype, std::string_view where) {
   if (dtype < PLEIAD_FLOAT32 || dtype > PLEIAD_INT64) {
     throw InvalidArgument(
-        fmt::format("[{}] {} is no dtype; known: 0 (float32), 1 (float64), 2 (int32), 3 (int64)", where, dtype));
+        fmt::format("[{}] unknown dtype {}; known: 0 (float32), 1 (float64), 2 (int32), 3 (int64)", where, dtype));
   }
   return static_cast<DType>(dtype);
 }

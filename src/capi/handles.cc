@@ -103,7 +103,7 @@ void CSession::leave_at_exit(int status) {
   Engine& engine = core->engine();
   if (engine.kind() == "mpi") {
     engine.log().warn(
-        "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
+        "the process exits with its session open; shut it down first, or mpirun treats the exit as a failure");
   }
   // Other threads may be in the middle of calls, so nothing is destroyed.
   engine.abandon(status == 0 ? Liveness::left : Liveness::dead);

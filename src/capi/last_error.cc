@@ -25,7 +25,7 @@ int set_last_error(int code, std::string_view text) noexcept {
     last.text = text;
     last.shown = last.text.c_str();
   } catch (...) {
-    last.shown = "no memory for the words of an error";
+    last.shown = "out of memory while storing an error message";
   }
   return code;
 }

@@ -26,7 +26,7 @@ namespace {
 
 int refuse_net(std::string_view where) {
   run(where, [&] {
-    throw pleiad::StateError("a launcher (mpirun, srun) starts the world and says who is where; take this call out");
+    throw pleiad::StateError("a launcher (mpirun, srun) starts the world and assigns the ranks; remove this call");
   });
   return -1;
 }
@@ -193,7 +193,7 @@ void WorkerTable::Wait(int id) {
       what = std::move(at->second);
       impl_->calls.erase(at);
     } else if (id < 0 || id >= impl_->next) {
-      throw pleiad::InvalidArgument(fmt::format("nothing was started under {}", id));
+      throw pleiad::InvalidArgument(fmt::format("there is no operation {}", id));
     }
   });
   if (found && what.pending != nullptr) what.finish(impl_->row_bytes());

@@ -94,7 +94,7 @@ void check_value(std::string_view flag, std::string_view name, std::string_view 
 
 bool Flags::set(std::string_view name, std::string_view value) {
   if (value.find(',') != value.npos && !has(kIgnored, name)) {
-    throw InvalidArgument(fmt::format("flag -{}: the value \"{}\" has a comma", name, value));
+    throw InvalidArgument(fmt::format("flag -{}: the value \"{}\" must not contain a comma", name, value));
   }
   if (name == "sync") {
     sync_ = parse_bool(name, value);

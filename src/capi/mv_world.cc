@@ -101,7 +101,7 @@ void World::init(int* argc, char** argv) {
   {
     const std::lock_guard lock(mutex_);
     if (open_ != nullptr || starting_) {
-      throw StateError("the session is open already, and goes on as it is; call MV_ShutDown before another MV_Init");
+      throw StateError("the session is already open and continues unchanged; call MV_ShutDown before another MV_Init");
     }
     arguments = read_arguments(flags_, argc == nullptr || argv == nullptr ? 0 : *argc, argv);
     starting_ = true;
@@ -126,7 +126,7 @@ void World::init(int* argc, char** argv) {
     *argc = static_cast<int>(arguments.left.size());
   }
   if (!arguments.flags.ignored().empty()) {
-    open->log->debug(fmt::format("flags that mean nothing here: {}", join(arguments.flags.ignored())));
+    open->log->debug(fmt::format("flags without effect: {}", join(arguments.flags.ignored())));
   }
   if (!arguments.unknown.empty() && open->world.rank == 0) open->log->warn(unknown_flags_message(arguments.unknown));
 }
@@ -152,7 +152,7 @@ void World::set_flag(std::string_view name, std::string_view value) {
   if (open_ == nullptr) return;
   (void)current_.set(name, value);
   if (belongs_to_session(name))
-    open_->log->info(fmt::format("flag -{}={} counts from the next MV_Init on", name, value));
+    open_->log->info(fmt::format("flag -{}={} takes effect at the next MV_Init", name, value));
 }
 
 MvTable* World::create(int dtype, bool matrix, std::int64_t rows, std::int64_t cols) {
@@ -206,10 +206,12 @@ const MvTable& World::table(const void* handle, bool matrix) const {
   if (handle == nullptr) throw InvalidArgument("the table is null");
   {
     const std::shared_lock lock(tables_mutex_);
-    if (!tables_.contains(handle)) throw InvalidArgument(fmt::format("{} is no table", handle));
+    if (!tables_.contains(handle)) throw InvalidArgument(fmt::format("{} is not a table", handle));
   }
   const auto& found = *static_cast<const MvTable*>(handle);
-  if (found.matrix != matrix) throw InvalidArgument(found.matrix ? "the table is a matrix" : "the table is an array");
+  if (found.matrix != matrix)
+    throw InvalidArgument(found.matrix ? "expected an array table; received a matrix table"
+                                       : "expected a matrix table; received an array table");
   return found;
 }
 

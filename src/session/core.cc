@@ -45,7 +45,7 @@ Roster exchange_roles(Engine& engine) {
     const std::int32_t role = roles[static_cast<std::size_t>(r)];
     if (role < 0) {
       throw InvalidArgument(r == engine.rank() ? unknown_name("role", engine.options().role, kRoles)
-                                               : fmt::format("rank {} asked for a role that does not exist", r));
+                                               : fmt::format("rank {} requested an unknown role", r));
     }
     const auto join = [&](std::vector<int>& ranks, int& own) {
       if (r == engine.rank()) own = static_cast<int>(ranks.size());
@@ -150,7 +150,7 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
           "server");
     }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
-      throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
+      throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {} ranks",
                                         spec.options.init_rank, engine_->size()));
     }
     if (initial.count > 0 && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {

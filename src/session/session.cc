@@ -20,7 +20,7 @@ Reduce engine_op(ReduceOp op) { return op == ReduceOp::mean ? Reduce::sum : stat
 double factor_of(std::string_view where, ReduceOp op, DType dtype, int ranks) {
   if (op != ReduceOp::mean) return 1;
   if (is_integer(dtype)) {
-    throw InvalidArgument(fmt::format("[{}] mean is for floating-point numbers; received {}", where, name_of(dtype)));
+    throw InvalidArgument(fmt::format("[{}] mean requires floating-point values; received {}", where, name_of(dtype)));
   }
   return 1.0 / ranks;
 }
@@ -84,7 +84,7 @@ int Session::server_rank(int server) const {
 namespace {
 const RankLocation& place_of(const Engine& engine, std::string_view where, int rank) {
   if (rank < 0 || rank >= engine.size()) {
-    throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {}", where, rank, engine.size()));
+    throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {} ranks", where, rank, engine.size()));
   }
   return engine.location(rank);
 }

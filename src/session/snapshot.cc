@@ -42,7 +42,8 @@ std::string read_text(const fs::path& path) {
 /// All ranks must see the same folder. A folder on another host's local disk does not count.
 void require_folder(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
-    throw FileError(fmt::format("{}: is not there for this rank; all ranks must see the folder", folder.string()));
+    throw FileError(
+        fmt::format("{}: this rank cannot see the folder; all ranks must see the same one", folder.string()));
   }
 }
 
@@ -162,7 +163,7 @@ SnapshotCopy copy_tables(SessionCore& core, const SnapshotNote& note, BufferPool
     for (const auto& table : core.tables()) {
       if (std::ranges::find(names, table->name()) != names.end()) {
         throw InvalidArgument(fmt::format(
-            "[save] two tables are called \"{}\"; in a snapshot each needs a name of its own", table->name()));
+            "[save] two tables are called \"{}\"; each table of a snapshot needs a unique name", table->name()));
       }
       names.push_back(table->name());
       copy_for_snapshot(*table, spare, copy.regions);
@@ -197,7 +198,8 @@ void commit_snapshot(const fs::path& folder, const SnapshotCopy& copy, int ranks
     }
     if (missing.empty()) break;
     if (!patience(missing)) {
-      throw FileError(fmt::format("{}: the parts of rank {} have not come", folder.string(), fmt::join(missing, ", ")));
+      throw FileError(
+          fmt::format("{}: the parts of rank {} did not arrive", folder.string(), fmt::join(missing, ", ")));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -278,7 +280,8 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
   run_collectively(engine, "load", [&] {
     set.emplace(folder);
     if (set->manifest().kind != kKind) {
-      throw FileError(fmt::format("{}: is a {}, no snapshot of tables", folder.string(), set->manifest().kind));
+      throw FileError(
+          fmt::format("{}: expected a snapshot of tables; received a {}", folder.string(), set->manifest().kind));
     }
     for (const auto& [key, value] : set->manifest().metadata) {
       if (key.starts_with(kNote)) note.text[key.substr(kNote.size())] = value;

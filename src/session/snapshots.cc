@@ -56,7 +56,7 @@ class Snapshots::Impl {
           SavedSet(path).verify();
           newest = *step;
         } catch (const Error& error) {
-          engine_.log().warn(fmt::format("snapshot {} is passed over: {}", path.string(), error.what()));
+          engine_.log().warn(fmt::format("snapshot {} is skipped: {}", path.string(), error.what()));
         }
       }
     });
@@ -82,7 +82,7 @@ class Snapshots::Impl {
     if (tell_failures()) {
       if (!due_ && engine_.rank() == 0) {
         engine_.log().info(
-            fmt::format("the snapshot of step {} waits for the one before, which is still being written", step));
+            fmt::format("the snapshot of step {} waits for the previous one, which is still being written", step));
       }
       due_ = true;  // the next step tries again
       return false;
@@ -231,7 +231,7 @@ class Snapshots::Impl {
       prune_steps(folder_, options_.keep, step);
     } catch (...) {
       problem_ = Problem::current();
-      engine_.log().error(fmt::format("old snapshots in {} stay: {}", folder_.string(), problem_.text));
+      engine_.log().error(fmt::format("old snapshots in {} were not removed: {}", folder_.string(), problem_.text));
     }
   }
 

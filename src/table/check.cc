@@ -23,7 +23,7 @@ void Table::check(std::string_view call, const Selection& selection, const Const
   check_not_in_rule(call);
   engine_.check_usable(spec_.handle());
   if (spec_.sparse && selection.all) {
-    throw InvalidArgument(fmt::format("{} a sparse table has no whole; name the rows", where(call)));
+    throw InvalidArgument(fmt::format("{} a sparse table cannot be accessed as a whole; pass row ids", where(call)));
   }
   if (numbers.dtype != spec_.options.dtype) {
     throw InvalidArgument(
@@ -90,7 +90,7 @@ void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts)
 void Table::check_kept(std::string_view call, std::span<const ElementRange> kept) const {
   if (kept.empty()) return;
   if (shard_ == nullptr || shard_map_->rounds()) {
-    throw StateError(fmt::format("{} kept: elements can be kept on one host and with apply = each", where(call)));
+    throw StateError(fmt::format("{} kept elements require all ranks on one host and apply = each", where(call)));
   }
   std::int64_t after = 0;
   for (const auto& [begin, end] : kept) {

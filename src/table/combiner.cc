@@ -61,8 +61,9 @@ void Combiner::reap(Slot& slot) const {
 
 void Combiner::end(Slot& slot, const Problem* problem) const {
   const SharedLock lock(engine_, slot.lock);
-  const Problem torn{.kind = ErrorKind::transport,
-                     .text = "add: a neighbour died while it put its add beside this one, so this was not sent"};
+  const Problem torn{
+      .kind = ErrorKind::transport,
+      .text = "add: another rank of this host died while it combined its add with this one, so this add was not sent"};
   if (slot.torn != 0 && problem == nullptr) problem = &torn;
   if (problem != nullptr) {
     slot.kind = problem->kind;

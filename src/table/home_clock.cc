@@ -37,7 +37,7 @@ HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
 
 bool HomeClock::begin(const TableHead& head, const IncomingRequest& request,
                       FunctionRef<std::span<char>(std::size_t)> answer) {
-  if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("a clock knows adds and gets");
+  if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("expected an add or a get");
   const TableClock& table = clock(head.table, head.worker);
   const auto say_turn = [&] {
     if (table.rule.kind != ClockKind::backup) return true;

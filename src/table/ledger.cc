@@ -107,7 +107,7 @@ bool CallLedger::barrier(bool flag) {
   if (!fewest || fewest->calls == most->calls) return all_flags;
   const LedgerEntry missing = entry(fewest->calls);
   throw OrderError(engine_.fail(fmt::format(
-      "workers come to a barrier after different numbers of calls to synchronous tables: {} has made {}, "
+      "workers reached a barrier after different numbers of calls to synchronous tables: {} has made {}, "
       "{} {}; call {}, {}, is the first that {} has not made; every worker must make the same calls in the "
       "same order:\n{}",
       engine_.describe(most->rank), most->calls, engine_.describe(fewest->rank), fewest->calls, fewest->calls + 1,

@@ -382,7 +382,7 @@ void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_
 
 // Workers of a synchronous table rely on equal values, so a failing rule concerns all of them.
 void Shard::fail_rule(const RuleError& error) const {
-  const std::string text = fmt::format("[{}] table \"{}\": {}; what was asked for may have been carried out in part",
+  const std::string text = fmt::format("[{}] table \"{}\": {}; the call may have been carried out in part",
                                        engine_.describe(engine_.rank()), name_, error.what());
   if (clocked_) (void)engine_.fail(text);
   throw RuleError(text);

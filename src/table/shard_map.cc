@@ -245,7 +245,7 @@ void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::
     if (combined != nullptr) combined->acknowledged(chunks[i]);
     if (call.operation == TableOperation::add) return;
     const Chunk chunk = this->chunk(chunks[i]);
-    if (body.size() != bytes_of(chunk)) throw TransportError("an answer has the wrong size");
+    if (body.size() != bytes_of(chunk)) throw TransportError("a reply has the wrong size");
     call.take(body.data(), chunk.entry->first + chunk.begin, static_cast<std::size_t>(chunk.end - chunk.begin));
   };
   engine_.rpc()->exchange({.call = adds ? Call::add : Call::get,
@@ -396,7 +396,7 @@ void ShardMap::exchange_rows(TableOperation operation, const Requester& requeste
                                  if (adds) return;
                                  const RowChunk& chunk = chunks[i];
                                  if (body.size() != chunk.positions.size() * static_cast<std::size_t>(row_bytes)) {
-                                   throw TransportError("an answer has the wrong size");
+                                   throw TransportError("a reply has the wrong size");
                                  }
                                  const char* row = body.data();
                                  for (const std::size_t position : chunk.positions) {

@@ -67,7 +67,7 @@ std::vector<ShardMap::Extent> ShardMap::extents() {
   request_each(
       TableOperation::extent, Call::get,
       [&](std::size_t p, std::span<const char> body) {
-        if (body.size() != sizeof(Extent)) throw TransportError("an answer has the wrong size");
+        if (body.size() != sizeof(Extent)) throw TransportError("a reply has the wrong size");
         std::memcpy(&extents[p], body.data(), sizeof(Extent));
       },
       [&](std::size_t p, Shard& shard) {
@@ -89,7 +89,7 @@ std::int64_t ShardMap::evict() {
       TableOperation::evict, Call::add,
       [&](std::size_t, std::span<const char> body) {
         std::int64_t there = 0;
-        if (body.size() != sizeof there) throw TransportError("an answer has the wrong size");
+        if (body.size() != sizeof there) throw TransportError("a reply has the wrong size");
         std::memcpy(&there, body.data(), sizeof there);
         gone += there;
       },
@@ -157,7 +157,7 @@ void ShardMap::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
              const auto known = part_of_seen(requests[i]);
              const std::size_t each = sizeof(RowId) + static_cast<std::size_t>(row_bytes);
              if (body.size() < known.size_bytes() || (body.size() - known.size_bytes()) % each != 0) {
-               throw TransportError("an answer has the wrong size");
+               throw TransportError("a reply has the wrong size");
              }
              std::memcpy(known.data(), body.data(), known.size_bytes());
              const std::int64_t base = entries_[requests[i].entry].range.begin;

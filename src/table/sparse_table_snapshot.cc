@@ -29,7 +29,7 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
   if (std::ranges::find(names, ids_name(table)) == names.end()) return 0;  // a table without rows has no array
   const SavedSet::Array& ids = set.at(ids_name(table));
   if (ids.shape.size() != 1 || ids.type.name != kIdType.name) {
-    throw FileError(fmt::format("array \"{}\" is no list of row ids", ids_name(table)));
+    throw FileError(fmt::format("array \"{}\" is not a list of row ids", ids_name(table)));
   }
   return ids.shape[0];
 }

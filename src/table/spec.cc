@@ -77,7 +77,7 @@ void TableSpec::check_rows() const {
   check_word("init", options.init, {"constant", "gaussian", "uniform", "zeros"});
   const bool random = options.init == "gaussian" || options.init == "uniform";
   if (random && is_integer(options.dtype)) {
-    throw InvalidArgument(fmt::format("init = {} is for floating-point numbers; the table holds {}", options.init,
+    throw InvalidArgument(fmt::format("init = {} requires floating-point values; the table holds {}", options.init,
                                       name_of(options.dtype)));
   }
   if (!std::isfinite(options.init_value) || !(options.init_spread >= 0 && std::isfinite(options.init_spread))) {

@@ -289,10 +289,10 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
   if (!engine_.one_host()) {
     check_parts("step", delta);
-    throw StateError(fmt::format("{} the world has several hosts", where("step")));
+    throw StateError(fmt::format("{} requires all ranks on one host; the world has several hosts", where("step")));
   }
   if (shard_->storage().shape().state.per_worker > 0) {
-    throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
+    throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which a sum over workers cannot update",
                                  where("step"), spec_.options.updater.rule));
   }
   // An error on one rank must reach all ranks. A rank with an error therefore takes part as well, so that the
@@ -336,10 +336,10 @@ void Table::begin_set(const Selection& selection, const ConstView& values, int r
   run_collectively(engine_, "set", [&] {
     if (root < 0 || root >= engine_.size()) {
       throw InvalidArgument(
-          fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
+          fmt::format("{} root {} is not a rank; the world has {} ranks", where("set"), root, engine_.size()));
     }
     if (spec_.sparse && selection.all) {
-      throw StateError(fmt::format("{} a sparse table has no whole; name the rows", where("set")));
+      throw StateError(fmt::format("{} a sparse table cannot be accessed as a whole; pass row ids", where("set")));
     }
     if (engine_.rank() == root) check_add("set", selection, values);
     context_->background.drain();
@@ -354,7 +354,7 @@ void Table::begin_set(const Selection& selection, const ConstView& values, int r
     other_root = static_cast<int>(theirs);
   });
   if (other_root == root) return;
-  throw InvalidArgument(fmt::format("{} root is {}; {} says {}: nothing was set", where("set"), root,
+  throw InvalidArgument(fmt::format("{} root is {} here; on {} it is {}; nothing was set", where("set"), root,
                                     engine_.describe(other), other_root));
 }
 
@@ -464,7 +464,7 @@ View Table::map() {
                     where("map"), workers));
   }
   if (shard_ == nullptr) {
-    throw StateError(fmt::format("{} the table lies on other hosts; use add and get", where("map")));
+    throw StateError(fmt::format("{} the table is on other hosts; use add and get", where("map")));
   }
   if (shard_map_->rounds()) {
     throw StateError(

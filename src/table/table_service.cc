@@ -112,7 +112,7 @@ bool TableService::handle(const IncomingRequest& request, FunctionRef<std::span<
     }
     default: break;
   }
-  throw InvalidArgument(fmt::format("tables know no operation {}", request.operation));
+  throw InvalidArgument(fmt::format("unknown table operation {}", request.operation));
 }
 
 void TableService::on_stripes(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,

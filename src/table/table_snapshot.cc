@@ -186,7 +186,7 @@ UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
     if (!name.starts_with(units_prefix(table))) continue;
     const SavedSet::Array& array = set.at(name);
     if (array.shape.size() != 2 || array.shape[1] != 1 + per_unit || array.type.name != kUnitType.name) {
-      throw FileError(fmt::format("array \"{}\" is no list of {} numbers for each unit", name, per_unit));
+      throw FileError(fmt::format("array \"{}\" does not hold {} numbers for each unit", name, per_unit));
     }
     std::vector<double> rows(static_cast<std::size_t>(array.shape[0] * array.shape[1]));
     set.read(name, std::as_writable_bytes(std::span(rows)));

@@ -54,7 +54,7 @@ class UserRule final : public Updater {
     } catch (const std::exception& error) {
       throw RuleError(fmt::format("rule \"{}\": {}", name_, error.what()));
     } catch (...) {
-      throw RuleError(fmt::format("rule \"{}\" threw something that is no std::exception", name_));
+      throw RuleError(fmt::format("rule \"{}\" threw an exception that is not a std::exception", name_));
     }
   }
 
@@ -89,7 +89,7 @@ void register_rule(const std::string& name, const RuleLayout& layout,
     refuse("expected a name of 1 to 60 characters without blanks, quotes, '/', ',' and '='");
   }
   const std::vector<std::string> own = updater_names();
-  if (std::ranges::find(own, name) != own.end()) refuse("is the name of a rule of Pleiad's");
+  if (std::ranges::find(own, name) != own.end()) refuse("is the name of a built-in rule");
   for (const int count : {layout.arrays, layout.worker_arrays, layout.numbers}) {
     if (count < 0 || count > 64) refuse(fmt::format("expected 0 or more arrays and numbers; received {}", count));
   }
@@ -98,7 +98,7 @@ void register_rule(const std::string& name, const RuleLayout& layout,
                        layout.worker_arrays));
   }
   if (layout.additive && layout.arrays + layout.worker_arrays + layout.numbers > 0) {
-    refuse("a rule that keeps something is not additive");
+    refuse("a rule with state cannot be additive");
   }
   if (!apply_float32 || !apply_float64) refuse("expected a function for each element type; received none");
   auto rule = std::make_shared<UserRule>(name, layout, std::move(apply_float32), std::move(apply_float64));
