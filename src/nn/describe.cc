@@ -1,4 +1,4 @@
-// A net in words and as a picture.
+// Prints a net as a table (describe) and as a Graphviz graph (dot).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The initialisers: a new one is a line in the list.
+// The parameter initialisers. To add one, add an entry to kInitialisers.
 #include "pleiad/nn/init.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 enum class Draw : std::uint8_t { none, gaussian, uniform };
 
-/// sample * factor + shift
+/// The initial value of an element is sample * factor + shift. The sample is drawn as `draw` says; it is 0 for none.
 struct Recipe {
   Draw draw;
   double factor;

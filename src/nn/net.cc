@@ -1,4 +1,4 @@
-// Building a net, and passing through it.
+// Builds a net and runs its forward and backward passes.
 #include "pleiad/nn/net.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace pleiad::nn {
 namespace {
 
-/// Runs body; a mistake in it gets the layer's name in front.
+/// Runs `body`. Prefixes the text of an InvalidArgument that it throws with the layer's name and kind.
 template <class Body>
 auto naming(const Node& node, Body&& body) {
   try {
@@ -66,7 +66,7 @@ Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
   return *this;
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): callers write the placement there and then
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers pass a temporary placement
 Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   Inside& in = *inside_;
   if (layer == nullptr) throw InvalidArgument(fmt::format("layer \"{}\": received no layer", name));
@@ -83,7 +83,7 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     node.inputs.push_back(in.find_value(fmt::format("layer \"{}\"", name), from));
   }
   const int index = static_cast<int>(in.nodes.size());
-  Shapes shapes = naming(node, [&] {  // with any batch: mistakes are told here, not later
+  Shapes shapes = naming(node, [&] {  // checks shapes now, with batch size 1, so that mistakes are reported by add()
     for (Value& value : in.values) {
       if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
     }
@@ -123,7 +123,7 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
 
 void Net::replace(const std::string& name, LayerPtr layer) {
   Inside& in = *inside_;
-  (void)this->layer(name);  // names the known ones
+  (void)this->layer(name);  // throws an error that lists the known layers
   Node& node = in.nodes[static_cast<std::size_t>(in.node_of.at(name))];
   const Shapes shapes = in.input_shapes(node);
   naming(node, [&] {
@@ -305,7 +305,7 @@ const Layer& Net::layer(const std::string& name) const {
 }
 
 Shapes Net::input_shapes(const std::string& name) const {
-  (void)layer(name);  // names the known ones
+  (void)layer(name);  // throws an error that lists the known layers
   return inside_->input_shapes(inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))]);
 }
 

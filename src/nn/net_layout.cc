@@ -1,4 +1,4 @@
-// A net of which this process holds a part: tiles of images, and the layers that work on them.
+// Changes a net so that this process holds only a part of it: tiles of images, and the layers that work on them.
 #include <fmt/format.h>
 
 #include "nn/net_inside.h"
@@ -15,7 +15,7 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     if (const auto found = tiles.find(value.name); found != tiles.end()) value.tile = found->second;
     value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
   }
-  std::map<int, Shape> shapes;  // of parameters
+  std::map<int, Shape> shapes;  // by parameter index
   for (Node& node : in.nodes) {
     node.layer = with(node.name, std::move(node.layer));
     const Shapes from = in.input_shapes(node);
@@ -31,7 +31,7 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
       parameter.pieces = parameter.pieces && specs[i].pieces;
-      // Layers that share it hold the same part of it.
+      // Layers that share a parameter must hold the same part of it.
       const auto [seen, first] = shapes.try_emplace(node.parameters[i], specs[i].shape);
       if (first && parameter.value.shape() == specs[i].shape) continue;
       if (!first && seen->second == specs[i].shape) continue;
@@ -54,7 +54,7 @@ Shape Net::input_sample(const std::string& name) const {
 }
 
 Placement Net::placement(const std::string& name) const {
-  (void)layer(name);  // names the known ones
+  (void)layer(name);  // throws an error that lists the known layers
   const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
   Placement placement{.inputs = {}, .phases = {}};
   for (const int id : node.inputs) placement.inputs.push_back(inside_->values[static_cast<std::size_t>(id)].name);

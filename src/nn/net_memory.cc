@@ -1,4 +1,4 @@
-// The memory of a net: parameters, activations, gradients, and who sees which.
+// The memory of a net: allocates parameters, activations and gradients, and binds them to the layers' passes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ void Net::Inside::find_gradients() {
   }
 }
 
-// Outputs stay where they are until the next forward, so that anybody may look at them.
+// Activations are not reused within a step: they stay valid until the next forward, so that callers may read them.
 void Net::Inside::plan_activations() {
   activation_bytes = 0;
   for (Value& value : values) {
@@ -97,7 +97,7 @@ void Net::Inside::plan_activations() {
       activation_bytes += node.pass.workspace.back().bytes();
     }
     const Shapes in = input_shapes(node);
-    for (auto& carried : node.carried) {  // what another batch size carries stays until that size comes again
+    for (auto& carried : node.carried) {  // the state of other batch sizes is kept until that batch size is used again
       const Shapes wanted = node.layer->carried(in);
       if (wanted.empty() || carried.contains(in[0][0])) continue;
       for (const Shape& shape : wanted) carried[in[0][0]].emplace_back(options.dtype, shape);
@@ -105,7 +105,8 @@ void Net::Inside::plan_activations() {
   }
 }
 
-// A gradient is alive from the backward pass of its last consumer to that of its producer; memory is used again.
+// A gradient is live from the backward pass of its last consumer to that of its producer. Gradients that are not live
+// at the same time share memory.
 void Net::Inside::plan_gradients() {
   struct Wish {
     Lifetime life;
@@ -136,7 +137,7 @@ void Net::Inside::plan_gradients() {
         last_consumer = std::max(last_consumer, c);
       }
     }
-    // Without a consumer it is an output of the net: a loss's, which is seeded with 1, or one that nobody uses.
+    // A value without a consumer is an output of the net: a loss, which is seeded with 1, or an unused output.
     wish(value.data, last_consumer < 0 ? -1 : moment(last_consumer), moment(value.producer), &value.gradient);
   }
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -233,9 +234,9 @@ void Net::Inside::bind() {
       if (trains && node.needs_gradient) ++active_uses[p];
       pass.parameter.push_back(parameters[p].value);
       pass.update.push_back(parameters[p].fixed ? nullptr : updates[p]);
-      // Of a shared parameter, the first in backward writes and the others add.
+      // The first layer in backward writes the gradient of a shared parameter; the others add to it.
       const bool again = written[p] && !parameters[p].apart;
-      // One that is 0 stays 0: what the layer computes goes nowhere.
+      // The true gradient is 0. The layer writes what it computes, which is only rounding error, to a scratch tensor.
       const bool zero = shift == static_cast<int>(pass.gradient.size()) && parameters[p].uses == 1;
       const bool elsewhere = again || zero;
       pass.gradient.push_back(elsewhere ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);

@@ -1,4 +1,5 @@
-// A net's numbers as PyTorch's modules have them. Images are channels last here and channels first there.
+// Converts a net's parameters to and from PyTorch's state dicts. Images are channels last here and channels first
+// there.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,7 +16,7 @@
 namespace pleiad::nn {
 namespace {
 
-/// What a net consists of.
+/// The parts of a net that the conversion reads.
 struct Graph {
   const std::vector<Value>& values;
   const std::vector<Node>& nodes;
@@ -23,14 +24,15 @@ struct Graph {
   const NamedTensors& states;
 };
 
-/// One array of a module: where its numbers are here, and how they lie there.
+/// One array of a PyTorch module and the tensor that holds its values here.
 struct Portable {
-  std::string name;  ///< in the module: "weight"
+  std::string name;  ///< name in the module, for example "weight"
   Tensor own;
-  Shape view;             ///< of `own`, with as many axes as are exchanged
-  std::vector<int> axes;  ///< of `view`, in PyTorch's order
-  Shape torch;            ///< as PyTorch has it
-  /// Where PyTorch has the numbers as a sum, the other summand; it must be 0 from the place `apart` on.
+  Shape view;             ///< shape of `own`, split into the axes that are permuted
+  std::vector<int> axes;  ///< axes of `view` in PyTorch's order
+  Shape torch;            ///< shape in PyTorch
+  /// Name of a second PyTorch array to add to this one on loading, or empty. From element `apart` on its values must be
+  /// 0.
   std::string also = {};
   std::int64_t apart = 0;
 };
@@ -45,7 +47,8 @@ Portable as_is(const std::string& name, const Tensor& own) {
   return {.name = name, .own = own, .view = flat, .axes = {0}, .torch = own.shape()};
 }
 
-/// The image that a flat value was made of, or nothing: layers between that keep the order of numbers are passed.
+/// Returns the shape of the image that the flat value `id` was made from, or nothing. Looks through layers that keep
+/// the order of the elements.
 std::optional<Shape> image_behind(const Graph& net, int id) {
   while (true) {
     const Value& value = net.values[static_cast<std::size_t>(id)];
@@ -71,15 +74,15 @@ Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool
   return weight;
 }
 
-/// One number a place of what batch normalisation sees: its channels, or the places of a flattened image.
+/// Converts an array of batch normalisation: one element per channel, or per element of a flattened image.
 Portable by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
   if (!flattened) return as_is(name, own);
   const Shape& i = *flattened;
   return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
 }
 
-/// A recurrent layer's array. PyTorch has a second bias, beside U h', which is the same as ours but in a GRU's n, where
-/// r multiplies it.
+/// Converts an array of a recurrent layer. PyTorch has a second bias next to U h'. It is equivalent to ours except in
+/// the gate n of a GRU, where r multiplies it.
 Portable recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
   if (name == "weight") return as_is("weight_ih_l0", own);
   if (name == "recurrent") return as_is("weight_hh_l0", own);
@@ -99,7 +102,7 @@ Module module_of(const Graph& net, const Node& node) {
   for (const int id : node.parameters) {
     const Parameter& parameter = net.parameters[static_cast<std::size_t>(id)];
     const std::string name = parameter.name.substr(parameter.name.rfind('/') + 1);
-    if (parameter.name != node.name + "/" + name) continue;  // that of another layer
+    if (parameter.name != node.name + "/" + name) continue;  // the parameter belongs to another layer
     const Tensor& own = parameter.value;
     if (kind == "convolution" && name == "weight") {
       const Shape& s = own.shape();
@@ -109,7 +112,7 @@ Module module_of(const Graph& net, const Node& node) {
       module.arrays.push_back(dense_weight(own, image, transposed != options.end() && transposed->second != "false"));
     } else if (((kind == "convolution" || kind == "dense") && name == "bias") || kind == "embedding") {
       module.arrays.push_back(as_is(name, own));
-    } else if (kind == "cross_map_pooling") {  // a convolution of single places
+    } else if (kind == "cross_map_pooling") {  // equivalent to a convolution with 1x1 filters
       Portable weight = as_is(name, own);
       weight.torch = {own.shape()[0], own.shape()[1], 1, 1};
       module.arrays.push_back(weight);
@@ -143,11 +146,11 @@ std::vector<Module> modules_of(const Graph& net) {
   return modules;
 }
 
-/// Calls each(place here, place there).
+/// Calls each(index here, index in PyTorch) for every element.
 template <class F>
 void each_place(const Portable& array, F&& each) {
   const int rank = array.view.rank();
-  std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the view's axes, in elements
+  std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the axes of the view, in elements
   std::int64_t step = 1;
   for (int axis = rank; axis-- > 0;) {
     stride[static_cast<std::size_t>(axis)] = step;
@@ -168,7 +171,8 @@ void each_place(const Portable& array, F&& each) {
 
 std::string module_in(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-/// The module of each layer: as named, by the layer's name, or in order.
+/// Returns the module for each layer: by `named` and by the layers' names, or in order if `named` is empty and no name
+/// matches.
 std::vector<std::string> names_of(const std::vector<Module>& modules, const NamedTensors& state,
                                   const std::vector<std::pair<std::string, std::string>>& named) {
   std::vector<std::string> there;

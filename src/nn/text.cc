@@ -1,4 +1,4 @@
-// A net without its numbers, as JSON, and back.
+// Saves the structure of a net, without parameter values, as JSON, and loads it.
 #include <fmt/format.h>
 #include <algorithm>
 

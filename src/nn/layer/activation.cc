@@ -8,7 +8,7 @@
 namespace pleiad::nn {
 namespace {
 
-/// What activations have in common: one input, an output like it.
+/// Base of the activations: one input, and one output of the same shape.
 class Same : public Layer {
  public:
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {

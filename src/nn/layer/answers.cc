@@ -1,4 +1,4 @@
-// What a net answers: the places of its largest scores, and how often they are right.
+// Layers that evaluate scores: argsort returns the indices of the largest ones, accuracy compares them with labels.
 #include "core/threads.h"
 #include "kernel/embedding.h"
 #include "kernel/loss.h"

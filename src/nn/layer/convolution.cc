@@ -118,7 +118,7 @@ class Convolution final : public Layer {
   }
 
  private:
-  /// Sums over all parts.
+  /// Computes the gradients summed over all ranks.
   void exact_gradient(Pass& pass) {
     const std::int64_t weights = pass.gradient[0].count();
     kernel::ExactSums sums(weights + (o_.bias ? o_.filters : 0));

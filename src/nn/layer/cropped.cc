@@ -13,7 +13,7 @@ class Cropped final : public Layer {
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     return {{in[0][0], place_.out.h.size(), place_.out.w.size(), in[0][3]}};
   }
-  /// Its own, and then the outputs, of all places.
+  /// The workspace of the wrapped layer, followed by the uncropped output.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     Shapes all = same_->workspace(in);
     all.push_back(in[0]);

@@ -88,7 +88,7 @@ class Dense final : public Layer {
   const DenseOptions options_;
   const kernel::Activation activation_;
   const Tensor none_;
-  kernel::ExactSums sums_;  // deterministic mode's
+  kernel::ExactSums sums_;  // used in deterministic mode
 };
 
 const Fields<DenseOptions>& dense_fields() {

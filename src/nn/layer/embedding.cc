@@ -1,4 +1,5 @@
-// Layers from indices: embedding, one_hot; and the two halves of a piece of text, char_rnn and rnn_label.
+// Layers whose inputs are indices: embedding, one_hot, and char_rnn and rnn_label, which split text into inputs and
+// labels.
 #include "kernel/embedding.h"
 
 #include "kernel/elementwise.h"
@@ -8,14 +9,14 @@
 namespace pleiad::nn {
 namespace {
 
-/// A layer whose input are int32 indices.
+/// Base of the layers whose inputs are int32 indices.
 class OfIndices : public Layer {
  public:
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] DType input_type(std::size_t, DType) const override { return DType::int32; }
 
  protected:
-  /// The indices' shape with one axis more.
+  /// Returns the shape of the indices with an axis of length `width` appended.
   static Shape wider(const Shapes& in, std::int64_t width) {
     expect_inputs(in, 1);
     if (in[0].rank() < 1 || in[0].rank() >= Shape::kMaxRank) {
@@ -62,7 +63,8 @@ class OneHot final : public OfIndices {
   const OneHotOptions o_;
 };
 
-/// Of (batch, steps + 1) indices the labels: what follows each. As `both`, the first `steps` too, before them.
+/// Takes (batch, steps + 1) indices and outputs the labels: the index that follows each step. If `both`, the first
+/// output holds the first `steps` indices and the second the labels.
 class Following final : public OfIndices {
  public:
   explicit Following(bool both) : both_(both) {}

@@ -14,13 +14,13 @@ using kernel::Cell;
 
 const char* kind_of(Cell cell) { return cell == Cell::rnn ? "rnn" : cell == Cell::gru ? "gru" : "lstm"; }
 
-/// (batch, features) is a sequence of one step.
+/// Treats (batch, features) as a sequence of one step.
 Shape as_sequence(const Shape& shape) { return shape.rank() == 2 ? Shape{shape[0], 1, shape[1]} : shape; }
 Tensor as_sequence(const Tensor& tensor) {
   return tensor.empty() ? tensor : Tensor(tensor.dtype(), as_sequence(tensor.shape()), tensor.raw());
 }
 
-/// A layer over (batch, steps, features), or over (batch, features), one step.
+/// A layer over (batch, steps, features). (batch, features) is a sequence of one step.
 class RecurrentLayer final : public Layer {
  public:
   RecurrentLayer(Cell cell, const RecurrentOptions& options, const std::string& activation)
@@ -62,7 +62,8 @@ class RecurrentLayer final : public Layer {
     const Shape in = as_sequence(inputs[0]);
     const Shape one = {in[0], o_.hidden};
     const Shape all = {in[0], in[1], o_.hidden};
-    // With a second input `back` goes on to it, and where it ended is copied out of it.
+    // With a second input, `back` receives the gradient of the initial state, and the initial state is copied out of
+    // that input.
     const kernel::Recurrent r = geometry(in);
     return {{in[0], in[1], r.gates() * o_.hidden},
             all,
@@ -115,7 +116,7 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] kernel::RecurrentNumbers numbers(const std::vector<Tensor>& from) const {
     return {.weight = from[0], .recurrent = from[1], .bias = o_.bias ? from[2] : none_};
   }
-  /// The last step of (batch, steps, hidden) into (batch, hidden), or back.
+  /// Copies the last step of (batch, steps, hidden) to (batch, hidden), or in the other direction if `back`.
   static void copy_last(const Tensor& sequence, const Tensor& one, bool back = false) {
     const std::int64_t steps = sequence.shape()[1], hidden = sequence.shape()[2];
     kernel::by_type(one.dtype(), [&]<class T>(T) {
