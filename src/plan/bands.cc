@@ -7,7 +7,7 @@
 namespace pleiad {
 namespace {
 
-/// Of the places `out` those whose inputs all lie in `own`.
+/// Returns the positions of `out` whose inputs all lie in `own`.
 Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std::int64_t length) {
   const auto inside = [&](std::int64_t at) {
     const Interval needs = intersect(layer.input_interval({at, at + 1}, axis), {0, length});
@@ -23,7 +23,7 @@ ImageBlock block(const Tensor& tensor, const Rect& rect) {
           static_cast<std::size_t>(tensor.shape()[3]) * size_of(tensor.dtype())};
 }
 
-/// to += from, in the places of `from`.
+/// Computes to += from over the region of `from`.
 void add_part(const Tensor& to, const Rect& to_rect, const Tensor& from, const Rect& rect) {
   const ImageBlock target = block(to, to_rect);
   const ImageBlock source = block(from, rect);
@@ -40,8 +40,8 @@ Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) 
           inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
 }
 
-/// Whether a layer can go over its own places alone and is wrong at most where it would need others: none of its own
-/// may be past what is needed, and no window may lie outside of them.
+/// Returns true if the layer can run over its own positions alone, with wrong results only at outputs that need a halo.
+/// This requires that every own position is needed and that the first and last window overlap own positions.
 bool goes_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
   const auto along = [&](int axis, Interval to, Interval have, Interval all) {
     const auto meets = [&](std::int64_t at) {
@@ -91,7 +91,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
     band.in = band.as_it_lies ? own
                               : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
                                      intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
-    if (band.in.empty()) return nullptr;  // it sees padding alone
+    if (band.in.empty()) return nullptr;  // the band reads padding only
     band.layer = on_places(whole, plan, band.in, band.out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));

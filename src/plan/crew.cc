@@ -72,7 +72,7 @@ std::vector<std::string> Crew::gather_texts(const std::string& mine) {
   if (session_ == nullptr) return {mine};
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));
   gather(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, lengths);
-  // Texts travel as int32, filled up to the longest.
+  // Texts are sent as int32, padded to the longest one.
   const auto words = static_cast<std::size_t>(std::ranges::max(lengths) / 4 + 1);
   std::vector<std::int32_t> packed(words);
   std::memcpy(packed.data(), mine.data(), mine.size());

@@ -1,4 +1,4 @@
-// The ranks that train one net together, and the one order in which they do what they do together.
+// The ranks that train one net together. Gives all of them the same order of collective calls.
 #pragma once
 
 #include <functional>
@@ -13,30 +13,33 @@
 
 namespace pleiad {
 
-/// What is posted is carried out by another thread, in order; what is run, by the caller when everything posted is
-/// done. Ranks that post and run the same in the same order so make the same collective calls in the same order,
-/// whatever overlaps with what. One thread posts and runs. What a task throws comes out of the next run or finish.
+/// A communicator with a background thread. The thread runs posted tasks in order. run() executes its task in the
+/// caller after all posted tasks have finished. Ranks that post and run the same tasks in the same order therefore make
+/// the same collective calls in the same order, even when communication overlaps with computation. Only one thread may
+/// call post, run and finish. An exception that a task throws is rethrown by the next run or finish.
 class Crew final : public nn::BatchParts {
  public:
-  /// Null: a world of one, without a thread. The session outlives this.
+  /// A null session makes a group of one rank without a thread. The session must outlive this object.
   explicit Crew(Session* session);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  /// How many compute: the first ones. The others hold tables, and take part in what all do together.
+  /// Returns the number of ranks that compute; they come first. The other ranks only hold tables and join collective
+  /// calls.
   [[nodiscard]] int workers() const { return workers_; }
-  /// Whether there is a session, maybe of one rank.
+  /// Returns true if there is a session, even if it has only one rank.
   [[nodiscard]] bool shared() const { return session_ != nullptr; }
-  /// Where there is one.
+  /// Requires shared().
   [[nodiscard]] Session& session() const { return *session_; }
 
   void post(std::function<void()> task);
   void finish();
-  /// Before what the posted tasks work on goes away, whatever happened.
+  /// Waits for the running task and discards the others and their errors. Call it before destroying what posted tasks
+  /// use.
   void drop() noexcept;
   void run(FunctionRef<void()> task);
 
-  // Collective, in turn; in a world of one they copy or do nothing.
+  // Collective calls, ordered like run(). Without a session they copy or do nothing.
   [[nodiscard]] int count() const override { return size_; }
   [[nodiscard]] int index() const override { return rank_; }
   void sum(std::span<double> numbers) override;
@@ -45,7 +48,7 @@ class Crew final : public nn::BatchParts {
   void gather(ConstView mine, View all);
   void scatter_sum(ConstView all, View mine);
   void barrier();
-  /// Every rank's text, by rank.
+  /// Returns the text of every rank, by rank.
   [[nodiscard]] std::vector<std::string> gather_texts(const std::string& mine);
 
  private:

@@ -66,7 +66,7 @@ class CutLayer final : public nn::Layer {
     hand_down(pass);
     crew_->gather(pass.x[0].view(), pass_.x[0].view());
     own_->forward(pass_);
-    // Everybody gets everybody's outputs, and takes those of its samples.
+    // Every rank receives the outputs of all ranks and keeps those of its own samples.
     const std::int64_t own = cut_.length(crew_->rank());
     move({sent_, 0, cut_.widest(), 0}, {pass_.y[0], 0, own, 0}, own, rows(pass_.y[0], own));
     crew_->gather(sent_.view(), received_.view());
@@ -90,7 +90,7 @@ class CutLayer final : public nn::Layer {
   }
 
  private:
-  /// Rows of a matrix of `width` columns that begins at element `at`, from `column` on.
+  /// The rows of a matrix of `width` columns that starts at element `at`, from column `column` on.
   struct Columns {
     const Tensor& tensor;
     std::int64_t at;
@@ -128,10 +128,10 @@ class CutLayer final : public nn::Layer {
   const Cut cut_;
   const std::shared_ptr<Crew> crew_;
   const int ranks_;
-  nn::Pass pass_;    // of own_: all ranks' samples, this rank's outputs
-  Tensor sent_;      // this rank's outputs, as wide as the widest rank's
-  Tensor received_;  // all ranks' sent_
-  Tensor whole_;     // the gradients by all outputs of all samples
+  nn::Pass pass_;    // passes of own_: the samples of all ranks, this rank's outputs
+  Tensor sent_;      // this rank's outputs, padded to the width of the widest rank
+  Tensor received_;  // sent_ of all ranks
+  Tensor whole_;     // gradients by all outputs of all samples
 };
 
 }  // namespace

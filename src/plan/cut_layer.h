@@ -1,4 +1,4 @@
-// A layer whose outputs are cut over ranks.
+// A layer whose outputs are split over the ranks.
 #pragma once
 
 #include "plan/crew.h"
@@ -6,11 +6,11 @@
 
 namespace pleiad {
 
-/// Outputs [begin[r], begin[r + 1]) of the last axis are rank r's.
+/// Rank r owns the outputs [begin[r], begin[r + 1]) of the last axis.
 struct Cut {
   std::vector<std::int64_t> begin;
 
-  /// As equal as can be, the first ones one more. There are at least as many outputs as ranks.
+  /// Splits as evenly as possible; the first ranks own one output more. Requires outputs >= ranks.
   [[nodiscard]] static Cut of(std::int64_t outputs, int ranks);
   [[nodiscard]] std::int64_t length(int rank) const {
     const auto r = static_cast<std::size_t>(rank);
@@ -19,9 +19,9 @@ struct Cut {
   [[nodiscard]] std::int64_t widest() const { return length(0); }
 };
 
-/// In place of `whole`, which computes each of its outputs from all of its inputs: takes and gives this rank's samples
-/// as `whole` does, and computes this rank's outputs of all ranks' samples by `own`, a layer like it with fewer
-/// outputs. The crew is shared, because the net may outlive the trainer.
+/// Returns a replacement for `whole`, a layer in which each output depends on all inputs. It takes and returns this
+/// rank's samples like `whole`, and uses `own`, the same kind of layer with fewer outputs, to compute this rank's
+/// outputs for the samples of all ranks. The communicator is shared because the net may outlive the trainer.
 [[nodiscard]] nn::LayerPtr cut_layer(const nn::Layer& whole, nn::LayerPtr own, Cut cut, std::shared_ptr<Crew> crew);
 
 }  // namespace pleiad

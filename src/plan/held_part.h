@@ -1,4 +1,4 @@
-// Which part of a parameter a rank holds.
+// Describes which part of a parameter a rank holds.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace pleiad {
 
-/// Along each axis of the whole some runs of places, one behind the other in what is held: a rectangle where there is
-/// one run an axis.
+/// Along each axis, the part consists of intervals of the whole array; they are stored one after the other. With one
+/// interval per axis the part is a box.
 struct HeldPart {
   Shape whole;
-  std::vector<std::vector<Interval>> runs;  ///< by axis
-  bool writes = true;                       ///< false where another rank holds the same and saves it
+  std::vector<std::vector<Interval>> runs;  ///< the intervals, by axis
+  bool writes = true;                       ///< false if another rank holds the same part and saves it
 
-  /// Places begin to begin + length - 1 of one axis.
+  /// Returns the part that has the intervals `runs` along `axis` and everything along the other axes.
   [[nodiscard]] static HeldPart along(const Shape& whole, int axis, std::vector<Interval> runs);
   [[nodiscard]] Shape shape() const;
 
-  /// A rectangle of the whole, and where it lies in what is held.
+  /// A box of the whole array, and its position in the part: begin and length in the whole array, `held` in the part.
   struct Box {
     std::vector<std::int64_t> begin;
     std::vector<std::int64_t> length;
@@ -31,12 +31,13 @@ struct HeldPart {
   [[nodiscard]] std::vector<Box> boxes() const;
 };
 
-/// Copies between rectangles of arrays: `length` places from `to_begin` of an array of shape `to_shape`, and so on.
+/// Copies a box of `length` elements per axis from position `from_begin` of one array to position `to_begin` of
+/// another.
 void copy_box(DType dtype, void* to, const Shape& to_shape, const std::vector<std::int64_t>& to_begin, const void* from,
               const Shape& from_shape, const std::vector<std::int64_t>& from_begin,
               const std::vector<std::int64_t>& length);
 
-/// Copies what is held of `whole` into `part`.
+/// Copies the part `held` of `whole` to `part`.
 void take_part(const HeldPart& held, const Tensor& whole, const Tensor& part);
 
 }  // namespace pleiad

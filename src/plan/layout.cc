@@ -26,7 +26,7 @@ nn::LayerPtr with_outputs(const nn::Layer& layer, std::int64_t outputs) {
 
 bool on_tiles(const LayerPlan& layer) { return layer.mode == "tile" || layer.mode == "spread"; }
 
-/// Tells layers on tiles which ones follow, so that exchanges overlap with what comes before.
+/// Tells each tile layer which layers follow it, so that their exchanges overlap with its computation.
 void link(const nn::Net& net, const std::map<std::string, TileLayer*>& layers) {
   std::map<std::string, std::vector<std::string>> consumers;
   for (const std::string& name : net.layer_names()) {
@@ -110,7 +110,7 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
     if (layer.mode != "tower") continue;
     const std::string name = layer.name + "/" + specs[0].name;
     const Rect& own = layer.own[static_cast<std::size_t>(tile)];
-    std::vector<Interval> runs;  // of the flattened image's places: a row of the tile each
+    std::vector<Interval> runs;  // intervals of the flattened image, one per row of the tile
     for (std::int64_t h = own.h.begin; h < own.h.end; ++h) {
       const std::int64_t row = h * layer.in_w;
       runs.push_back({(row + own.w.begin) * layer.in_c, (row + own.w.end) * layer.in_c});
@@ -136,7 +136,8 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   link(net, tile_layers);
   if (plan.grid.groups == 1) return;
   for (const auto& [name, part] : parts_) {
-    // By the largest part, so that all ranks make the same exchange: a smaller one is summed with zeros behind it.
+    // Every rank uses the size of the largest part, so that all ranks make the same exchange. Smaller parts are padded
+    // with zeros.
     const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
     const bool tower = of.mode == "tower";
     std::int64_t places = 0;

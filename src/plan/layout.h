@@ -1,4 +1,4 @@
-// A plan carried out: which rectangle of which parameter this rank holds.
+// Applies a plan to a net and records which part of each parameter this rank holds.
 #pragma once
 
 #include <map>
@@ -13,15 +13,16 @@ namespace pleiad {
 
 class Layout {
  public:
-  /// Nothing is cut.
+  /// The layout in which every rank holds everything.
   Layout() = default;
-  /// Cuts the layers that the plan cuts, and images: the net has this rank's tiles and parts of parameters from now on,
-  /// with the numbers that it had.
+  /// Splits the layers and images that the plan splits. Afterwards the net holds this rank's tiles and parts of
+  /// parameters, with the values it had before.
   Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew);
 
-  /// Null for a parameter that every rank holds in whole.
+  /// Returns null if every rank holds the whole parameter.
   [[nodiscard]] const HeldPart* part_of(const std::string& parameter) const;
-  /// Sums the gradient of a part over the ranks that hold the same; nothing where no other does. In the crew's order.
+  /// Sums the gradient of a part over the ranks that hold the same part. Does nothing if no other rank holds it. Must
+  /// run in the communicator's order.
   void sum_alike(const std::string& parameter, const Tensor& gradient);
 
  private:
@@ -29,13 +30,13 @@ class Layout {
   void cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew);
 
   std::map<std::string, HeldPart> parts_;
-  std::map<std::string, std::unique_ptr<HaloExchange>> alike_;  // of parts that several ranks hold
+  std::map<std::string, std::unique_ptr<HaloExchange>> alike_;  // exchanges of the parts that several ranks hold
 };
 
-/// How a layer's parameter `index` would be cut: weight, bias.
+/// Returns the axis along which parameter `index` of the layer (weight, bias) is split.
 [[nodiscard]] int cut_axis(const nn::Layer& layer, std::size_t index);
 
-/// The option of a layer that says how many outputs it has; empty where it cannot be cut.
+/// Returns the name of the option that sets the number of outputs, or an empty text if the layer cannot be split.
 [[nodiscard]] std::string outputs_option(const nn::Layer& layer);
 
 }  // namespace pleiad

@@ -14,7 +14,7 @@ Interval hull(Interval a, Interval b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// Of the places 0 to length - 1 those whose reach has something in common with `with`.
+/// Returns the positions in [0, length) whose reach overlaps `with`.
 template <class Reach>
 Interval touching(std::int64_t length, Interval with, Reach&& reach) {
   Interval all{};
@@ -24,15 +24,15 @@ Interval touching(std::int64_t length, Interval with, Reach&& reach) {
   return all;
 }
 
-/// `interval`, and where that has nothing to do with the other side, the nearest of the places `some` that has: windows
-/// may lie in the padding entirely, but no layer works on an empty image.
+/// Returns `interval`, extended to the nearest position of `some` if it has no connection to the other side. Windows
+/// may lie in the padding entirely, but no layer accepts an empty image.
 Interval reaching(Interval interval, Interval some) {
   if (some.empty()) return interval;
   return hull(interval,
               interval.begin < some.begin ? Interval{some.begin, some.begin + 1} : Interval{some.end - 1, some.end});
 }
 
-/// What a rank works on: its own places, and all that these have to do with.
+/// The regions that each rank works on: its own positions and all that depend on them or that they depend on.
 struct Reach {
   std::vector<Rect> in;
   std::vector<Rect> out;
@@ -48,7 +48,7 @@ Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
     for (const int axis : {1, 2}) {
       const std::int64_t in_length = axis == 1 ? plan.in_h : plan.in_w;
       const std::int64_t out_length = axis == 1 ? plan.out_h : plan.out_w;
-      // An empty tile works on one place, and so takes part in what all ranks do together; what it makes is not used.
+      // An empty tile works on one position, so that its rank joins the collective calls. The result is not used.
       const Interval own = plan.own[m].empty() ? Interval{} : axis_of(plan.own[m], axis);
       const Interval made = plan.out[m].empty() ? Interval{} : axis_of(plan.out[m], axis);
       Interval& wide_in = in[axis - 1];
@@ -87,7 +87,8 @@ class OrderedLayer final : public StandIn {
         grid_(of.grid),
         crew_(std::move(crew)),
         tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
-    if (whole_->couples_samples()) {  // place by place, and with sums over all parts: empty ones too
+    // works position by position, with sums over all ranks, including those with empty tiles
+    if (whole_->couples_samples()) {
       reach_ = {plan_.own, plan_.out};
     } else {
       reach_ = reach_of(*whole_, plan_);
@@ -169,7 +170,7 @@ class OrderedLayer final : public StandIn {
       }
     }
     if (!shared_) return;
-    // What all ranks have in common gets the sums over each rank's own outputs.
+    // Parameters that all ranks share get the sums over each rank's own outputs.
     for (std::size_t k = 0; k < outputs_.size(); ++k) {
       pass_.dy[k].fill(0);
       put(*outputs_[k], pass.dy[k], pass_.dy[k]);
@@ -228,7 +229,7 @@ class OrderedLayer final : public StandIn {
     wide_dx_ = pass_.dx;
   }
 
-  /// own = what `need` has of it, 0 where it has nothing.
+  /// Copies to `own` what `need` has of it, and sets the rest to 0.
   static void take(const HaloExchange& of, const Tensor& need, const Tensor& own) {
     const Rect both = intersect(of.own(), of.need());
     if (both != of.own()) own.fill(0);
@@ -248,15 +249,15 @@ class OrderedLayer final : public StandIn {
   const std::shared_ptr<Crew> crew_;
   const std::size_t tile_;
   Reach reach_;
-  bool alone_ = false;   // of all ranks: own places have to do with themselves alone
-  bool shared_ = false;  // there are parameters that all ranks have in common
+  bool alone_ = false;   // on all ranks, own positions depend on themselves only
+  bool shared_ = false;  // there are parameters that all ranks share
   nn::LayerPtr part_;
   nn::Pass pass_;
   std::vector<Tensor> wide_gradient_;
   std::vector<Tensor> wide_dx_;
   std::vector<Exchange> inputs_;
   std::vector<Exchange> outputs_;
-  std::vector<Exchange> filters_;  // null for what all ranks have in common
+  std::vector<Exchange> filters_;  // null for parameters that all ranks share
   bool memory_ready_ = false;
 };
 

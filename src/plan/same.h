@@ -1,4 +1,4 @@
-// Ranks that train together must have been given the same job.
+// Checks that all ranks that train together were given the same job.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace pleiad {
 
-/// Named values that describe what a rank was asked to do. A name occurs once.
+/// Named values that describe the job of a rank. Names are unique.
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
-/// Collective. Compares `mine` on all ranks of the session. A difference is an InvalidArgument on every rank; it begins
-/// with `what` and lists the first names whose values differ, with the values of rank 0 and of the other rank.
+/// Collective. Compares `mine` on all ranks of the session. If they differ, throws InvalidArgument on every rank. The
+/// text begins with `what` and lists the first names whose values differ, with the values of rank 0 and of the other
+/// rank.
 PLEIAD_API void expect_same(Session& session, std::string_view what, const NamedValues& mine);
 
-/// The lines of a text as fields "line 1", "line 2" and so on.
+/// Returns the lines of a text under the names "line 1", "line 2" and so on.
 [[nodiscard]] PLEIAD_API NamedValues lines_of(const std::string& text);
 
 }  // namespace pleiad

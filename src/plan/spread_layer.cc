@@ -78,7 +78,7 @@ class SpreadLayer final : public StandIn {
 
  private:
   struct Piece {
-    nn::LayerPtr layer;  // null where this rank has no places
+    nn::LayerPtr layer;  // null if this rank has no positions
     nn::Pass pass;
   };
 
@@ -106,8 +106,8 @@ class SpreadLayer final : public StandIn {
   const std::shared_ptr<Crew> crew_;
   const std::int64_t pieces_wanted_;
   const std::size_t tile_;
-  std::unique_ptr<HaloExchange> halo_;  // forward of the layer is its backward
-  Tensor shares_;                       // of all outputs that this rank's places reach, or the gradients by them
+  std::unique_ptr<HaloExchange> halo_;  // the layer's forward runs the exchange's backward
+  Tensor shares_;  // contributions to all outputs that this rank's positions reach, or the gradients by those outputs
   std::vector<Piece> pieces_;
   bool bound_ = false;
 };

@@ -1,4 +1,4 @@
-// What stands in the place of a layer in a rank's net and seems to be it.
+// Base of the layers that replace a layer of a rank's net and report its properties.
 #pragma once
 
 #include <string>

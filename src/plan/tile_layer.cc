@@ -7,7 +7,7 @@ bool overlaps(const Plan& plan, const Crew& crew) {
   if (plan.overlap != "auto") return plan.overlap == "always";
   if (plan.halo_delay > 0) return true;
   const Session& session = crew.session();
-  for (int rank = 0; rank < plan.ranks; ++rank) {  // of all groups: all ranks make their exchanges alike
+  for (int rank = 0; rank < plan.ranks; ++rank) {  // checks all groups, so that all ranks decide alike
     const int first = plan.grid.group_of(rank) * plan.grid.tiles();
     if (session.host_of(rank) != session.host_of(first)) return true;
   }
@@ -55,7 +55,7 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   const std::int64_t batch = in[0][0];
   const Rect& need = plan_.need[tile_];
   const Rect& out = plan_.out[tile_];
-  // All ranks cut the batch alike; whether its tile goes in bands is each one's own affair.
+  // All ranks must split the batch alike. Whether a rank divides its tile into bands concerns only itself.
   const bool halves = overlap_ && !whole_->couples_samples() && !(exchanged_ && Bands::pay(*whole_, plan_));
   const int count = halves ? static_cast<int>(std::min<std::int64_t>(2, batch)) : 1;
   bands_.reset();
@@ -81,7 +81,8 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
     Piece& piece = pieces_.emplace_back();
     piece.samples = part_of(batch, count, p);
     if (bands_ != nullptr && !bands_->forward_only()) continue;
-    if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
+    // such a layer needs all ranks, including those with empty tiles
+    if (out.empty() && !whole_->couples_samples()) continue;
     piece.layer = on_places(*whole_, plan_, need, out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(piece.samples.size(), need, shape[3]));
@@ -120,7 +121,7 @@ void TileLayer::bind(nn::Pass& pass) {
 }
 
 void TileLayer::begin_until(std::int64_t end) {
-  if (!bound_) return;  // its first pass begins by itself
+  if (!bound_) return;  // the first forward has not run yet; it starts the exchange itself
   for (; begun_ < pieces_.size() && pieces_[begun_].samples.end <= end; ++begun_) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->begin_forward(static_cast<int>(begun_), tile_x_[i].raw());

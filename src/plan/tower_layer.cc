@@ -13,7 +13,7 @@
 namespace pleiad {
 namespace {
 
-/// to = factor * from.
+/// Computes to = factor * from.
 void scale(const Tensor& to, const Tensor& from, double factor) {
   kernel::by_type(to.dtype(), [&]<class T>(T) {
     const T by = static_cast<T>(factor);
@@ -26,9 +26,9 @@ std::string option_of(const nn::Layer& layer, const std::string& name, const std
   return found == layer.options().end() ? usual : found->second;
 }
 
-/// What layers over gathered or summed tiles have in common: they seem to be the whole layer. Gradients of what every
-/// rank of a group computes alike are 1 / ranks of the whole, so that their sum over all ranks is right; those of tiles
-/// are 1 / groups.
+/// Base of the layers over gathered or summed tiles; it reports the properties of the whole layer. Gradients that every
+/// rank of a group computes alike are scaled by 1 / ranks, so that their sum over all ranks is correct; gradients of
+/// tiles are scaled by 1 / groups.
 class Whole : public StandIn {
  public:
   Whole(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
@@ -63,7 +63,7 @@ class Whole : public StandIn {
   const Grid grid_;
   const std::shared_ptr<Crew> crew_;
   const std::size_t tile_;
-  const double share_;  // gradients of what all ranks of a group do, times this, are those of tiles
+  const double share_;  // converts gradients that all ranks of a group compute to the scale of tile gradients
 };
 
 class Tower final : public Whole {
@@ -145,12 +145,13 @@ class Tower final : public Whole {
           {.dx = slice ? dx_ : pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_});
     }
     if (!slice) return;
-    scale(dx_, dx_, 1 / share_);  // every rank of the group has all of it
+    scale(dx_, dx_, 1 / share_);  // every rank of the group has the whole gradient
     gather_->forward(dx_.raw(), pass.dx[0].raw());
   }
 
  private:
-  /// How many inputs this rank multiplies: those of its tile, or its part of inputs that every rank has.
+  /// Returns the number of inputs that this rank multiplies: those of its tile, or its part of inputs that every rank
+  /// has.
   [[nodiscard]] std::int64_t inputs(const Shape& in) const {
     return plan_.tiled[0] ? in.count(1, in.rank()) : own().places();
   }
@@ -171,21 +172,21 @@ class Tower final : public Whole {
   const bool bias_;
   const Tensor none_;
   kernel::Dense dense_;
-  Tensor partial_;  // this rank's part of the sums
-  Tensor part_;     // the sums that this rank makes
+  Tensor partial_;  // this rank's contribution to the sums
+  Tensor part_;     // the sums that this rank computes
   Tensor scaled_;
   std::unique_ptr<HaloExchange> sum_;
-  // Where every rank has all inputs: its part of them, and how parts of their gradient meet.
+  // If every rank has all inputs: this rank's part of them, and the exchange that combines the parts of their gradient.
   Tensor x_;
   Tensor dx_;
   std::unique_ptr<HaloExchange> gather_;
-  // Deterministic mode: the sums as exact numbers, of all outputs and of those that this rank makes.
+  // Deterministic mode: exact sums of all outputs, and of those that this rank computes.
   kernel::ExactSums sums_;
   kernel::ExactSums own_sums_;
   std::unique_ptr<HaloExchange> exact_sum_;
 };
 
-/// Where every rank of a group has the same samples, sums count each of them once.
+/// Makes sums count each sample once when every rank of a group has the same samples.
 class OncePerGroup final : public nn::BatchParts {
  public:
   explicit OncePerGroup(int tiles) : tiles_(tiles) {}
@@ -280,10 +281,10 @@ class Gather final : public Whole {
   }
 
  private:
-  /// In deterministic mode there is one group, and all of the batch is here.
+  /// Deterministic mode has one group, and the whole batch is present here.
   [[nodiscard]] nn::BatchParts* parts_of(nn::BatchParts* all) { return deterministic() ? nullptr : parts_.of(all); }
 
-  /// All ranks of the group have the whole gradient, and each has 1 / tiles of it.
+  /// Copies this rank's tile of the gradient. Every rank of the group has 1 / tiles of the whole gradient.
   void take_tile(const Tensor& to, const Tensor& from) const {
     const std::int64_t batch = from.shape()[0];
     const std::int64_t place = from.count() / (batch * plan_.in_h * plan_.in_w);
@@ -302,7 +303,7 @@ class Gather final : public Whole {
   }
 
   OncePerGroup parts_;
-  std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null where it is whole already
+  std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null if the input is whole already
   std::vector<Tensor> x_;
   std::vector<Tensor> dx_;
 };

@@ -45,7 +45,7 @@ void Worker::drop() noexcept {
 }
 
 void Worker::loop() {
-  set_compute_threads(1);  // the others are at work on backward
+  set_compute_threads(1);  // the other cores compute backward
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stop_ || next_ < tasks_.size(); });
