@@ -23,7 +23,7 @@ std::vector<std::int64_t> whole_shape(const CheckpointTensor& tensor) {
 
 std::span<std::byte> bytes_of(const Tensor& tensor) { return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()}; }
 
-/// A rectangle of what is held, by itself.
+/// Returns a copy of a box of the held part.
 Tensor taken(const Tensor& held, const HeldPart::Box& box) {
   const Tensor copy(held.dtype(), Shape(box.length));
   const std::vector<std::int64_t> zero(box.length.size(), 0);
@@ -31,7 +31,7 @@ Tensor taken(const Tensor& held, const HeldPart::Box& box) {
   return copy;
 }
 
-/// A name for parts that no file of the folder has yet.
+/// Returns a number for part files that no file of the folder uses yet.
 std::int64_t fresh_tag(const fs::path& folder) {
   std::int64_t tag = 0;
   while (std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& entry) {
@@ -42,7 +42,7 @@ std::int64_t fresh_tag(const fs::path& folder) {
   return tag;
 }
 
-/// Whether the set in the folder has parts of this tag: an error may come after its commit.
+/// Returns true if the manifest in the folder lists parts with this tag. An error may occur after the commit.
 bool is_committed(const fs::path& folder, const std::string& tag) {
   try {
     const Manifest manifest = Manifest::read(folder);
@@ -60,7 +60,7 @@ void remove_parts(const fs::path& folder, const std::string& tag) {
     if (entry.path().filename().string().starts_with(tag + "-")) doomed.push_back(entry.path());
   }
   for (const fs::path& path : doomed) fs::remove(path, ignored);
-  fs::remove(folder, ignored);  // stays where it is not empty
+  fs::remove(folder, ignored);  // fails silently if the folder is not empty
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
   crew.broadcast(number, 0);
   const std::string tag = fmt::format("state{}", number[0]);
   std::vector<PieceToWrite> pieces;
-  std::vector<Tensor> copies;  // of rectangles that are not dense in what is held
+  std::vector<Tensor> copies;  // copies of boxes that are not contiguous in the held part
   for (const CheckpointTensor& tensor : tensors) {
     const auto add = [&](const Box& box, const Tensor& numbers) {
       pieces.push_back({.array = tensor.name,
@@ -104,7 +104,8 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
     };
     if (tensor.part == nullptr) {
       if (crew.rank() == 0)
-        add(Box::whole(lengths_of(tensor.tensor.shape())), tensor.tensor);  // rank 0's is everybody's
+        // rank 0 holds the same values as every rank
+        add(Box::whole(lengths_of(tensor.tensor.shape())), tensor.tensor);
       continue;
     }
     if (!tensor.part->writes) continue;

@@ -1,4 +1,4 @@
-// What a trainer was asked to do, as named values: for the comparison of ranks.
+// Describes what a trainer was asked to do as named values, for comparison between ranks.
 #pragma once
 
 #include "plan/same.h"
@@ -6,10 +6,10 @@
 
 namespace pleiad {
 
-/// Every option that must be the same on all ranks. `events` and `events_details` are left out: rank 0 alone writes
-/// them.
+/// Returns every option that must be equal on all ranks. Omits `events` and `events_details`, because only rank 0
+/// writes them.
 [[nodiscard]] NamedValues described(const TrainOptions& options);
-/// Inputs and layers with their options. The seed is left out: rank 0's counts.
+/// Returns the inputs and the layers with their options. Omits the seed, because all ranks take rank 0's.
 [[nodiscard]] NamedValues described(const nn::Net& net);
 
 }  // namespace pleiad

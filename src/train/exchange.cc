@@ -15,12 +15,12 @@ namespace {
 
 RuleMemory memory_of(const ParameterRule& rule) { return {.arrays = rule.history(), .numbers = rule.unit()}; }
 
-/// What a parameter is bound to after an update.
+/// Restores the norm that the parameter must keep after an update.
 void keep_norm(const nn::Parameter& p) {
   if (p.norm > 0) kernel::scale_rows(p.value, p.row, p.norm);
 }
 
-/// One process: the update follows the gradient at once, or goes with it.
+/// For one process: updates each parameter as soon as its gradient is complete, or while the gradient is computed.
 class NoExchange final : public Exchange {
  public:
   NoExchange(nn::Net& net, const TrainOptions& options) : net_(net) {
@@ -57,7 +57,7 @@ class NoExchange final : public Exchange {
   std::vector<std::unique_ptr<ParameterRule>> rules_;
 };
 
-/// A parameter whose gradient needs no other rank's, or was summed: this rank updates it.
+/// Updates a parameter on this rank, because its gradient needs no other rank or has been summed already.
 class LocalUpdate {
  public:
   LocalUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
@@ -74,7 +74,7 @@ class LocalUpdate {
   std::unique_ptr<ParameterRule> rule_;
 };
 
-/// Gradients are summed over the ranks by another thread while backward goes on; each rank then makes the same update.
+/// Sums gradients over the ranks in another thread while backward continues. Every rank then applies the same update.
 class AllReduce final : public Exchange {
  public:
   AllReduce(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew)
@@ -119,7 +119,8 @@ class AllReduce final : public Exchange {
   Trace* trace_ = nullptr;
 };
 
-/// Parameters live in tables. Synchronous: a round's gradients are summed in rank order and the rule runs once.
+/// Keeps the parameters in tables. With clock "sync", the gradients of a round are summed in rank order and the rule is
+/// applied once.
 class Tables final : public Exchange {
  public:
   Tables(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
@@ -174,12 +175,12 @@ class Tables final : public Exchange {
     });
   }
   void finish() override { crew_.finish(); }
-  [[nodiscard]] std::string take_problem() override {  // a table's own come out of the calls of it
+  [[nodiscard]] std::string take_problem() override {  // errors of table updates are thrown by the calls on the table
     return first_problem(places_, [](const Place& place) { return place.own ? place.own->take_problem() : ""; });
   }
 
   [[nodiscard]] std::vector<RuleMemory> memory() override {
-    crew_.barrier();  // everybody's adds are in
+    crew_.barrier();  // all ranks have completed their adds
     std::vector<RuleMemory> all;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const Place& place = places_[i];
@@ -190,7 +191,7 @@ class Tables final : public Exchange {
       }
       all.push_back(place.own ? place.own->memory() : place.copy);
     }
-    for (std::size_t i = 0; i < places_.size(); ++i) {  // one rank reads, so that all have the same
+    for (std::size_t i = 0; i < places_.size(); ++i) {  // one rank reads, so that all ranks get the same values
       if (!places_[i].table) continue;
       crew_.broadcast(net_.parameters()[i].value.view(), 0);
       for (const Tensor& array : all[i].arrays) crew_.broadcast(array.view(), 0);
@@ -210,7 +211,7 @@ class Tables final : public Exchange {
   }
 
  private:
-  /// A table, or for a parameter that is cut over the ranks this rank's own rule.
+  /// A table; or, for a parameter that is split over the ranks, this rank's own rule.
   struct Place {
     std::optional<ArrayTable> table = {};
     std::optional<LocalUpdate> own = {};
@@ -262,7 +263,7 @@ bool exchanges(const TrainOptions& options, const Session* session) {
 }
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew) {
-  // In deterministic mode every rank has the whole gradient of what it holds.
+  // In deterministic mode every rank has the complete gradient of what it holds.
   if (!crew.shared() || options.plan.deterministic) return std::make_unique<NoExchange>(net, options);
   if (options.exchange == "replicas") return replicas(net, options, crew);
   if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);

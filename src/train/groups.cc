@@ -5,7 +5,7 @@
 namespace pleiad {
 namespace {
 
-constexpr std::uint32_t kTag = 0x67726f75;  // of messages inside a group
+constexpr std::uint32_t kTag = 0x67726f75;  // tag of messages within a group
 
 class Replicas final : public Exchange {
  public:
@@ -44,7 +44,7 @@ class Replicas final : public Exchange {
 
   [[nodiscard]] std::vector<RuleMemory> memory() override {
     meet();
-    crew_.barrier();  // everybody's changes are in
+    crew_.barrier();  // all groups have added their changes
     std::vector<RuleMemory> all;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const Place& place = places_[i];
@@ -67,7 +67,7 @@ class Replicas final : public Exchange {
   struct Place {
     std::unique_ptr<ParameterRule> rule;
     std::unique_ptr<ArrayTable> table;
-    Tensor last;  // what the table held when this group was there
+    Tensor last;  // the table's values when this group last exchanged with it
   };
 
   void meet() {

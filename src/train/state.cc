@@ -1,4 +1,4 @@
-// A trainer's state: in memory, in checkpoints, and back.
+// Saves the state of a trainer to memory and to checkpoints, and restores it.
 #include <fmt/format.h>
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace pleiad {
 namespace {
 
-/// Where two texts differ first, as "A; B": lines.
+/// Returns the first lines that differ between two texts, as "A; here: B".
 std::string first_difference(const std::string& a, const std::string& b) {
   std::istringstream first(a);
   std::istringstream second(b);
@@ -41,7 +41,7 @@ std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMem
     whole.set(0, options.batch);
     carried_parts.push_back(std::make_unique<HeldPart>(HeldPart::along(whole, 0, {{first(), first() + local()}})));
     carried_parts.back()->writes =
-        !serves() && rank() % (ranks() / shares) == 0;  // ranks that share samples carry the same
+        !serves() && rank() % (ranks() / shares) == 0;  // ranks that share samples have the same state
     all.push_back({name, tensor, carried_parts.back().get()});
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -78,7 +78,7 @@ std::vector<std::pair<std::string, Tensor>> Trainer::state() {
 
 nn::Net Trainer::whole_net() {
   Inside& in = *inside_;
-  (void)in.exchange->memory();  // from tables, where they hold the numbers
+  (void)in.exchange->memory();  // copies the values of the tables to the net's parameters
   nn::Net whole = nn::net_from_text(in.net.text(), in.net.options().name);
   for (const nn::Parameter& p : in.net.parameters()) {
     const Tensor& to = whole.parameter(p.name).value;
@@ -101,7 +101,7 @@ nn::Net Trainer::whole_net() {
 
 void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from) {
   const std::vector<RuleMemory> memory = inside_->exchange->memory();
-  std::vector<Tensor> copies;  // all are found before any is changed
+  std::vector<Tensor> copies;  // checks all tensors before it changes any
   for (const CheckpointTensor& own : inside_->tensors(memory)) {
     const auto found = std::ranges::find(from, own.name, [](const auto& named) { return named.first; });
     if (found == from.end()) {

@@ -24,10 +24,10 @@ namespace {
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Averages of metrics over samples.
+/// Weighted averages of metrics over samples.
 class Mean {
  public:
-  /// `metrics` are means over `samples` samples.
+  /// `metrics` are averages over `samples` samples.
   void add(const Metrics& metrics, std::int64_t samples) {
     if (names_.empty()) {
       for (const auto& [name, value] : metrics) names_.push_back(name);
@@ -56,10 +56,11 @@ class Mean {
 
  private:
   std::vector<std::string> names_;
-  std::vector<double> sums_;  // the last one counts
+  std::vector<double> sums_;  // the last element is the sum of the weights
 };
 
-/// The cores of this host are shared by its ranks; ranks that are threads have one each. OMP_NUM_THREADS wins.
+/// Divides the cores of this host among its ranks; ranks that are threads get one each. OMP_NUM_THREADS takes
+/// precedence.
 void share_cores(const Session& session) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr || session.size() == 1) return;
   int neighbours = 0;
@@ -69,7 +70,7 @@ void share_cores(const Session& session) {
   set_compute_threads(session.engine() == "inproc" ? 1 : usable_cores() / neighbours);
 }
 
-/// All ranks go on with what rank 0 has: parameters, untrained numbers and the seed.
+/// Gives all ranks the parameters, states and seed of rank 0.
 void agree(nn::Net& net, Crew& crew) {
   for (const nn::Parameter& p : net.parameters()) crew.broadcast(p.value.view(), 0);
   for (const auto& [name, state] : net.states()) crew.broadcast(state.view(), 0);
@@ -78,7 +79,7 @@ void agree(nn::Net& net, Crew& crew) {
   net.set_seed(static_cast<std::uint64_t>(seed[0]));
 }
 
-/// The first rank's that has something to tell: all ranks end with the same words. Collective.
+/// Collective. Returns the text of the first rank whose text is not empty, so that all ranks report the same error.
 std::string first_told(Crew& crew, const std::string& mine) {
   const std::vector<std::string> all = crew.gather_texts(mine);
   const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
@@ -89,7 +90,7 @@ bool due(const TrainOptions& options, std::int64_t frequency, std::int64_t after
   return frequency > 0 && step >= after && (options.from_zero || step > 0) && (step - after) % frequency == 0;
 }
 
-// Ranks that do not wait for one another vote seldom, or the vote would be what they wait for.
+// Ranks that do not wait for one another vote rarely, because a vote makes them wait.
 constexpr std::int64_t kAsyncVotes = 16;
 
 }  // namespace
@@ -117,7 +118,7 @@ Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), 
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
     exchange->ready(parameter);
-    if (net.parameters()[parameter].apart) exchange->finish();  // its gradient's memory is needed again
+    if (net.parameters()[parameter].apart) exchange->finish();  // the memory of its gradient is reused
   };
 }
 
@@ -178,7 +179,7 @@ void Trainer::Inside::check_loss(double loss) {
 }
 
 void Trainer::Inside::check_report(const Report& report, const std::string& mine) {
-  // All ranks have the same averages, and so agree whether there is something to tell.
+  // All ranks have the same averages, so they agree on whether to report.
   const bool bad =
       std::ranges::any_of(report.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
   if (!bad || !any(!mine.empty())) return;
@@ -299,7 +300,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
 
 namespace {
 
-/// What takes its time here is no time of training: a moment before it is moved on.
+/// Excludes its lifetime from the measured training time by moving `moment` forward.
 class Pause {
  public:
   explicit Pause(std::int64_t& moment) : moment_(moment), start_(now_ns()) {}
@@ -312,12 +313,12 @@ class Pause {
   const std::int64_t start_;
 };
 
-/// The part of a run that goes on at its frequencies.
+/// The periodic actions of a run: reports, evaluation, checkpoints and event logs.
 class Run {
  public:
   Run(Trainer& trainer, Trainer::Inside& in, const TrainCalls& calls)
       : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {
-    for (const std::string& layer : in.options.events_pictures) {  // all ranks say it, before the first step
+    for (const std::string& layer : in.options.events_pictures) {  // throws on all ranks, before the first step
       if (const Shape shape = in.net.output(layer).shape(); !makes_pictures(shape)) {
         throw InvalidArgument(fmt::format("events_pictures: outputs of \"{}\" have the shape {}, and make no pictures",
                                           layer, shape.text()));
@@ -330,7 +331,7 @@ class Run {
     if (log_) log(report);
     return !calls_.report || calls_.report(report);
   }
-  /// What goes beside the reports.
+  /// Writes parameters and layer outputs to the event log.
   void details() {
     if (!log_) return;
     log_parameters(*log_, in_.net, in_.now());
@@ -438,7 +439,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if (due(o, o.validate, o.validate_after, at)) go_on &= run.evaluate(validate, nn::Phase::validate);
     if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
     if (due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
-    if (go_on || !sync) {  // without a clock a rank goes on until all have voted
+    if (go_on || !sync) {  // without a common clock, a rank continues until all have voted
       if (!in.serves()) {
         static const std::string no_name;
         const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
@@ -454,7 +455,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
   }
   if (ended && o.test > 0) {
-    if (!sync) (void)in.exchange->memory();  // all ranks have what all of them have added
+    if (!sync) (void)in.exchange->memory();  // copies everything that all ranks have added to this rank
     (void)run.evaluate(test, nn::Phase::test);
   }
   if ((o.checkpoint > 0 || o.checkpoint_at_end) && !run.saved()) (void)run.checkpoint();

@@ -1,4 +1,4 @@
-// What a trainer consists of.
+// The private data of a trainer.
 #pragma once
 
 #include <functional>
@@ -18,68 +18,68 @@ namespace pleiad {
 struct Trainer::Inside {
   nn::Net& net;
   TrainOptions options;
-  std::shared_ptr<Crew> crew;  // shared with the layers that the plan cuts
-  int shares = 1;              // how many ways the batch is shared out
+  std::shared_ptr<Crew> crew;  // shared with the layers that the plan splits
+  int shares = 1;              // number of parts that the batch is split into
   Layout layout;
   std::unique_ptr<Exchange> exchange;
-  Tensor step{DType::int64, {1}};  // saved with the rest
+  Tensor step{DType::int64, {1}};  // number of the next step; saved in checkpoints
   Tensor seed{DType::int64, {1}};
-  Tensor place{DType::int64, {1}};  // of the next batch's first sample in the run's sequence of samples
+  Tensor place{DType::int64, {1}};  // index of the next batch's first sample in the run's sequence of samples
   std::function<void(std::size_t)> ready;
-  mutable std::vector<std::unique_ptr<HeldPart>> carried_parts;  // this rank's rows of what layers carry
-  std::string trained_on;                                        // the identity of the run's samples
-  std::string loaded_on;                                         // that of a checkpoint's, until the next run
+  mutable std::vector<std::unique_ptr<HeldPart>> carried_parts;  // this rank's rows of the layers' carried state
+  std::string trained_on;                                        // identity of the samples of the current run
+  std::string loaded_on;  // identity of a loaded checkpoint's samples, until the next run
   Trace trace;
-  std::int64_t trace_begin = 0;  // the first step of it
+  std::int64_t trace_begin = 0;  // first step that is traced
   bool traced = false;
-  bool own_rule = false;         // the update rule is a user's
-  bool told_not_finite = false;  // a loss that is not finite was reported
+  bool own_rule = false;         // the update rule was registered by the user
+  bool told_not_finite = false;  // a loss that is not finite has been reported
 
   Inside(nn::Net& net, TrainOptions options, Session* session);
   ~Inside();
 
   [[nodiscard]] int rank() const { return crew->rank(); }
   [[nodiscard]] int ranks() const { return crew->workers(); }
-  /// A rank that only holds tables: it makes all the calls and computes nothing.
+  /// Returns true for a rank that only holds tables. It makes all calls and computes nothing.
   [[nodiscard]] bool serves() const { return rank() >= ranks(); }
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
-  /// This rank's share of a batch: that of its rank, or of its group where ranks of a group cut images.
+  /// Returns the index of this rank's part of a batch: its rank, or its group if the ranks of a group split images.
   [[nodiscard]] int share() const { return serves() ? 0 : rank() / (ranks() / shares); }
-  /// This rank's samples of a batch: the loader (data/sampler.cc) divides batches in the same way.
+  /// Returns this rank's samples of a batch. The loader (data/sampler.cc) divides batches in the same way.
   [[nodiscard]] Interval part_of_batch(std::int64_t batch) const {
     return {batch * share() / shares, batch * (share() + 1) / shares};
   }
   [[nodiscard]] std::int64_t local() const { return part_of_batch(options.batch).size(); }
   [[nodiscard]] std::int64_t first() const { return part_of_batch(options.batch).begin; }
-  /// Whether ranks may have different numbers of samples: where no layer is split.
+  /// Returns true if ranks may have different numbers of samples, that is, if no layer is split.
   [[nodiscard]] bool uneven() const { return options.plan.kind == "data"; }
-  /// The share of this rank's mean gradient in the batch's, or in its group's.
+  /// Returns the weight of this rank's mean gradient in that of the batch, or of its group.
   [[nodiscard]] double gradient_scale() const;
   [[nodiscard]] StepRates rates() const;
-  /// Whether all ranks make each step together.
+  /// Returns true if all ranks make each step together.
   [[nodiscard]] bool synchronous() const { return options.clock == "sync" && options.groups <= 1; }
 
-  /// A step on what stands in the net's inputs; returns this rank's loss.
+  /// Runs a step on the samples in the net's inputs. Returns this rank's loss.
   double train();
-  /// Reports a loss that is not finite: a StateError, or a line where options.check_finite is off.
+  /// Throws StateError if the loss is not finite. With options.check_finite off, prints the first occurrence instead.
   void check_loss(double loss);
-  /// The same for averages of an evaluation. `mine` says where a loss of this rank was not finite. Collective.
+  /// Collective. Does the same for the averages of an evaluation. `mine` says where a loss of this rank was not finite.
   void check_report(const Report& report, const std::string& mine);
   [[nodiscard]] std::string where_not_finite(double loss) const;
-  /// After a step, where a user's rule updates: what it threw. On all ranks where these make each step together.
+  /// Throws the error of a user's update rule, after a step. Throws on all ranks if they make each step together.
   void check_rule();
-  /// An InvalidArgument where ranks that only serve cannot take part.
+  /// Throws InvalidArgument if ranks that only serve cannot take part.
   void check_servers() const;
-  /// True where any rank wants it. Collective.
+  /// Collective. Returns true if `mine` is true on any rank.
   bool any(bool mine);
-  /// The trace while this step is to be traced, else null.
+  /// Returns the trace if this step is to be traced, else null.
   [[nodiscard]] Trace* tracing();
-  /// Writes what was traced. Collective.
+  /// Collective. Writes the recorded trace.
   void write_trace();
 
-  /// Everything that is saved, with `memory` in the order of the parameters.
+  /// Returns everything that is saved. `memory` is in the order of the parameters.
   [[nodiscard]] std::vector<CheckpointTensor> tensors(const std::vector<RuleMemory>& memory) const;
-  /// Puts copies of tensors(memory), in that order, in place.
+  /// Copies `copies`, which are in the order of tensors(memory), to the trainer's state.
   void restore(const std::vector<RuleMemory>& memory, const std::vector<Tensor>& copies);
   [[nodiscard]] Metadata metadata() const;
 };
