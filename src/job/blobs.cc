@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "0#w1" as 0 and "w1".
+/// Splits "0#w1" into 0 and "w1".
 std::pair<int, std::string> partition_and_name(const std::string& name) {
   const std::size_t mark = name.find('#');
   const bool numbered = mark != std::string::npos && mark > 0 && mark < 9 &&
@@ -59,7 +59,7 @@ BlobProtos parse(const std::string& path) {
   return blobs;
 }
 
-/// Copies between SINGA's order of a parameter's numbers and ours; `to_ours` says which way.
+/// Copies the elements of a parameter between SINGA's order and ours; `to_ours` selects the direction.
 void reorder(const Named& named, const Shape& shape, const float* from, float* to, bool to_ours) {
   const auto put = [&](std::int64_t ours, std::int64_t theirs) {
     if (to_ours) {
@@ -96,7 +96,7 @@ void reorder(const Named& named, const Shape& shape, const float* from, float* t
   std::copy(from, from + named.count, to);
 }
 
-/// All partitions of one parameter, one after another.
+/// Concatenates all partitions of a parameter.
 std::vector<float> joined(const Parts& parts) {
   std::vector<float> all;
   for (const auto& [number, blob] : parts) all.insert(all.end(), blob->data().begin(), blob->data().end());
@@ -124,12 +124,12 @@ std::string names_in(const std::map<std::string, Parts>& by_name) {
   return shown_names(std::move(names));
 }
 
-/// Parameters and the numbers that files have for them: all are read before any is changed.
+/// The parameters that files provide, and their values. All files are read before the net is changed.
 class Found {
  public:
   explicit Found(const Built& built) : built_(built) {}
 
-  /// Takes what a file has; of several that have a parameter, the last counts.
+  /// Reads the parameters of a file. If several files have a parameter, the last one counts.
   void take(const BlobProtos& blobs, const std::string& path) {
     std::map<std::string, Parts> by_name;
     for (int i = 0; i < blobs.name_size(); ++i) {
@@ -152,7 +152,7 @@ class Found {
       if (std::ranges::find(names_, named.name) == names_.end()) names_.push_back(named.name);
     }
   }
-  /// All were loaded in another way.
+  /// Marks all parameters as found; they were loaded in another way.
   void all() {
     for (const Named& named : built_.parameters) names_.push_back(named.name);
   }
@@ -203,7 +203,7 @@ std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std:
                                     std::int64_t* step) {
   Found found(built);
   for (const std::string& path : paths) {
-    if (fs::is_directory(path)) {  // one of our own
+    if (fs::is_directory(path)) {  // a checkpoint that Pleiad wrote
       load_parameters(net, path);
       found.all();
     } else {

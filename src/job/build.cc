@@ -16,13 +16,13 @@ namespace {
 
 constexpr unsigned kEvery = 7;
 
-/// What another layer takes when it names this one.
+/// What another layer receives when it names this one as a source.
 struct Value {
   std::string features;
-  int source = -1;        ///< of Built::sources that has its labels
-  int parts = 0;          ///< a slice: each layer that names it takes the next part
-  bool is_label = false;  ///< its features are labels
-  std::string next = {};  ///< of symbols: those that follow
+  int source = -1;        ///< index in Built::sources of the source that has its labels
+  int parts = 0;          ///< of a slice: each layer that names it takes the next part
+  bool is_label = false;  ///< the features are labels
+  std::string next = {};  ///< of symbols: the name of the value that holds the next symbols
 };
 
 class Builder {
@@ -62,7 +62,7 @@ class Builder {
     }
   }
 
-  /// What a dummy is fed from is a layer of the net, with numbers for each of its own.
+  /// Checks that the layer that feeds a dummy exists and provides enough values per sample.
   void check_feeding() const {
     for (const Source& source : built_.sources) {
       const std::string& from = fed_from(layers_[source.index]);
@@ -78,7 +78,7 @@ class Builder {
     }
   }
 
-  /// Machines below the one that learns keep their numbers.
+  /// Fixes the parameters of the machines below the one that is trained.
   void fix_all_but_machines() {
     for (const nn::Parameter& p : built_.net.parameters()) {
       const std::string layer = p.name.substr(0, p.name.find('/'));
@@ -89,7 +89,7 @@ class Builder {
 
   static nn::NetOptions net_options(const JobProto& proto) { return {.name = proto.name(), .seed = proto.seed()}; }
 
-  /// Names of parameters that several layers have are told apart by the layer.
+  /// A parameter name that several layers use is qualified by the layer's name.
   void find_names() {
     std::map<std::string, int> count;
     for (const LayerProto& layer : layers_) {
@@ -123,8 +123,8 @@ class Builder {
     if (built_.sources.empty()) mistake(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
   }
 
-  /// SINGA 0.1's pairs of data layers exclude kTest and kTrain, and so both bring records to validate with. Those of
-  /// the layer that does not train are for it.
+  /// In SINGA 0.1, one data layer excludes kTest and the other excludes kTrain, so both bring records for validation.
+  /// Validation then uses the layer that does not train.
   void share_validation(Source& a, Source& b) const {
     constexpr auto kValidate = static_cast<unsigned>(nn::Phase::validate);
     constexpr auto kTraining = static_cast<unsigned>(nn::Phase::train);
@@ -162,7 +162,7 @@ class Builder {
     built_.net.add(value.features, nn::char_rnn(), {.inputs = {layer.name()}});
   }
 
-  /// Whether all that a layer takes is there. The two halves of a machine name each other.
+  /// Returns true if all sources of a layer have been added. The two halves of a machine name each other as sources.
   [[nodiscard]] bool ready(int i) const {
     return std::ranges::all_of(layers_[i].srclayers(), [&](const std::string& from) {
       return values_.contains(from) ||
@@ -170,7 +170,7 @@ class Builder {
     });
   }
 
-  /// The kRBMHid of a kRBMVis, or -1.
+  /// Returns the index of the kRBMHid that belongs to a kRBMVis, or -1.
   [[nodiscard]] int partner(int i) const {
     for (int k = 0; k < layers_.size(); ++k) {
       if (layers_[k].type() == kRBMHid &&
@@ -194,7 +194,7 @@ class Builder {
     mistake(job_, left[0], "srclayers", "these layers take from one another in a circle");
   }
 
-  /// What layer `i` takes as its k-th source.
+  /// Returns the name of the value that layer `i` takes as its k-th source.
   std::string features(int i, int k) {
     Value& value = values_.at(layers_[i].srclayers(k));
     return value.parts > 0 ? fmt::format("{}:{}", value.features, next_part(i, k, value)) : value.features;
@@ -209,7 +209,7 @@ class Builder {
     return part;
   }
 
-  /// The labels of the k-th source.
+  /// Returns the name of the labels of the k-th source. Adds the input for them if needed.
   std::string labels(int i, int k) {
     const Value& value = values_.at(layers_[i].srclayers(k));
     if (value.is_label) return value.features;
@@ -244,7 +244,7 @@ class Builder {
     }
   }
 
-  /// The axis of our arrays for SINGA's: images have their channels last.
+  /// Converts an axis of SINGA's arrays to ours, in which images are channels last.
   [[nodiscard]] int axis(int i, const std::string& field, int dim) const {
     const int rank = built_.net.output(values_.at(layers_[i].srclayers(0)).features).shape().rank();
     if (dim < 0 || dim >= rank) {
@@ -261,7 +261,7 @@ class Builder {
 
   void add(int i) {
     const LayerProto& layer = layers_[i];
-    if (machines_.contains(i)) return;  // its other half brought it
+    if (machines_.contains(i)) return;  // it was added with its other half
     if (values_.contains(layer.name())) {
       mistake(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
     }
@@ -334,7 +334,7 @@ class Builder {
     return from;
   }
 
-  /// A layer that says how the records of its source are scaled.
+  /// Records a layer that says how the records of its source are scaled.
   void parse_source(int i) {
     expect_sources(i, 1, 1);
     const Value& from = values_.at(layers_[i].srclayers(0));
@@ -347,7 +347,7 @@ class Builder {
     }
   }
 
-  /// A machine of two halves, which is one layer here: it has the name of its visible half.
+  /// Adds the two halves of a machine as one layer with the name of the visible half.
   void add_machine(int i) {
     const int hidden = partner(i);
     if (hidden < 0) mistake(job_, i, "srclayers", "expected a layer of type kRBMHid that takes this one");
@@ -392,7 +392,7 @@ class Builder {
     built_.squared = true;
   }
 
-  /// A layer of Pleiad's.
+  /// Adds a layer type that Pleiad implements.
   void add_own(int i) {
     const LayerProto& layer = layers_[i];
     check_unrolling(i);
@@ -447,7 +447,7 @@ class Builder {
     note_cut(i);
   }
 
-  /// Sequences go through layers in whole: step i takes step i, and what comes from the data all of it.
+  /// Layers process whole sequences: step i takes step i of its source, or the whole source if that has no steps.
   void check_unrolling(int i) const {
     const LayerProto& layer = layers_[i];
     for (int k = 0; k < layer.unroll_conn_type_size(); ++k) {
@@ -488,7 +488,7 @@ class Builder {
     return fmt::format("{}/{}", layers_[i].name(), name.empty() ? usual : name);
   }
 
-  /// For each parameter of a layer the one of the net that it is.
+  /// Returns, for each parameter of a layer, the net's parameter that it shares, or an empty text.
   std::vector<std::string> shares(int i) const {
     std::vector<std::string> all;
     for (int k = 0; k < layers_[i].param_size(); ++k) {
@@ -532,7 +532,8 @@ class Builder {
     }
   }
 
-  /// SINGA has a parameter for each gate (z, r, c); ours are the rows of one (r, z, n).
+  /// SINGA has a parameter for each gate (z, r, c). Here the gates are the rows of one parameter in the order (r, z,
+  /// n).
   void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
     constexpr int kGate[] = {1, 0, 2};
     for (std::size_t s = 0; s < specs.size(); ++s) {
@@ -573,7 +574,7 @@ class Builder {
   std::map<std::string, Value> values_;
   std::map<std::string, int> taken_;
   std::set<int> machines_;
-  bool fed_ = false;  // what the net says it hears next
+  bool fed_ = false;  // the net's output is its next input
   std::vector<std::string> fixed_;
 };
 

@@ -16,7 +16,7 @@ constexpr const char* kNoServers =
     "as "
     "the job has workers and servers for that)";
 
-constexpr int kShown = 7;  // groups before the list is cut short
+constexpr int kShown = 7;  // number of groups that describe() lists before it abbreviates
 
 std::string ranks_text(int first, int count) {
   return count == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, first + count - 1);
@@ -99,8 +99,9 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
             fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}", built.cut[0],
                         topology.groups));
   }
-  // Those that can be: a layer that shares its parameters, or has fewer outputs than there are ranks, stays whole.
-  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch will do
+  // Splits only layers that can be split. A layer that shares its parameters or has fewer outputs than ranks stays
+  // whole.
+  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch size will do
   for (const LayerPlan& layer : all.layers) {
     if (layer.cut && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
       options.plan.split.push_back(layer.name);

@@ -15,7 +15,7 @@
 namespace pleiad::job {
 namespace {
 
-/// Samples that begin at another place of their sequence.
+/// Samples that start at a later position of their sequence.
 class Skipping final : public Samples {
  public:
   Skipping(std::unique_ptr<Samples> samples, std::int64_t skip) : samples_(std::move(samples)), skip_(skip) {}
@@ -35,7 +35,7 @@ class Skipping final : public Samples {
 
 bool is_old(const LayerProto& layer) { return layer.type() == kShardData || layer.type() == kLMDBData; }
 
-/// What a source reads, in the words of today's; the older kinds have words of their own.
+/// Returns what a source reads as a StoreProto. The older layer types use messages of their own.
 StoreProto store_of(const LayerProto& layer) {
   if (!is_old(layer)) return layer.store_conf();
   const DataProto& data = layer.type() == kShardData ? layer.sharddata_conf() : layer.lmdbdata_conf();
@@ -47,13 +47,14 @@ StoreProto store_of(const LayerProto& layer) {
   return store;
 }
 
-/// The field that says it, for messages.
+/// Returns the field of the job that specifies it, for messages.
 std::string field_of(const LayerProto& layer, const std::string& name) {
   if (!is_old(layer)) return "store_conf." + name;
   return (layer.type() == kShardData ? "sharddata_conf." : "lmdbdata_conf.") + name;
 }
 
-/// The kind of store: SINGA's back ends are kinds of Pleiad's; without one the file's name tells.
+/// Returns the kind of the store. SINGA's back ends have the same names as Pleiad's kinds; without one, the layer type
+/// decides.
 std::string kind_of(const Inside& job, int index) {
   const StoreProto conf = store_of(layer_of(job, index));
   if (layer_of(job, index).type() == kCSVInput) return conf.backend().empty() ? "textfile" : conf.backend();
@@ -86,7 +87,7 @@ std::shared_ptr<const Store> open(const Inside& job, int index) {
   return open_store(options);
 }
 
-/// One number for all, or those of a file.
+/// Returns one value for all elements, or the values of a file.
 std::vector<float> numbers(const Inside& job, int index, const std::string& field, const std::string& file,
                            bool has_value, float value, std::int64_t count) {
   if (has_value && !file.empty()) {
@@ -105,7 +106,7 @@ std::vector<float> numbers(const Inside& job, int index, const std::string& fiel
   return record.data;
 }
 
-/// The older layers that scale what a source brings: x / norm_a - norm_b; x - mean.
+/// Applies the scaling of the older parser layers: x / norm_a - norm_b for kMnist, x - mean for kRGBImage.
 void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
   const LayerProto& parser = layer_of(job, source.parser);
   if (parser.type() == kRGBImage) {

@@ -43,7 +43,7 @@ void describe_message(const pb::Message& message, const std::string& prefix, Nam
 NamedValues described(const JobProto& job) {
   NamedValues to;
   describe_message(job, "", to);
-  // The same layer name may occur in several phases: a name occurs once.
+  // Layers of different phases may have the same name, but names must be unique here.
   std::map<std::string, int> seen;
   for (auto& [name, value] : to) {
     if (const int before = seen[name]++; before > 0) name += fmt::format(" ({})", before + 1);

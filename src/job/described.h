@@ -1,4 +1,4 @@
-// A job as named values: for the comparison of ranks.
+// Describes a job as named values, for comparison between ranks.
 #pragma once
 
 #include "job/job.pb.h"
@@ -6,8 +6,8 @@
 
 namespace pleiad::job {
 
-/// Every field that is set, by its path: {"updater.learning_rate.base_lr", "0.01"}. Layers are named:
-/// "neuralnet.layer[ip1].innerproduct_conf.num_output".
+/// Returns every field that is set under its path, for example {"updater.learning_rate.base_lr", "0.01"}. Layers appear
+/// with their names: "neuralnet.layer[ip1].innerproduct_conf.num_output".
 [[nodiscard]] NamedValues described(const JobProto& job);
 
 }  // namespace pleiad::job

@@ -20,7 +20,7 @@ const char* shape_field(const LayerProto& layer) {
   return layer.type() == kDummy ? "dummy_conf.shape" : "rnn_dummy_conf.shape";
 }
 
-/// Whether floor(number) is an int32.
+/// Returns true if floor(number) fits in an int32.
 bool whole(double number) { return number >= -0x1p31 && number < 0x1p31; }
 
 class DummySamples final : public Samples {
@@ -59,7 +59,7 @@ class DummySamples final : public Samples {
     }
   }
 
-  /// The first numbers of each row: of an answer the best.
+  /// Copies the first elements of each row; of a sorted answer these are the best.
   void feed(const Tensor& from, const Tensor& to, std::int64_t count, std::int64_t row) const {
     const std::int64_t wide = from.count() / from.shape()[0];
     for (std::int64_t n = 0; n < count; ++n) {
@@ -131,7 +131,7 @@ Shape dummy_sample(const Inside& job, int index) {
     mistake(job, index, "rnn_dummy_conf.dynamic_srclayer",
             fmt::format("what a net says is what it hears next, so the net's unroll_len is 1; received {}", steps));
   }
-  if (conf.integer()) {  // a symbol a step
+  if (conf.integer()) {  // a step has one symbol
     if (std::ranges::any_of(lengths, [](std::int64_t length) { return length != 1; })) {
       mistake(job, index, shape_field(layer), "expected the batch alone: a step has one whole number");
     }

@@ -11,7 +11,7 @@
 namespace pleiad::job {
 namespace {
 
-/// Where the pixels of a distorted image come from: offsets by pixel, in pixels of the result.
+/// Source positions of the pixels of a distorted image: an offset for each pixel, in pixels of the result.
 struct Field {
   std::vector<float> y;
   std::vector<float> x;
@@ -20,7 +20,7 @@ struct Field {
 class Elastic final : public nn::Layer {
  public:
   explicit Elastic(const MnistProto& conf) : conf_(conf) {
-    // A window of the bell; each axis by itself.
+    // A separable Gaussian window.
     const int reach = conf.kernel() / 2;
     const double sigma = conf.sigma() > 0 ? conf.sigma() : 1;
     double sum = 0;
@@ -120,7 +120,7 @@ class Elastic final : public nn::Layer {
     }
   }
 
-  /// Sample n: each pixel lies between four of the image's, beyond whose border the nearest goes on.
+  /// Resamples sample n by bilinear interpolation. Positions beyond the border take the nearest pixel.
   static void move(const nn::Pass& pass, std::int64_t n, const Field& field) {
     const Shape& in = pass.x[0].shape();
     const Shape& out = pass.y[0].shape();

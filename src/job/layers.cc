@@ -1,4 +1,4 @@
-// The list of layer types: each becomes one of Pleiad's layers.
+// Maps the layer types of jobs to Pleiad's layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 const nn::Init kWeight = {.type = "gaussian", .value = 1, .mean = 0, .std = 0.01};
 const nn::Init kBias = {.type = "constant", .value = 0};
 
-/// The user's own layers, by name. Registered before a job runs, looked up while one is built.
+/// Layer types that users have registered, by name. They are registered before a job runs and looked up while one is
+/// built.
 struct OwnLayers {
   std::mutex mutex;
   std::map<std::string, JobLayerMaker> makers;
@@ -24,7 +25,7 @@ OwnLayers& own_layers() {
   return all;
 }
 
-/// A length that has one field for both directions, or one for each.
+/// Returns the (y, x) values of an option that has one field for both directions or one field for each.
 std::pair<std::int64_t, std::int64_t> both(const LayerOrder& o, const std::string& field, std::int64_t one, bool has_x,
                                            std::int64_t x, bool has_y, std::int64_t y, std::int64_t least) {
   if (has_x != has_y) mistake(o.job, o.index, field + (has_x ? "_x" : "_y"), "expected both _x and _y, or neither");
@@ -161,7 +162,7 @@ nn::LayerPtr image_preprocess(const LayerOrder& o) {
   return nn::image_preprocess({.crop = c.cropsize(), .mirror = c.mirror(), .scale = c.scale()});
 }
 
-/// SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
+/// Takes SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
 nn::LayerPtr gru(const LayerOrder& o) {
   const GRUProto& c = o.conf.gru_conf();
   expect_at_least(o.job, o.index, "gru_conf.dim_hidden", c.dim_hidden(), 1);

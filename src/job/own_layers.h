@@ -1,4 +1,4 @@
-// Layers that only SINGA's jobs have.
+// Layers that only exist in SINGA's jobs.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace pleiad::job {
 
-/// True where a kMnist layer asks for more than scaling.
+/// Returns true if a kMnist layer asks for more than scaling.
 [[nodiscard]] bool distorts(const MnistProto& conf);
-/// In training moves the places of each image: by a smooth random field (kernel, sigma, alpha), a turn and a shear of
-/// up to `beta` degrees and a change of size of up to `gamma` percent, drawn anew for each run of `elastic_freq`
-/// samples of a batch (0: for each); the runs begin anew with every batch. `resize`: the side of the images that it
-/// gives, in every phase.
+/// Distorts each image in training: by a smooth random displacement field (kernel, sigma, alpha), a rotation and a
+/// shear of up to `beta` degrees and a scaling of up to `gamma` percent. Draws a new distortion for every
+/// `elastic_freq` consecutive samples of a batch (0: for each sample), starting anew with each batch. `resize` is the
+/// side of the output images in every phase; 0 keeps the size.
 [[nodiscard]] nn::LayerPtr elastic(const MnistProto& conf);
 
-/// Prints the characters of the symbols that it takes, step by step, on standard output.
+/// Prints the characters of its input symbols to standard output, step by step.
 [[nodiscard]] nn::LayerPtr text_output(std::string vocabulary);
 
-/// A softmax over each of `groups` equal parts of a sample, or of a step of a sequence, in SINGA's order of its
-/// numbers.
+/// Applies a softmax to each of `groups` equal parts of a sample, or of a step of a sequence, in SINGA's order of the
+/// elements.
 [[nodiscard]] nn::LayerPtr instance_softmax(std::int64_t groups, bool each_step);
 
 }  // namespace pleiad::job

@@ -22,7 +22,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-/// The first error, with its line.
+/// Keeps the first error of a parse and its line.
 class FirstError final : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber /*column*/, const std::string& message) override {
@@ -40,14 +40,14 @@ class FirstError final : public pb::io::ErrorCollector {
   std::string message_;
 };
 
-/// What stands between the n-th pair of quotes.
+/// Returns the text between the n-th pair of quotes, counted from 0.
 std::string quoted(const std::string& text, int n) {
   std::size_t at = 0;
   for (int i = 0; i < 2 * n + 1; ++i) at = text.find('"', at) + 1;
   return text.substr(at, text.find('"', at) - at);
 }
 
-/// Protobuf's words where they are clear, else ours with the nearest known name.
+/// Returns protobuf's message if it is clear, else a message with the nearest known name.
 std::string in_our_words(const std::string& message) {
   const auto* const pool = pb::DescriptorPool::generated_pool();
   if (message.starts_with("Message type \"") && message.find("has no field named") != std::string::npos) {
@@ -65,8 +65,8 @@ std::string in_our_words(const std::string& message) {
   return message;
 }
 
-/// The line and the words for the first mistake of a text. Protobuf tells an unknown value of an enumeration on the
-/// line of the word after it, and without the values that the field has.
+/// Returns the line and the message for the first mistake in a text. Protobuf reports an unknown enumeration value with
+/// the line of the next word and without the known values.
 std::pair<int, std::string> mistake_of(const FirstError& error, const std::string& text) {
   if (error.message().starts_with("Unknown enumeration value of \"")) {
     if (const auto wrong = job::find_wrong_enum(text)) {
@@ -76,7 +76,7 @@ std::pair<int, std::string> mistake_of(const FirstError& error, const std::strin
   return {error.line(), in_our_words(error.message())};
 }
 
-/// "layer[3]" as the name and 3; -1 where there is no index.
+/// Splits "layer[3]" into "layer" and 3; the index is -1 if there is none.
 std::pair<std::string, int> name_and_index(const std::string& step) {
   const std::size_t open = step.find('[');
   if (open == std::string::npos) return {step, -1};
@@ -145,7 +145,7 @@ void expect_finite(const Inside& job, int index, const std::string& field, doubl
 
 namespace {
 
-/// A layer inside a kPrefetch takes part when that does, unless it says otherwise.
+/// Returns the layer with the phases of its kPrefetch, unless it specifies phases itself.
 LayerProto taken_out(const LayerProto& prefetch, const LayerProto& inside) {
   LayerProto own = inside;
   if (own.include_size() == 0 && own.exclude_size() == 0) {
@@ -155,7 +155,8 @@ LayerProto taken_out(const LayerProto& prefetch, const LayerProto& inside) {
   return own;
 }
 
-/// Puts the layers inside of kPrefetch layers in their place. Who names the kPrefetch takes the last of them.
+/// Replaces each kPrefetch layer by the layers inside it. Layers that name a kPrefetch as a source take the last of
+/// them.
 void unfold(Inside& job) {
   const NetProto& net = job.proto.neuralnet();
   if (std::ranges::none_of(net.layer(), [](const LayerProto& layer) { return layer.type() == kPrefetch; })) return;
@@ -192,7 +193,7 @@ void unfold(Inside& job) {
   job.layer_paths = std::move(paths);
 }
 
-/// As many devices as workers, each of which a back end knows.
+/// Requires one device per worker, each known to a back end.
 void check_devices(const Inside& job, std::int64_t workers) {
   const auto& ids = job.proto.gpu();
   std::vector<std::string> words;
@@ -211,7 +212,7 @@ void check_devices(const Inside& job, std::int64_t workers) {
   }
 }
 
-/// What every job needs, whatever is done with it.
+/// Checks what every job needs.
 void check(const Inside& job) {
   const JobProto& p = job.proto;
   if (!p.has_name()) mistake(job, "name", "expected a name; there is none");

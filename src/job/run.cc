@@ -1,4 +1,4 @@
-// Runs a job: SINGA's order of a step is the trainer's; this connects the two.
+// Runs a job with the trainer, which performs the actions of a step in SINGA's order.
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.pb.h>
 
@@ -28,7 +28,7 @@ const char* name_of(nn::Phase phase) {
   return phase == nn::Phase::test ? "test" : "validate";
 }
 
-/// Under SINGA's names.
+/// Converts a report to SINGA's metric names.
 JobReport in_singas_words(const Report& from, const Built& built) {
   JobReport to{
       .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
@@ -50,7 +50,7 @@ JobReport in_singas_words(const Report& from, const Built& built) {
   return to;
 }
 
-/// Throws on all ranks what rank 0 has to tell; `problem` is empty where all is well. Collective.
+/// Collective. Throws the error of rank 0 on all ranks; `problem` is empty if there is none.
 void share_problem(Session* session, std::string problem) {
   if (session != nullptr) {
     std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size())};
@@ -63,7 +63,7 @@ void share_problem(Session* session, std::string problem) {
   if (!problem.empty()) throw FileError(problem);
 }
 
-/// One rank's run.
+/// The run of one rank.
 class Run {
  public:
   Run(const Job& job, const JobOptions& options, Session* session)
@@ -97,7 +97,7 @@ class Run {
     }
   }
 
-  /// Locks the workspace, on rank 0, until the run ends.
+  /// Locks the workspace on rank 0 until the run ends.
   void claim() {
     std::string problem;
     if (rank() == 0 && keeps_results()) {
@@ -111,7 +111,7 @@ class Run {
     share_problem(session_, std::move(problem));
   }
 
-  /// Rank 0 reads parameters; all ranks know whether it could.
+  /// Reads the parameters on rank 0. All ranks throw if that fails.
   void load() {
     std::string problem;
     if (rank() == 0) {
@@ -133,8 +133,8 @@ class Run {
     const auto& given = in_.proto.checkpoint_path();
     std::vector<std::string> paths(given.begin(), given.end());
     const bool state = resuming() && !steps_in(state_folder(job_.workspace()), true).empty();
-    // SINGA's own workspaces have files of parameters and nothing else. Files beside a run of ours may be another
-    // run's.
+    // SINGA's own workspaces contain parameter files only. Parameter files next to a run of ours may belong to another
+    // run.
     const bool of_singa = resuming() && !state && (workspace_ == nullptr || !workspace_->last());
     const std::string last = of_singa ? last_checkpoint_file(job_.workspace()) : "";
     if (!last.empty()) paths = {last};
@@ -148,7 +148,7 @@ class Run {
     }
   }
 
-  /// Every parameter must come from a checkpoint: a test of initial values would be no result.
+  /// Requires that a checkpoint provides every parameter, because testing initial values would be meaningless.
   void load_to_test() {
     const auto& given = in_.proto.checkpoint_path();
     std::vector<std::string> paths(given.begin(), given.end());
@@ -160,7 +160,7 @@ class Run {
     expect_all(built_, load_blobs(built_, built_.net, paths, &loaded_step_), join(paths));
   }
 
-  /// The last checkpoint of the run that used the workspace last.
+  /// Returns the last checkpoint of the most recent run in the workspace.
   [[nodiscard]] std::string own_checkpoint() {
     const std::string state = state_folder(job_.workspace());
     if (const auto steps = steps_in(state, true); !steps.empty()) {
@@ -184,7 +184,7 @@ class Run {
       batch = batch_size(in_, source.index);
     };
     if (!options_.test) take(nn::Phase::train, train_, train_batch_);
-    // Between the steps of training come tests, checkpoints and new starts, after which nobody knows what was said.
+    // Tests, checkpoints and restarts come between training steps, after which the previous output is lost.
     if (const LayerProto& layer = in_.proto.neuralnet().layer(source.index);
         !options_.test && (source.phases & static_cast<unsigned>(nn::Phase::train)) != 0 && is_dummy(layer) &&
         !fed_from(layer).empty()) {
@@ -204,7 +204,7 @@ class Run {
     const JobProto& p = in_.proto;
     topology_ = topology_of(in_, session_ == nullptr ? 1 : session_->workers());
     if (session_ != nullptr) note_servers(in_, session_->size() - session_->workers(), topology_);
-    if (options_.test) {  // groups have nothing to do apart from one another
+    if (options_.test) {  // a test has no use for groups
       topology_.groups = 1;
       topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
       topology_.clock = "sync";
@@ -301,7 +301,7 @@ class Run {
     return std::move(result_);
   }
 
-  /// A new run, or the last one continued.
+  /// Begins a new run or continues the last one.
   void begin(Trainer& trainer) {
     std::string problem;
     std::string note;
@@ -328,7 +328,7 @@ class Run {
             : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder(job_.workspace())));
   }
 
-  /// The step, and with it the position in the data, of a run whose state is lost.
+  /// Sets the step, and with it the position in the data, of a run whose state is lost.
   static void start_at(Trainer& trainer, std::int64_t step) {
     for (const auto& [name, tensor] : trainer.state()) {
       if (name == "step") tensor.values<std::int64_t>()[0] = step;
@@ -336,7 +336,7 @@ class Run {
     }
   }
 
-  /// The trainer has just saved its state, which has the parameters in whole.
+  /// Writes a parameter file. The trainer has just saved its state, which contains the whole parameters.
   void write_blobs(const TrainOptions& train, std::int64_t step) {
     if (train.plan.kind == "data") {
       save_blobs(built_, built_.net, result_.checkpoint, step);
@@ -355,10 +355,10 @@ class Run {
   Built built_;
   Topology topology_;
   std::unique_ptr<Samples> train_, validate_, test_;
-  std::unique_ptr<Workspace> workspace_;  // on rank 0
-  std::int64_t loaded_step_ = 0;          // of the checkpoint that the parameters start from
-  std::int64_t first_step_ = 0;           // of a run that is resumed from a file of parameters
-  std::string resumed_file_;              // that file, on rank 0
+  std::unique_ptr<Workspace> workspace_;  // only on rank 0
+  std::int64_t loaded_step_ = 0;          // step of the checkpoint that the parameters come from
+  std::int64_t first_step_ = 0;           // first step of a run that is resumed from a parameter file
+  std::string resumed_file_;              // that file; only on rank 0
   std::int64_t train_batch_ = 1, validate_batch_ = 0, test_batch_ = 0;
   std::unique_ptr<Results> results_;
   JobResult result_;

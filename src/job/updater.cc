@@ -10,7 +10,8 @@
 namespace pleiad::job {
 namespace {
 
-/// The user's own names for rules. Registered before a job runs, looked up while one is built.
+/// Updaters that users have registered, by name. They are registered before a job runs and looked up while one is
+/// built.
 struct OwnUpdaters {
   std::mutex mutex;
   std::map<std::string, UpdaterOptions> options;
@@ -32,7 +33,7 @@ UpdaterOptions user_updater(const Inside& job, const std::string& type) {
                         : unknown_name("updater of the user's own", type, known));
 }
 
-/// The float of the file, without the digits that its binary form adds.
+/// Converts a float of the job without the digits that its binary form adds.
 double plain(float number) { return std::stod(fmt::format("{}", number)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How a job's gradients become parameters: rule and rates.
+// Converts the updater of a job to an update rule and a learning-rate schedule.
 #pragma once
 
 #include "job/read.h"
@@ -9,7 +9,7 @@ namespace pleiad::job {
 
 [[nodiscard]] UpdaterOptions updater_of(const Inside& job);
 [[nodiscard]] nn::Schedule schedule_of(const Inside& job);
-/// The same without a job: of an updater by itself.
+/// Does the same for an updater that is not part of a job.
 [[nodiscard]] UpdaterOptions updater_options(const Inside& job, const UpdaterProto& updater);
 [[nodiscard]] nn::Schedule schedule_options(const Inside& job, const UpdaterProto& updater);
 
