@@ -1,4 +1,4 @@
-// CIFAR's Python version: pickled batches, each a dict with "data", an array of bytes, and "labels" (CIFAR-100:
+// CIFAR's Python version: pickled batches, each a dict with "data", an array of bytes, and "labels" (in CIFAR-100
 // "fine_labels").
 #include <fmt/format.h>
 
@@ -35,8 +35,8 @@ bool is_bytes(const PickleValue* dtype) {
   return code != nullptr && (code->text == "u1" || code->text == "|u1");
 }
 
-/// An array of unsigned bytes as NumPy pickles it: by its parts as the state of an object, or, in protocol 5, as the
-/// arguments of a call.
+/// An array of unsigned bytes as NumPy pickles it. NumPy stores its parts as the state of an object or, in protocol 5,
+/// as the arguments of a call.
 struct ByteArray {
   std::span<const std::byte> bytes;
   std::int64_t rows = 0;

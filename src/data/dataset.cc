@@ -1,4 +1,4 @@
-// Data sets by name, where they lie on this machine.
+// Finds data sets on this machine by name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 struct Known {
   std::string name;
   std::string kind;
-  std::string package_folder;  ///< where a package puts it; empty: no package has it
-  std::string remedy;          ///< what brings it
+  std::string package_folder;  ///< folder in which a package installs it; empty if no package has it
+  std::string remedy;          ///< tells the user how to get it
 };
 
 const std::vector<Known>& known_sets() {
@@ -32,7 +32,7 @@ const std::vector<Known>& known_sets() {
   return kKnown;
 }
 
-/// The first of the spellings that there is, with or without .gz; empty if none.
+/// Returns the first of the names that exists in the folder, with or without .gz; empty if none does.
 std::string first_there(const fs::path& folder, std::initializer_list<std::string> spellings) {
   std::error_code ignored;
   for (const std::string& name : spellings) {
@@ -44,7 +44,7 @@ std::string first_there(const fs::path& folder, std::initializer_list<std::strin
   return {};
 }
 
-/// The files of a part, or of what there is of them the first missing one in `missing`.
+/// Returns the files of the train or test part. Sets `missing` to the first file that does not exist.
 std::vector<std::string> files_of(const Known& set, const fs::path& folder, bool train, std::string& missing) {
   std::vector<std::string> files;
   const auto take = [&](std::initializer_list<std::string> spellings) {

@@ -1,5 +1,5 @@
-// TensorBoard's event files: records of {length, checksum, message, checksum}, each message an Event of Protocol
-// Buffers.
+// TensorBoard's event files: records of {length, checksum, message, checksum}. Each message is an Event in Protocol
+// Buffers format.
 #include "pleiad/events.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 
 using data::WireWriter;
 
-// Numbers of the messages' fields.
+// Field numbers of the messages.
 enum Event : std::uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
 enum Summary : std::uint8_t { kValue = 1 };
 enum Value : std::uint8_t { kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5 };
@@ -46,7 +46,7 @@ void append_value(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// A checksum of bytes that hold checksums themselves is a weak one: so it is turned and shifted.
+/// Rotates and offsets the checksum, because a CRC of data that contains CRCs is weak.
 std::uint32_t masked(std::string_view text) {
   const std::uint32_t crc = crc32c(std::as_bytes(std::span(text)));
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;

@@ -1,5 +1,5 @@
-// HDF5 files: a dataset of records along its first axis, and one of labels. The program pleiad-hdf5 knows the format;
-// what lies in the file in one piece is mapped, the rest is kept in memory.
+// HDF5 files: a dataset of records along its first axis, and a dataset of labels. The program pleiad-hdf5 reads and
+// writes the format. Contiguous data is mapped from the file; other data is kept in memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -33,8 +33,8 @@ constexpr FieldType kTypes[] = {FieldType::uint8, FieldType::float32, FieldType:
                                 FieldType::int64};
 
 struct Hdf5File {
-  MappedFile file;                ///< where the numbers lie in it
-  std::vector<std::byte> memory;  ///< where they do not
+  MappedFile file;                ///< mapped data, if it is contiguous in the file
+  std::vector<std::byte> memory;  ///< data that is not contiguous in the file
   const std::byte* data = nullptr;
   std::int64_t first = 0;
   std::int64_t size = 0;
@@ -46,7 +46,7 @@ struct Hdf5File {
   throw FileError(fmt::format("{}: {}", path, what));
 }
 
-/// The answer of the program, which is ours, about a file, which may be anybody's.
+/// Reads the program's answer. The program is trusted; the file is not.
 json answer(Helper& helper, const std::string& path) {
   json head = json::parse(helper.read_line(), nullptr, false);
   if (head.is_discarded()) fail_hdf5(path, "is damaged");
@@ -71,7 +71,7 @@ std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std
 
 Hdf5File read_part(const std::string& path, const StoreOptions& options) {
   Hdf5File part;
-  part.file = MappedFile(path);  // says what is wrong with the path itself
+  part.file = MappedFile(path);  // reports problems with the path itself
   std::vector<std::string> words = {"read", path};
   if (options.datasets.empty()) {
     words.emplace_back("data");
@@ -109,7 +109,7 @@ Hdf5File read_part(const std::string& path, const StoreOptions& options) {
     part.data = part.file.bytes().data() + from;
   } else {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
-    while (part.memory.size() < bytes) {  // memory is taken for what comes
+    while (part.memory.size() < bytes) {  // grows with the data that arrives
       const std::size_t done = part.memory.size();
       part.memory.resize(std::min(bytes, done + kPiece));
       helper.read(std::span(part.memory).subspan(done));
@@ -155,7 +155,8 @@ class Hdf5 final : public Store {
   std::vector<Hdf5File> parts_;
 };
 
-/// Their number must be known before the first: until then they lie in a file without a name.
+/// The number of records must be known before the first is written, so they are kept in a temporary file without a
+/// name.
 class Hdf5Writer final : public StoreWriter {
  public:
   explicit Hdf5Writer(const WriterOptions& options)

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kDeadlineMs = 60000;
 
-/// Beside the library, or for programs that hold the library inside them in the lib folder beside theirs.
+/// Looks beside the library; for programs that contain the library, also in the lib folder next to theirs.
 std::string path_of(const std::string& program, const std::string& where) {
   Dl_info here{};
   dladdr(reinterpret_cast<void*>(&path_of), &here);
@@ -45,7 +45,7 @@ Helper::Helper(const std::string& program, const std::vector<std::string>& argum
   words.push_back(nullptr);
   int in[2];
   int out[2];
-  // A socket in place of a pipe: writing to one whose reader is gone can be an error and no signal.
+  // A socket instead of a pipe, because MSG_NOSIGNAL turns a write without a reader into an error instead of SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0) fail(std::strerror(errno));
   if (::pipe2(out, O_CLOEXEC) != 0) {
     ::close(in[0]);
@@ -86,7 +86,7 @@ std::string Helper::ending() {
     done = ::waitpid(process_, &status, 0);
   } while (done < 0 && errno == EINTR);
   process_ = -1;
-  if (done < 0) return "it has ended";  // somebody else has waited for it
+  if (done < 0) return "it has ended";  // other code has waited for it
   if (WIFSIGNALED(status)) return fmt::format("it was ended by signal {}", WTERMSIG(status));
   return fmt::format("it ended with code {}", WEXITSTATUS(status));
 }
@@ -104,7 +104,7 @@ void Helper::write(std::span<const std::byte> bytes) {
     }
     const ssize_t done = ::send(input_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (done < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (done <= 0) return;  // what it has to say about that is still to be read
+    if (done <= 0) return;  // the program's error is still to be read
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
@@ -132,7 +132,7 @@ std::size_t Helper::read_some(std::span<std::byte> out) {
 
 std::string Helper::read_line() {
   std::string line;
-  while (true) {  // byte by byte, as what follows is not text; lines are short
+  while (true) {  // byte by byte, because binary data follows; lines are short
     std::byte letter{};
     (void)read_some({&letter, 1});
     if (letter == std::byte{'\n'}) return line;

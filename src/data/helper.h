@@ -1,4 +1,4 @@
-// A program of ours that does a piece of work in a process of its own.
+// Runs one of Pleiad's own helper programs in a separate process.
 #pragma once
 
 #include <sys/types.h>
@@ -10,28 +10,29 @@
 
 namespace pleiad::data {
 
-/// Started with pipes to its stdin and from its stdout; it lies beside the library. Every wait for it has a deadline,
-/// after which it is ended. A FileError that begins with `where` for everything that goes wrong. One thread at a time.
+/// Starts a program that is installed beside the library, with pipes to its stdin and from its stdout. Every wait has a
+/// deadline, after which the program is killed. Every failure throws a FileError that begins with `where`. Not
+/// thread-safe.
 class Helper {
  public:
   Helper(const std::string& program, const std::vector<std::string>& arguments, std::string where);
-  /// Ends it where it has not ended.
+  /// Kills the program if it is still running.
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// After the last of what is written.
+  /// Closes the program's stdin. Call it after the last write.
   void close_input();
-  /// Up to a line's end, without it.
+  /// Reads up to the end of a line and returns the text without it.
   [[nodiscard]] std::string read_line();
-  /// Fills `out`.
+  /// Reads exactly out.size() bytes.
   void read(std::span<std::byte> out);
 
  private:
   [[noreturn]] void fail(const std::string& what);
-  /// Says how it ended; waits for it.
+  /// Waits for the program and describes how it ended.
   std::string ending();
   std::size_t read_some(std::span<std::byte> out);
 

@@ -1,5 +1,5 @@
-// Folders of pictures: FOLDER/CLASS/FILE.png or .jpg. A class's label is its place among the sorted names; records are
-// in the order of the files' own names, whatever their class.
+// Folders of images: FOLDER/CLASS/FILE.png or .jpg. The label of a class is its index among the sorted class names.
+// Records are ordered by file name, independent of their class.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,7 +36,7 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// What lies in a folder, sorted by name, without what is hidden.
+/// Returns the entries of a folder sorted by name, without hidden files.
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::error_code problem;
   std::vector<fs::path> entries;
@@ -145,7 +145,7 @@ class ImageWriter final : public StoreWriter {
                                           grouped(size()), end - 1, label));
       }
       folder /= known > 0 ? o.class_names[static_cast<std::size_t>(label)] : folder_of(label);
-      // A class without pictures keeps its folder, or the labels after it would be others.
+      // An empty class keeps its folder; otherwise the labels after it would change.
       for (; known == 0 && classes_ <= label; ++classes_) make_class(folder_of(classes_));
     }
     const std::string png = encode_png(data, o.data.shape[0], o.data.shape[1], o.data.shape[2]);
@@ -164,11 +164,11 @@ class ImageWriter final : public StoreWriter {
   }
 
   static constexpr std::int64_t kMaxClasses = 100000;
-  /// Numbers as long as each other are sorted as numbers.
+  /// Labels are zero-padded, so that the names sort like the numbers.
   static std::string folder_of(std::int32_t label) { return fmt::format("{:05}", label); }
 
   AtomicPath place_;
-  std::int32_t classes_ = 0;  // that have a folder
+  std::int32_t classes_ = 0;  // number of classes that have a folder
 };
 
 }  // namespace

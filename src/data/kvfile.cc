@@ -1,5 +1,5 @@
-// SINGA's kvfile: again and again a key's length as a little-endian 64-bit number, the key, a value's length, the
-// value.
+// SINGA's kvfile: for each record the length of the key as a little-endian 64-bit number, the key, the length of the
+// value, and the value.
 #include <fmt/format.h>
 
 #include <cstring>

@@ -67,7 +67,7 @@ constexpr const char* kMean = "mean";
 
 namespace {
 
-/// A record whose floats are as many as its shape says; else the mistake, in words.
+/// Returns an empty text if a record has as many floats as its shape says, else an error message.
 std::string mean_problem(const Record& record) {
   std::size_t count = 1;
   for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);

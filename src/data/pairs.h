@@ -1,4 +1,4 @@
-// The kinds of files of pairs. pairs.cc is the one list of them.
+// The kinds of key-value files. pairs.cc lists all of them.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace pleiad::data {
 
-/// Pairs that lie in a file's memory, found once when it is opened.
+/// Key-value pairs in the memory of a file, indexed once when it is opened.
 class FoundPairs : public Pairs {
  public:
   [[nodiscard]] std::int64_t size() const final { return static_cast<std::int64_t>(entries_.size()); }
@@ -22,7 +22,7 @@ class FoundPairs : public Pairs {
   };
 
   using Pairs::Pairs;
-  /// The next one; its bytes live as long as this.
+  /// Appends a pair. Its bytes must live as long as this object.
   void found(const Entry& entry) { entries_.push_back(entry); }
 
  private:

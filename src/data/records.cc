@@ -1,4 +1,4 @@
-// Stores of SINGA's and Caffe's records: kvfile and lmdb.
+// Stores of records in SINGA's and Caffe's formats: kvfile and lmdb.
 #include "pleiad/records.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 struct RecordFile {
   std::unique_ptr<Pairs> pairs;
-  std::int64_t first;  ///< number of its first record in the store
+  std::int64_t first;  ///< index of its first record in the store
 };
 
 [[noreturn]] void fail_record(const Pairs& pairs, std::int64_t record, const std::string& what) {
@@ -31,15 +31,15 @@ struct RecordFile {
   throw FileError(fmt::format("{}: record {} (key \"{}\"): {}", pairs.name(), grouped(record), key, what));
 }
 
-/// What every record must have, as the first one has it.
+/// What all records of a store must have in common, taken from the first one.
 struct Form {
   Field data{.name = "data", .type = FieldType::uint8, .shape = {}};
   bool label = false;
-  bool encoded = false;  ///< pixels are PNG or JPEG files
-  bool scaled = false;   ///< to data.shape; else they must have it
+  bool encoded = false;  ///< the pixels are PNG or JPEG files
+  bool scaled = false;   ///< images are scaled to data.shape; otherwise they must have it
 };
 
-/// A record's picture, with so many channels; 0: as it has them.
+/// Decodes the image of a record to `channels` channels; 0 keeps those of the file.
 Picture picture_of(const Pairs& pairs, std::int64_t record, const RecordView& view, std::int64_t channels) {
   if (view.pixel.empty()) fail_record(pairs, record, "expected an encoded image in its pixels; there are none");
   return decode_picture(view.pixel, channels, fmt::format("{}: record {}", pairs.name(), grouped(record)));
@@ -78,7 +78,7 @@ Form form_of(const Pairs& pairs, const StoreOptions& options) {
   form.data.shape.assign(first.shape().begin(), first.shape().end());
   if (!options.shape.empty()) form.data.shape = options.shape;
   if (form.data.shape.empty()) form.data.shape = {count};
-  // Extents are int32, and there are at most eight: the product is compared as it grows.
+  // Extents are int32 and there are at most eight of them. Comparing the product as it grows avoids overflow.
   std::int64_t product = 1;
   for (const std::int64_t extent : form.data.shape) {
     product = extent < 1 || product > count / extent ? -1 : product * extent;
@@ -87,7 +87,7 @@ Form form_of(const Pairs& pairs, const StoreOptions& options) {
   if (product != count) {
     fail_record(pairs, 0, fmt::format("its shape is [{}]; it has {} numbers", fmt::join(form.data.shape, ", "), count));
   }
-  // Pictures without channels have one.
+  // Images without a channel axis get one channel.
   if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
   form.label = options.label && first.label.has_value();
   return form;
@@ -117,7 +117,7 @@ class RecordStore final : public Store {
       const Pairs& pairs = *part.pairs;
       if (const std::string mistake = parse(pairs.value(inside), view); !mistake.empty())
         fail_record(pairs, inside, mistake);
-      // With the image too: an image without a right label is a damaged record.
+      // Also checked when only the image is read: an image without a valid label is a damaged record.
       if (form_.label) {
         if (!view.label) fail_record(pairs, inside, "has no label, as the first one has");
         check_label(*view.label, classes_, pairs.name(), inside);
