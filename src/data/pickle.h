@@ -30,9 +30,8 @@ struct PickleValue {
   std::int64_t integer = 0;  ///< also the value of booleans
   double real = 0;
   std::string_view text;  ///< of bytes and text; of a global "module name"
-  std::vector<PickleValue*>
-      /// elements of a list or tuple; alternating keys and values of a dict; callable and arguments of an object
-      items;
+  /// elements of a list or tuple; alternating keys and values of a dict; callable and arguments of an object
+  std::vector<PickleValue*> items;
   PickleValue* state = nullptr;  ///< argument of an object's BUILD instruction
 
   /// Returns a dict's value for a key of text or bytes, or null if there is none.

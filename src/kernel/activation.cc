@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kStanhOut = 1.7159047;
 constexpr double kStanhIn = 0.66666667;
-constexpr std::int64_t kGrain = 4096;  // elements below which a second thread does not pay
+constexpr std::int64_t kGrain = 4096;  // minimum number of elements per thread; fewer do not pay
 
 struct Named {
   const char* name;
@@ -24,7 +24,7 @@ constexpr Named kFunctions[] = {{"leaky", Function::leaky},       {"linear", Fun
                                 {"softplus", Function::softplus}, {"stanh", Function::stanh},
                                 {"tanh", Function::tanh}};
 
-// Each function as a pair: of x, and its derivative of y = f(x).
+// Each function as a pair: value() takes x; derivative() takes y = f(x).
 template <class T, Function F>
 PLEIAD_INLINE T value(T x, T slope) {
   if constexpr (F == Function::relu) return x > 0 ? x : (x != x ? x : T(0));

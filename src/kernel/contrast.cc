@@ -18,7 +18,7 @@ struct Image {
 };
 Image image_of(const Tensor& x) { return {x.shape()[1], x.shape()[2], x.shape()[3]}; }
 
-/// body(image's index) for each image of a batch.
+/// Calls body(image index) for each image of a batch.
 template <class Body>
 void each_image(const Tensor& x, Body&& body) {
   parallel_for(x.shape()[0], 1, [&](std::int64_t first, std::int64_t last) {
@@ -26,7 +26,7 @@ void each_image(const Tensor& x, Body&& body) {
   });
 }
 
-/// The Gaussian is the product of this along both axes; the whole sums to 1 / maps.
+/// Returns the factor of the separable Gaussian along one axis. The product over both axes sums to 1 / maps.
 template <class T>
 std::vector<T> gaussian_side(std::int64_t size, std::int64_t maps) {
   const std::int64_t radius = size / 2;
@@ -42,7 +42,7 @@ std::vector<T> gaussian_side(std::int64_t size, std::int64_t maps) {
   return out;
 }
 
-/// One map filtered along both axes; the filter is symmetric, so this is its own transpose.
+/// Filters one map along both axes. The filter is symmetric, so it is its own transpose.
 template <class T>
 void filter_map(const Image& im, const std::vector<T>& side, const T* from, T* between, T* to) {
   const auto radius = static_cast<std::int64_t>(side.size() / 2);
@@ -64,13 +64,13 @@ void filter_map(const Image& im, const std::vector<T>& side, const T* from, T* b
   }
 }
 
-/// Loops over the channels of all places; each looks at what concerns it.
+/// Arguments of loops over the channels of all positions. Each loop uses some of the members.
 template <class T>
 struct Places {
   const T* a;
   const T* b;
   T* out;
-  T* map;  // one number a place
+  T* map;  // one value per position
   const T* given;
   std::int64_t places, channels;
 };
@@ -103,7 +103,7 @@ PLEIAD_INLINE void divide_map(const Places<T>& p) {
     for (std::int64_t c = 0; c < p.channels; ++c) p.out[i * p.channels + c] = p.a[i * p.channels + c] * by;
   }
 }
-/// out = a / given + b * map.
+/// Computes out = a / given + b * map.
 template <class T>
 PLEIAD_INLINE void divide_and_add(const Places<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
@@ -124,7 +124,7 @@ PLEIAD_PLACES(subtract_map)
 PLEIAD_PLACES(divide_map)
 PLEIAD_PLACES(divide_and_add)
 
-/// Three maps of a thread's own.
+/// Returns thread-local memory for three maps.
 template <class T>
 T* maps(std::int64_t places) {
   thread_local std::vector<T> memory;
@@ -132,7 +132,7 @@ T* maps(std::int64_t places) {
   return memory.data();
 }
 
-// The box: sums over windows of each map, one row of channels after the other.
+// The box contrast: sums over the windows of each map, row by row over all channels.
 
 template <class T>
 struct Row {
@@ -149,7 +149,8 @@ PLEIAD_INLINE void add_row(const Row<T>& r) {
 PLEIAD_CLONES void run_add_row(const Row<float>& r) { add_row(r); }
 PLEIAD_CLONES void run_add_row(const Row<double>& r) { add_row(r); }
 
-/// to[i, j] = the sum of from over the window around (i, j), clipped to the image: along the rows, then the columns.
+/// Sets to[i, j] to the sum of `from` over the window around (i, j), clipped to the image. Sums along rows, then
+/// columns.
 template <class T>
 void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* to) {
   const std::int64_t radius = size / 2;
@@ -172,7 +173,7 @@ void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* 
   }
 }
 
-/// How many places the window around a place of an axis has inside of it.
+/// Returns how many positions of the window around `at` are inside the axis.
 std::int64_t clipped(std::int64_t at, std::int64_t size, std::int64_t length) {
   return std::min(length - 1, at + size / 2) - std::max<std::int64_t>(0, at - size / 2) + 1;
 }
@@ -200,7 +201,7 @@ void subtract_mean(const GaussianWindow& g, const Tensor& x, const Tensor& v) {
   });
 }
 
-// The mean goes into all channels alike and comes from all of them: it is symmetric.
+// The mean is taken from all channels and subtracted from each alike, so the operation is symmetric.
 void subtract_mean_backward(const GaussianWindow& g, const Tensor& dv, const Tensor& dx) { subtract_mean(g, dv, dx); }
 
 void divide_by_norm(const GaussianWindow& g, const Tensor& v, const Tensor& y, const Tensor& norm) {
@@ -230,7 +231,8 @@ void divide_by_norm_backward(const GaussianWindow& g, const Tensor& v, const Ten
       const T* from = data<T>(v) + n * im.count();
       const T* d = data<T>(dy) + n * im.count();
       const T* length = data<T>(norm) + n * im.places();
-      // By the sum of G v^2 at each place, then by v through it. Where that sum is 0, all v around are.
+      // The gradient by the sum of G v^2 at each position, then by v through it. If that sum is 0, all v around it are
+      // 0.
       run_sum_products({from, d, nullptr, map, nullptr, im.places(), im.c});
       for (std::int64_t i = 0; i < im.places(); ++i) map[i] = -map[i] / (length[i] * length[i] * length[i]);
       filter_map(im, side, map, map + im.places(), spread);

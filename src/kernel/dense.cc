@@ -16,8 +16,10 @@ namespace {
 
 constexpr std::int64_t kGrain = 16;
 constexpr double kSplitFrom = 400'000;
-constexpr std::int64_t kUpdateElements = 192 * 1024;  // of a gradient that waits for its rule in the cache
-constexpr std::int64_t kTileRows = 320;  // about OpenBLAS's own block of the inner axis, so tiles cost it nothing
+// elements of a gradient that fit in the cache until the rule is applied
+constexpr std::int64_t kUpdateElements = 192 * 1024;
+// about the size of OpenBLAS's own block of the inner axis, so that tiles add no cost
+constexpr std::int64_t kTileRows = 320;
 
 std::byte* at(const Tensor& t, std::int64_t index) {
   return static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(index) * size_of(t.dtype());
@@ -28,7 +30,7 @@ std::int64_t grain_for(const Dense& d, std::int64_t whole, std::int64_t grain = 
   return work < kSplitFrom ? std::max<std::int64_t>(whole, 1) : grain;
 }
 
-/// The weight as it lies in memory, rows x columns, and what multiplies to its gradient: left^T * right.
+/// The weight as stored, rows x columns, and the operands of its gradient left^T * right.
 struct Sides {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -36,7 +38,8 @@ struct Sides {
   Tensor right;  // batch x columns
 };
 
-/// The gradient of weight rows r0 to r1 - 1, columns c0 to c1 - 1, on this thread: to the update, or into memory.
+/// Computes the gradient of the weight rows [r0, r1) and columns [c0, c1) on this thread, and passes it to the update
+/// or stores it.
 void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to, std::int64_t r0,
                    std::int64_t r1, std::int64_t c0, std::int64_t c1) {
   const DType dtype = weight.dtype();
@@ -53,7 +56,7 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
     gemm_here(dtype, p, left, right, at(weight, r0 * s.columns + c0), s.columns);
     return;
   }
-  thread_local std::vector<std::byte> room;  // grows in the first step alone
+  thread_local std::vector<std::byte> room;  // allocates in the first step only
   const std::size_t size = size_of(dtype);
   const std::int64_t chunk = std::clamp<std::int64_t>(kUpdateElements / std::max<std::int64_t>(p.n, 1), 32, p.m);
   room.resize(std::max(room.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
@@ -72,7 +75,7 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
   }
 }
 
-/// y = f(x * weight^T + bias) with a weight that is laid out.
+/// Computes y = f(x * weight^T + bias) with a packed weight.
 template <class T>
 void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Tensor& bias, const Tensor& y) {
   T* const left = scratch<struct LeftSide, T>(d.batch * d.in);
@@ -85,7 +88,7 @@ void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Ten
   });
 }
 
-/// y = f(x * weight^T + bias), where x is zeros and ones; `weight` has a row for each input.
+/// Computes y = f(x * weight^T + bias) for x of zeros and ones. `weight` has a row for each input.
 template <class T>
 void pick_forward(const Dense& d, const Tensor& x, const Rows<T>& weight, const Tensor& bias, const Tensor& y) {
   auto* const codes = reinterpret_cast<std::uint8_t*>(
@@ -111,7 +114,7 @@ PLEIAD_CLONES bool run_zeros_and_ones(const double* x, std::int64_t count) { ret
 }  // namespace
 
 bool zeros_and_ones(const Tensor& x) {
-  constexpr std::int64_t kAtOnce = 1024;  // real numbers show themselves soon
+  constexpr std::int64_t kAtOnce = 1024;  // other data is usually detected in the first block
   bool all = true;
   by_type(x.dtype(), [&]<class T>(T) {
     for (std::int64_t i = 0; all && i < x.count(); i += kAtOnce) {
@@ -134,7 +137,7 @@ void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid) {
 
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
                    const Tensor& laid) {
-  constexpr std::int64_t kEnough = 8;  // samples to share the sums of rows
+  constexpr std::int64_t kEnough = 8;  // minimum number of samples that makes the table of row sums pay
   if (d.picks && (d.transposed || !laid.empty()) && d.batch >= kEnough) {
     return by_type(x.dtype(), [&]<class T>(T) {
       pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : laid_rows(data<T>(laid), d.in), bias,
@@ -170,8 +173,8 @@ void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const
     });
     return;
   }
-  // A thread has its own inputs (columns of an untransposed weight). For tile after tile it takes its part of dx and
-  // then changes the tile, so each weight comes from memory once.
+  // Each thread owns some inputs, which are columns of an untransposed weight. For each tile it computes its part of dx
+  // and then updates the tile, so each weight is read from memory only once.
   parallel_for(d.in, grain_for(d, d.in), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t o = 0; o < d.out; o += kTileRows) {
       const std::int64_t end = std::min(o + kTileRows, d.out);

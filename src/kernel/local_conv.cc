@@ -12,10 +12,11 @@
 namespace pleiad::kernel {
 namespace {
 
-// Outputs are made column by column. A column of all images needs the strip (batch, padded height, w.size * channels);
-// in it the window of each output row is one run of numbers, so that a place is one product without any gathering.
+// Outputs are computed column by column. A column of all images needs the strip (batch, padded height, w.size *
+// channels). In the strip, the window of each output row is contiguous, so each position is one product without
+// gathering.
 
-/// Columns first to last - 1 of the outputs are one thread's.
+/// The output columns [first, last) of one thread.
 struct Band {
   std::int64_t first, last;
 };
@@ -32,7 +33,7 @@ std::int64_t strip_rows(const LocalConv& c) { return (c.out_h - 1) * c.h.stride 
 std::int64_t strip_row(const LocalConv& c) { return c.w.size * c.channels; }
 std::int64_t strip_image(const LocalConv& c) { return strip_rows(c) * strip_row(c); }
 
-/// Memory of `count` numbers for a thread, 64-byte aligned.
+/// Returns thread memory for `count` elements, 64-byte aligned.
 template <class T>
 T* room(std::vector<std::byte>& memory, std::int64_t count) {
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(count) * sizeof(T) + 64));
@@ -41,7 +42,7 @@ T* room(std::vector<std::byte>& memory, std::int64_t count) {
   return static_cast<T*>(std::align(64, static_cast<std::size_t>(count) * sizeof(T), first, space));
 }
 
-/// The part of a window's columns that lies in the image, in places of the window.
+/// The part of a window's columns that is inside the image, in positions of the window.
 struct Inside {
   std::int64_t begin, end, column;
 };
@@ -83,7 +84,7 @@ PLEIAD_INLINE void add_run(const Run<T>& r) {
 PLEIAD_CLONES void run_add(const Run<float>& r) { add_run(r); }
 PLEIAD_CLONES void run_add(const Run<double>& r) { add_run(r); }
 
-/// Adds a strip to images whose columns begin at `begin` and that have `width` of them.
+/// Adds a strip to images that consist of `width` columns starting at `begin`.
 template <class T>
 void give_strip(const LocalConv& c, const T* strip, std::int64_t out_column, T* x, std::int64_t begin,
                 std::int64_t width) {
@@ -101,7 +102,7 @@ void give_strip(const LocalConv& c, const T* strip, std::int64_t out_column, T* 
   }
 }
 
-/// The gradient of one place's filters, maps x filter: to the update, or into memory.
+/// Computes the gradient of one position's filters, maps x filter, and passes it to the update or stores it.
 template <class T>
 void place_gradient(const LocalConv& c, std::int64_t place, const Operand& y, const Operand& windows, T* weight,
                     const LocalGradient& to, std::vector<T>& tile) {
@@ -124,7 +125,7 @@ void place_gradient(const LocalConv& c, std::int64_t place, const Operand& y, co
   to.update->apply(at, c.maps * filter, tile.data());
 }
 
-/// A place's outputs among all.
+/// Returns the outputs of a position.
 template <class T>
 T* output_at(const LocalConv& c, T* y, std::int64_t place) {
   return y + place * c.maps;
@@ -185,7 +186,7 @@ void local_transposed(const LocalConv& c, const Tensor& y, const Tensor& weight,
                       const LocalGradient& to, LocalConvMemory& memory) {
   const std::int64_t bands = bands_of(c);
   memory.thread.resize(std::max(memory.thread.size(), static_cast<std::size_t>(2 * bands)));
-  const auto columns = [&](std::int64_t b) {  // of the image, that a band adds to
+  const auto columns = [&](std::int64_t b) {  // image columns that a band adds to
     const Band band = band_of(c, b, bands);
     const Interval in = c.w.input({band.first, band.last});
     return Interval{std::max<std::int64_t>(in.begin, 0), std::min(in.end, c.in_w)};

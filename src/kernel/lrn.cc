@@ -11,7 +11,7 @@
 namespace pleiad::kernel {
 namespace {
 
-/// s^-beta without a call of pow where beta is 3/4, 1/2 or 1: what vectorises.
+/// Returns s^-beta. Avoids pow if beta is 3/4, 1/2 or 1, so that loops vectorise.
 template <class T, int kBeta4>
 PLEIAD_INLINE T power(T s, T beta) {
   if constexpr (kBeta4 == 2) return 1 / std::sqrt(s);
@@ -23,7 +23,7 @@ PLEIAD_INLINE T power(T s, T beta) {
   return std::pow(s, -beta);
 }
 
-/// The channels of one place, with zeros on both sides of the scratch: so the sums have no borders.
+/// Arguments for the channels of one position. The scratch has zeros on both sides, so the sums need no border cases.
 template <class T>
 struct Job {
   const T* x;
@@ -31,7 +31,7 @@ struct Job {
   const T* dy;
   T* scale;
   T* out;
-  T* padded;  // channels + size - 1
+  T* padded;  // channels + size - 1 elements
   std::int64_t channels, size, before;
   T factor, k, beta;
 };
@@ -53,7 +53,7 @@ PLEIAD_INLINE void forward_place(const Job<T>& j) {
   }
 }
 
-// dx[c] = dy[c] * s[c]^-beta - 2 * factor * beta * x[c] * sum of dy * y / s over the maps whose window has c.
+// dx[c] = dy[c] * s[c]^-beta - 2 * factor * beta * x[c] * sum of dy * y / s over the maps whose window contains c.
 template <class T, int kBeta4>
 PLEIAD_INLINE void backward_place(const Job<T>& j) {
   T* __restrict padded = j.padded;

@@ -11,9 +11,10 @@
 namespace pleiad::kernel {
 namespace {
 
-// Sums over the rows are made in blocks of rows, which do not depend on the number of threads, and added in order.
+// Sums over rows are computed in blocks of rows that do not depend on the number of threads, and added in order.
 constexpr std::int64_t kBlocks = 16;
-constexpr std::int64_t kLeastElements = 8192;  // of a block; a second thread does not pay below
+// minimum number of elements per block; fewer do not pay for a second thread
+constexpr std::int64_t kLeastElements = 8192;
 
 struct Table {
   std::int64_t rows;
@@ -24,15 +25,15 @@ Table table_of(const Tensor& x) {
   return {x.count() / columns, columns};
 }
 
-/// What the loops over some rows work on; each looks at what concerns it.
+/// Arguments of the loops over some rows. Each loop uses some of the members.
 template <class T>
 struct Rows {
   const T* x;
   const T* dy;
   const T* mean;
   const T* factor;  // scale / deviation
-  const T* shift;   // or what is subtracted from dy
-  const T* slope;   // of (x - mean), subtracted from dy too
+  const T* shift;   // or the value subtracted from dy
+  const T* slope;   // factor of (x - mean), also subtracted from dy
   T* out;
   T* sum;
   T* weighted;
@@ -107,21 +108,21 @@ Rows<T> part_of(Rows<T> j, std::int64_t first, std::int64_t last) {
   return j;
 }
 
-/// body(rows first to last - 1), by the compute threads.
+/// Calls body(rows [first, last)) on the compute threads.
 template <class T, class Body>
 void each_row(const Rows<T>& j, Body&& body) {
   const std::int64_t grain = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
   parallel_for(j.rows, grain, [&](std::int64_t first, std::int64_t last) { body(part_of(j, first, last)); });
 }
 
-/// body adds its rows to sum and weighted; j.sum and, unless null, j.weighted become the sums over all of them.
+/// Sums over all rows into j.sum and, unless null, j.weighted. body adds its rows to part.sum and part.weighted.
 template <class T, class Body>
 void sum_rows(const Rows<T>& j, Body&& body) {
   const std::int64_t least = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
   const std::int64_t length = std::max(least, (j.rows + kBlocks - 1) / kBlocks);
   const std::int64_t blocks = (j.rows + length - 1) / length;
   const std::int64_t sums = j.weighted == nullptr ? 1 : 2;
-  thread_local std::vector<T> scratch;  // grows in the first step alone
+  thread_local std::vector<T> scratch;  // allocates in the first step only
   scratch.assign(static_cast<std::size_t>(blocks * sums * j.columns), T(0));
   T* const parts = scratch.data();
   parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -157,7 +158,7 @@ T over_deviation(T variance, double epsilon) {
   return 1 / std::sqrt(variance + static_cast<T>(epsilon));
 }
 
-/// Numbers of the calling thread, one set a column.
+/// Returns thread-local scratch memory.
 template <class T>
 T* column_scratch(std::int64_t count) {
   thread_local std::vector<T> scratch;
@@ -259,7 +260,7 @@ void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_
 void dropout_tile(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio,
                   const Rect& tile, std::int64_t width, const Tensor& x, const Tensor& y, const Tensor& mask) {
   const std::int64_t channels = x.shape()[3];
-  const std::int64_t length = tile.w.size() * channels;  // of a row
+  const std::int64_t length = tile.w.size() * channels;  // length of a row
   const auto least = static_cast<std::uint32_t>(ratio * 0x1p32);
   by_type(x.dtype(), [&]<class T>(T) {
     const T keep = static_cast<T>(1 / (1 - ratio));

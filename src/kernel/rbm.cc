@@ -11,7 +11,7 @@
 namespace pleiad::kernel {
 namespace {
 
-// Sixteen counters at once: the compiler makes vectors of them.
+// Processes sixteen counters at once, so that the compiler vectorises the loops.
 constexpr std::size_t kLanes = 16;
 constexpr std::int64_t kAtOnce = 4 * kLanes;
 
@@ -26,7 +26,7 @@ struct Row {
   std::uint32_t step;
 };
 
-/// The words of kLanes blocks from `first` on, element after element: those of Philox::operator().
+/// Computes the words of kLanes blocks, starting with block `first`. Equals Philox::operator().
 PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::uint32_t sample, std::uint32_t step,
                             std::uint32_t* __restrict out) {
   std::uint32_t c0[kLanes];
@@ -61,7 +61,7 @@ PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::ui
   }
 }
 
-/// The same in vectors of kLanes: where 64-bit products are one instruction, in a third of the time.
+/// Does the same with vectors of kLanes. Takes a third of the time where 64-bit products are one instruction.
 PLEIAD_INLINE void words_by_vectors(const Philox::Key& key, std::uint64_t first, std::uint32_t sample,
                                     std::uint32_t step, std::uint32_t* __restrict out) {
   using V = Lanes<std::uint32_t, 4 * kLanes>::Vector;

@@ -14,10 +14,11 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kGrain = 16;     // units of one thread, a multiple of
-constexpr double kSplitFrom = 400'000;  // products of a step below which a second thread does not pay
+constexpr std::int64_t kGrain = 16;     // the number of units per thread is a multiple of this
+constexpr double kSplitFrom = 400'000;  // products per step below which a second thread does not pay
 
-/// Units 0 to count - 1 of one sample at one step; what a cell does not have is null. Gates are `hidden` apart.
+/// `count` units of one sample at one step. Members that a cell does not use are null. Gates are `hidden` elements
+/// apart.
 template <class T>
 struct Units {
   T* gates;
@@ -26,12 +27,12 @@ struct Units {
   const T* before;  // h'
   const T* cell_before;
   T* y;
-  T* next;  // where the step after finds h, or null
+  T* next;  // h' of the next step, or null
   const T* dy;
-  T* back;       // the gradient that comes from the step after, and then goes to the step before
-  T* cell_back;  // lstm: the same of c
+  T* back;       // the gradient that arrives from the next step, replaced by the one for the previous step
+  T* cell_back;  // lstm: the same for c
   std::int64_t count, hidden;
-  bool first;  // in backward: the last step, to which nothing comes back
+  bool first;  // in backward: the last step, which receives no gradient from a next step
 };
 
 template <class T>
@@ -47,7 +48,7 @@ PLEIAD_INLINE void gru_forward(const Units<T>& u) {
     u.y[i] = (1 - z) * n + z * u.before[i];
   }
 }
-/// Leaves the gradients by a_r, a_z and U_n h' in `gates`, by a_n in `inner`.
+/// Leaves the gradients by a_r, a_z and U_n h' in `gates`, and by a_n in `inner`.
 template <class T>
 PLEIAD_INLINE void gru_backward(const Units<T>& u) {
 #pragma GCC ivdep
@@ -117,7 +118,7 @@ PLEIAD_UNITS(lstm_forward)
 PLEIAD_UNITS(lstm_backward)
 PLEIAD_UNITS(copy_next)
 
-/// A sequence's memory as pointers of its type, and where one step of one sample lies.
+/// A sequence's memory as typed pointers, with access to one step of one sample.
 template <class T>
 struct Lying {
   const Recurrent& r;
@@ -130,7 +131,7 @@ struct Lying {
   const T* dy;
   const T* bias;
   T* laid;  // the recurrent weight
-  T* left;  // what it multiplies
+  T* left;  // the operand that it multiplies
 
   [[nodiscard]] std::int64_t step(std::int64_t n, std::int64_t t) const { return n * r.steps + t; }
   [[nodiscard]] Units<T> units(std::int64_t n, std::int64_t t, std::int64_t first, std::int64_t count) const {
@@ -166,8 +167,8 @@ std::int64_t grain_of(const Recurrent& r) {
   return work < kSplitFrom ? r.hidden : kGrain;
 }
 
-/// Outputs (batch, steps, hidden) of step t as the left side of step t + 1's products, in turns: other threads may
-/// still be reading the one before.
+/// Packs the outputs (batch, steps, hidden) of step t as the left operand of step t + 1. Alternates between two
+/// buffers, because other threads may still read the previous one.
 template <class T>
 void lay_step(const Lying<T>& l, const T* from, std::int64_t t, Range units) {
   const Recurrent& r = l.r;
@@ -175,7 +176,7 @@ void lay_step(const Lying<T>& l, const T* from, std::int64_t t, Range units) {
               l.left + (t + 1) % 2 * r.batch * r.hidden);
 }
 
-/// Each gate's part by itself, so that a thread has its units of all gates.
+/// Packs each gate separately, so that a thread owns its units of all gates.
 template <class T>
 void lay_recurrent(const Lying<T>& l, const T* recurrent, Range units) {
   const std::int64_t h = l.r.hidden;
@@ -190,7 +191,7 @@ void forward_step(const Lying<T>& l, std::int64_t t, std::int64_t first, std::in
   const Recurrent& r = l.r;
   const std::int64_t width = r.gates() * r.hidden;
   for (std::int64_t g = 0; g < r.gates(); ++g) {
-    const bool inside = r.cell == Cell::gru && g == 2;  // kept apart, for r multiplies it
+    const bool inside = r.cell == Cell::gru && g == 2;  // kept separate, because r multiplies it
     multiply<T>({.m = r.batch, .n = r.hidden, .k = r.hidden, .beta = inside ? 0.0 : 1.0},
                 l.left + t % 2 * r.batch * r.hidden, l.laid + g * right_size(r.hidden, r.hidden), {first, last},
                 inside ? l.inner + t * r.hidden : l.gates + t * width + g * r.hidden,
@@ -209,7 +210,7 @@ void forward_step(const Lying<T>& l, std::int64_t t, std::int64_t first, std::in
   if (t + 1 < r.steps) lay_step<T>(l, l.y, t, {first, last});
 }
 
-/// Copies (batch, hidden) into or out of one step of (batch, steps, hidden).
+/// Copies (batch, hidden) from or to one step of (batch, steps, hidden).
 void copy_step(const Recurrent& r, const Tensor& sequence, std::int64_t t, const Tensor& one, bool into_one) {
   const std::size_t row = static_cast<std::size_t>(r.hidden) * size_of(one.dtype());
   auto* at = static_cast<std::byte*>(sequence.raw()) + static_cast<std::size_t>(t) * row;
@@ -225,7 +226,7 @@ void zero_step(const Recurrent& r, const Tensor& sequence, std::int64_t t) {
   });
 }
 
-/// The bias, or zeros.
+/// Returns the bias, or zeros.
 template <class T>
 const T* bias_of(const Recurrent& r, const Tensor& bias) {
   if (!bias.empty()) return data<T>(bias);
@@ -304,7 +305,7 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
   });
   dense_backward(product_of(r, r.hidden), memory.previous, p.recurrent, memory.gates, memory.gates,
                  {.dx = {}, .weight_gradient = to.by.recurrent, .bias_gradient = {}, .update = to.recurrent_update});
-  if (r.cell == Cell::gru) {  // by n in the place of U_n h'
+  if (r.cell == Cell::gru) {  // uses the gradient by n instead of that by U_n h'
     const std::size_t size = size_of(x.dtype());
     copy_strided(static_cast<std::byte*>(memory.gates.raw()) + static_cast<std::size_t>(2 * r.hidden) * size,
                  static_cast<std::size_t>(width) * size, memory.inner.raw(), static_cast<std::size_t>(r.hidden) * size,

@@ -114,7 +114,7 @@ Dataset look_at(hid_t file, const std::string& name, bool label) {
     require(!__builtin_mul_overflow(bytes, extent, &bytes) && bytes < (std::uint64_t{1} << 62),
             what + " is larger than memory can be");
   }
-  constexpr std::uint64_t kMostPacked = 1032;  // deflate makes at most so many bytes of one
+  constexpr std::uint64_t kMostPacked = 1032;  // maximum number of bytes that deflate makes of one
   hsize_t there = 0;
   require(H5Fget_filesize(file, &there) >= 0 && bytes / kMostPacked / type.bytes <= there,
           what + " says that it has more numbers than the file can hold");

@@ -8,21 +8,21 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kRows = 4;     // of b, to a code
-constexpr std::int64_t kSums = 16;    // of kRows rows
-constexpr std::int64_t kGroups = 16;  // whose sums stay in the first cache: 16 KB
+constexpr std::int64_t kRows = 4;     // rows of b per code
+constexpr std::int64_t kSums = 16;    // possible sums of kRows rows
+constexpr std::int64_t kGroups = 16;  // groups whose sums fit in the L1 cache: 16 KB
 
-/// Some groups of rows, all samples, one panel of columns.
+/// Some groups of rows, all samples, and one panel of columns.
 template <class T>
 struct Job {
   const std::uint8_t* codes;
   const T* b;  // the first row
   T* c;
   std::int64_t samples, groups, code_stride, rows, b_stride, c_stride, wide;
-  bool first;  // c is set, not added to
+  bool first;  // set c instead of adding to it
 };
 
-/// A panel's columns of one row, in vectors. Where the panel is not whole: `wide` of them, beyond them zeros.
+/// Loads a panel's columns of one row into vectors. Pads a panel that is not whole: `wide` columns, then zeros.
 template <class T, int kBytes, bool kWhole>
 PLEIAD_INLINE void load_row(typename Lanes<T, kBytes>::Vector* v, const T* from, std::int64_t wide) {
   constexpr int kLanes = Lanes<T, kBytes>::kCount;
@@ -44,7 +44,7 @@ PLEIAD_INLINE void store_row(const typename Lanes<T, kBytes>::Vector* v, T* to, 
   if constexpr (!kWhole) std::copy_n(part, wide, to);
 }
 
-/// So many samples at once that their sums stay in registers and additions need not wait for each other.
+/// Adds so many samples at once that their sums stay in registers and additions need not wait for each other.
 template <class T, int kBytes, bool kWhole, int kSamples>
 PLEIAD_INLINE void add_samples(const Job<T>& j, std::int64_t s, const T* sums) {
   using V = typename Lanes<T, kBytes>::Vector;
@@ -77,7 +77,7 @@ PLEIAD_INLINE void add_samples(const Job<T>& j, std::int64_t s, const T* sums) {
   }
 }
 
-/// The sixteen sums of one group's rows; rows beyond the last are zeros.
+/// Computes the sixteen sums of one group's rows. Rows beyond the last one count as zeros.
 template <class T, int kBytes, bool kWhole>
 PLEIAD_INLINE void sums_of(const Job<T>& j, std::int64_t first, T* sums) {
   using V = typename Lanes<T, kBytes>::Vector;

@@ -1,4 +1,4 @@
-// Convolution by oneDNN 2.6: images channels last, weights as oneDNN likes them for each pass.
+// Convolution with oneDNN 2.6: channels-last images, and weights in the layout that oneDNN prefers for each pass.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <optional>
@@ -28,7 +28,8 @@ struct Argument {
   const memory& value;
 };
 
-/// By the C interface: the C++ one makes a map and a list for each call, and a step allocates nothing of ours.
+/// Uses the C interface, because the C++ one allocates a map and a list in each call, and a step of ours must not
+/// allocate.
 template <std::size_t kCount>
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const Argument (&arguments)[kCount]) {
   dnnl_exec_arg_t list[kCount];
@@ -37,7 +38,8 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const
                           "a primitive could not be executed");
 }
 
-/// A tensor of ours as oneDNN wants it for one primitive: in place where the layouts are the same, else by a reorder.
+/// Adapts one of our tensors to the layout that a oneDNN primitive needs: in place if the layouts are equal, else with
+/// a reorder.
 class Adapted {
  public:
   Adapted(const memory::desc& ours, const memory::desc& theirs, bool out)
@@ -136,7 +138,7 @@ class ByDnn final : public ConvPlan {
   [[nodiscard]] memory::dims strides() const { return {c_.h.stride, c_.w.stride}; }
   [[nodiscard]] memory::dims dilations() const { return {c_.h.dilation - 1, c_.w.dilation - 1}; }
   [[nodiscard]] memory::dims before() const { return {c_.h.pad_begin, c_.w.pad_begin}; }
-  /// What is left over after the last window is no padding of ours.
+  /// Returns the padding after the image, without the elements that are left over after the last window.
   [[nodiscard]] memory::dims after() const {
     const auto used = [](const SlidingWindow& w, std::int64_t in, std::int64_t out) {
       return (out - 1) * w.stride + w.reach() - in - w.pad_begin;
