@@ -195,10 +195,10 @@ class PLEIAD_API Trainer {
   /// damaged is passed over with a warning.
   bool resume();
 
-  struct Inside;
+  struct Impl;
 
  private:
-  std::unique_ptr<Inside> inside_;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// An update rule and what it keeps for one parameter, for a loop of one's own.

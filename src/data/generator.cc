@@ -30,9 +30,9 @@ constexpr const char* kShapes[kCifarClasses] = {"disc", "ring",  "square", "fram
                                                 "plus", "cross", "rows",   "columns", "checkers"};
 
 /// The random numbers of one image, in the order of the calls.
-class Draws {
+class RandomDraws {
  public:
-  Draws(std::uint64_t seed, std::uint32_t stream, std::int64_t picture)
+  RandomDraws(std::uint64_t seed, std::uint32_t stream, std::int64_t picture)
       : philox_(Philox::seeded(seed)),
         counter_{static_cast<std::uint32_t>(picture), static_cast<std::uint32_t>(picture >> 32), 0, stream} {}
 
@@ -74,7 +74,7 @@ bool covers(int shape, int x, int y, int size) {
 }
 
 void draw(std::uint64_t seed, std::uint32_t stream, std::int64_t picture, std::uint8_t* record) {
-  Draws draws(seed, stream, picture);
+  RandomDraws draws(seed, stream, picture);
   const int label = draws.between(0, static_cast<int>(kCifarClasses) - 1);
   record[0] = static_cast<std::uint8_t>(label);
   const int size = draws.between(14, 24);

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "core/text.h"
-#include "data/helper.h"
+#include "data/helper_process.h"
 #include "data/image.h"
 #include "data/labels.h"
 #include "data/list.h"
@@ -47,14 +47,15 @@ struct Hdf5File {
 }
 
 /// Reads the program's answer. The program is trusted; the file is not.
-json answer(Helper& helper, const std::string& path) {
+json answer(HelperProcess& helper, const std::string& path) {
   json head = json::parse(helper.read_line(), nullptr, false);
   if (head.is_discarded()) fail_hdf5(path, "is damaged");
   if (head.contains("error")) fail_hdf5(path, head["error"].get<std::string>());
   return head;
 }
 
-std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std::int64_t count, std::int64_t classes) {
+std::vector<std::int32_t> labels_of(HelperProcess& helper, const std::string& path, std::int64_t count,
+                                    std::int64_t classes) {
   std::vector<std::int32_t> labels;
   std::vector<double> numbers(static_cast<std::size_t>(count));
   helper.read(std::as_writable_bytes(std::span(numbers)));
@@ -79,7 +80,7 @@ Hdf5File read_part(const std::string& path, const StoreOptions& options) {
   } else {
     words.insert(words.end(), options.datasets.begin(), options.datasets.end());
   }
-  Helper helper(kProgram, words, path);
+  HelperProcess helper(kProgram, words, path);
   helper.close_input();
   const json head = answer(helper, path);
   const json& data = head.at("datasets").at(0);
@@ -180,7 +181,7 @@ class Hdf5Writer final : public StoreWriter {
     json sets = json::array();
     sets.push_back({{"name", "data"}, {"type", name_of(options().data.type)}, {"shape", shape}});
     if (options().label) sets.push_back({{"name", "label"}, {"type", "int32"}, {"shape", {size()}}});
-    Helper helper(kProgram, {"write", place_.temporary().string()}, path);
+    HelperProcess helper(kProgram, {"write", place_.temporary().string()}, path);
     helper.write(json{{"datasets", sets}}.dump() + "\n");
     const auto check = [&](bool good) {
       if (!good) fail_hdf5(path, fmt::format("the temporary file of its records: {}", std::strerror(errno)));

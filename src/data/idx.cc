@@ -23,9 +23,9 @@ constexpr std::size_t kMaxRank = 4;
 constexpr std::int64_t kHeader = -1;
 
 /// Reads the bytes of a plain or gzipped file in order.
-class Reader {
+class IdxReader {
  public:
-  explicit Reader(const std::string& path) : file_(path) {
+  explicit IdxReader(const std::string& path) : file_(path) {
     if (is_gzip(file_.bytes())) inflater_.emplace(file_);
   }
 
@@ -69,7 +69,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-std::vector<std::int64_t> read_shape(Reader& reader) {
+std::vector<std::int64_t> read_shape(IdxReader& reader) {
   std::byte magic[4];
   reader.read(magic, kHeader);
   const auto rank = static_cast<std::size_t>(magic[3]);
@@ -103,7 +103,7 @@ Field image_field(const std::vector<std::int64_t>& shape) {
 }
 
 /// Reads all records and keeps the window of each.
-std::vector<std::byte> read_records(Reader& reader, const Field& field, std::int64_t count, const Window* window) {
+std::vector<std::byte> read_records(IdxReader& reader, const Field& field, std::int64_t count, const Window* window) {
   Field kept = field;
   if (window != nullptr) {
     kept.shape[1] = window->height;
@@ -128,7 +128,7 @@ std::vector<std::byte> read_records(Reader& reader, const Field& field, std::int
 
 std::vector<std::byte> read_labels(const std::string& path, std::int64_t classes, std::int64_t images,
                                    const std::string& images_path) {
-  Reader reader(path);
+  IdxReader reader(path);
   const auto shape = read_shape(reader);
   if (shape.size() != 1) reader.fail(fmt::format("expected labels, of rank 1; its rank is {}", shape.size()));
   if (shape[0] != images) {
@@ -182,7 +182,7 @@ std::unique_ptr<Store> open_idx(const StoreOptions& options) {
                                       options.paths.size()));
   }
   const std::string& path = options.paths[0];
-  Reader reader(path);
+  IdxReader reader(path);
   const auto shape = read_shape(reader);
   const Field field = image_field(shape);
   std::vector<std::byte> labels;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct File {
+struct ImageFile {
   std::string path;
   std::int32_t label = 0;
 };
@@ -48,9 +48,9 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-class Listing {
+class ImageListing {
  public:
-  explicit Listing(const StoreOptions& options) {
+  explicit ImageListing(const StoreOptions& options) {
     for (const std::string& path : options.paths) {
       for (const fs::path& entry : sorted_entries(path)) {
         const bool folder = fs::is_directory(entry);
@@ -62,14 +62,14 @@ class Listing {
     for (const std::string& path : options.paths) {
       for (const fs::path& entry : sorted_entries(path)) take(entry, options);
     }
-    std::ranges::stable_sort(files_, {}, [](const File& file) { return fs::path(file.path).filename(); });
+    std::ranges::stable_sort(files_, {}, [](const ImageFile& file) { return fs::path(file.path).filename(); });
     if (files_.empty()) {
       throw FileError(fmt::format("{}: has no pictures (.png, .jpg, .jpeg){}", join(options.paths),
                                   options.label ? " in folders of their classes" : ""));
     }
   }
 
-  std::vector<File> files_;
+  std::vector<ImageFile> files_;
   std::vector<std::string> classes_;
 
  private:
@@ -89,7 +89,7 @@ class Listing {
 
 class ImageFolder final : public Store {
  public:
-  ImageFolder(std::string name, std::vector<File> files, Field data, bool label, bool scale)
+  ImageFolder(std::string name, std::vector<ImageFile> files, Field data, bool label, bool scale)
       : Store(std::move(name), static_cast<std::int64_t>(files.size()), fields_of(std::move(data), label)),
         files_(std::move(files)),
         scale_(scale) {}
@@ -104,7 +104,7 @@ class ImageFolder final : public Store {
   void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
              std::byte* out) const override {
     for (const std::int64_t record : records) {
-      const File& file = files_[static_cast<std::size_t>(record)];
+      const ImageFile& file = files_[static_cast<std::size_t>(record)];
       if (field == 1) {
         std::memcpy(out, &file.label, sizeof file.label);
         out += sizeof file.label;
@@ -122,7 +122,7 @@ class ImageFolder final : public Store {
     }
   }
 
-  std::vector<File> files_;
+  std::vector<ImageFile> files_;
   bool scale_;
 };
 
@@ -174,7 +174,7 @@ class ImageWriter final : public StoreWriter {
 }  // namespace
 
 std::unique_ptr<Store> open_images(const StoreOptions& options) {
-  Listing listing(options);
+  ImageListing listing(options);
   Field data{.name = "data", .type = FieldType::uint8, .shape = options.shape};
   if (options.shape.empty()) {
     const std::string& first = listing.files_.front().path;

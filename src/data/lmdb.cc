@@ -53,9 +53,9 @@ struct Meta {
   std::uint64_t transaction = 0;
 };
 
-class LmdbFile final : public FoundPairs {
+class LmdbFile final : public IndexedPairs {
  public:
-  explicit LmdbFile(const std::string& path) : FoundPairs(path), file_(path) {
+  explicit LmdbFile(const std::string& path) : IndexedPairs(path), file_(path) {
     const Meta meta = newest_meta();
     page_size_ = meta.page_size;
     pages_ = file_.bytes().size() / page_size_;
@@ -133,7 +133,7 @@ class LmdbFile final : public FoundPairs {
                                                                      << 16;
       const auto third = number_at<std::uint16_t>(node + 4);
       if (leaf) {
-        found({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
+        append({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
       } else {
         visit(low | std::uint64_t{third} << 32, levels - 1);
       }
@@ -175,8 +175,8 @@ class LmdbWriter final : public PairWriter {
       throw InvalidArgument(fmt::format("{}: LMDB's keys have 1 to {} bytes; received {}", path_, kMaxKey, key.size()));
     }
     batch_.push_back({.key = std::string(key), .value = {value.begin(), value.end()}});
-    waiting_ += value.size();
-    if (waiting_ > kBatchBytes || batch_.size() > kBatch) flush();
+    pending_bytes_ += value.size();
+    if (pending_bytes_ > kBatchBytes || batch_.size() > kBatch) flush();
   }
   void commit() override {
     flush();
@@ -191,7 +191,7 @@ class LmdbWriter final : public PairWriter {
   static constexpr std::size_t kBatch = 1000;
   static constexpr std::size_t kBatchBytes = std::size_t{16} << 20;
 
-  struct Waiting {
+  struct PendingPair {
     std::string key;
     std::vector<std::byte> value;
   };
@@ -211,7 +211,7 @@ class LmdbWriter final : public PairWriter {
       }
       check(code);
       batch_.clear();
-      waiting_ = 0;
+      pending_bytes_ = 0;
     }
   }
 
@@ -238,8 +238,8 @@ class LmdbWriter final : public PairWriter {
   AtomicPath place_;
   MDB_env* env_ = nullptr;
   std::size_t map_ = std::size_t{1} << 28;
-  std::vector<Waiting> batch_;
-  std::size_t waiting_ = 0;
+  std::vector<PendingPair> batch_;
+  std::size_t pending_bytes_ = 0;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace pleiad::data {
 
 /// Key-value pairs in the memory of a file, indexed once when it is opened.
-class FoundPairs : public Pairs {
+class IndexedPairs : public Pairs {
  public:
   [[nodiscard]] std::int64_t size() const final { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] std::string key(std::int64_t index) const final;
@@ -23,7 +23,7 @@ class FoundPairs : public Pairs {
 
   using Pairs::Pairs;
   /// Appends a pair. Its bytes must live as long as this object.
-  void found(const Entry& entry) { entries_.push_back(entry); }
+  void append(const Entry& entry) { entries_.push_back(entry); }
 
  private:
   std::vector<Entry> entries_;

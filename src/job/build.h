@@ -22,7 +22,7 @@ struct Source {
 };
 
 /// A parameter of the net under its name in SINGA's checkpoints.
-struct Named {
+struct NamedParameter {
   std::string name;       ///< name in the checkpoint, for example "w1"
   std::string parameter;  ///< name in the net, for example "ip1/weight"
   int layer = 0;
@@ -35,18 +35,18 @@ struct Named {
   std::int64_t count = 0;
 };
 
-struct Built {
+struct JobNet {
   nn::Net net;
   std::vector<Source> sources = {};
-  std::vector<Named> parameters = {};
+  std::vector<NamedParameter> parameters = {};
   std::vector<std::string> cut = {};  ///< layers with partition_dim 1 that can be split
   bool sequence = false;              ///< samples have time steps, so losses are per symbol
   bool squared = false;               ///< the loss is reported as the squared distance
 };
 
 /// What a layer factory receives: the position of the layer in the job, and its parameters.
-struct LayerOrder {
-  const Inside& job;
+struct LayerSpec {
+  const JobImpl& job;
   int index;
   const LayerProto& conf;
   bool each_place = false;               ///< apply the layer to each step of a sequence
@@ -59,9 +59,9 @@ struct LayerOrder {
 
 /// Makes the layer for a job layer that corresponds to a single layer. Returns null for input layers, connection layers
 /// and other types, which build.cc handles.
-[[nodiscard]] nn::LayerPtr make_job_layer(const LayerOrder& order);
+[[nodiscard]] nn::LayerPtr make_job_layer(const LayerSpec& order);
 
-[[nodiscard]] Built build(const Job& job);
+[[nodiscard]] JobNet build(const Job& job);
 
 /// Returns the phases of a layer as a mask.
 [[nodiscard]] unsigned phases_of(const LayerProto& layer);

@@ -23,13 +23,13 @@ struct Topology {
 };
 
 /// Throws InvalidArgument that names the field if the ranks cannot form the cluster.
-[[nodiscard]] Topology topology_of(const Inside& job, int ranks);
+[[nodiscard]] Topology topology_of(const JobImpl& job, int ranks);
 
 /// Adds ranks that only serve. Throws InvalidArgument if this kind of cluster has no parameters for them to hold.
-void note_servers(const Inside& job, int servers, Topology& topology);
+void note_servers(const JobImpl& job, int servers, Topology& topology);
 
 /// Sets `options` for this topology. `batch` is the batch size of one group.
-void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
+void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, std::int64_t batch,
              TrainOptions& options);
 
 /// Describes the topology for users, in lines of text.
@@ -41,6 +41,6 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
 
 /// Throws InvalidArgument if the batch of a source cannot be distributed over the workers. `split` says whether they
 /// split layers.
-void check_batch(const Inside& job, const Source& source, int workers, bool split);
+void check_batch(const JobImpl& job, const Source& source, int workers, bool split);
 
 }  // namespace pleiad::job

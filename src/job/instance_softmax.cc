@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "kernel/types.h"
 #include "pleiad/error.h"
 

@@ -14,7 +14,7 @@
 
 namespace pleiad {
 
-struct Job::Inside {
+struct Job::Impl {
   job::JobProto proto;
   std::string where;
   google::protobuf::TextFormat::ParseInfoTree places;
@@ -31,24 +31,24 @@ struct Job::Inside {
 
 namespace job {
 
-using Inside = Job::Inside;
+using JobImpl = Job::Impl;
 
 /// Throws InvalidArgument, for example "job.conf:57: updater.momentum: expected ...". A field inside a layer is
 /// preceded by the layer's name.
-[[noreturn]] void mistake(const Inside& job, const std::string& path, const std::string& text);
+[[noreturn]] void throw_invalid(const JobImpl& job, const std::string& path, const std::string& text);
 /// Does the same for layer number `index`. `field` may be empty or contain dots: "store_conf.path".
-[[noreturn]] void mistake(const Inside& job, int index, const std::string& field, const std::string& text);
+[[noreturn]] void throw_invalid(const JobImpl& job, int index, const std::string& field, const std::string& text);
 
 /// Returns layer number `index` of the job's net.
-[[nodiscard]] inline const LayerProto& layer_of(const Inside& job, int index) {
+[[nodiscard]] inline const LayerProto& layer_of(const JobImpl& job, int index) {
   return job.proto.neuralnet().layer(index);
 }
 
 /// Returns the path of fields from the root of the job to layer number `index`.
-[[nodiscard]] std::vector<std::string> layer_path(const Inside& job, int index);
+[[nodiscard]] std::vector<std::string> layer_path(const JobImpl& job, int index);
 /// Throw InvalidArgument that names the field if its value is out of range.
-void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least);
-void expect_finite(const Inside& job, int index, const std::string& field, double value);
+void expect_at_least(const JobImpl& job, int index, const std::string& field, std::int64_t value, std::int64_t least);
+void expect_finite(const JobImpl& job, int index, const std::string& field, double value);
 
 }  // namespace job
 }  // namespace pleiad

@@ -75,7 +75,7 @@ bool stderr_takes(std::int64_t patience_ns) {
 
 }  // namespace
 
-std::string in_words(const JobReport& report) {
+std::string report_text(const JobReport& report) {
   std::string name = report.phase;
   name[0] = static_cast<char>(std::toupper(name[0]));
   std::string text = fmt::format("{} step {}:", name, report.step);
@@ -158,7 +158,7 @@ void Results::line(const std::string& text) {
 
 void Results::add(const JobReport& report) {
   reports_.push_back(report);
-  line(in_words(report));
+  line(report_text(report));
   if (workspace_.empty()) return;
   if (csv_ == nullptr) {
     csv_ = open_file(workspace_ + "/results.csv", "w");

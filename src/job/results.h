@@ -61,6 +61,6 @@ class Results {
                                         double seconds_left);
 
 /// Example: "Train step 60: loss 2.302, acc 0.109 (5,400 samples/s)".
-[[nodiscard]] std::string in_words(const JobReport& report);
+[[nodiscard]] std::string report_text(const JobReport& report);
 
 }  // namespace pleiad::job

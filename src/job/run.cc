@@ -12,8 +12,8 @@
 #include "job/build.h"
 #include "job/cluster.h"
 #include "job/data.h"
-#include "job/described.h"
 #include "job/dummy.h"
+#include "job/named_values.h"
 #include "job/results.h"
 #include "job/updater.h"
 #include "job/workspace.h"
@@ -29,7 +29,7 @@ const char* name_of(nn::Phase phase) {
 }
 
 /// Converts a report to SINGA's metric names.
-JobReport in_singas_words(const Report& from, const Built& built) {
+JobReport with_singa_names(const Report& from, const JobNet& built) {
   JobReport to{
       .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
   const auto bare = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
@@ -64,14 +64,14 @@ void share_problem(Session* session, std::string problem) {
 }
 
 /// The run of one rank.
-class Run {
+class JobRun {
  public:
-  Run(const Job& job, const JobOptions& options, Session* session)
-      : job_(job), in_(job.inside()), options_(options), session_(session), built_(build(job)) {}
+  JobRun(const Job& job, const JobOptions& options, Session* session)
+      : job_(job), in_(job.impl()), options_(options), session_(session), built_(build(job)) {}
 
   JobResult go() {
     check_display();
-    claim();
+    lock_workspace();
     load();
     for (const Source& source : built_.sources) open(source);
     TrainOptions train = train_options();
@@ -98,7 +98,7 @@ class Run {
   }
 
   /// Locks the workspace on rank 0 until the run ends.
-  void claim() {
+  void lock_workspace() {
     std::string problem;
     if (rank() == 0 && keeps_results()) {
       try {
@@ -154,8 +154,8 @@ class Run {
     std::vector<std::string> paths(given.begin(), given.end());
     if (resuming()) paths = {own_checkpoint()};
     if (paths.empty()) {
-      mistake(in_, "checkpoint_path",
-              "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
+      throw_invalid(in_, "checkpoint_path",
+                    "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
     }
     expect_all(built_, load_blobs(built_, built_.net, paths, &loaded_step_), join(paths));
   }
@@ -178,7 +178,7 @@ class Run {
     const auto take = [&](nn::Phase phase, std::unique_ptr<Samples>& to, std::int64_t& batch) {
       if ((source.phases & static_cast<unsigned>(phase)) == 0) return;
       if (to != nullptr) {
-        mistake(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
+        throw_invalid(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
       }
       to = samples_of(in_, source);
       batch = batch_size(in_, source.index);
@@ -187,15 +187,15 @@ class Run {
     // Tests, checkpoints and restarts come between training steps, after which the previous output is lost.
     if (const LayerProto& layer = in_.proto.neuralnet().layer(source.index);
         !options_.test && (source.phases & static_cast<unsigned>(nn::Phase::train)) != 0 && is_dummy(layer) &&
-        !fed_from(layer).empty()) {
-      mistake(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-              "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
+        !feeding_layer(layer).empty()) {
+      throw_invalid(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+                    "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
     }
     const bool tests = options_.test || in_.proto.test_freq() > 0;
     if (tests) take(nn::Phase::test, test_, test_batch_);
     if (tests && (source.phases & static_cast<unsigned>(nn::Phase::test)) != 0 && in_.proto.test_steps() == 0 &&
         is_dummy(in_.proto.neuralnet().layer(source.index))) {
-      mistake(in_, "test_steps", fmt::format("expected 1 or more: \"{}\" never ends", source.input));
+      throw_invalid(in_, "test_steps", fmt::format("expected 1 or more: \"{}\" never ends", source.input));
     }
     if (in_.proto.validate_freq() > 0 && !options_.test) take(nn::Phase::validate, validate_, validate_batch_);
   }
@@ -209,9 +209,9 @@ class Run {
       topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
       topology_.clock = "sync";
       if (test_ == nullptr)
-        mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
+        throw_invalid(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
     } else if (train_ == nullptr) {
-      mistake(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
+      throw_invalid(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
     }
     TrainOptions to;
     lay_out(in_, topology_, built_, options_.test ? test_batch_ : train_batch_, to);
@@ -224,7 +224,7 @@ class Run {
       check_share(source, nn::Phase::validate, validate_ != nullptr, to);
     }
     if (!options_.test && !p.has_train_steps()) {
-      mistake(in_, "train_steps", "expected the number of steps to train; there is none");
+      throw_invalid(in_, "train_steps", "expected the number of steps to train; there is none");
     }
     to.check_finite = p.check_finite();
     to.steps = p.train_steps();
@@ -263,7 +263,7 @@ class Run {
   }
 
   bool tell(const Report& from) {
-    const JobReport report = in_singas_words(from, built_);
+    const JobReport report = with_singa_names(from, built_);
     result_.reports.push_back(report);
     if (results_) results_->add(report);
     return rank() != 0 || !options_.report || options_.report(report);
@@ -282,7 +282,7 @@ class Run {
     calls.stop = [&](std::int64_t step) {
       if (results_ && results_->tick_due()) {
         const Report latest{.step = step, .phase = nn::Phase::train, .metrics = built_.net.metrics()};
-        results_->tick(in_singas_words(latest, built_), train.batch);
+        results_->tick(with_singa_names(latest, built_), train.batch);
       }
       return options_.stop && options_.stop();
     };
@@ -341,7 +341,7 @@ class Run {
     if (train.plan.kind == "data") {
       save_blobs(built_, built_.net, result_.checkpoint, step);
     } else {
-      Built whole = build(job_);
+      JobNet whole = build(job_);
       load_parameters(whole.net, step_folder(state_folder(job_.workspace()), step).string());
       save_blobs(whole, whole.net, result_.checkpoint, step);
     }
@@ -349,10 +349,10 @@ class Run {
   }
 
   const Job& job_;
-  const Inside& in_;
+  const JobImpl& in_;
   const JobOptions& options_;
   Session* const session_;
-  Built built_;
+  JobNet built_;
   Topology topology_;
   std::unique_ptr<Samples> train_, validate_, test_;
   std::unique_ptr<Workspace> workspace_;  // only on rank 0
@@ -371,7 +371,7 @@ namespace pleiad {
 
 SessionOptions session_of_job(const Job& job) {
   SessionOptions options;
-  const job::ClusterProto& c = job.inside().proto.cluster();
+  const job::ClusterProto& c = job.impl().proto.cluster();
   if (c.server_worker_separate()) {
     options.role = fmt::format("{}+{}", job.workers(), std::int64_t{c.nserver_groups()} * c.nservers_per_group());
   }
@@ -380,7 +380,7 @@ SessionOptions session_of_job(const Job& job) {
 
 JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
   if (session != nullptr) {
-    NamedValues asked = job::described(job.inside().proto);
+    NamedValues asked = job::named_values(job.impl().proto);
     asked.emplace_back("-resume", options.resume ? "given" : "not given");
     asked.emplace_back("-test", options.test ? "given" : "not given");
     expect_same(*session, fmt::format("job \"{}\"", job.name()), asked);
@@ -388,17 +388,17 @@ JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
   if (session == nullptr && job.workers() > 1) {
     JobResult result;
     run_cluster(static_cast<int>(job.workers()), [&](Session& each) {
-      JobResult mine = job::Run(job, options, &each).go();
+      JobResult mine = job::JobRun(job, options, &each).go();
       if (each.rank() == 0) result = std::move(mine);
     });
     return result;
   }
-  return job::Run(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
+  return job::JobRun(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
 }
 
 std::string explain_job(const Job& job, int ranks) {
-  const job::Inside& in = job.inside();
-  const job::Built built = job::build(job);
+  const job::JobImpl& in = job.impl();
+  const job::JobNet built = job::build(job);
   const job::ClusterProto& c = in.proto.cluster();
   const std::int64_t servers = std::int64_t{c.nserver_groups()} * c.nservers_per_group();
   const bool apart = c.server_worker_separate() && ranks == job.workers() + servers;
@@ -424,27 +424,27 @@ std::string explain_job(const Job& job, int ranks) {
 std::string describe_job(const Job& job) { return job::build(job).net.describe(); }
 
 nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
-  job::Built built = job::build(job);
-  const auto& given = job.inside().proto.checkpoint_path();
+  job::JobNet built = job::build(job);
+  const auto& given = job.impl().proto.checkpoint_path();
   std::vector<std::string> paths(given.begin(), given.end());
   if (!checkpoint.empty()) paths = {checkpoint};
-  job::expect_loaded(job.inside(), built, job::load_blobs(built, built.net, paths));
+  job::expect_loaded(job.impl(), built, job::load_blobs(built, built.net, paths));
   return std::move(built.net);
 }
 
 std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string& path) {
-  const job::Built built = job::build(job);
+  const job::JobNet built = job::build(job);
   return static_cast<std::int64_t>(job::load_blobs(built, net, {path}).size());
 }
 
 void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step) {
-  const job::Built built = job::build(job);
+  const job::JobNet built = job::build(job);
   job::save_blobs(built, net, path, step);
 }
 
 void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
                            const std::string& layout) {
-  job::Built built = job::build(job);
+  job::JobNet built = job::build(job);
   const std::vector<std::string> found = job::load_blobs(built, built.net, {checkpoint});
   job::expect_all(built, found, checkpoint);
   if (layout == "singa") return job::export_blobs(built, built.net, path);
@@ -452,7 +452,7 @@ void export_job_checkpoint(const Job& job, const std::string& checkpoint, const 
 }
 
 void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
-  job::Built built = job::build(job);
+  job::JobNet built = job::build(job);
   std::vector<std::string> found;
   if (!is_torch_file(path)) found = job::import_blobs(built, built.net, path);
   if (found.empty()) {
@@ -464,19 +464,19 @@ void import_job_checkpoint(const Job& job, const std::string& path, const std::s
 }
 
 nn::LayerPtr layer_of_job(const std::string& layer) {
-  job::Inside in;
+  job::JobImpl in;
   in.where = "layer";
   job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
   if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: these bytes are no LayerProto");
   nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
   if (made == nullptr) {
-    job::mistake(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
+    job::throw_invalid(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
   }
   return made;
 }
 
 std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater) {
-  job::Inside in;
+  job::JobImpl in;
   in.where = "updater";
   if (!in.proto.mutable_updater()->ParseFromString(updater)) {
     throw InvalidArgument("updater: these bytes are no UpdaterProto");

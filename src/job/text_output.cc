@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "pleiad/error.h"
 
 namespace pleiad::job {

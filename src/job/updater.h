@@ -7,10 +7,10 @@
 
 namespace pleiad::job {
 
-[[nodiscard]] UpdaterOptions updater_of(const Inside& job);
-[[nodiscard]] nn::Schedule schedule_of(const Inside& job);
+[[nodiscard]] UpdaterOptions updater_of(const JobImpl& job);
+[[nodiscard]] nn::Schedule schedule_of(const JobImpl& job);
 /// Does the same for an updater that is not part of a job.
-[[nodiscard]] UpdaterOptions updater_options(const Inside& job, const UpdaterProto& updater);
-[[nodiscard]] nn::Schedule schedule_options(const Inside& job, const UpdaterProto& updater);
+[[nodiscard]] UpdaterOptions updater_options(const JobImpl& job, const UpdaterProto& updater);
+[[nodiscard]] nn::Schedule schedule_options(const JobImpl& job, const UpdaterProto& updater);
 
 }  // namespace pleiad::job

@@ -66,7 +66,7 @@ void filter_map(const Image& im, const std::vector<T>& side, const T* from, T* b
 
 /// Arguments of loops over the channels of all positions. Each loop uses some of the members.
 template <class T>
-struct Places {
+struct ContrastLoop {
   const T* a;
   const T* b;
   T* out;
@@ -75,7 +75,7 @@ struct Places {
   std::int64_t places, channels;
 };
 template <class T>
-PLEIAD_INLINE void sum_channels(const Places<T>& p) {
+PLEIAD_INLINE void sum_channels(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     T sum = 0;
     for (std::int64_t c = 0; c < p.channels; ++c) sum += p.a[i * p.channels + c];
@@ -83,7 +83,7 @@ PLEIAD_INLINE void sum_channels(const Places<T>& p) {
   }
 }
 template <class T>
-PLEIAD_INLINE void sum_products(const Places<T>& p) {
+PLEIAD_INLINE void sum_products(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     T sum = 0;
     for (std::int64_t c = 0; c < p.channels; ++c) sum += p.a[i * p.channels + c] * p.b[i * p.channels + c];
@@ -91,13 +91,13 @@ PLEIAD_INLINE void sum_products(const Places<T>& p) {
   }
 }
 template <class T>
-PLEIAD_INLINE void subtract_map(const Places<T>& p) {
+PLEIAD_INLINE void subtract_map(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     for (std::int64_t c = 0; c < p.channels; ++c) p.out[i * p.channels + c] = p.a[i * p.channels + c] - p.given[i];
   }
 }
 template <class T>
-PLEIAD_INLINE void divide_map(const Places<T>& p) {
+PLEIAD_INLINE void divide_map(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     const T by = 1 / p.given[i];
     for (std::int64_t c = 0; c < p.channels; ++c) p.out[i * p.channels + c] = p.a[i * p.channels + c] * by;
@@ -105,7 +105,7 @@ PLEIAD_INLINE void divide_map(const Places<T>& p) {
 }
 /// Computes out = a / given + b * map.
 template <class T>
-PLEIAD_INLINE void divide_and_add(const Places<T>& p) {
+PLEIAD_INLINE void divide_and_add(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     const T by = 1 / p.given[i];
     const T add = p.map[i];
@@ -115,9 +115,9 @@ PLEIAD_INLINE void divide_and_add(const Places<T>& p) {
   }
 }
 
-#define PLEIAD_PLACES(name)                                          \
-  PLEIAD_CLONES void run_##name(const Places<float>& p) { name(p); } \
-  PLEIAD_CLONES void run_##name(const Places<double>& p) { name(p); }
+#define PLEIAD_PLACES(name)                                                \
+  PLEIAD_CLONES void run_##name(const ContrastLoop<float>& p) { name(p); } \
+  PLEIAD_CLONES void run_##name(const ContrastLoop<double>& p) { name(p); }
 PLEIAD_PLACES(sum_channels)
 PLEIAD_PLACES(sum_products)
 PLEIAD_PLACES(subtract_map)
@@ -135,19 +135,19 @@ T* maps(std::int64_t places) {
 // The box contrast: sums over the windows of each map, row by row over all channels.
 
 template <class T>
-struct Row {
+struct BoxRow {
   const T* a;
   T* out;
   std::int64_t count;
   T factor;
 };
 template <class T>
-PLEIAD_INLINE void add_row(const Row<T>& r) {
+PLEIAD_INLINE void add_row(const BoxRow<T>& r) {
   T* __restrict out = r.out;
   for (std::int64_t i = 0; i < r.count; ++i) out[i] += r.factor * r.a[i];
 }
-PLEIAD_CLONES void run_add_row(const Row<float>& r) { add_row(r); }
-PLEIAD_CLONES void run_add_row(const Row<double>& r) { add_row(r); }
+PLEIAD_CLONES void run_add_row(const BoxRow<float>& r) { add_row(r); }
+PLEIAD_CLONES void run_add_row(const BoxRow<double>& r) { add_row(r); }
 
 /// Sets to[i, j] to the sum of `from` over the window around (i, j), clipped to the image. Sums along rows, then
 /// columns.
@@ -163,12 +163,12 @@ void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* 
       const std::int64_t end = std::min(im.w, im.w - d);
       if (begin >= end) continue;
       run_add_row(
-          Row<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
+          BoxRow<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
     }
   }
   for (std::int64_t i = 0; i < im.h; ++i) {
     for (std::int64_t u = std::max<std::int64_t>(0, i - radius); u <= std::min(im.h - 1, i + radius); ++u) {
-      run_add_row(Row<T>{between + u * row, to + i * row, row, 1});
+      run_add_row(BoxRow<T>{between + u * row, to + i * row, row, 1});
     }
   }
 }
@@ -290,7 +290,7 @@ void box_contrast_backward(const BoxContrast& c, const Tensor& x, const Tensor& 
         by_sum[i] = by_difference / static_cast<T>(places);
       }
       box_sums(im, c.size, by_sum, between, spread);
-      run_add_row(Row<T>{spread, out, im.count(), T(-1)});
+      run_add_row(BoxRow<T>{spread, out, im.count(), T(-1)});
     });
   });
 }

@@ -31,7 +31,7 @@ std::int64_t grain_for(const Dense& d, std::int64_t whole, std::int64_t grain = 
 }
 
 /// The weight as stored, rows x columns, and the operands of its gradient left^T * right.
-struct Sides {
+struct GradientOperands {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   Tensor left;   // batch x rows
@@ -40,8 +40,8 @@ struct Sides {
 
 /// Computes the gradient of the weight rows [r0, r1) and columns [c0, c1) on this thread, and passes it to the update
 /// or stores it.
-void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to, std::int64_t r0,
-                   std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+void gradient_tile(const GradientOperands& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to,
+                   std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
   const DType dtype = weight.dtype();
   Product p{.m = r1 - r0, .n = c1 - c0, .k = batch};
   const Operand left{.data = at(s.left, r0), .stride = s.rows, .transposed = true};
@@ -77,13 +77,13 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
 
 /// Computes y = f(x * weight^T + bias) with a packed weight.
 template <class T>
-void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Tensor& bias, const Tensor& y) {
+void packed_forward(const Dense& d, const Tensor& x, const Tensor& packed, const Tensor& bias, const Tensor& y) {
   T* const left = scratch<struct LeftSide, T>(d.batch * d.in);
   parallel_for(d.batch, grain_for(d, d.batch, 8), [&](std::int64_t first, std::int64_t last) {
-    lay_left<T>({.data = x.raw(), .stride = d.in}, d.batch, d.in, {first, last}, {0, d.in}, left);
+    pack_left<T>({.data = x.raw(), .stride = d.in}, d.batch, d.in, {first, last}, {0, d.in}, left);
   });
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
-    multiply<T>({.m = d.batch, .n = d.out, .k = d.in}, left, data<T>(laid), {first, last}, data<T>(y), d.out);
+    multiply<T>({.m = d.batch, .n = d.out, .k = d.in}, left, data<T>(packed), {first, last}, data<T>(y), d.out);
     activate_columns(dtype_of<T>, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
   });
 }
@@ -124,27 +124,27 @@ bool zeros_and_ones(const Tensor& x) {
   return all;
 }
 
-std::int64_t laid_size(const Dense& d) { return right_size(d.in, d.out); }
+std::int64_t packed_size(const Dense& d) { return right_size(d.in, d.out); }
 
-void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid) {
+void pack_weight(const Dense& d, const Tensor& weight, const Tensor& packed) {
   const Operand w{.data = weight.raw(), .stride = d.transposed ? d.out : d.in, .transposed = !d.transposed};
   by_type(weight.dtype(), [&]<class T>(T) {
     parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
-      lay_right<T>(w, d.in, d.out, {first, last}, data<T>(laid));
+      pack_right<T>(w, d.in, d.out, {first, last}, data<T>(packed));
     });
   });
 }
 
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-                   const Tensor& laid) {
+                   const Tensor& packed) {
   constexpr std::int64_t kEnough = 8;  // minimum number of samples that makes the table of row sums pay
-  if (d.picks && (d.transposed || !laid.empty()) && d.batch >= kEnough) {
+  if (d.picks && (d.transposed || !packed.empty()) && d.batch >= kEnough) {
     return by_type(x.dtype(), [&]<class T>(T) {
-      pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : laid_rows(data<T>(laid), d.in), bias,
-                      y);
+      pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : packed_rows(data<T>(packed), d.in),
+                      bias, y);
     });
   }
-  if (!laid.empty()) return by_type(x.dtype(), [&]<class T>(T) { laid_forward<T>(d, x, laid, bias, y); });
+  if (!packed.empty()) return by_type(x.dtype(), [&]<class T>(T) { packed_forward<T>(d, x, packed, bias, y); });
   const DType dtype = x.dtype();
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
     const Operand w{.data = at(weight, d.transposed ? first : first * d.in),
@@ -160,8 +160,9 @@ void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const
                     const DenseGradients& to) {
   const DType dtype = x.dtype();
   activation_gradient(d.activation, y, dy, to.bias_gradient.raw(), d.out);
-  const Sides sides = d.transposed ? Sides{.rows = d.in, .columns = d.out, .left = x, .right = dy}
-                                   : Sides{.rows = d.out, .columns = d.in, .left = dy, .right = x};
+  const GradientOperands sides = d.transposed
+                                     ? GradientOperands{.rows = d.in, .columns = d.out, .left = x, .right = dy}
+                                     : GradientOperands{.rows = d.out, .columns = d.in, .left = dy, .right = x};
   const bool wants_gradient = to.update != nullptr || !to.weight_gradient.empty();
   if (to.dx.empty()) {
     if (!wants_gradient) return;

@@ -19,13 +19,13 @@ struct Dense {
 /// Returns true if x contains only zeros and ones, as Dense::picks requires.
 [[nodiscard]] bool zeros_and_ones(const Tensor& x);
 
-/// lay_weight packs a weight for repeated calls of dense_forward. `laid` must have laid_size(d) elements.
-[[nodiscard]] std::int64_t laid_size(const Dense& d);
-void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid);
+/// pack_weight packs a weight for repeated calls of dense_forward. `packed` must have packed_size(d) elements.
+[[nodiscard]] std::int64_t packed_size(const Dense& d);
+void pack_weight(const Dense& d, const Tensor& weight, const Tensor& packed);
 
-/// Computes y = f(x * weight^T + bias). `bias` may be empty. `laid` is empty or the weight as packed by lay_weight.
+/// Computes y = f(x * weight^T + bias). `bias` may be empty. `packed` is empty or the weight as packed by pack_weight.
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-                   const Tensor& laid = {});
+                   const Tensor& packed = {});
 
 /// The results of backward. An empty dx is not computed. If there is an `update`, it receives the weight gradient, and
 /// weight_gradient may be empty. dx is computed with the weight before its update.

@@ -13,7 +13,7 @@ namespace {
 
 // Arguments of the innermost loops, which run over the contiguous channels of one position.
 template <class T>
-struct Place {
+struct PoolLoop {
   const T* x;
   const T* y;
   const T* dy;
@@ -24,49 +24,49 @@ struct Place {
 };
 
 template <class T>
-PLEIAD_INLINE void max_into(const Place<T>& p) {
+PLEIAD_INLINE void max_into(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   // This form keeps NaN.
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] = out[c] >= p.x[c] || out[c] != out[c] ? out[c] : p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void add_into(const Place<T>& p) {
+PLEIAD_INLINE void add_into(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void add_square(const Place<T>& p) {
+PLEIAD_INLINE void add_square(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c] * p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void root(const Place<T>& p) {
+PLEIAD_INLINE void root(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] = std::sqrt(out[c]);
 }
 /// Computes left = dy / y; a norm of 0 counts as 1.
 template <class T>
-PLEIAD_INLINE void by_norm(const Place<T>& p) {
+PLEIAD_INLINE void by_norm(const PoolLoop<T>& p) {
   T* __restrict left = p.left;
   for (std::int64_t c = 0; c < p.channels; ++c) left[c] = p.dy[c] / (p.y[c] == 0 ? T(1) : p.y[c]);
 }
 template <class T>
-PLEIAD_INLINE void give_norm(const Place<T>& p) {
+PLEIAD_INLINE void give_norm(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.left[c] * p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void scale(const Place<T>& p) {
+PLEIAD_INLINE void scale(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] *= p.factor;
 }
 template <class T>
-PLEIAD_INLINE void add_scaled(const Place<T>& p) {
+PLEIAD_INLINE void add_scaled(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.factor * p.dy[c];
 }
 template <class T>
-PLEIAD_INLINE void give_maximum(const Place<T>& p) {
+PLEIAD_INLINE void give_maximum(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   T* __restrict left = p.left;
   for (std::int64_t c = 0; c < p.channels; ++c) {
@@ -76,9 +76,9 @@ PLEIAD_INLINE void give_maximum(const Place<T>& p) {
   }
 }
 
-#define PLEIAD_PLACE(name)                                          \
-  PLEIAD_CLONES void run_##name(const Place<float>& p) { name(p); } \
-  PLEIAD_CLONES void run_##name(const Place<double>& p) { name(p); }
+#define PLEIAD_PLACE(name)                                             \
+  PLEIAD_CLONES void run_##name(const PoolLoop<float>& p) { name(p); } \
+  PLEIAD_CLONES void run_##name(const PoolLoop<double>& p) { name(p); }
 PLEIAD_PLACE(max_into)
 PLEIAD_PLACE(add_into)
 PLEIAD_PLACE(add_square)
@@ -134,7 +134,7 @@ void forward_rows(const Pool& p, const Sizes& s, const T* x, T* y, std::int64_t 
             begun = true;
             if (!p.l2) continue;
           }
-          const Place<T> place{in, nullptr, nullptr, out, nullptr, s.channels, 1};
+          const PoolLoop<T> place{in, nullptr, nullptr, out, nullptr, s.channels, 1};
           if (p.l2) {
             run_add_square(place);
             continue;
@@ -172,7 +172,7 @@ void backward_image(const Pool& p, const Sizes& s, const T* x, const T* y, const
       for (std::int64_t i = v.begin; i < v.end; ++i) {
         for (std::int64_t j = u.begin; j < u.end; ++j) {
           const std::int64_t in = (i * s.w + j) * s.channels;
-          const Place<T> place{x + in, y + at, dy + at, dx + in, left.data(), s.channels, factor};
+          const PoolLoop<T> place{x + in, y + at, dy + at, dx + in, left.data(), s.channels, factor};
           if (p.l2) {
             run_give_norm(place);
             continue;

@@ -19,13 +19,13 @@ struct Recurrent {
   std::int64_t batch = 0, steps = 0, in = 0, hidden = 0;
   Activation function = {.function = Function::tanh};  ///< used by rnn only
   [[nodiscard]] std::int64_t gates() const { return cell == Cell::rnn ? 1 : cell == Cell::gru ? 3 : 4; }
-  /// Return the sizes of RecurrentMemory::laid and RecurrentMemory::left, in elements.
-  [[nodiscard]] std::int64_t laid_size() const;
+  /// Return the sizes of RecurrentMemory::packed and RecurrentMemory::left, in elements.
+  [[nodiscard]] std::int64_t packed_size() const;
   [[nodiscard]] std::int64_t left_size() const;
 };
 
 /// weight: (gates * hidden, in), recurrent: (gates * hidden, hidden), bias: (gates * hidden) or empty.
-struct RecurrentNumbers {
+struct RecurrentParameters {
   Tensor weight;
   Tensor recurrent;
   Tensor bias;
@@ -38,25 +38,25 @@ struct RecurrentMemory {
   Tensor inner;     ///< (batch, steps, hidden): U_n h' of gru, c of lstm; empty for rnn
   Tensor cell;      ///< (batch, hidden): c of lstm before the first step, and scratch
   Tensor back;      ///< (batch, hidden): scratch
-  Tensor laid;      ///< laid_size(): scratch, the recurrent weight, packed once for all steps
+  Tensor packed;    ///< packed_size(): scratch, the recurrent weight, packed once for all steps
   Tensor left;      ///< left_size(): scratch
 };
 
 /// x: (batch, steps, in), y: (batch, steps, hidden). Starts from the state in `hidden` and, for lstm, `cell`, both
 /// (batch, hidden), and stores the last state there. Starts from 0 if they are empty.
-void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+void recurrent_forward(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y,
                        const Tensor& hidden, const Tensor& cell, const RecurrentMemory& memory);
 
 /// The gradients. Weight gradients are passed to their update if there is one.
 struct RecurrentGradients {
   Tensor dx;  ///< not computed if empty
-  RecurrentNumbers by;
+  RecurrentParameters by;
   BlockUpdate* weight_update = nullptr;
   BlockUpdate* recurrent_update = nullptr;
   bool through_first = false;  ///< store the gradient by the initial state in memory.back
 };
 /// Backpropagates through all steps of this sequence, but not beyond its first step.
-void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+void recurrent_backward(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y,
                         const Tensor& dy, const RecurrentMemory& memory, const RecurrentGradients& to);
 
 }  // namespace pleiad::kernel

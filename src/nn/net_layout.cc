@@ -1,14 +1,14 @@
 // Changes a net so that this process holds only a part of it: tiles of images, and the layers that work on them.
 #include <fmt/format.h>
 
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
 
 void Net::lay_out(const std::map<std::string, Rect>& tiles,
                   const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   in.batch = 0;
   for (Value& value : in.values) {
     if (value.producer >= 0) continue;
@@ -46,18 +46,18 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
 }
 
 std::optional<Rect> Net::input_tile(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_tile", name))].tile;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_tile", name))].tile;
 }
 
 Shape Net::input_sample(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_sample", name))].sample;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_sample", name))].sample;
 }
 
 Placement Net::placement(const std::string& name) const {
   (void)layer(name);  // throws an error that lists the known layers
-  const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
+  const Node& node = impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))];
   Placement placement{.inputs = {}, .phases = {}};
-  for (const int id : node.inputs) placement.inputs.push_back(inside_->values[static_cast<std::size_t>(id)].name);
+  for (const int id : node.inputs) placement.inputs.push_back(impl_->values[static_cast<std::size_t>(id)].name);
   for (const Phase phase : {Phase::train, Phase::validate, Phase::test}) {
     if ((node.phases & static_cast<unsigned>(phase)) != 0) placement.phases.push_back(phase);
   }

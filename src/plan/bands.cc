@@ -42,7 +42,7 @@ Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) 
 
 /// Returns true if the layer can run over its own positions alone, with wrong results only at outputs that need a halo.
 /// This requires that every own position is needed and that the first and last window overlap own positions.
-bool goes_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
+bool can_run_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
   const auto along = [&](int axis, Interval to, Interval have, Interval all) {
     const auto meets = [&](std::int64_t at) {
       return !intersect(layer.input_interval({at, at + 1}, axis), have).empty();
@@ -78,7 +78,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
   all->need_ = plan.need[tile];
   all->out_ = out;
   all->forward_only_ = whole.backward_in_two() && whole.workspace(images).empty();
-  const bool as_it_lies = all->forward_only_ && goes_alone(whole, out, own, all->need_);
+  const bool as_it_lies = all->forward_only_ && can_run_alone(whole, out, own, all->need_);
   const nn::Shapes outputs = whole.outputs(images);
   for (const Rect& part :
        {Rect{{out.h.begin, middle.h.begin}, out.w}, Rect{{middle.h.end, out.h.end}, out.w},
@@ -92,7 +92,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
                               : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
                                      intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
     if (band.in.empty()) return nullptr;  // the band reads padding only
-    band.layer = on_places(whole, plan, band.in, band.out);
+    band.layer = on_region(whole, plan, band.in, band.out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));
     band.layer->prepare(shapes, dtype);
@@ -107,13 +107,13 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
 void Bands::bind(const nn::Pass& pass) {
   for (std::size_t b = 0; b < bands_.size(); ++b) {
     nn::Pass& own = bands_[b].pass;
-    take_parameters(own, pass);
+    share_parameters(own, pass);
     if (bands_[b].as_it_lies) {
       own.x = pass.x;
       own.y = pass.y;
     }
     if (forward_only_) continue;
-    if (b > 0) keep_gradients_apart(own);
+    if (b > 0) allocate_own_gradients(own);
     own.dx.assign(pass.dx.size(), {});
     own.dy.clear();
     for (std::size_t i = 0; i < pass.dx.size(); ++i) {
@@ -130,7 +130,7 @@ void Bands::forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, c
     for (std::size_t i = 0; !band.as_it_lies && i < x.size(); ++i) {
       copy_part(block(band.pass.x[i], band.in), block(x[i], rect), band.in, samples);
     }
-    tell_moment(band.pass, pass);
+    copy_step_info(band.pass, pass);
     band.layer->forward(band.pass);
     for (std::size_t k = 0; !band.as_it_lies && k < pass.y.size(); ++k) {
       copy_part(block(pass.y[k], out_), block(band.pass.y[k], band.out), band.out, samples);

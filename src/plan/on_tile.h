@@ -15,19 +15,19 @@ namespace pleiad {
 [[nodiscard]] std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan,
                                                             std::size_t tile, const nn::Shapes& in);
 /// Returns a layer that computes the positions `out` of the output of `whole` from the positions `in` of its input.
-[[nodiscard]] nn::LayerPtr on_places(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out);
+[[nodiscard]] nn::LayerPtr on_region(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out);
 [[nodiscard]] Shape image_shape(std::int64_t batch, const Rect& rect, std::int64_t channels);
 /// Returns a view of the samples [begin, end) of a tensor, or an empty tensor if `tensor` is empty.
 [[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
 
 /// Copies phase, seed, step and sample index. Call it at every forward and backward.
-void tell_moment(nn::Pass& inner, const nn::Pass& outer);
+void copy_step_info(nn::Pass& inner, const nn::Pass& outer);
 /// Uses the name, parameters, gradients and states of `outer`. Clears `update`, because gradients are not passed on
 /// block by block.
-void take_parameters(nn::Pass& inner, const nn::Pass& outer);
+void share_parameters(nn::Pass& inner, const nn::Pass& outer);
 /// Gives `inner` gradient tensors of its own, which add_gradients adds to those of `outer`. For all parts but the
 /// first.
-void keep_gradients_apart(nn::Pass& inner);
+void allocate_own_gradients(nn::Pass& inner);
 void add_gradients(const nn::Pass& outer, const nn::Pass& inner);
 
 }  // namespace pleiad

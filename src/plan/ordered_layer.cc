@@ -15,8 +15,8 @@ Interval hull(Interval a, Interval b) {
 }
 
 /// Returns the positions in [0, length) whose reach overlaps `with`.
-template <class Reach>
-Interval touching(std::int64_t length, Interval with, Reach&& reach) {
+template <class Regions>
+Interval touching(std::int64_t length, Interval with, Regions&& reach) {
   Interval all{};
   for (std::int64_t i = 0; i < length && !with.empty(); ++i) {
     if (!intersect(reach(Interval{i, i + 1}), with).empty()) all = hull(all, {i, i + 1});
@@ -33,15 +33,15 @@ Interval reaching(Interval interval, Interval some) {
 }
 
 /// The regions that each rank works on: its own positions and all that depend on them or that they depend on.
-struct Reach {
+struct Regions {
   std::vector<Rect> in;
   std::vector<Rect> out;
 };
 
 Interval axis_of(const Rect& rect, int axis) { return axis == 1 ? rect.h : rect.w; }
 
-Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
-  Reach all;
+Regions regions_of(const nn::Layer& layer, const LayerPlan& plan) {
+  Regions all;
   for (std::size_t m = 0; m < plan.own.size(); ++m) {
     Interval in[2];
     Interval out[2];
@@ -79,21 +79,21 @@ Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
   return all;
 }
 
-class OrderedLayer final : public StandIn {
+class OrderedLayer final : public LayerProxy {
  public:
-  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : StandIn(std::move(whole)),
+  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : LayerProxy(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
-        crew_(std::move(crew)),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+        comm_(std::move(comm)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {
     // works position by position, with sums over all ranks, including those with empty tiles
     if (whole_->couples_samples()) {
-      reach_ = {plan_.own, plan_.out};
+      regions_ = {plan_.own, plan_.out};
     } else {
-      reach_ = reach_of(*whole_, plan_);
+      regions_ = regions_of(*whole_, plan_);
     }
-    alone_ = reach_.in == plan_.own && reach_.out == plan_.out;
+    independent_ = regions_.in == plan_.own && regions_.out == plan_.out;
   }
 
   [[nodiscard]] bool spatial() const override { return true; }
@@ -111,19 +111,19 @@ class OrderedLayer final : public StandIn {
     const nn::Shapes whole_in = whole_shapes(plan_, in);
     const nn::Shapes whole_out = whole_->outputs(whole_in);
     const std::int64_t batch = in[0][0];
-    part_ = on_places(*whole_, plan_, reach_.in[tile_], reach_.out[tile_]);
+    part_ = on_region(*whole_, plan_, regions_.in[tile_], regions_.out[tile_]);
     part_->set_deterministic(true);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image_shape(batch, reach_.in[tile_], shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(batch, regions_.in[tile_], shape[3]));
     part_->prepare(shapes, dtype);
     pass_ = {};
     for (const Shape& shape : part_->workspace(shapes)) pass_.workspace.emplace_back(dtype, shape);
     inputs_.clear();
     outputs_.clear();
     filters_.clear();
-    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, reach_.in, batch, shape[3], dtype));
+    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, regions_.in, batch, shape[3], dtype));
     for (const Shape& shape : whole_out) {
-      outputs_.push_back(exchange("gradients", plan_.out, reach_.out, batch, shape[3], dtype));
+      outputs_.push_back(exchange("gradients", plan_.out, regions_.out, batch, shape[3], dtype));
     }
     const std::vector<nn::ParamSpec> specs = whole_->parameters(whole_in);
     shared_ = false;
@@ -134,7 +134,7 @@ class OrderedLayer final : public StandIn {
         continue;
       }
       const std::vector<Rect>& have = whole_->spreads() ? plan_.own : plan_.out;
-      const std::vector<Rect>& want = whole_->spreads() ? reach_.in : reach_.out;
+      const std::vector<Rect>& want = whole_->spreads() ? regions_.in : regions_.out;
       const std::int64_t channels = specs[i].shape.count(2, specs[i].shape.rank());
       filters_.back() = exchange("filters", have, want, 1, channels, dtype);
     }
@@ -143,7 +143,7 @@ class OrderedLayer final : public StandIn {
 
   void forward(nn::Pass& pass) override {
     bind(pass);
-    if (alone_) return part_->forward(pass_);
+    if (independent_) return part_->forward(pass_);
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->forward(pass.x[i].raw(), pass_.x[i].raw());
     for (std::size_t i = 0; i < filters_.size(); ++i) {
       if (filters_[i] != nullptr) filters_[i]->forward(pass.parameter[i].raw(), pass_.parameter[i].raw());
@@ -154,7 +154,7 @@ class OrderedLayer final : public StandIn {
 
   void backward(nn::Pass& pass) override {
     bind(pass);
-    if (alone_) return part_->backward(pass_);
+    if (independent_) return part_->backward(pass_);
     const bool inputs = std::ranges::any_of(pass.dx, [](const Tensor& dx) { return !dx.empty(); });
     const bool of_places = std::ranges::any_of(filters_, [](const auto& filter) { return filter != nullptr; });
     if (inputs || of_places) {
@@ -192,19 +192,19 @@ class OrderedLayer final : public StandIn {
     spec.batch = batch;
     spec.channels = channels;
     spec.dtype = dtype;
-    return std::make_unique<HaloExchange>(crew_->session(), spec);
+    return std::make_unique<HaloExchange>(comm_->session(), spec);
   }
 
   void bind(nn::Pass& pass) {
-    tell_moment(pass_, pass);
+    copy_step_info(pass_, pass);
     if (memory_ready_) return;
     memory_ready_ = true;
-    take_parameters(pass_, pass);
+    share_parameters(pass_, pass);
     pass_.x = pass.x;
     pass_.y = pass.y;
     pass_.dx = pass.dx;
     pass_.dy = pass.dy;
-    if (alone_) return;
+    if (independent_) return;
     const auto wide = [](const HaloExchange& of, const Tensor& like) {
       return Tensor(like.dtype(), image_shape(of.spec().batch, of.need(), of.spec().channels));
     };
@@ -246,11 +246,11 @@ class OrderedLayer final : public StandIn {
 
   const LayerPlan plan_;
   const Grid grid_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
-  Reach reach_;
-  bool alone_ = false;   // on all ranks, own positions depend on themselves only
-  bool shared_ = false;  // there are parameters that all ranks share
+  Regions regions_;
+  bool independent_ = false;  // on all ranks, own positions depend on themselves only
+  bool shared_ = false;       // there are parameters that all ranks share
   nn::LayerPtr part_;
   nn::Pass pass_;
   std::vector<Tensor> wide_gradient_;
@@ -263,8 +263,9 @@ class OrderedLayer final : public StandIn {
 
 }  // namespace
 
-nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                           std::shared_ptr<Communicator> comm) {
+  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
 }  // namespace pleiad

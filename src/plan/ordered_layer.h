@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "pleiad/plan.h"
 
 namespace pleiad {
@@ -13,6 +13,6 @@ namespace pleiad {
 /// their sums itself in the order in which a single process would. It also receives the filters of positions that other
 /// ranks own.
 [[nodiscard]] nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                         std::shared_ptr<Crew> crew);
+                                         std::shared_ptr<Communicator> comm);
 
 }  // namespace pleiad

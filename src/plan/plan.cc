@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "plan/cut_layer.h"
 #include "plan/layout.h"
 #include "plan/spatial_plan.h"
+#include "plan/split_layer.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -55,7 +55,7 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
     if (of.kind == "batch_norm") of.forward_bytes = of.backward_bytes = 2 * of.outputs * 8;
     return of;
   }
-  const Cut cut = Cut::of(of.outputs, plan.ranks);
+  const OutputSplit cut = OutputSplit::of(of.outputs, plan.ranks);
   of.begin = cut.begin;
   for (const std::int64_t n : numbers) of.parameter_bytes += n / of.outputs * cut.widest() * size;
   const std::int64_t of_batch = out.count() / of.outputs;

@@ -20,7 +20,7 @@ constexpr double kBandwidth = 4e9;  // bytes per second
 constexpr double kLatency = 10e-6;  // seconds per message
 
 /// How a value is distributed: whole on every rank, or in tiles of h x w x c images, possibly flattened.
-struct Lies {
+struct ValueLayout {
   bool tiled = false;
   bool flat = false;
   std::int64_t h = 0, w = 0, c = 0;
@@ -79,7 +79,7 @@ class Planner {
                 (layer.spatial() || layer.sums_places() || layer.kind() == "dense");
       }
       if (sample.rank() != 3 || !used) continue;
-      lies_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
+      layouts_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
       plan_.tiled_inputs.push_back(input);
     }
     if (plan_.tiled_inputs.empty()) {
@@ -97,20 +97,20 @@ class Planner {
     of.outputs = out[0].rank() < 2 ? 0 : out[0][out[0].rank() - 1];
     const double batches = static_cast<double>(local_batch()) / static_cast<double>(in[0][0]);
     of.products = layer.products(in) * batches;
-    std::optional<Lies> first;
+    std::optional<ValueLayout> first;
     bool alike = true;
     for (const std::string& value : from) {
-      const Lies lies = lies_[value];
-      of.tiled.push_back(lies.tiled);
-      if (lies.tiled && !first) first = lies;
-      alike &= lies.tiled && !lies.flat && lies.h == first->h && lies.w == first->w;
+      const ValueLayout layout = layouts_[value];
+      of.tiled.push_back(layout.tiled);
+      if (layout.tiled && !first) first = layout;
+      alike &= layout.tiled && !layout.flat && layout.h == first->h && layout.w == first->w;
     }
     of.mode = !first                                                 ? "whole"
               : layer.kind() == "flatten" && !first->flat            ? "tile"
               : can_tower(layer, name)                               ? "tower"
               : alike && layer.spreads()                             ? "spread"
               : alike && layer.sums_places() && !plan_.deterministic ? "loss"
-              : alike && on_places(layer, in, out)                   ? "tile"
+              : alike && on_region(layer, in, out)                   ? "tile"
                                                                      : "gather";
     if (of.mode == "whole" && can_tower(layer, name) && tower_pays(name, in, out)) {
       of.mode = "tower";
@@ -119,12 +119,12 @@ class Planner {
       for (int m = 0; m < plan_.grid.tiles(); ++m) of.own.push_back({{0, 1}, part_of(of.in_w, plan_.grid.tiles(), m)});
     }
     for (const std::string& value : from) {
-      const Lies& lies = lies_[value];
-      if (of.mode == "gather" && lies.tiled && (lies.h != first->h || lies.w != first->w)) {
+      const ValueLayout& layout = layouts_[value];
+      if (of.mode == "gather" && layout.tiled && (layout.h != first->h || layout.w != first->w)) {
         throw InvalidArgument(
             fmt::format("layer \"{}\": its inputs are images of {}x{} and {}x{}, which a spatial plan "
                         "cannot gather",
-                        name, first->h, first->w, lies.h, lies.w));
+                        name, first->h, first->w, layout.h, layout.w));
       }
     }
     if (first) {
@@ -137,19 +137,19 @@ class Planner {
     if (of.mode == "spread") place_spread(of, layer, out);
     count_bytes(of, layer, in, out);
     for (std::size_t k = 0; k < out.size(); ++k) {
-      Lies lies;
-      if (of.mode == "spread") lies = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
+      ValueLayout layout;
+      if (of.mode == "spread") layout = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
       if (of.mode == "tile") {
         const bool flat = layer.kind() == "flatten";
-        lies = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
+        layout = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
       }
-      lies_[k == 0 ? name : fmt::format("{}:{}", name, k)] = lies;
+      layouts_[k == 0 ? name : fmt::format("{}:{}", name, k)] = layout;
     }
     return of;
   }
 
   /// Returns true for a spatial layer whose inputs and outputs are all images and which can run on a part of them.
-  [[nodiscard]] bool on_places(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
+  [[nodiscard]] bool on_region(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
     const auto image = [](const Shape& shape) { return shape.rank() == 4; };
     if (!layer.spatial() || !std::ranges::all_of(in, image) || !std::ranges::all_of(out, image)) return false;
     const Rect all{{0, out[0][1]}, {0, out[0][2]}};
@@ -290,7 +290,7 @@ class Planner {
   const nn::Net& net_;
   const std::int64_t size_;
   Plan plan_;
-  std::map<std::string, Lies> lies_;
+  std::map<std::string, ValueLayout> layouts_;
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "pleiad/plan.h"
 
 namespace pleiad {
@@ -13,6 +13,6 @@ namespace pleiad {
 /// receives the gradients of the outputs that its positions reach. With overlap, one half of the batch is exchanged
 /// while the other is computed.
 [[nodiscard]] nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                        std::shared_ptr<Crew> crew);
+                                        std::shared_ptr<Communicator> comm);
 
 }  // namespace pleiad

@@ -6,25 +6,25 @@
 #include <vector>
 
 #include "plan/bands.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
+#include "plan/layer_proxy.h"
 #include "plan/on_tile.h"
-#include "plan/stand_in.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 
 /// Returns true if exchanges overlap with computation, as the plan requests.
-[[nodiscard]] bool overlaps(const Plan& plan, const Crew& crew);
+[[nodiscard]] bool overlaps(const Plan& plan, const Communicator& comm);
 
 /// Takes this rank's tile of each input of `whole`, receives the halo that its outputs need, and computes its tile of
 /// the outputs. With overlap, it first computes the outputs that need no halo (Bands). If there are too few of these,
 /// it splits the batch into halves and exchanges one while it computes the other. The next layer's forward exchange
 /// starts as soon as this layer has computed its input. In backward, this layer completes the exchange that the next
 /// layer has started.
-class TileLayer final : public StandIn {
+class TileLayer final : public LayerProxy {
  public:
-  TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew);
+  TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Communicator> comm);
   ~TileLayer() override;
 
   /// Declares that `next` takes this layer's output in the same phases. `alone`: no other layer takes it, so `next` may
@@ -42,7 +42,7 @@ class TileLayer final : public StandIn {
 
  private:
   /// A part of the batch.
-  struct Piece {
+  struct MicroBatch {
     Interval samples;
     nn::LayerPtr layer;  // null if this rank has no outputs
     nn::Pass pass;
@@ -56,7 +56,7 @@ class TileLayer final : public StandIn {
   const LayerPlan plan_;
   const Grid grid_;
   const double delay_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const bool overlap_;
   const std::size_t tile_;
   std::vector<TileLayer*> next_;
@@ -68,7 +68,7 @@ class TileLayer final : public StandIn {
   std::vector<Tensor> dx_;
   std::vector<Tensor> tile_x_;   // the net's own tensors, set by bind()
   std::vector<Tensor> tile_dx_;  // the net's own tensors, set by bind(); empty if no gradient is needed
-  std::vector<Piece> pieces_;
+  std::vector<MicroBatch> micro_batches_;
   std::unique_ptr<Bands> bands_;  // null if the tile is computed as a whole
   bool bound_ = false;
   std::size_t begun_ = 0;

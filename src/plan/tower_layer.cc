@@ -7,7 +7,7 @@
 #include "kernel/elementwise.h"
 #include "kernel/exact.h"
 #include "kernel/types.h"
-#include "plan/stand_in.h"
+#include "plan/layer_proxy.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
@@ -29,14 +29,14 @@ std::string option_of(const nn::Layer& layer, const std::string& name, const std
 /// Base of the layers over gathered or summed tiles; it reports the properties of the whole layer. Gradients that every
 /// rank of a group computes alike are scaled by 1 / ranks, so that their sum over all ranks is correct; gradients of
 /// tiles are scaled by 1 / groups.
-class Whole : public StandIn {
+class GatheredLayer : public LayerProxy {
  public:
-  Whole(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : StandIn(std::move(whole)),
+  GatheredLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : LayerProxy(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
-        crew_(std::move(crew)),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))),
+        comm_(std::move(comm)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))),
         share_(of.deterministic ? 1 : of.grid.tiles()) {}
   [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
     return whole_->takes(i, given, net);
@@ -61,15 +61,15 @@ class Whole : public StandIn {
 
   const LayerPlan plan_;
   const Grid grid_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
   const double share_;  // converts gradients that all ranks of a group compute to the scale of tile gradients
 };
 
-class Tower final : public Whole {
+class TowerLayer final : public GatheredLayer {
  public:
-  Tower(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : Whole(std::move(whole), plan, of, std::move(crew)),
+  TowerLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, of, std::move(comm)),
         activation_{.function = kernel::function_named(option_of(*whole_, "activation", "linear"))},
         transposed_(option_of(*whole_, "transposed", "false") == "true"),
         bias_(option_of(*whole_, "bias", "true") == "true") {}
@@ -97,21 +97,21 @@ class Tower final : public Whole {
       spec.own.push_back({part_of(y.count(), grid_.tiles(), m), {0, 1}});
       spec.need.push_back({{0, y.count()}, {0, 1}});
     }
-    sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    sum_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     part_ = Tensor(dtype, {sum_->own().places()});
     if (!plan_.tiled[0]) {
       HaloSpec inputs{.name = plan_.name + ", inputs", .teams = grid_.teams(), .own = plan_.own, .need = {}};
       inputs.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
       inputs.batch = y[0];
       inputs.dtype = dtype;
-      gather_ = std::make_unique<HaloExchange>(crew_->session(), inputs);
+      gather_ = std::make_unique<HaloExchange>(comm_->session(), inputs);
       x_ = Tensor(dtype, {y[0], dense_.in});
       dx_ = Tensor(dtype, {y[0], dense_.in});
     }
     if (!deterministic()) return;
     spec.dtype = DType::int64;
     spec.channels = kernel::ExactSums::kWords;
-    exact_sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    exact_sum_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     sums_ = kernel::ExactSums(y.count());
     own_sums_ = kernel::ExactSums(part_.count());
   }
@@ -187,9 +187,9 @@ class Tower final : public Whole {
 };
 
 /// Makes sums count each sample once when every rank of a group has the same samples.
-class OncePerGroup final : public nn::BatchParts {
+class PerGroupSums final : public nn::BatchParts {
  public:
-  explicit OncePerGroup(int tiles) : tiles_(tiles) {}
+  explicit PerGroupSums(int tiles) : tiles_(tiles) {}
   nn::BatchParts* of(nn::BatchParts* all) {
     all_ = all;
     return all == nullptr ? nullptr : this;
@@ -210,10 +210,10 @@ class OncePerGroup final : public nn::BatchParts {
   nn::BatchParts* all_ = nullptr;
 };
 
-class Gather final : public Whole {
+class GatherLayer final : public GatheredLayer {
  public:
-  Gather(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : Whole(std::move(whole), plan, of, std::move(crew)), parts_(grid_.tiles()) {}
+  GatherLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, of, std::move(comm)), parts_(grid_.tiles()) {}
 
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
     std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
@@ -240,7 +240,7 @@ class Gather final : public Whole {
       spec.batch = in[i][0];
       spec.channels = all[i].count(1, all[i].rank()) / (plan_.in_h * plan_.in_w);
       spec.dtype = dtype;
-      gathers_.back() = std::make_unique<HaloExchange>(crew_->session(), spec);
+      gathers_.back() = std::make_unique<HaloExchange>(comm_->session(), spec);
       x_[i] = Tensor(dtype, all[i]);
     }
   }
@@ -302,7 +302,7 @@ class Gather final : public Whole {
     scale(to, to, share_);
   }
 
-  OncePerGroup parts_;
+  PerGroupSums parts_;
   std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null if the input is whole already
   std::vector<Tensor> x_;
   std::vector<Tensor> dx_;
@@ -310,12 +310,14 @@ class Gather final : public Whole {
 
 }  // namespace
 
-nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<Tower>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                         std::shared_ptr<Communicator> comm) {
+  return std::make_unique<TowerLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
-nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<Gather>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                          std::shared_ptr<Communicator> comm) {
+  return std::make_unique<GatherLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
 }  // namespace pleiad

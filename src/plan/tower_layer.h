@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "pleiad/plan.h"
 
 namespace pleiad {
@@ -13,11 +13,11 @@ namespace pleiad {
 /// the outputs. A rank holds the weights of its tile's positions. If every rank has the whole input, each rank takes a
 /// part of it.
 [[nodiscard]] nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                       std::shared_ptr<Crew> crew);
+                                       std::shared_ptr<Communicator> comm);
 
 /// Returns a replacement for any layer: it gathers the tiled images, and every rank of a group computes the whole
 /// layer.
 [[nodiscard]] nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                        std::shared_ptr<Crew> crew);
+                                        std::shared_ptr<Communicator> comm);
 
 }  // namespace pleiad

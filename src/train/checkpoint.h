@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "file/saved_set.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "plan/layout.h"
 
 namespace pleiad {
@@ -15,13 +15,13 @@ namespace pleiad {
 struct CheckpointTensor {
   std::string name;
   Tensor tensor;
-  const HeldPart* part = nullptr;
+  const ParameterPart* part = nullptr;
 };
 
 /// Collective. Throws FileError on every rank if any rank fails; the previous contents of the folder then remain
 /// complete.
 void write_checkpoint(const std::filesystem::path& folder, const std::vector<CheckpointTensor>& tensors,
-                      const Metadata& metadata, Crew& crew);
+                      const Metadata& metadata, Communicator& comm);
 
 /// A checkpoint opened for reading. All members throw a FileError that names the file.
 class Checkpoint {
@@ -41,8 +41,8 @@ class Checkpoint {
 };
 
 /// Runs `work` and returns the text of the exception that it throws, or an empty text.
-[[nodiscard]] std::string problem_of(FunctionRef<void()> work);
+[[nodiscard]] std::string error_text_of(FunctionRef<void()> work);
 /// Collective. Throws FileError on all ranks if `mine` is not empty on any of them. An empty text means success.
-void agree_on(Crew& crew, const std::string& mine);
+void throw_on_all(Communicator& comm, const std::string& mine);
 
 }  // namespace pleiad

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/trace.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "plan/layout.h"
 #include "pleiad/train.h"
 #include "train/rule.h"
@@ -21,7 +21,7 @@ struct StepRates {
 };
 
 /// What an update rule stores for a parameter: arrays of its shape and a few single values.
-struct RuleMemory {
+struct OptimizerState {
   std::vector<Tensor> arrays;
   Tensor numbers;
 };
@@ -40,17 +40,17 @@ class Exchange {
   [[nodiscard]] virtual std::string take_problem() = 0;
   /// Returns the rules' state in the order of the net's parameters: the state itself, or copies if tables hold it. With
   /// tables the call is collective and also copies the tables' values to the net's parameters.
-  [[nodiscard]] virtual std::vector<RuleMemory> memory() = 0;
-  /// Collective. Call it after the parameters and the tensors that memory() returned have been changed.
-  virtual void reload(const std::vector<RuleMemory>& memory) { (void)memory; }
+  [[nodiscard]] virtual std::vector<OptimizerState> optimizer_state() = 0;
+  /// Collective. Call it after the parameters and the tensors that optimizer_state() returned have been changed.
+  virtual void reload(const std::vector<OptimizerState>& memory) { (void)memory; }
 };
 
 /// Checks options.exchange and options.clock. Returns true if gradients are exchanged. `session` may be null if they
 /// are not.
 [[nodiscard]] bool exchanges(const TrainOptions& options, const Session* session);
 
-/// `crew` has one rank if nothing is exchanged. Each rank updates the parameters that `layout` splits by itself.
+/// `comm` has one rank if nothing is exchanged. Each rank updates the parameters that `layout` splits by itself.
 [[nodiscard]] std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout,
-                                                      Crew& crew);
+                                                      Communicator& comm);
 
 }  // namespace pleiad

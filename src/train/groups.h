@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "train/exchange.h"
 
 namespace pleiad {
@@ -12,9 +12,9 @@ namespace pleiad {
 /// messages, which other groups do not take part in.
 class RankGroup {
  public:
-  RankGroup(Crew& crew, int groups);
+  RankGroup(Communicator& comm, int groups);
   /// Returns true for the first rank of the group.
-  [[nodiscard]] bool first() const { return crew_.rank() == first_; }
+  [[nodiscard]] bool first() const { return comm_.rank() == first_; }
   /// Sums `numbers` over the group in rank order; the result is on its first rank. sum() puts the result on all its
   /// ranks.
   void sum_at_first(const Tensor& numbers);
@@ -23,7 +23,7 @@ class RankGroup {
   void take_first(const Tensor& numbers);
 
  private:
-  Crew& crew_;
+  Communicator& comm_;
   int first_;
   int size_;
   Tensor other_;  // receives the values of another rank
@@ -31,6 +31,6 @@ class RankGroup {
 
 /// Each group updates its own replica of the parameters. Every options.sync_every steps it adds its changes to the
 /// tables without waiting for other groups, and continues with the values that the tables then hold.
-[[nodiscard]] std::unique_ptr<Exchange> replicas(nn::Net& net, const TrainOptions& options, Crew& crew);
+[[nodiscard]] std::unique_ptr<Exchange> replicas(nn::Net& net, const TrainOptions& options, Communicator& comm);
 
 }  // namespace pleiad

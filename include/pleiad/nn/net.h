@@ -154,8 +154,8 @@ class PLEIAD_API Net {
   [[nodiscard]] std::string text() const;
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// From Net::text(). A FileError that begins with `where`, or names the layer, for what is no net.

@@ -220,7 +220,7 @@ void tiles(const Product& p, const Blocks& blocks, Range which, Range k, const T
 }  // namespace
 
 template <class T>
-void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to) {
+void pack_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to) {
   constexpr std::int64_t kWide = kPanel<T>;
   const T* from = static_cast<const T*>(b.data);
   if (b.transposed) {
@@ -251,7 +251,7 @@ void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, 
 }
 
 template <class T>
-void lay_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to) {
+void pack_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to) {
   if (rows.begin >= rows.end) return;
   const Blocks blocks(m, kernels<T>().rows);
   const T* from = static_cast<const T*>(a.data);
@@ -289,9 +289,9 @@ void multiply(const Product& p, const T* left, const T* right, Range columns, T*
   });
 }
 
-#define PLEIAD_PANELS(T)                                                                   \
-  template void lay_right<T>(const Operand&, std::int64_t, std::int64_t, Range, T*);       \
-  template void lay_left<T>(const Operand&, std::int64_t, std::int64_t, Range, Range, T*); \
+#define PLEIAD_PANELS(T)                                                                    \
+  template void pack_right<T>(const Operand&, std::int64_t, std::int64_t, Range, T*);       \
+  template void pack_left<T>(const Operand&, std::int64_t, std::int64_t, Range, Range, T*); \
   template void multiply<T>(const Product&, const T*, const T*, Range, T*, std::int64_t);
 PLEIAD_PANELS(float)
 PLEIAD_PANELS(double)

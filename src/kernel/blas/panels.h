@@ -24,14 +24,14 @@ inline constexpr std::int64_t kPanel = 64 / static_cast<std::int64_t>(sizeof(T))
 /// Packs the columns `columns` of the k x n matrix b into `to`, which holds all columns: right_size(k, n) elements,
 /// 64-byte aligned. The range must begin at a multiple of kPanel and end at a multiple of it or at n.
 template <class T>
-void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to);
+void pack_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to);
 
 /// Packs an area of the m x k matrix a into `to`, which holds the whole: m * k elements. Threads may pack areas
 /// concurrently if they do not overlap.
 template <class T>
-void lay_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to);
+void pack_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to);
 
-/// Computes c = alpha * left * right + beta * c in `columns` (see lay_right) on the calling thread. c has all columns.
+/// Computes c = alpha * left * right + beta * c in `columns` (see pack_right) on the calling thread. c has all columns.
 template <class T>
 void multiply(const Product& p, const T* left, const T* right, Range columns, T* c, std::int64_t c_stride);
 

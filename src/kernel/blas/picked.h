@@ -19,7 +19,7 @@ namespace pleiad::kernel {
 template <class T>
 void pick_codes(const T* a, std::int64_t m, std::int64_t k, Range rows, std::uint8_t* codes);
 
-/// A matrix as stored, or as packed by lay_right.
+/// A matrix as stored, or as packed by pack_right.
 template <class T>
 struct Rows {
   const T* data;
@@ -31,7 +31,7 @@ template <class T>
   return {data, stride, 1};
 }
 template <class T>
-[[nodiscard]] Rows<T> laid_rows(const T* right, std::int64_t k) {
+[[nodiscard]] Rows<T> packed_rows(const T* right, std::int64_t k) {
   return {right, kPanel<T>, k};
 }
 

@@ -40,9 +40,9 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const
 
 /// Adapts one of our tensors to the layout that a oneDNN primitive needs: in place if the layouts are equal, else with
 /// a reorder.
-class Adapted {
+class LayoutAdapter {
  public:
-  Adapted(const memory::desc& ours, const memory::desc& theirs, bool out)
+  LayoutAdapter(const memory::desc& ours, const memory::desc& theirs, bool out)
       : ours_(ours, engine(), nullptr), same_(ours == theirs) {
     if (same_) return;
     theirs_ = memory(theirs, engine());
@@ -66,9 +66,9 @@ class Adapted {
   std::optional<dnnl::reorder> reorder_;
 };
 
-class ByDnn final : public ConvPlan {
+class DnnConvPlan final : public ConvPlan {
  public:
-  explicit ByDnn(const Conv& c) : c_(c), stream_(engine()), forward_pd_(make_forward()), forward_(forward_pd_) {
+  explicit DnnConvPlan(const Conv& c) : c_(c), stream_(engine()), forward_pd_(make_forward()), forward_(forward_pd_) {
     weight_.emplace(weight_desc_, forward_pd_.weights_desc(), false);
     x_ = memory(x_desc(), engine(), nullptr);
     y_ = memory(y_desc(), engine(), nullptr);
@@ -191,7 +191,7 @@ class ByDnn final : public ConvPlan {
   dnnl::convolution_forward forward_;
   std::optional<dnnl::convolution_backward_data> backward_data_;        // made when first needed
   std::optional<dnnl::convolution_backward_weights> backward_weights_;  // made when first needed
-  std::optional<Adapted> weight_, weight_for_data_, weight_gradient_;
+  std::optional<LayoutAdapter> weight_, weight_for_data_, weight_gradient_;
   memory x_, y_, bias_, dx_, bias_gradient_;
 };
 
@@ -199,7 +199,7 @@ class ByDnn final : public ConvPlan {
 
 std::unique_ptr<ConvPlan> plan_conv_by_dnn(const Conv& conv) {
   try {
-    return std::make_unique<ByDnn>(conv);
+    return std::make_unique<DnnConvPlan>(conv);
   } catch (const dnnl::error& problem) {
     throw InternalError(std::string("oneDNN: ") + problem.what());
   }

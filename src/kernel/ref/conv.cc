@@ -9,9 +9,9 @@
 namespace pleiad::kernel {
 namespace {
 
-class Loops final : public ConvPlan {
+class LoopConvPlan final : public ConvPlan {
  public:
-  Loops(const Conv& conv, DType dtype) : c_(conv), dtype_(dtype) {}
+  LoopConvPlan(const Conv& conv, DType dtype) : c_(conv), dtype_(dtype) {}
 
   void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) override {
     by_type(dtype_, [&]<class T>(T) {
@@ -96,7 +96,7 @@ class Loops final : public ConvPlan {
 }  // namespace
 
 std::unique_ptr<ConvPlan> plan_conv_by_loops(const Conv& conv, DType dtype) {
-  return std::make_unique<Loops>(conv, dtype);
+  return std::make_unique<LoopConvPlan>(conv, dtype);
 }
 
 }  // namespace pleiad::kernel

@@ -13,7 +13,7 @@ namespace pleiad::kernel::ref {
 
 /// hidden and cell: (batch, hidden); used and updated like those of recurrent_forward.
 template <class T>
-void recurrent(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y, const Tensor& hidden,
+void recurrent(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y, const Tensor& hidden,
                const Tensor& cell) {
   const std::int64_t H = r.hidden;
   const auto s = [](T a) { return 1 / (1 + std::exp(-a)); };

@@ -169,7 +169,7 @@ const Fields<BatchNormOptions>& batch_norm_fields() {
 }  // namespace
 
 LayerPtr batch_norm(const BatchNormOptions& options) {
-  return remembering(std::make_unique<BatchNorm>(options), batch_norm_fields(), options);
+  return with_options(std::make_unique<BatchNorm>(options), batch_norm_fields(), options);
 }
 LayerPtr batch_norm_from(const LayerFields& text) { return batch_norm(read_fields(batch_norm_fields(), text)); }
 

@@ -180,7 +180,7 @@ ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_
           .pad_right = pad};
 }
 LayerPtr convolution(const ConvolutionOptions& options) {
-  return remembering(std::make_unique<Convolution>(options), convolution_fields(), options);
+  return with_options(std::make_unique<Convolution>(options), convolution_fields(), options);
 }
 LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(convolution_fields(), text)); }
 

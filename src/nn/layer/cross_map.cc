@@ -94,7 +94,7 @@ const Fields<CrossMapPoolingOptions>& cross_map_fields() {
 }  // namespace
 
 LayerPtr cross_map_pooling(const CrossMapPoolingOptions& options) {
-  return remembering(std::make_unique<CrossMapPooling>(options), cross_map_fields(), options);
+  return with_options(std::make_unique<CrossMapPooling>(options), cross_map_fields(), options);
 }
 LayerPtr cross_map_pooling_from(const LayerFields& text) {
   return cross_map_pooling(read_fields(cross_map_fields(), text));

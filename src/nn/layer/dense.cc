@@ -108,7 +108,7 @@ const Fields<DenseOptions>& dense_fields() {
 }  // namespace
 
 LayerPtr dense(const DenseOptions& options) {
-  return remembering(std::make_unique<Dense>(options), dense_fields(), options);
+  return with_options(std::make_unique<Dense>(options), dense_fields(), options);
 }
 LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(dense_fields(), text)); }
 

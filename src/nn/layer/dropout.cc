@@ -60,7 +60,7 @@ const Fields<DropoutOptions>& dropout_fields() {
 }  // namespace
 
 LayerPtr dropout(const DropoutOptions& options) {
-  return remembering(std::make_unique<Dropout>(options), dropout_fields(), options);
+  return with_options(std::make_unique<Dropout>(options), dropout_fields(), options);
 }
 LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(dropout_fields(), text)); }
 

@@ -10,7 +10,7 @@ namespace pleiad::nn {
 namespace {
 
 /// Base of the layers whose inputs are int32 indices.
-class OfIndices : public Layer {
+class IndexLayer : public Layer {
  public:
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] DType input_type(std::size_t, DType) const override { return DType::int32; }
@@ -28,7 +28,7 @@ class OfIndices : public Layer {
   }
 };
 
-class Embedding final : public OfIndices {
+class Embedding final : public IndexLayer {
  public:
   explicit Embedding(const EmbeddingOptions& options) : o_(options) {
     expect_at_least("words", o_.words, 1);
@@ -51,7 +51,7 @@ class Embedding final : public OfIndices {
   const EmbeddingOptions o_;
 };
 
-class OneHot final : public OfIndices {
+class OneHot final : public IndexLayer {
  public:
   explicit OneHot(const OneHotOptions& options) : o_(options) { expect_at_least("words", o_.words, 1); }
   [[nodiscard]] std::string kind() const override { return "one_hot"; }
@@ -65,9 +65,9 @@ class OneHot final : public OfIndices {
 
 /// Takes (batch, steps + 1) indices and outputs the labels: the index that follows each step. If `both`, the first
 /// output holds the first `steps` indices and the second the labels.
-class Following final : public OfIndices {
+class NextStepLabels final : public IndexLayer {
  public:
-  explicit Following(bool both) : both_(both) {}
+  explicit NextStepLabels(bool both) : both_(both) {}
   [[nodiscard]] std::string kind() const override { return both_ ? "char_rnn" : "rnn_label"; }
   [[nodiscard]] DType output_type(std::size_t, DType) const override { return DType::int32; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
@@ -111,13 +111,13 @@ const Fields<OneHotOptions>& one_hot_fields() {
 }  // namespace
 
 LayerPtr embedding(const EmbeddingOptions& options) {
-  return remembering(std::make_unique<Embedding>(options), embedding_fields(), options);
+  return with_options(std::make_unique<Embedding>(options), embedding_fields(), options);
 }
 LayerPtr one_hot(const OneHotOptions& options) {
-  return remembering(std::make_unique<OneHot>(options), one_hot_fields(), options);
+  return with_options(std::make_unique<OneHot>(options), one_hot_fields(), options);
 }
-LayerPtr char_rnn() { return std::make_unique<Following>(true); }
-LayerPtr rnn_label() { return std::make_unique<Following>(false); }
+LayerPtr char_rnn() { return std::make_unique<NextStepLabels>(true); }
+LayerPtr rnn_label() { return std::make_unique<NextStepLabels>(false); }
 LayerPtr embedding_from(const LayerFields& text) { return embedding(read_fields(embedding_fields(), text)); }
 LayerPtr one_hot_from(const LayerFields& text) { return one_hot(read_fields(one_hot_fields(), text)); }
 LayerPtr char_rnn_from(const LayerFields& text) { return read_no_fields(text), char_rnn(); }

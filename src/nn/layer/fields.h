@@ -46,7 +46,7 @@ Options read_fields(const Fields<Options>& known, const LayerFields& fields) {
 
 /// Stores in the layer the options that differ from their defaults, and returns the layer.
 template <class Options>
-LayerPtr remembering(LayerPtr layer, const Fields<Options>& known, const Options& options) {
+LayerPtr with_options(LayerPtr layer, const Fields<Options>& known, const Options& options) {
   static const Options usual;
   LayerFields fields;
   for (const auto& field : known) {

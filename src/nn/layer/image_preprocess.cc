@@ -89,7 +89,7 @@ const Fields<ImagePreprocessOptions>& image_preprocess_fields() {
 }  // namespace
 
 LayerPtr image_preprocess(const ImagePreprocessOptions& options) {
-  return remembering(std::make_unique<ImagePreprocess>(options), image_preprocess_fields(), options);
+  return with_options(std::make_unique<ImagePreprocess>(options), image_preprocess_fields(), options);
 }
 LayerPtr image_preprocess_from(const LayerFields& text) {
   return image_preprocess(read_fields(image_preprocess_fields(), text));

@@ -80,7 +80,7 @@ const Fields<LocalContrastOptions>& local_contrast_fields() {
 }  // namespace
 
 LayerPtr local_contrast(const LocalContrastOptions& options) {
-  return remembering(std::make_unique<LocalContrast>(options), local_contrast_fields(), options);
+  return with_options(std::make_unique<LocalContrast>(options), local_contrast_fields(), options);
 }
 LayerPtr local_contrast_from(const LayerFields& text) {
   return local_contrast(read_fields(local_contrast_fields(), text));

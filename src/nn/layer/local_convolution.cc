@@ -196,7 +196,7 @@ const Fields<LocalConvolutionOptions>& local_convolution_fields() {
 }  // namespace
 
 LayerPtr local_convolution(const LocalConvolutionOptions& options) {
-  return remembering(std::make_unique<LocalConvolution>(options), local_convolution_fields(), options);
+  return with_options(std::make_unique<LocalConvolution>(options), local_convolution_fields(), options);
 }
 LayerPtr local_convolution_from(const LayerFields& text) {
   return local_convolution(read_fields(local_convolution_fields(), text));

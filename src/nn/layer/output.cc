@@ -10,14 +10,14 @@ namespace pleiad::nn {
 namespace {
 
 /// Appends to a file. If a batch is split over ranks, rank n > 0 writes to its own file, "path.n".
-class File {
+class OutputFile {
  public:
-  explicit File(std::string path) : path_(std::move(path)) {}
-  ~File() {
+  explicit OutputFile(std::string path) : path_(std::move(path)) {}
+  ~OutputFile() {
     if (file_ != nullptr) std::fclose(file_);
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const Pass& pass, const std::string& text) {
     const int part = pass.parts == nullptr ? 0 : pass.parts->index();
@@ -73,7 +73,7 @@ class Output : public Layer {
   [[nodiscard]] std::int64_t count() const { return count_; }
 
  private:
-  File file_;
+  OutputFile file_;
   std::int64_t count_ = 0;
   std::string text_;
 };
@@ -158,10 +158,10 @@ const Fields<RecordOutputOptions>& record_fields() {
 }  // namespace
 
 LayerPtr csv_output(const CsvOutputOptions& options) {
-  return remembering(std::make_unique<CsvOutput>(options), csv_fields(), options);
+  return with_options(std::make_unique<CsvOutput>(options), csv_fields(), options);
 }
 LayerPtr record_output(const RecordOutputOptions& options) {
-  return remembering(std::make_unique<RecordOutput>(options), record_fields(), options);
+  return with_options(std::make_unique<RecordOutput>(options), record_fields(), options);
 }
 LayerPtr csv_output_from(const LayerFields& text) { return csv_output(read_fields(csv_fields(), text)); }
 LayerPtr record_output_from(const LayerFields& text) { return record_output(read_fields(record_fields(), text)); }

@@ -66,7 +66,7 @@ class Rbm final : public Layer {
     Shapes all = {{rows, visible},
                   {rows, o_.hidden},
                   {chains(in[0][0]), o_.hidden},
-                  {kernel::laid_size(upward(in[0][0], visible))}};
+                  {kernel::packed_size(upward(in[0][0], visible))}};
     if (o_.chains > 0) all.push_back({in[0][0], visible});
     return all;
   }
@@ -84,7 +84,7 @@ class Rbm final : public Layer {
     const Tensor hidden = kernel::rows_of(pass.workspace[1], 0, batch);
     const Tensor negative = kernel::rows_of(pass.workspace[0], batch, all);
     kernel::copy(seen, pass.x[0]);
-    kernel::lay_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
+    kernel::pack_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
     up(pass, seen, hidden, kernel::zeros_and_ones(seen));  // as binary data is
     const Tensor reconstruction = o_.chains > 0 ? pass.workspace[4] : negative;
     if (pass.phase != Phase::train) {
@@ -189,7 +189,7 @@ const Fields<RbmOptions>& rbm_fields() {
 
 }  // namespace
 
-LayerPtr rbm(const RbmOptions& options) { return remembering(std::make_unique<Rbm>(options), rbm_fields(), options); }
+LayerPtr rbm(const RbmOptions& options) { return with_options(std::make_unique<Rbm>(options), rbm_fields(), options); }
 LayerPtr rbm_from(const LayerFields& text) { return rbm(read_fields(rbm_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -70,7 +70,7 @@ class RecurrentLayer final : public Layer {
             cell_ == Cell::rnn ? one : all,
             one,
             one,
-            {r.laid_size()},
+            {r.packed_size()},
             {r.left_size()}};
   }
   [[nodiscard]] Shapes carried(const Shapes& inputs) const override {
@@ -113,7 +113,7 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] kernel::Recurrent geometry(const Shape& in) const {
     return {.cell = cell_, .batch = in[0], .steps = in[1], .in = in[2], .hidden = o_.hidden, .function = function_};
   }
-  [[nodiscard]] kernel::RecurrentNumbers numbers(const std::vector<Tensor>& from) const {
+  [[nodiscard]] kernel::RecurrentParameters numbers(const std::vector<Tensor>& from) const {
     return {.weight = from[0], .recurrent = from[1], .bias = o_.bias ? from[2] : none_};
   }
   /// Copies the last step of (batch, steps, hidden) to (batch, hidden), or in the other direction if `back`.
@@ -129,7 +129,7 @@ class RecurrentLayer final : public Layer {
   }
   static kernel::RecurrentMemory memory(const Pass& pass) {
     const std::vector<Tensor>& w = pass.workspace;
-    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .laid = w[5], .left = w[6]};
+    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .packed = w[5], .left = w[6]};
   }
 
   const Cell cell_;
@@ -164,13 +164,13 @@ const Fields<RnnOptions>& rnn_fields() {
 }  // namespace
 
 LayerPtr rnn(const RnnOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
 }
 LayerPtr gru(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), recurrent_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr lstm(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), recurrent_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr rnn_from(const LayerFields& text) { return rnn(read_fields(rnn_fields(), text)); }
 LayerPtr gru_from(const LayerFields& text) { return gru(read_fields(recurrent_fields(), text)); }

@@ -216,21 +216,21 @@ const Fields<SplitOptions>& split_fields() {
 LayerPtr flatten() { return std::make_unique<Flatten>(); }
 LayerPtr sum() { return std::make_unique<Sum>(); }
 LayerPtr slice(const SliceOptions& options) {
-  return remembering(std::make_unique<Slice>(options), slice_fields(), options);
+  return with_options(std::make_unique<Slice>(options), slice_fields(), options);
 }
 LayerPtr concat(const ConcatOptions& options) {
-  return remembering(std::make_unique<Concat>(options), concat_fields(), options);
+  return with_options(std::make_unique<Concat>(options), concat_fields(), options);
 }
 LayerPtr split(const SplitOptions& options) {
-  return remembering(std::make_unique<Split>("split", options), split_fields(), options);
+  return with_options(std::make_unique<Split>("split", options), split_fields(), options);
 }
 LayerPtr branch(const SplitOptions& options) {
-  return remembering(std::make_unique<Split>("branch", options), split_fields(), options);
+  return with_options(std::make_unique<Split>("branch", options), split_fields(), options);
 }
 LayerPtr bridge() { return std::make_unique<Split>("bridge", SplitOptions{.copies = 1}); }
 LayerPtr dummy(const DummyOptions& options) {
   if (options.shape.empty()) return std::make_unique<Split>("dummy", SplitOptions{.copies = 1});
-  return remembering(std::make_unique<Dummy>(options), dummy_fields(), options);
+  return with_options(std::make_unique<Dummy>(options), dummy_fields(), options);
 }
 
 LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }

@@ -128,10 +128,10 @@ const Fields<SoftmaxLossOptions>& softmax_loss_fields() {
 }  // namespace
 
 LayerPtr softmax_loss(const SoftmaxLossOptions& options) {
-  return remembering(std::make_unique<SoftmaxLoss>(options), softmax_loss_fields(), options);
+  return with_options(std::make_unique<SoftmaxLoss>(options), softmax_loss_fields(), options);
 }
 LayerPtr sum_loss(const SumLossOptions& options) {
-  return remembering(std::make_unique<SumLoss>(options), sum_fields(), options);
+  return with_options(std::make_unique<SumLoss>(options), sum_fields(), options);
 }
 LayerPtr sum_loss_from(const LayerFields& text) { return sum_loss(read_fields(sum_fields(), text)); }
 LayerPtr sigmoid_loss() { return std::make_unique<SigmoidLoss>(); }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "job/job.pb.h"
-#include "plan/same.h"
+#include "plan/expect_same.h"
 
 namespace pleiad::job {
 
 /// Returns every field that is set under its path, for example {"updater.learning_rate.base_lr", "0.01"}. Layers appear
 /// with their names: "neuralnet.layer[ip1].innerproduct_conf.num_output".
-[[nodiscard]] NamedValues described(const JobProto& job);
+[[nodiscard]] NamedValues named_values(const JobProto& job);
 
 }  // namespace pleiad::job

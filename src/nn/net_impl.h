@@ -48,7 +48,7 @@ struct Node {
   Pass pass = {};
 };
 
-struct Net::Inside {
+struct Net::Impl {
   NetOptions options;
   std::vector<Value> values;
   std::vector<Node> nodes;

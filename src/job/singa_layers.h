@@ -14,7 +14,7 @@ namespace pleiad::job {
 /// shear of up to `beta` degrees and a scaling of up to `gamma` percent. Draws a new distortion for every
 /// `elastic_freq` consecutive samples of a batch (0: for each sample), starting anew with each batch. `resize` is the
 /// side of the output images in every phase; 0 keeps the size.
-[[nodiscard]] nn::LayerPtr elastic(const MnistProto& conf);
+[[nodiscard]] nn::LayerPtr elastic_distortion(const MnistProto& conf);
 
 /// Prints the characters of its input symbols to standard output, step by step.
 [[nodiscard]] nn::LayerPtr text_output(std::string vocabulary);

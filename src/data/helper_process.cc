@@ -1,4 +1,4 @@
-#include "data/helper.h"
+#include "data/helper_process.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ std::string path_of(const std::string& program, const std::string& where) {
 
 }  // namespace
 
-Helper::Helper(const std::string& program, const std::vector<std::string>& arguments, std::string where)
+HelperProcess::HelperProcess(const std::string& program, const std::vector<std::string>& arguments, std::string where)
     : program_(program), where_(std::move(where)) {
   const std::string path = path_of(program, where_);
   std::vector<char*> words = {const_cast<char*>(path.c_str())};
@@ -71,14 +71,14 @@ Helper::Helper(const std::string& program, const std::vector<std::string>& argum
   }
 }
 
-Helper::~Helper() {
+HelperProcess::~HelperProcess() {
   if (process_ > 0) ::kill(process_, SIGKILL);
   (void)ending();
   if (input_ >= 0) ::close(input_);
   if (output_ >= 0) ::close(output_);
 }
 
-std::string Helper::ending() {
+std::string HelperProcess::ending() {
   if (process_ < 0) return "it has ended";
   int status = 0;
   pid_t done = 0;
@@ -91,9 +91,9 @@ std::string Helper::ending() {
   return fmt::format("it ended with code {}", WEXITSTATUS(status));
 }
 
-void Helper::fail(const std::string& what) { throw FileError(fmt::format("{}: {}", where_, what)); }
+void HelperProcess::fail(const std::string& what) { throw FileError(fmt::format("{}: {}", where_, what)); }
 
-void Helper::write(std::span<const std::byte> bytes) {
+void HelperProcess::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     pollfd ready{input_, POLLOUT, 0};
     const int count = ::poll(&ready, 1, kDeadlineMs);
@@ -109,12 +109,12 @@ void Helper::write(std::span<const std::byte> bytes) {
   }
 }
 
-void Helper::close_input() {
+void HelperProcess::close_input() {
   ::close(input_);
   input_ = -1;
 }
 
-std::size_t Helper::read_some(std::span<std::byte> out) {
+std::size_t HelperProcess::read_some(std::span<std::byte> out) {
   while (true) {
     pollfd ready{output_, POLLIN, 0};
     const int count = ::poll(&ready, 1, kDeadlineMs);
@@ -130,7 +130,7 @@ std::size_t Helper::read_some(std::span<std::byte> out) {
   }
 }
 
-std::string Helper::read_line() {
+std::string HelperProcess::read_line() {
   std::string line;
   while (true) {  // byte by byte, because binary data follows; lines are short
     std::byte letter{};
@@ -141,7 +141,7 @@ std::string Helper::read_line() {
   }
 }
 
-void Helper::read(std::span<std::byte> out) {
+void HelperProcess::read(std::span<std::byte> out) {
   while (!out.empty()) out = out.subspan(read_some(out));
 }
 

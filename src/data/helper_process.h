@@ -13,13 +13,13 @@ namespace pleiad::data {
 /// Starts a program that is installed beside the library, with pipes to its stdin and from its stdout. Every wait has a
 /// deadline, after which the program is killed. Every failure throws a FileError that begins with `where`. Not
 /// thread-safe.
-class Helper {
+class HelperProcess {
  public:
-  Helper(const std::string& program, const std::vector<std::string>& arguments, std::string where);
+  HelperProcess(const std::string& program, const std::vector<std::string>& arguments, std::string where);
   /// Kills the program if it is still running.
-  ~Helper();
-  Helper(const Helper&) = delete;
-  Helper& operator=(const Helper&) = delete;
+  ~HelperProcess();
+  HelperProcess(const HelperProcess&) = delete;
+  HelperProcess& operator=(const HelperProcess&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }

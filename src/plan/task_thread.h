@@ -12,13 +12,13 @@
 
 namespace pleiad {
 
-class Worker {
+class TaskThread {
  public:
-  Worker();
+  TaskThread();
   /// Waits for the running task and discards the others.
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  ~TaskThread();
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
 
   void post(std::function<void()> task);
   /// Blocks until all posted tasks have finished. Rethrows the exception of the first task that failed; later tasks are

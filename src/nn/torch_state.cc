@@ -10,7 +10,7 @@
 
 #include "core/text.h"
 #include "kernel/types.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
@@ -25,7 +25,7 @@ struct Graph {
 };
 
 /// One array of a PyTorch module and the tensor that holds its values here.
-struct Portable {
+struct TorchArray {
   std::string name;  ///< name in the module, for example "weight"
   Tensor own;
   Shape view;             ///< shape of `own`, split into the axes that are permuted
@@ -39,10 +39,10 @@ struct Portable {
 
 struct Module {
   std::string layer;
-  std::vector<Portable> arrays;
+  std::vector<TorchArray> arrays;
 };
 
-Portable as_is(const std::string& name, const Tensor& own) {
+TorchArray as_is(const std::string& name, const Tensor& own) {
   const Shape flat{own.count()};
   return {.name = name, .own = own, .view = flat, .axes = {0}, .torch = own.shape()};
 }
@@ -61,10 +61,10 @@ std::optional<Shape> image_behind(const Graph& net, int id) {
   }
 }
 
-Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
+TorchArray dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
   const std::int64_t in = own.shape()[transposed ? 0 : 1];
   const std::int64_t out = own.shape()[transposed ? 1 : 0];
-  Portable weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
+  TorchArray weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
   if (transposed) weight.axes = {1, 0};
   if (image) {
     const Shape& i = *image;
@@ -75,7 +75,7 @@ Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool
 }
 
 /// Converts an array of batch normalisation: one element per channel, or per element of a flattened image.
-Portable by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
+TorchArray by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
   if (!flattened) return as_is(name, own);
   const Shape& i = *flattened;
   return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
@@ -83,10 +83,10 @@ Portable by_place(const std::string& name, const Tensor& own, const std::optiona
 
 /// Converts an array of a recurrent layer. PyTorch has a second bias next to U h'. It is equivalent to ours except in
 /// the gate n of a GRU, where r multiplies it.
-Portable recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
+TorchArray recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
   if (name == "weight") return as_is("weight_ih_l0", own);
   if (name == "recurrent") return as_is("weight_hh_l0", own);
-  Portable bias = as_is("bias_ih_l0", own);
+  TorchArray bias = as_is("bias_ih_l0", own);
   bias.also = "bias_hh_l0";
   bias.apart = kind == "gru" ? own.count() / 3 * 2 : own.count();
   return bias;
@@ -113,7 +113,7 @@ Module module_of(const Graph& net, const Node& node) {
     } else if (((kind == "convolution" || kind == "dense") && name == "bias") || kind == "embedding") {
       module.arrays.push_back(as_is(name, own));
     } else if (kind == "cross_map_pooling") {  // equivalent to a convolution with 1x1 filters
-      Portable weight = as_is(name, own);
+      TorchArray weight = as_is(name, own);
       weight.torch = {own.shape()[0], own.shape()[1], 1, 1};
       module.arrays.push_back(weight);
     } else if (kind == "rnn" || kind == "gru" || kind == "lstm") {
@@ -148,7 +148,7 @@ std::vector<Module> modules_of(const Graph& net) {
 
 /// Calls each(index here, index in PyTorch) for every element.
 template <class F>
-void each_place(const Portable& array, F&& each) {
+void each_place(const TorchArray& array, F&& each) {
   const int rank = array.view.rank();
   std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the axes of the view, in elements
   std::int64_t step = 1;
@@ -208,8 +208,8 @@ bool is_count(const std::string& name) { return name.ends_with(".num_batches_tra
 
 NamedTensors Net::torch_state() const {
   NamedTensors state;
-  for (const Module& module : modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states})) {
-    for (const Portable& array : module.arrays) {
+  for (const Module& module : modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states})) {
+    for (const TorchArray& array : module.arrays) {
       const Tensor copy(array.own.dtype(), array.torch);
       const std::size_t size = size_of(copy.dtype());
       each_place(array, [&](std::int64_t here, std::int64_t there) {
@@ -224,11 +224,10 @@ NamedTensors Net::torch_state() const {
 }
 
 void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pair<std::string, std::string>>& named) {
-  const std::vector<Module> modules =
-      modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states});
+  const std::vector<Module> modules = modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states});
   const std::vector<std::string> names = names_of(modules, state, named);
   struct Pair {
-    const Portable* array;
+    const TorchArray* array;
     const Tensor* from;
     const Tensor* also;  ///< to be added, or null
   };
@@ -236,7 +235,7 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
   std::vector<std::string> known;
   std::vector<std::string> received;
   for (const auto& [name, tensor] : state) received.push_back(name);
-  const auto wanted = [&](const std::string& name, const std::string& layer, const Portable& array) {
+  const auto wanted = [&](const std::string& name, const std::string& layer, const TorchArray& array) {
     known.push_back(name);
     const auto found = std::ranges::find(state, name, [](const auto& pair) { return pair.first; });
     if (found == state.end()) {
@@ -254,7 +253,7 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
   };
   for (std::size_t m = 0; m < modules.size(); ++m) {
     const std::string& layer = modules[m].layer;
-    for (const Portable& array : modules[m].arrays) {
+    for (const TorchArray& array : modules[m].arrays) {
       Pair pair{.array = &array, .from = wanted(names[m] + "." + array.name, layer, array), .also = nullptr};
       if (!array.also.empty()) {
         const std::string name = names[m] + "." + array.also;

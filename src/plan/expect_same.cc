@@ -1,4 +1,4 @@
-#include "plan/same.h"
+#include "plan/expect_same.h"
 
 #include <fmt/format.h>
 

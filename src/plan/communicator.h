@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/function_ref.h"
-#include "plan/worker.h"
+#include "plan/task_thread.h"
 #include "pleiad/nn/layer.h"
 #include "pleiad/session.h"
 
@@ -17,10 +17,10 @@ namespace pleiad {
 /// caller after all posted tasks have finished. Ranks that post and run the same tasks in the same order therefore make
 /// the same collective calls in the same order, even when communication overlaps with computation. Only one thread may
 /// call post, run and finish. An exception that a task throws is rethrown by the next run or finish.
-class Crew final : public nn::BatchParts {
+class Communicator final : public nn::BatchParts {
  public:
   /// A null session makes a group of one rank without a thread. The session must outlive this object.
-  explicit Crew(Session* session);
+  explicit Communicator(Session* session);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -56,7 +56,7 @@ class Crew final : public nn::BatchParts {
   int rank_ = 0;
   int size_ = 1;
   int workers_ = 1;
-  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<TaskThread> tasks_;
 };
 
 }  // namespace pleiad

@@ -77,10 +77,10 @@ const Fields<ArgsortOptions>& answers_fields() {
 }  // namespace
 
 LayerPtr argsort(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Argsort>(options), answers_fields(), options);
+  return with_options(std::make_unique<Argsort>(options), answers_fields(), options);
 }
 LayerPtr accuracy(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Accuracy>(options), answers_fields(), options);
+  return with_options(std::make_unique<Accuracy>(options), answers_fields(), options);
 }
 LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(answers_fields(), text)); }
 LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(answers_fields(), text)); }

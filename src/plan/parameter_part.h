@@ -12,13 +12,13 @@ namespace pleiad {
 
 /// Along each axis, the part consists of intervals of the whole array; they are stored one after the other. With one
 /// interval per axis the part is a box.
-struct HeldPart {
+struct ParameterPart {
   Shape whole;
   std::vector<std::vector<Interval>> runs;  ///< the intervals, by axis
   bool writes = true;                       ///< false if another rank holds the same part and saves it
 
   /// Returns the part that has the intervals `runs` along `axis` and everything along the other axes.
-  [[nodiscard]] static HeldPart along(const Shape& whole, int axis, std::vector<Interval> runs);
+  [[nodiscard]] static ParameterPart along(const Shape& whole, int axis, std::vector<Interval> runs);
   [[nodiscard]] Shape shape() const;
 
   /// A box of the whole array, and its position in the part: begin and length in the whole array, `held` in the part.
@@ -38,6 +38,6 @@ void copy_box(DType dtype, void* to, const Shape& to_shape, const std::vector<st
               const std::vector<std::int64_t>& length);
 
 /// Copies the part `held` of `whole` to `part`.
-void take_part(const HeldPart& held, const Tensor& whole, const Tensor& part);
+void extract_part(const ParameterPart& held, const Tensor& whole, const Tensor& part);
 
 }  // namespace pleiad

@@ -1,4 +1,4 @@
-#include "job/described.h"
+#include "job/named_values.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
@@ -40,7 +40,7 @@ void describe_message(const pb::Message& message, const std::string& prefix, Nam
 
 }  // namespace
 
-NamedValues described(const JobProto& job) {
+NamedValues named_values(const JobProto& job) {
   NamedValues to;
   describe_message(job, "", to);
   // Layers of different phases may have the same name, but names must be unique here.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/trace.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "plan/layout.h"
 #include "pleiad/train.h"
 #include "train/checkpoint.h"
@@ -15,31 +15,31 @@
 
 namespace pleiad {
 
-struct Trainer::Inside {
+struct Trainer::Impl {
   nn::Net& net;
   TrainOptions options;
-  std::shared_ptr<Crew> crew;  // shared with the layers that the plan splits
-  int shares = 1;              // number of parts that the batch is split into
+  std::shared_ptr<Communicator> comm;  // shared with the layers that the plan splits
+  int shares = 1;                      // number of parts that the batch is split into
   Layout layout;
   std::unique_ptr<Exchange> exchange;
   Tensor step{DType::int64, {1}};  // number of the next step; saved in checkpoints
   Tensor seed{DType::int64, {1}};
   Tensor place{DType::int64, {1}};  // index of the next batch's first sample in the run's sequence of samples
   std::function<void(std::size_t)> ready;
-  mutable std::vector<std::unique_ptr<HeldPart>> carried_parts;  // this rank's rows of the layers' carried state
-  std::string trained_on;                                        // identity of the samples of the current run
+  mutable std::vector<std::unique_ptr<ParameterPart>> carried_parts;  // this rank's rows of the layers' carried state
+  std::string trained_on;                                             // identity of the samples of the current run
   std::string loaded_on;  // identity of a loaded checkpoint's samples, until the next run
   Trace trace;
   std::int64_t trace_begin = 0;  // first step that is traced
   bool traced = false;
-  bool own_rule = false;         // the update rule was registered by the user
-  bool told_not_finite = false;  // a loss that is not finite has been reported
+  bool own_rule = false;             // the update rule was registered by the user
+  bool reported_not_finite = false;  // a loss that is not finite has been reported
 
-  Inside(nn::Net& net, TrainOptions options, Session* session);
-  ~Inside();
+  Impl(nn::Net& net, TrainOptions options, Session* session);
+  ~Impl();
 
-  [[nodiscard]] int rank() const { return crew->rank(); }
-  [[nodiscard]] int ranks() const { return crew->workers(); }
+  [[nodiscard]] int rank() const { return comm->rank(); }
+  [[nodiscard]] int ranks() const { return comm->workers(); }
   /// Returns true for a rank that only holds tables. It makes all calls and computes nothing.
   [[nodiscard]] bool serves() const { return rank() >= ranks(); }
   [[nodiscard]] std::int64_t now() const { return step.values<std::int64_t>()[0]; }
@@ -78,9 +78,9 @@ struct Trainer::Inside {
   void write_trace();
 
   /// Returns everything that is saved. `memory` is in the order of the parameters.
-  [[nodiscard]] std::vector<CheckpointTensor> tensors(const std::vector<RuleMemory>& memory) const;
+  [[nodiscard]] std::vector<CheckpointTensor> tensors(const std::vector<OptimizerState>& memory) const;
   /// Copies `copies`, which are in the order of tensors(memory), to the trainer's state.
-  void restore(const std::vector<RuleMemory>& memory, const std::vector<Tensor>& copies);
+  void restore(const std::vector<OptimizerState>& memory, const std::vector<Tensor>& copies);
   [[nodiscard]] Metadata metadata() const;
 };
 
