@@ -38,8 +38,8 @@ class PLEIAD_API EventLog {
   void flush();
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace pleiad

@@ -41,12 +41,12 @@ class PLEIAD_API Job {
   [[nodiscard]] const std::string& workspace() const;
   [[nodiscard]] std::int64_t workers() const;
 
-  struct Inside;
-  [[nodiscard]] const Inside& inside() const { return *inside_; }
+  struct Impl;
+  [[nodiscard]] const Impl& impl() const { return *impl_; }
 
  private:
-  explicit Job(std::shared_ptr<const Inside> inside) : inside_(std::move(inside)) {}
-  std::shared_ptr<const Inside> inside_;
+  explicit Job(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
 };
 
 /// Metrics have the names of SINGA's reports: loss, acc, se, ppl.

@@ -205,10 +205,10 @@ class PLEIAD_API Trainer {
   /// none. Warns of damaged checkpoints and skips them.
   bool resume();
 
-  struct Inside;
+  struct Impl;
 
  private:
-  std::unique_ptr<Inside> inside_;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// An update rule and its state for one parameter, for callers that write their own loop.

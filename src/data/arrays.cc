@@ -41,7 +41,7 @@ std::int64_t records_of(const std::string& name, const std::vector<ArrayField>& 
 
 class ArrayStore final : public Store {
  public:
-  // NOLINTNEXTLINE(performance-unnecessary-value-param): two arguments of the base need it, in no order
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): two arguments of the base need it, in unspecified order
   ArrayStore(std::string name, std::vector<ArrayField> arrays, std::vector<OwnedField> owned)
       : Store(name, records_of(name, arrays), fields_of(arrays)),
         owned_(std::move(owned)),

@@ -1,4 +1,4 @@
-// Fields that lie in memory.
+// Stores whose fields are in memory.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace pleiad::data {
 
-/// A field with memory of its own, record after record.
+/// A field that owns its memory; the records are stored one after the other.
 struct OwnedField {
   Field field;
   std::vector<std::byte> bytes;
 };
 
-/// A store that keeps the memory. All fields have the same number of records.
+/// Returns a store that owns the fields. All fields must have the same number of records.
 [[nodiscard]] std::unique_ptr<Store> keep_arrays(std::string name, std::vector<OwnedField> fields);
 
 }  // namespace pleiad::data

@@ -1,4 +1,4 @@
-// CIFAR-10's binary version: a label byte, then 3 x 32 x 32 bytes, record after record; as many files as wanted.
+// CIFAR-10's binary version: records of a label byte and 3 x 32 x 32 bytes, in one or more files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 struct BinaryFile {
   Content content;
-  std::int64_t first;  ///< number of its first record in the store
+  std::int64_t first;  ///< index of its first record in the store
 };
 
 class Cifar10 final : public Store {
@@ -36,7 +36,7 @@ class Cifar10 final : public Store {
       const std::int64_t inside = record - part.first;
       const std::byte* at = part.content.bytes().data() + static_cast<std::size_t>(inside) * kCifarRecord;
       const auto label = static_cast<std::int32_t>(*at);
-      // With the image too: an image without a right label is a damaged record.
+      // Also checked when only the image is read: an image with an invalid label is a damaged record.
       check_label(label, kCifarClasses, part.content.path().string(), inside);
       if (field == 0) {
         out = copy_record(fields()[0], at + 1, window, out);

@@ -1,4 +1,4 @@
-// CIFAR's Python version: pickled batches, each a dict with "data", an array of bytes, and "labels" (CIFAR-100:
+// CIFAR's Python version: pickled batches, each a dict with "data", an array of bytes, and "labels" (in CIFAR-100
 // "fine_labels").
 #include <fmt/format.h>
 
@@ -35,16 +35,16 @@ bool is_bytes(const PickleValue* dtype) {
   return code != nullptr && (code->text == "u1" || code->text == "|u1");
 }
 
-/// An array of unsigned bytes as NumPy pickles it: by its parts as the state of an object, or, in protocol 5, as the
-/// arguments of a call.
+/// An array of unsigned bytes as NumPy pickles it. NumPy stores its parts as the state of an object or, in protocol 5,
+/// as the arguments of a call.
 struct ByteArray {
   std::span<const std::byte> bytes;
   std::int64_t rows = 0;
 };
 
-class Batch {
+class PickledBatch {
  public:
-  explicit Batch(const std::string& path) : path_(path), content_(path), pickle_(content_.bytes(), path) {}
+  explicit PickledBatch(const std::string& path) : path_(path), content_(path), pickle_(content_.bytes(), path) {}
 
   void append(std::vector<std::byte>& images, std::vector<std::byte>& labels, std::int64_t classes) {
     const PickleValue* const data = pickle_.root().find("data");
@@ -117,7 +117,7 @@ std::unique_ptr<Store> open_cifar10_python(const StoreOptions& options) {
   std::vector<std::byte> images;
   std::vector<std::byte> labels;
   for (const std::string& path : options.paths) {
-    Batch(path).append(images, labels, options.classes > 0 ? options.classes : kCifarClasses);
+    PickledBatch(path).append(images, labels, options.classes > 0 ? options.classes : kCifarClasses);
   }
   std::vector<OwnedField> fields;
   fields.push_back({.field = {.name = "data", .type = FieldType::uint8, .shape = {3, kCifarSide, kCifarSide}},

@@ -18,7 +18,7 @@ bool is_gzip(std::span<const std::byte> bytes) {
 
 struct Inflater::Stream {
   z_stream zlib{};
-  std::span<const std::byte> left;  ///< what zlib was not given yet
+  std::span<const std::byte> left;  ///< input that zlib has not received yet
   bool ended = false;
 };
 
@@ -47,7 +47,7 @@ std::size_t Inflater::read(std::span<std::byte> out) {
     done += room - zlib.avail_out;
     const bool input_left = zlib.avail_in > 0 || !stream_->left.empty();
     if (code == Z_STREAM_END) {
-      // Several gzip files one after another are one.
+      // Concatenated gzip files count as one.
       stream_->ended = !input_left;
       if (input_left && inflateReset(&zlib) != Z_OK) throw InternalError("zlib cannot be reset");
     } else if (code == Z_DATA_ERROR || code == Z_NEED_DICT) {

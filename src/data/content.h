@@ -1,4 +1,4 @@
-// A file's bytes, plain or gzipped.
+// The bytes of a file, plain or gzipped.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace pleiad::data {
 
-/// Whether the bytes are those of a gzip file.
+/// Returns true if the bytes start like a gzip file.
 [[nodiscard]] bool is_gzip(std::span<const std::byte> bytes);
 
-/// Inflates a gzip file piece by piece. A FileError that names the file where it is truncated or damaged: the file's
-/// own checksum is compared when its end is reached.
+/// Inflates a gzip file step by step. Throws a FileError that names the file if it is truncated or damaged; the file's
+/// checksum is verified when its end is reached.
 class Inflater {
  public:
   explicit Inflater(const MappedFile& file);
@@ -27,7 +27,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Fills as much of `out` as there is left, and returns how much that was.
+  /// Fills `out` as far as data is left. Returns the number of bytes written.
   std::size_t read(std::span<std::byte> out);
 
  private:
@@ -36,12 +36,12 @@ class Inflater {
   std::unique_ptr<Stream> stream_;
 };
 
-/// How much a packed file may take unpacked: half of the memory that is left when it is opened.
+/// Limits the unpacked size of a compressed file to half of the memory that is available when it is opened.
 class MemoryLimit {
  public:
   /// `name` is the file, for messages.
   explicit MemoryLimit(std::string name);
-  /// A MemoryError for more bytes than the limit.
+  /// Throws MemoryError if `bytes` exceeds the limit.
   void check(std::size_t bytes) const;
 
  private:
@@ -49,7 +49,7 @@ class MemoryLimit {
   std::size_t bytes_;
 };
 
-/// All of a file: mapped where it is plain, in memory where it is gzipped.
+/// The whole content of a file: mapped if the file is plain, in memory if it is gzipped.
 class Content {
  public:
   explicit Content(const std::filesystem::path& path);
@@ -62,7 +62,7 @@ class Content {
   std::vector<std::byte> memory_;
 };
 
-/// Calls each(line, number) for every line, counted from 1 on, without its end ("\n" or "\r\n").
+/// Calls each(line, number) for every line. Numbers start at 1; lines exclude their end ("\n" or "\r\n").
 void for_each_line(std::span<const std::byte> bytes,
                    FunctionRef<void(std::string_view line, std::int64_t number)> each);
 

@@ -1,4 +1,4 @@
-// From one store to another.
+// Copies records from one store to another.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ bool convert_values(const std::byte* in, std::byte* out, std::int64_t count) {
     From from;
     std::memcpy(&from, in + static_cast<std::size_t>(i) * sizeof from, sizeof from);
     if constexpr (std::is_integral_v<To>) {
-      // The end of a wide type's range, as a double, is the first number that is not in it.
+      // The end of a wide type's range is, as a double, the first value that the type cannot hold.
       const auto wide = static_cast<double>(from);
       constexpr double kEnd = 2.0 * static_cast<double>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1));
       if (!(wide >= static_cast<double>(std::numeric_limits<To>::min()) && wide < kEnd)) return false;
     }
     const auto to = static_cast<To>(from);
-    // There and back: what does not come back the same is not kept.
+    // Fails if the value does not survive the round trip.
     if constexpr (std::is_integral_v<To>) {
       if (static_cast<From>(to) != from) return false;
     }

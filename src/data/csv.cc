@@ -1,4 +1,4 @@
-// Numbers as text: one record a line, the label first.
+// Numbers as text: one record per line, with the label first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -77,7 +77,7 @@ class CsvParser {
       ++column;
       const float value = number(line.substr(0, end), column);
       if (options_.label && column == 1) {
-        // Every whole number that a label may be is a float up to 2^24.
+        // A float represents every integer up to 2^24 exactly.
         if (value != std::floor(value) || std::abs(value) > 16777216.0F) {
           fail(column, fmt::format("expected a label, a whole number; received {}",
                                    printable(line.substr(0, std::min<std::size_t>(end, 40)))));

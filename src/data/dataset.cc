@@ -1,4 +1,4 @@
-// Data sets by name, where they lie on this machine.
+// Finds data sets on this machine by name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Known {
+struct KnownDataset {
   std::string name;
   std::string kind;
-  std::string package_folder;  ///< where a package puts it; empty: no package has it
-  std::string remedy;          ///< what brings it
+  std::string package_folder;  ///< folder in which a package installs it; empty if no package has it
+  std::string remedy;          ///< tells the user how to get it
 };
 
-const std::vector<Known>& known_sets() {
-  static const std::vector<Known> kKnown = {
+const std::vector<KnownDataset>& known_sets() {
+  static const std::vector<KnownDataset> kKnown = {
       {"cifar10", "cifar10", "", "pleiad generate cifar10 FOLDER writes a generated set of that form"},
       {"fashion-mnist", "idx", "/usr/share/datasets/fashion-mnist", "Debian's package dataset-fashion-mnist has it"},
       {"mnist", "idx", "", "fashion-mnist has the same form, and Debian packages it"},
@@ -32,7 +32,7 @@ const std::vector<Known>& known_sets() {
   return kKnown;
 }
 
-/// The first of the spellings that there is, with or without .gz; empty if none.
+/// Returns the first of the names that exists in the folder, with or without .gz; empty if none does.
 std::string first_there(const fs::path& folder, std::initializer_list<std::string> spellings) {
   std::error_code ignored;
   for (const std::string& name : spellings) {
@@ -44,8 +44,8 @@ std::string first_there(const fs::path& folder, std::initializer_list<std::strin
   return {};
 }
 
-/// The files of a part, or of what there is of them the first missing one in `missing`.
-std::vector<std::string> files_of(const Known& set, const fs::path& folder, bool train, std::string& missing) {
+/// Returns the files of the train or test part. Sets `missing` to the first file that does not exist.
+std::vector<std::string> files_of(const KnownDataset& set, const fs::path& folder, bool train, std::string& missing) {
   std::vector<std::string> files;
   const auto take = [&](std::initializer_list<std::string> spellings) {
     std::string path = first_there(folder, spellings);
@@ -72,12 +72,12 @@ std::vector<std::string> files_of(const Known& set, const fs::path& folder, bool
 
 std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
-  for (const Known& set : known_sets()) names.push_back(set.name);
+  for (const KnownDataset& set : known_sets()) names.push_back(set.name);
   return names;
 }
 
 std::unique_ptr<Store> open_dataset(const DatasetOptions& options) {
-  const auto set = std::ranges::find(known_sets(), options.name, &Known::name);
+  const auto set = std::ranges::find(known_sets(), options.name, &KnownDataset::name);
   if (set == known_sets().end()) throw InvalidArgument(unknown_name("data set", options.name, dataset_names()));
   const std::vector<std::string> parts = {"test", "train"};
   if (std::ranges::find(parts, options.part) == parts.end()) {

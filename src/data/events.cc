@@ -1,5 +1,5 @@
-// TensorBoard's event files: records of {length, checksum, message, checksum}, each message an Event of Protocol
-// Buffers.
+// TensorBoard's event files: records of {length, checksum, message, checksum}. Each message is an Event in Protocol
+// Buffers format.
 #include "pleiad/events.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace {
 
 using data::WireWriter;
 
-// Numbers of the messages' fields.
+// Field numbers of the messages.
 enum Event : std::uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
 enum Summary : std::uint8_t { kValue = 1 };
 enum Value : std::uint8_t { kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5 };
@@ -46,7 +46,7 @@ void append_value(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// A checksum of bytes that hold checksums themselves is a weak one: so it is turned and shifted.
+/// Rotates and offsets the checksum, because a CRC of data that contains CRCs is weak.
 std::uint32_t masked(std::string_view text) {
   const std::uint32_t crc = crc32c(std::as_bytes(std::span(text)));
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
@@ -54,7 +54,7 @@ std::uint32_t masked(std::string_view text) {
 
 }  // namespace
 
-struct EventLog::Inside {
+struct EventLog::Impl {
   std::string path;
   int file = -1;
   std::string buffer;
@@ -93,12 +93,12 @@ struct EventLog::Inside {
   }
 };
 
-EventLog::EventLog(const std::string& folder) : inside_(std::make_unique<Inside>()) {
+EventLog::EventLog(const std::string& folder) : impl_(std::make_unique<Impl>()) {
   static std::atomic<unsigned> serial = 0;
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw FileError(fmt::format("{}: {}", folder, problem.message()));
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   in.path = (std::filesystem::path(folder) / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
                                                          static_cast<std::int64_t>(wall_time()), host_name(),
                                                          ::getpid(), serial++))
@@ -114,19 +114,19 @@ EventLog::EventLog(const std::string& folder) : inside_(std::make_unique<Inside>
 
 EventLog::~EventLog() {
   try {
-    inside_->write();
+    impl_->write();
   } catch (const FileError& error) {
     fmt::print(stderr, "pleiad: {}\n", error.what());
   }
-  ::close(inside_->file);
+  ::close(impl_->file);
 }
 
-const std::string& EventLog::path() const { return inside_->path; }
+const std::string& EventLog::path() const { return impl_->path; }
 
 void EventLog::scalar(const std::string& tag, std::int64_t step, double value) {
   WireWriter message;
   message.number(kSimpleValue, static_cast<float>(value));
-  inside_->add(tag, step, message);
+  impl_->add(tag, step, message);
 }
 
 void EventLog::histogram(const std::string& tag, std::int64_t step, std::span<const double> values) {
@@ -164,7 +164,7 @@ void EventLog::histogram(const std::string& tag, std::int64_t step, std::span<co
   message.bytes(kBucket, std::as_bytes(std::span(buckets)));
   WireWriter value;
   value.bytes(kHistogram, message.text());
-  inside_->add(tag, step, value);
+  impl_->add(tag, step, value);
 }
 
 void EventLog::image(const std::string& tag, std::int64_t step, std::span<const std::uint8_t> pixels,
@@ -184,9 +184,9 @@ void EventLog::image(const std::string& tag, std::int64_t step, std::span<const 
   message.bytes(kEncoded, data::encode_png(std::as_bytes(pixels), channels, height, width));
   WireWriter value;
   value.bytes(kImage, message.text());
-  inside_->add(tag, step, value);
+  impl_->add(tag, step, value);
 }
 
-void EventLog::flush() { inside_->write(); }
+void EventLog::flush() { impl_->write(); }
 
 }  // namespace pleiad

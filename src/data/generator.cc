@@ -1,5 +1,6 @@
-// Pictures that a convolutional net can learn to tell apart, and a linear model cannot: what makes a class is a shape,
-// while colours, place, size and ground are random. Whole numbers only, so that every machine draws the same bytes.
+// Generates images that a convolutional net can learn to classify and a linear model cannot: the shape defines the
+// class, while colours, position, size and background are random. Uses integers only, so that every machine draws the
+// same bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,14 +29,14 @@ using data::kCifarSide;
 constexpr const char* kShapes[kCifarClasses] = {"disc", "ring",  "square", "frame",   "triangle",
                                                 "plus", "cross", "rows",   "columns", "checkers"};
 
-/// Random numbers of one picture, in the order in which they are asked for.
-class Draws {
+/// The random numbers of one image, in the order of the calls.
+class RandomDraws {
  public:
-  Draws(std::uint64_t seed, std::uint32_t stream, std::int64_t picture)
+  RandomDraws(std::uint64_t seed, std::uint32_t stream, std::int64_t picture)
       : philox_(Philox::seeded(seed)),
         counter_{static_cast<std::uint32_t>(picture), static_cast<std::uint32_t>(picture >> 32), 0, stream} {}
 
-  /// A whole number from `low` to `high`.
+  /// Returns an integer in [low, high].
   int between(int low, int high) {
     if (at_ == block_.size()) {
       block_ = philox_(counter_);
@@ -52,8 +53,8 @@ class Draws {
   std::size_t at_ = 4;
 };
 
-/// Whether the pixel at (x, y) from the shape's middle belongs to it. Lengths are in half pixels; `size` is from the
-/// middle to the rim.
+/// Returns true if the shape covers the pixel at (x, y), relative to the shape's centre. Lengths are in half pixels;
+/// `size` is the distance from the centre to the edge.
 bool covers(int shape, int x, int y, int size) {
   const int square = x * x + y * y;
   const int reach = std::max(std::abs(x), std::abs(y));
@@ -73,7 +74,7 @@ bool covers(int shape, int x, int y, int size) {
 }
 
 void draw(std::uint64_t seed, std::uint32_t stream, std::int64_t picture, std::uint8_t* record) {
-  Draws draws(seed, stream, picture);
+  RandomDraws draws(seed, stream, picture);
   const int label = draws.between(0, static_cast<int>(kCifarClasses) - 1);
   record[0] = static_cast<std::uint8_t>(label);
   const int size = draws.between(14, 24);

@@ -1,5 +1,5 @@
-// HDF5 files: a dataset of records along its first axis, and one of labels. The program pleiad-hdf5 knows the format;
-// what lies in the file in one piece is mapped, the rest is kept in memory.
+// HDF5 files: a dataset of records along its first axis, and a dataset of labels. The program pleiad-hdf5 reads and
+// writes the format. Contiguous data is mapped from the file; other data is kept in memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "core/text.h"
-#include "data/helper.h"
+#include "data/helper_process.h"
 #include "data/image.h"
 #include "data/labels.h"
 #include "data/list.h"
@@ -33,8 +33,8 @@ constexpr FieldType kTypes[] = {FieldType::uint8, FieldType::float32, FieldType:
                                 FieldType::int64};
 
 struct Hdf5File {
-  MappedFile file;                ///< where the numbers lie in it
-  std::vector<std::byte> memory;  ///< where they do not
+  MappedFile file;                ///< mapped data, if it is contiguous in the file
+  std::vector<std::byte> memory;  ///< data that is not contiguous in the file
   const std::byte* data = nullptr;
   std::int64_t first = 0;
   std::int64_t size = 0;
@@ -46,15 +46,16 @@ struct Hdf5File {
   throw FileError(fmt::format("{}: {}", path, what));
 }
 
-/// The answer of the program, which is ours, about a file, which may be anybody's.
-json answer(Helper& helper, const std::string& path) {
+/// Reads the program's answer. The program is trusted; the file is not.
+json answer(HelperProcess& helper, const std::string& path) {
   json head = json::parse(helper.read_line(), nullptr, false);
   if (head.is_discarded()) fail_hdf5(path, "is damaged");
   if (head.contains("error")) fail_hdf5(path, head["error"].get<std::string>());
   return head;
 }
 
-std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std::int64_t count, std::int64_t classes) {
+std::vector<std::int32_t> labels_of(HelperProcess& helper, const std::string& path, std::int64_t count,
+                                    std::int64_t classes) {
   std::vector<std::int32_t> labels;
   std::vector<double> numbers(static_cast<std::size_t>(count));
   helper.read(std::as_writable_bytes(std::span(numbers)));
@@ -71,7 +72,7 @@ std::vector<std::int32_t> labels_of(Helper& helper, const std::string& path, std
 
 Hdf5File read_part(const std::string& path, const StoreOptions& options) {
   Hdf5File part;
-  part.file = MappedFile(path);  // says what is wrong with the path itself
+  part.file = MappedFile(path);  // reports problems with the path itself
   std::vector<std::string> words = {"read", path};
   if (options.datasets.empty()) {
     words.emplace_back("data");
@@ -79,7 +80,7 @@ Hdf5File read_part(const std::string& path, const StoreOptions& options) {
   } else {
     words.insert(words.end(), options.datasets.begin(), options.datasets.end());
   }
-  Helper helper(kProgram, words, path);
+  HelperProcess helper(kProgram, words, path);
   helper.close_input();
   const json head = answer(helper, path);
   const json& data = head.at("datasets").at(0);
@@ -109,7 +110,7 @@ Hdf5File read_part(const std::string& path, const StoreOptions& options) {
     part.data = part.file.bytes().data() + from;
   } else {
     constexpr std::size_t kPiece = std::size_t{16} << 20;
-    while (part.memory.size() < bytes) {  // memory is taken for what comes
+    while (part.memory.size() < bytes) {  // grows with the data that arrives
       const std::size_t done = part.memory.size();
       part.memory.resize(std::min(bytes, done + kPiece));
       helper.read(std::span(part.memory).subspan(done));
@@ -155,7 +156,8 @@ class Hdf5 final : public Store {
   std::vector<Hdf5File> parts_;
 };
 
-/// Their number must be known before the first: until then they lie in a file without a name.
+/// The number of records must be known before the first is written, so they are kept in a temporary file without a
+/// name.
 class Hdf5Writer final : public StoreWriter {
  public:
   explicit Hdf5Writer(const WriterOptions& options)
@@ -179,7 +181,7 @@ class Hdf5Writer final : public StoreWriter {
     json sets = json::array();
     sets.push_back({{"name", "data"}, {"type", name_of(options().data.type)}, {"shape", shape}});
     if (options().label) sets.push_back({{"name", "label"}, {"type", "int32"}, {"shape", {size()}}});
-    Helper helper(kProgram, {"write", place_.temporary().string()}, path);
+    HelperProcess helper(kProgram, {"write", place_.temporary().string()}, path);
     helper.write(json{{"datasets", sets}}.dump() + "\n");
     const auto check = [&](bool good) {
       if (!good) fail_hdf5(path, fmt::format("the temporary file of its records: {}", std::strerror(errno)));

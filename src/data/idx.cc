@@ -1,5 +1,5 @@
-// IDX, the format of the MNIST family: 0, 0, a byte for the element type, one for the rank, the extents as big-endian
-// 32-bit numbers, the elements.
+// IDX, the format of the MNIST family: two zero bytes, a byte for the element type, a byte for the rank, the extents as
+// big-endian 32-bit numbers, and the elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,14 +22,14 @@ constexpr std::byte kUnsignedByte{0x08};
 constexpr std::size_t kMaxRank = 4;
 constexpr std::int64_t kHeader = -1;
 
-/// Bytes of a file in order, whether it is gzipped or not.
-class Reader {
+/// Reads the bytes of a plain or gzipped file in order.
+class IdxReader {
  public:
-  explicit Reader(const std::string& path) : file_(path) {
+  explicit IdxReader(const std::string& path) : file_(path) {
     if (is_gzip(file_.bytes())) inflater_.emplace(file_);
   }
 
-  /// Fills `out` with a record, or with a part of the header where that is below 0.
+  /// Fills `out` with data of a record. A negative `record` stands for the header, for messages.
   void read(std::span<std::byte> out, std::int64_t record) {
     std::size_t got = 0;
     if (inflater_) {
@@ -56,11 +56,11 @@ class Reader {
   }
 
   [[nodiscard]] std::string path() const { return file_.path().string(); }
-  /// More bytes than the file can have: deflate packs no better than 1,032 to 1.
+  /// Returns an upper bound of the file's content in bytes: deflate packs at most 1,032 to 1.
   [[nodiscard]] std::size_t limit() const { return file_.bytes().size() * (inflater_ ? 1032 : 1) + 1; }
   [[nodiscard]] bool mapped() const { return !inflater_; }
   [[nodiscard]] std::size_t at() const { return at_; }
-  /// Gives up the file, for those who read it where it lies.
+  /// Gives up the file, for callers that map it.
   [[nodiscard]] MappedFile release() { return std::move(file_); }
 
  private:
@@ -69,7 +69,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-std::vector<std::int64_t> read_shape(Reader& reader) {
+std::vector<std::int64_t> read_shape(IdxReader& reader) {
   std::byte magic[4];
   reader.read(magic, kHeader);
   const auto rank = static_cast<std::size_t>(magic[3]);
@@ -97,19 +97,19 @@ std::vector<std::int64_t> read_shape(Reader& reader) {
 
 Field image_field(const std::vector<std::int64_t>& shape) {
   Field field{.name = "data", .type = FieldType::uint8, .shape = {shape.begin() + 1, shape.end()}};
-  // Pictures without channels have one.
+  // Images without a channel axis get one channel.
   if (field.shape.size() == 2) field.shape.insert(field.shape.begin(), 1);
   return field;
 }
 
-/// Reads all records, and keeps the window of each.
-std::vector<std::byte> read_records(Reader& reader, const Field& field, std::int64_t count, const Window* window) {
+/// Reads all records and keeps the window of each.
+std::vector<std::byte> read_records(IdxReader& reader, const Field& field, std::int64_t count, const Window* window) {
   Field kept = field;
   if (window != nullptr) {
     kept.shape[1] = window->height;
     kept.shape[2] = window->width;
   }
-  // A header may say anything: memory is taken for what can be there, and grows with what is.
+  // The header may be wrong: memory is only allocated for data that can exist, and grows with the data that is read.
   if (field.bytes() > reader.limit()) {
     reader.fail(fmt::format("is truncated in record 0: a record has {} bytes", grouped(field.count())));
   }
@@ -128,7 +128,7 @@ std::vector<std::byte> read_records(Reader& reader, const Field& field, std::int
 
 std::vector<std::byte> read_labels(const std::string& path, std::int64_t classes, std::int64_t images,
                                    const std::string& images_path) {
-  Reader reader(path);
+  IdxReader reader(path);
   const auto shape = read_shape(reader);
   if (shape.size() != 1) reader.fail(fmt::format("expected labels, of rank 1; its rank is {}", shape.size()));
   if (shape[0] != images) {
@@ -144,7 +144,7 @@ std::vector<std::byte> read_labels(const std::string& path, std::int64_t classes
   return labels;
 }
 
-/// A plain file of images, mapped: what is not asked for is not read.
+/// Images of a plain file, mapped: only what is requested is read.
 class MappedIdx final : public Store {
  public:
   MappedIdx(MappedFile file, std::size_t first, std::int64_t count, Field field, std::vector<std::byte> labels)
@@ -182,7 +182,7 @@ std::unique_ptr<Store> open_idx(const StoreOptions& options) {
                                       options.paths.size()));
   }
   const std::string& path = options.paths[0];
-  Reader reader(path);
+  IdxReader reader(path);
   const auto shape = read_shape(reader);
   const Field field = image_field(shape);
   std::vector<std::byte> labels;
@@ -202,11 +202,11 @@ std::unique_ptr<Store> open_idx(const StoreOptions& options) {
     return windowed(std::make_unique<MappedIdx>(std::move(file), first, shape[0], field, std::move(labels)),
                     options.window);
   }
-  // Gzipped records come one after another: of each, only the window is kept.
+  // Gzipped records are read sequentially; only the window of each is kept.
   const Window* window = options.window ? &*options.window : nullptr;
   std::vector<OwnedField> fields;
   if (window != nullptr) {
-    // Says what is wrong with the window.
+    // Throws if the window is invalid.
     const std::vector<ArrayField> none = {{.field = field, .bytes = {}}};
     open_arrays(none, path)->read_window(0, {}, *window, {});
   }

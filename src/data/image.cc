@@ -36,7 +36,7 @@ class WindowStore final : public Store {
  private:
   static std::vector<Field> cut(const Store& store, const Window& window) {
     const std::size_t images = store.field(kImages);
-    // Says what is wrong with the window.
+    // Throws if the window is invalid.
     store.read_window(images, {}, window, {});
     std::vector<Field> fields = store.fields();
     fields[images].shape[1] = window.height;

@@ -1,4 +1,4 @@
-// Images in memory: {channels, height, width}, row-major.
+// Images in memory, {channels, height, width} in row-major order.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace pleiad::data {
 
-/// Copies a record of `field` that lies at `from`, or where there is a window, that rectangle of it. Returns the end of
-/// what it wrote.
+/// Copies a record of `field` from `from`, or only the window of it if there is one. Returns the end of the bytes
+/// written.
 std::byte* copy_record(const Field& field, const std::byte* from, const Window* window, std::byte* out);
 
-/// The store as it is without a window; else one whose images are that rectangle of its field "data".
+/// Returns the store itself if there is no window, else a store whose field "data" consists of that window of the
+/// images.
 [[nodiscard]] std::unique_ptr<Store> windowed(std::unique_ptr<Store> store, const std::optional<Window>& window);
 
 }  // namespace pleiad::data

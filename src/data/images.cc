@@ -1,5 +1,5 @@
-// Folders of pictures: FOLDER/CLASS/FILE.png or .jpg. A class's label is its place among the sorted names; records are
-// in the order of the files' own names, whatever their class.
+// Folders of images: FOLDER/CLASS/FILE.png or .jpg. The label of a class is its index among the sorted class names.
+// Records are ordered by file name, independent of their class.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct File {
+struct ImageFile {
   std::string path;
   std::int32_t label = 0;
 };
@@ -36,7 +36,7 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-/// What lies in a folder, sorted by name, without what is hidden.
+/// Returns the entries of a folder sorted by name, without hidden files.
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::error_code problem;
   std::vector<fs::path> entries;
@@ -48,9 +48,9 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-class Listing {
+class ImageListing {
  public:
-  explicit Listing(const StoreOptions& options) {
+  explicit ImageListing(const StoreOptions& options) {
     for (const std::string& path : options.paths) {
       for (const fs::path& entry : sorted_entries(path)) {
         const bool folder = fs::is_directory(entry);
@@ -62,14 +62,14 @@ class Listing {
     for (const std::string& path : options.paths) {
       for (const fs::path& entry : sorted_entries(path)) take(entry, options);
     }
-    std::ranges::stable_sort(files_, {}, [](const File& file) { return fs::path(file.path).filename(); });
+    std::ranges::stable_sort(files_, {}, [](const ImageFile& file) { return fs::path(file.path).filename(); });
     if (files_.empty()) {
       throw FileError(fmt::format("{}: has no pictures (.png, .jpg, .jpeg){}", join(options.paths),
                                   options.label ? " in folders of their classes" : ""));
     }
   }
 
-  std::vector<File> files_;
+  std::vector<ImageFile> files_;
   std::vector<std::string> classes_;
 
  private:
@@ -89,7 +89,7 @@ class Listing {
 
 class ImageFolder final : public Store {
  public:
-  ImageFolder(std::string name, std::vector<File> files, Field data, bool label, bool scale)
+  ImageFolder(std::string name, std::vector<ImageFile> files, Field data, bool label, bool scale)
       : Store(std::move(name), static_cast<std::int64_t>(files.size()), fields_of(std::move(data), label)),
         files_(std::move(files)),
         scale_(scale) {}
@@ -104,7 +104,7 @@ class ImageFolder final : public Store {
   void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
              std::byte* out) const override {
     for (const std::int64_t record : records) {
-      const File& file = files_[static_cast<std::size_t>(record)];
+      const ImageFile& file = files_[static_cast<std::size_t>(record)];
       if (field == 1) {
         std::memcpy(out, &file.label, sizeof file.label);
         out += sizeof file.label;
@@ -122,7 +122,7 @@ class ImageFolder final : public Store {
     }
   }
 
-  std::vector<File> files_;
+  std::vector<ImageFile> files_;
   bool scale_;
 };
 
@@ -145,7 +145,7 @@ class ImageWriter final : public StoreWriter {
                                           grouped(size()), end - 1, label));
       }
       folder /= known > 0 ? o.class_names[static_cast<std::size_t>(label)] : folder_of(label);
-      // A class without pictures keeps its folder, or the labels after it would be others.
+      // An empty class keeps its folder; otherwise the labels after it would change.
       for (; known == 0 && classes_ <= label; ++classes_) make_class(folder_of(classes_));
     }
     const std::string png = encode_png(data, o.data.shape[0], o.data.shape[1], o.data.shape[2]);
@@ -164,17 +164,17 @@ class ImageWriter final : public StoreWriter {
   }
 
   static constexpr std::int64_t kMaxClasses = 100000;
-  /// Numbers as long as each other are sorted as numbers.
+  /// Labels are zero-padded, so that the names sort like the numbers.
   static std::string folder_of(std::int32_t label) { return fmt::format("{:05}", label); }
 
   AtomicPath place_;
-  std::int32_t classes_ = 0;  // that have a folder
+  std::int32_t classes_ = 0;  // number of classes that have a folder
 };
 
 }  // namespace
 
 std::unique_ptr<Store> open_images(const StoreOptions& options) {
-  Listing listing(options);
+  ImageListing listing(options);
   Field data{.name = "data", .type = FieldType::uint8, .shape = options.shape};
   if (options.shape.empty()) {
     const std::string& first = listing.files_.front().path;

@@ -1,5 +1,5 @@
-// SINGA's kvfile: again and again a key's length as a little-endian 64-bit number, the key, a value's length, the
-// value.
+// SINGA's kvfile: for each record the length of the key as a little-endian 64-bit number, the key, the length of the
+// value, and the value.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -23,14 +23,14 @@ std::string file_of(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) ? (std::filesystem::path(path) / kShard).string() : path;
 }
 
-class KvFile final : public FoundPairs {
+class KvFile final : public IndexedPairs {
  public:
-  explicit KvFile(const std::string& path) : FoundPairs(path), content_(path) {
+  explicit KvFile(const std::string& path) : IndexedPairs(path), content_(path) {
     std::span<const std::byte> left = content_.bytes();
     while (!left.empty()) {
       const std::span<const std::byte> key = take(left, "key");
       const std::span<const std::byte> value = take(left, "value");
-      found({.key = key, .value = value});
+      append({.key = key, .value = value});
     }
   }
 

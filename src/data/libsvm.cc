@@ -1,5 +1,5 @@
-// LIBSVM's text: "label index:value index:value ...", a record a line; indices from 1 on, rising; what is not named is
-// 0.
+// LIBSVM's text format: "label index:value index:value ...", one record per line. Indices start at 1 and increase;
+// elements that are not listed are 0.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -75,7 +75,7 @@ class LibsvmParser {
     if (!read(first, label) || label != std::floor(label) || std::abs(label) > 16777216.0F) {
       fail(fmt::format("expected a label, a whole number; received \"{}\"", printable(first.substr(0, 40))));
     }
-    // Two classes are often -1 and +1 there.
+    // Labels of two classes are often -1 and +1 in this format, so they are only checked if `classes` is set.
     if (options_.classes > 0) {
       check_label(static_cast<std::int64_t>(label), options_.classes, fmt::format("{}:{}", path_, line_), record_);
     }
@@ -108,7 +108,7 @@ class LibsvmParser {
     return {bytes.begin(), bytes.end()};
   }
 
-  /// Calls each(record, place in the record, place among all).
+  /// Calls each(record, position in the record, position among all) for every listed element.
   template <class F>
   void for_each(F&& each) const {
     std::size_t at = 0;
@@ -124,7 +124,7 @@ class LibsvmParser {
       throw FileError(fmt::format("{}: the shape [{}] has {} numbers; an index of {} is there", join(options_.paths),
                                   fmt::join(field.shape, ", "), field.count(), greatest_));
     }
-    // One wrong index would make every record that long.
+    // A single wrong index would make every record that long.
     if (options_.shape.empty() && greatest_ > kDenseUnasked) {
       throw FileError(fmt::format("{}: an index of {} is there; give the shape of so long a record, or read it sparse",
                                   join(options_.paths), greatest_));
@@ -140,7 +140,7 @@ class LibsvmParser {
     return fields;
   }
 
-  /// Each record as long as the longest one, filled up with index -1 and value 0.
+  /// Pads each record to the length of the longest one with index -1 and value 0.
   std::vector<OwnedField> sparse() const {
     const std::size_t most = std::max<std::size_t>(most_, 1);
     std::vector<std::int32_t> indices(ends_.size() * most, -1);
@@ -165,9 +165,9 @@ class LibsvmParser {
   std::int64_t greatest_ = 0;
   std::size_t most_ = 0;
   std::vector<std::int32_t> labels_;
-  std::vector<std::int32_t> indices_;  // from 0 on
+  std::vector<std::int32_t> indices_;  // counted from 0
   std::vector<float> values_;
-  std::vector<std::size_t> ends_;  // of each record among indices and values
+  std::vector<std::size_t> ends_;  // end of each record in indices_ and values_
 };
 
 class LibsvmWriter final : public StoreWriter {

@@ -1,4 +1,4 @@
-// The kinds of stores that are opened and written by name. list.cc is the one list of them.
+// The kinds of stores that can be opened and written by name. list.cc lists all of them.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace pleiad::data {
 struct StoreKind {
   std::string_view name;
   std::unique_ptr<Store> (*open)(const StoreOptions& options);
-  std::unique_ptr<StoreWriter> (*create)(const WriterOptions& options);  ///< null: it is only read
+  std::unique_ptr<StoreWriter> (*create)(const WriterOptions& options);  ///< null if the kind is read-only
 };
 
 [[nodiscard]] std::span<const StoreKind> kinds();

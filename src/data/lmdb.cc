@@ -1,5 +1,5 @@
-// LMDB's unnamed database, as SINGA and Caffe use it. Written by LMDB's own library; read by a walk through its tree,
-// as the library takes whatever stands in a file for true and a damaged one makes it read outside of it.
+// LMDB's unnamed database, as SINGA and Caffe use it. Writes with LMDB's own library. Reads by walking the tree,
+// because the library trusts the contents of a file and would read out of bounds in a damaged one.
 #include <fmt/format.h>
 #include <lmdb.h>
 
@@ -22,14 +22,16 @@ namespace {
 
 constexpr const char* kData = "data.mdb";
 
-// The format, version 1. A page begins with a header: its number (8 bytes), 2 unused, flags (2), then the offsets of
-// the end of the list of nodes and of the first node (2 each), or, in front of a long value, its number of pages (4).
+// Format version 1. A page begins with a header: its number (8 bytes), 2 unused bytes, flags (2 bytes), then the
+// offsets of the end of the node list and of the first node (2 bytes each) or, before a long value, its number of pages
+// (4 bytes).
 constexpr std::size_t kPageHeader = 16;
 constexpr std::uint16_t kBranch = 0x01;
 constexpr std::uint16_t kLeaf = 0x02;
 constexpr std::uint16_t kLong = 0x04;
-constexpr std::uint16_t kKinds = 0x6F;  // of pages; the rest are marks of writers
-// A node: size or page in three parts (2 each; the third has a leaf's flags), the key's length (2), key, value.
+constexpr std::uint16_t kKinds = 0x6F;  // mask of the page kinds; the other bits are writers' marks
+// A node consists of the size or page in three parts (2 bytes each; the third holds the flags of a leaf), the length of
+// the key (2 bytes), the key and the value.
 constexpr std::size_t kNodeHeader = 8;
 constexpr std::uint16_t kBigValue = 0x01;
 constexpr std::uint32_t kMagic = 0xBEEFC0DE;
@@ -51,9 +53,9 @@ struct Meta {
   std::uint64_t transaction = 0;
 };
 
-class LmdbFile final : public FoundPairs {
+class LmdbFile final : public IndexedPairs {
  public:
-  explicit LmdbFile(const std::string& path) : FoundPairs(path), file_(path) {
+  explicit LmdbFile(const std::string& path) : IndexedPairs(path), file_(path) {
     const Meta meta = newest_meta();
     page_size_ = meta.page_size;
     pages_ = file_.bytes().size() / page_size_;
@@ -77,7 +79,7 @@ class LmdbFile final : public FoundPairs {
     if (const auto version = number_at<std::uint32_t>(meta + 4); version != 1) {
       throw FileError(fmt::format("{}: is an LMDB file of version {}; expected 1", name(), version));
     }
-    // Two databases: that of free pages, whose first number is the page size, and the unnamed one.
+    // A meta page describes two databases: that of free pages, whose first field is the page size, and the unnamed one.
     const std::byte* const main = meta + 24 + 48;
     return Meta{.page_size = number_at<std::uint32_t>(meta + 24),
                 .depth = number_at<std::uint16_t>(main + 6),
@@ -113,7 +115,7 @@ class LmdbFile final : public FoundPairs {
     return bytes;
   }
 
-  /// All records under a page that is `levels` above the end of the tree.
+  /// Visits all records below a page that is `levels` levels above the leaves' end.
   void visit(std::uint64_t number, int levels) {
     if (++visited_ > pages_) fail("its tree is damaged: a page belongs to two others");
     const bool leaf = levels <= 1;
@@ -131,7 +133,7 @@ class LmdbFile final : public FoundPairs {
                                                                      << 16;
       const auto third = number_at<std::uint16_t>(node + 4);
       if (leaf) {
-        found({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
+        append({.key = {node + kNodeHeader, key}, .value = value_of(node, key, low, third, room, number)});
       } else {
         visit(low | std::uint64_t{third} << 32, levels - 1);
       }
@@ -173,8 +175,8 @@ class LmdbWriter final : public PairWriter {
       throw InvalidArgument(fmt::format("{}: LMDB's keys have 1 to {} bytes; received {}", path_, kMaxKey, key.size()));
     }
     batch_.push_back({.key = std::string(key), .value = {value.begin(), value.end()}});
-    waiting_ += value.size();
-    if (waiting_ > kBatchBytes || batch_.size() > kBatch) flush();
+    pending_bytes_ += value.size();
+    if (pending_bytes_ > kBatchBytes || batch_.size() > kBatch) flush();
   }
   void commit() override {
     flush();
@@ -189,7 +191,7 @@ class LmdbWriter final : public PairWriter {
   static constexpr std::size_t kBatch = 1000;
   static constexpr std::size_t kBatchBytes = std::size_t{16} << 20;
 
-  struct Waiting {
+  struct PendingPair {
     std::string key;
     std::vector<std::byte> value;
   };
@@ -198,7 +200,7 @@ class LmdbWriter final : public PairWriter {
     if (code != MDB_SUCCESS) throw FileError(fmt::format("{}: {}", path_, mdb_strerror(code)));
   }
 
-  /// One transaction; where the file is full, it is made larger and the same is tried again.
+  /// Writes the batch in one transaction. If the map is full, enlarges it and tries again.
   void flush() {
     while (!batch_.empty()) {
       const int code = write_batch();
@@ -209,7 +211,7 @@ class LmdbWriter final : public PairWriter {
       }
       check(code);
       batch_.clear();
-      waiting_ = 0;
+      pending_bytes_ = 0;
     }
   }
 
@@ -236,8 +238,8 @@ class LmdbWriter final : public PairWriter {
   AtomicPath place_;
   MDB_env* env_ = nullptr;
   std::size_t map_ = std::size_t{1} << 28;
-  std::vector<Waiting> batch_;
-  std::size_t waiting_ = 0;
+  std::vector<PendingPair> batch_;
+  std::size_t pending_bytes_ = 0;
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kBatchAlignment - 1) / kBatchAlignment * kBatchAlignment; }
 
-/// While it lives, this thread and those it starts get no signals: Ctrl-C is the caller's.
+/// Blocks all signals for this thread and the threads that it starts, so that the caller's thread receives Ctrl-C.
 class NoSignals {
  public:
   NoSignals() {

@@ -1,4 +1,4 @@
-// The loader's buffers and the threads that fill them.
+// The buffers of the loader and the threads that fill them.
 #pragma once
 
 #include <condition_variable>
@@ -24,19 +24,20 @@ struct FreeAligned {
   void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t(kBatchAlignment)); }
 };
 
-/// A buffer for one batch. Its content belongs to the thread that fills it, then to the caller.
+/// A buffer for one batch. Its content belongs to the thread that fills it, and then to the caller.
 struct Slot {
   enum class State : std::uint8_t { empty, filling, ready, held };
 
-  State state = State::empty;  ///< by LoaderCore's mutex
+  State state = State::empty;  ///< guarded by LoaderCore's mutex
   BatchPlan plan;
   std::vector<Sample> samples;
   std::vector<std::int64_t> records;
   std::unique_ptr<std::byte[], FreeAligned> memory;
-  std::optional<Problem> problem;  ///< why it has no content
+  std::optional<Problem> problem;  ///< why the slot has no content
 };
 
-/// Threads take batches in order, each into any empty slot; `pending_` keeps the order, whoever is ready first.
+/// Threads claim batches in order and fill each into any empty slot. `pending_` preserves the order, whichever is ready
+/// first.
 class LoaderCore {
  public:
   LoaderCore(std::shared_ptr<const Store> store, LoaderOptions options);
@@ -53,7 +54,7 @@ class LoaderCore {
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   [[nodiscard]] const LoaderOptions& options() const { return options_; }
   [[nodiscard]] std::int64_t records() const { return store_->size(); }
-  /// One field's bytes in a slot; checks the index.
+  /// Returns the bytes of a field in a slot. Checks the index.
   [[nodiscard]] std::span<const std::byte> bytes(const Slot& slot, std::size_t field) const;
 
  private:
@@ -62,10 +63,10 @@ class LoaderCore {
   void check_options() const;
   void stop();
   void work();
-  /// Takes the next batch and fills its slot, unless there is none; the lock is given up meanwhile.
+  /// Claims the next batch, if there is one, and fills its slot. Releases the lock while it fills.
   void fill_next(Lock& lock);
   void fill(Slot& slot, std::vector<std::byte>& scratch) const;
-  /// By mutex_; null if there is none.
+  /// Requires mutex_. Returns null if there is none.
   [[nodiscard]] Slot* empty_slot();
 
   const std::shared_ptr<const Store> store_;
@@ -78,12 +79,12 @@ class LoaderCore {
   std::vector<std::thread> threads_;
 
   mutable std::mutex mutex_;
-  // By mutex_:
+  // Guarded by mutex_:
   std::condition_variable emptied_;
   std::condition_variable filled_;
   std::vector<Slot> slots_;
   std::deque<Slot*> pending_;  ///< filling or ready, in the order of the batches
-  bool ended_ = false;         ///< nothing comes after those
+  bool ended_ = false;         ///< no batch follows those in pending_
   bool stopping_ = false;
   LoaderPosition claim_at_;
   LoaderPosition position_;

@@ -32,11 +32,11 @@ const PairKind& pair_kind(const std::string& name) {
 
 }  // namespace
 
-std::string FoundPairs::key(std::int64_t index) const {
+std::string IndexedPairs::key(std::int64_t index) const {
   const auto key = entries_.at(static_cast<std::size_t>(index)).key;
   return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
-std::span<const std::byte> FoundPairs::value(std::int64_t index) const {
+std::span<const std::byte> IndexedPairs::value(std::int64_t index) const {
   return entries_.at(static_cast<std::size_t>(index)).value;
 }
 
@@ -67,7 +67,7 @@ constexpr const char* kMean = "mean";
 
 namespace {
 
-/// A record whose floats are as many as its shape says; else the mistake, in words.
+/// Returns an empty text if a record has as many floats as its shape says, else an error message.
 std::string mean_problem(const Record& record) {
   std::size_t count = 1;
   for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);

@@ -1,4 +1,4 @@
-// The kinds of files of pairs. pairs.cc is the one list of them.
+// The kinds of key-value files. pairs.cc lists all of them.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace pleiad::data {
 
-/// Pairs that lie in a file's memory, found once when it is opened.
-class FoundPairs : public Pairs {
+/// Key-value pairs in the memory of a file, indexed once when it is opened.
+class IndexedPairs : public Pairs {
  public:
   [[nodiscard]] std::int64_t size() const final { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] std::string key(std::int64_t index) const final;
@@ -22,8 +22,8 @@ class FoundPairs : public Pairs {
   };
 
   using Pairs::Pairs;
-  /// The next one; its bytes live as long as this.
-  void found(const Entry& entry) { entries_.push_back(entry); }
+  /// Appends a pair. Its bytes must live as long as this object.
+  void append(const Entry& entry) { entries_.push_back(entry); }
 
  private:
   std::vector<Entry> entries_;

@@ -23,8 +23,7 @@ const PickleValue* PickleValue::find(std::string_view key) const {
   return nullptr;
 }
 
-/// The machine that a pickle is a program of, without its calls. Every instruction makes at most one value, so memory
-/// is bounded by the file.
+/// The pickle machine without calls. Every instruction makes at most one value, so the file's size limits the memory.
 class Pickle::Reader {
  public:
   Reader(std::span<const std::byte> bytes, const std::string& where)
@@ -144,7 +143,8 @@ class Pickle::Reader {
     push(found->second);
   }
 
-  /// An integer of `length` bytes; longer than 64 bits: as real, which no count or label is.
+  /// Reads an integer of `length` bytes. Integers of more than 64 bits become reals, because no count or label is that
+  /// long.
   void push_long(std::uint64_t length) {
     const std::string_view bytes = take(length);
     if (bytes.size() > 8) return push_real(0);
@@ -163,7 +163,7 @@ class Pickle::Reader {
     push_real(value);
   }
 
-  /// Quoted, as protocol 0 has it; its escapes stay as they are, since names and numbers have none.
+  /// Reads a quoted string of protocol 0. Leaves escapes as they are, because names and numbers contain none.
   void push_quoted() {
     std::string_view text = line();
     if (text.size() < 2 || text.front() != text.back() || (text.front() != '\'' && text.front() != '"')) {
@@ -178,7 +178,7 @@ class Pickle::Reader {
     const auto code = static_cast<unsigned char>(take(1)[0]);
     switch (code) {
       case '.': root_ = pop(); return false;
-      case 0x80: take(1); break;  // the protocol's number
+      case 0x80: take(1); break;  // the protocol number
       case 0x95: take(8); break;  // a frame
       case '(': marks_.push_back(stack_.size()); break;
       case '0':
@@ -272,7 +272,7 @@ class Pickle::Reader {
         top(Kind::object, "an object to build")->state = state;
         break;
       }
-      case 'Q': {  // a name that somebody else knows the meaning of
+      case 'Q': {  // a persistent id, whose meaning only the application knows
         PickleValue* const name = pop();
         push_items(Kind::other, {name});
         break;
@@ -289,7 +289,7 @@ class Pickle::Reader {
     return true;
   }
 
-  /// Into a dict, or an object that behaves as one (OrderedDict): then its items are its third on.
+  /// Adds items to a dict, or to an object that behaves like one (OrderedDict), whose items start at its third element.
   void set_items(const std::vector<PickleValue*>& items) {
     if (!stack_.empty() && stack_.back()->kind == Kind::object) return extend(Kind::object, "an object", items);
     extend(Kind::dict, "a dict to fill", items);
@@ -298,7 +298,7 @@ class Pickle::Reader {
   std::string_view all_;
   std::string where_;
   std::size_t at_ = 0;
-  std::deque<PickleValue> values_;  // stay where they are
+  std::deque<PickleValue> values_;  // a deque, so that the elements do not move
   std::deque<std::string> texts_;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack
@@ -324,7 +324,7 @@ std::span<const std::byte> Pickle::bytes_of(const PickleValue& value) {
     const auto first = static_cast<unsigned char>(text[i]);
     if (first < 0x80) {
       latin += text[i];
-    } else if ((first & 0xFC) == 0xC0 && i + 1 < text.size()) {  // U+0080 to U+00FF are two bytes
+    } else if ((first & 0xFC) == 0xC0 && i + 1 < text.size()) {  // U+0080 to U+00FF take two bytes
       latin += static_cast<char>((first & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
     } else {
       return {};

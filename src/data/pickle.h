@@ -1,4 +1,4 @@
-// Python's pickles, read as data: what they would call is named, never called.
+// Reads Python pickles as data. Never calls what a pickle refers to.
 #pragma once
 
 #include <cstddef>
@@ -27,31 +27,31 @@ struct PickleValue {
     other
   };
   Kind kind = Kind::none;
-  std::int64_t integer = 0;  ///< booleans too
+  std::int64_t integer = 0;  ///< also the value of booleans
   double real = 0;
-  std::string_view text;  ///< bytes and text; of a global "module name"
-  std::vector<PickleValue*>
-      items;  ///< of a list or tuple; a dict's keys and values in turn; an object's callable, arguments
-  PickleValue* state = nullptr;  ///< what an object was to be built of
+  std::string_view text;  ///< of bytes and text; of a global "module name"
+  /// elements of a list or tuple; alternating keys and values of a dict; callable and arguments of an object
+  std::vector<PickleValue*> items;
+  PickleValue* state = nullptr;  ///< argument of an object's BUILD instruction
 
-  /// A dict's value for a key of text or bytes; null where there is none.
+  /// Returns a dict's value for a key of text or bytes, or null if there is none.
   [[nodiscard]] const PickleValue* find(std::string_view key) const;
 };
 
-/// A pickle of protocol 0 to 5. Nothing in it is executed: a global is its name, and a call is an object that says what
-/// would have been called on what. A FileError that begins with `where` and says at which byte, for what is no pickle
-/// or does what data has no need of.
+/// A pickle of protocol 0 to 5. Executes nothing: a global is represented by its name, and a call by an object with the
+/// callable and the arguments. Throws a FileError that begins with `where` and gives the byte offset if the data is not
+/// a pickle or uses instructions that plain data does not need.
 class Pickle {
  public:
-  /// `bytes` outlives this.
+  /// `bytes` must outlive this object.
   Pickle(std::span<const std::byte> bytes, const std::string& where);
   ~Pickle();
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
 
   [[nodiscard]] const PickleValue& root() const;
-  /// Text that `_codecs.encode(text, 'latin1')` would make bytes of, as Python 3 writes bytes into old protocols; or
-  /// bytes as they are. Nothing where `value` is neither.
+  /// Returns a value's bytes: bytes themselves, or the text argument of `_codecs.encode(text, 'latin1')`, with which
+  /// Python 3 writes bytes in old protocols. Empty if `value` is neither.
   [[nodiscard]] std::span<const std::byte> bytes_of(const PickleValue& value);
 
  private:

@@ -15,7 +15,7 @@ namespace pleiad::data {
 
 namespace {
 
-// A few bytes may claim to be a picture of any size.
+// A small file may claim to be an image of any size.
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 26;
 
 [[noreturn]] void fail_image(const std::string& where, const std::string& what) {
@@ -28,7 +28,7 @@ void check_size(const std::string& where, std::int64_t height, std::int64_t widt
   }
 }
 
-/// From channels last to channels first.
+/// Transposes channels last to channels first.
 Picture planes(const std::vector<std::uint8_t>& mixed, std::int64_t channels, std::int64_t height, std::int64_t width) {
   Picture picture{.channels = channels, .height = height, .width = width, .pixels = {}};
   const auto places = static_cast<std::size_t>(height * width);
@@ -40,7 +40,7 @@ Picture planes(const std::vector<std::uint8_t>& mixed, std::int64_t channels, st
   return picture;
 }
 
-/// Frees what libpng holds on every way out.
+/// Frees libpng's memory on every exit.
 struct PngImage {
   png_image image{};
   PngImage() { image.version = PNG_IMAGE_VERSION; }
@@ -87,7 +87,7 @@ Picture decode_jpeg(std::span<const std::byte> file, std::int64_t channels, cons
   return planes(mixed, channels, height, width);
 }
 
-/// How much of each old place a new one takes: `first` on, weights that sum to 1.
+/// The weights of old pixels in a new one, starting at `first`; they sum to 1.
 struct Taps {
   std::int64_t first = 0;
   std::vector<double> weights;
@@ -96,7 +96,7 @@ struct Taps {
 std::vector<Taps> taps(std::int64_t from, std::int64_t to) {
   std::vector<Taps> all;
   const double ratio = static_cast<double>(from) / static_cast<double>(to);
-  const double reach = std::max(ratio, 1.0);  // of a triangle around the new place's middle
+  const double reach = std::max(ratio, 1.0);  // half the width of a triangle around the centre of the new pixel
   for (std::int64_t i = 0; i < to; ++i) {
     const double middle = (static_cast<double>(i) + 0.5) * ratio - 0.5;
     const auto low = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(middle - reach)));

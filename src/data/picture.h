@@ -1,4 +1,4 @@
-// PNG and JPEG files to bytes, and back.
+// Decodes PNG and JPEG files and encodes PNG files.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,15 @@ struct Picture {
   std::vector<std::uint8_t> pixels;  ///< {channels, height, width}
 };
 
-/// `channels` 1 or 3, or 0: as the file has it; what is transparent lies on black. A FileError that begins with `where`
-/// for what is no PNG or JPEG, is truncated or damaged.
+/// Decodes a file to `channels` 1 or 3, or to those of the file if 0. Transparent pixels are blended with black. Throws
+/// a FileError that begins with `where` if the data is not a PNG or JPEG, or is truncated or damaged.
 [[nodiscard]] Picture decode_picture(std::span<const std::byte> file, std::int64_t channels, const std::string& where);
 
-/// To another size: each new pixel is the mean of what it covers, or lies between its neighbours where it is enlarged.
+/// Resizes an image. A new pixel is the average of the pixels that it covers; when enlarging, it is interpolated
+/// between its neighbours.
 [[nodiscard]] Picture scaled(const Picture& picture, std::int64_t height, std::int64_t width);
 
-/// {channels, height, width} as a PNG; channels 1 or 3.
+/// Encodes {channels, height, width} as a PNG. Requires 1 or 3 channels.
 [[nodiscard]] std::string encode_png(std::span<const std::byte> pixels, std::int64_t channels, std::int64_t height,
                                      std::int64_t width);
 

@@ -7,7 +7,7 @@ namespace pleiad::data {
 
 namespace {
 
-// A subtraction and a product, never fused: the bits are the same on every processor.
+// Uses a subtraction and a multiplication that are never fused, so that the result is bit-identical on every processor.
 template <class T, bool Each, bool Mirror>
 PLEIAD_INLINE void convert_pixels(const PixelJob& job) {
   const T* __restrict in = static_cast<const T*>(job.in);

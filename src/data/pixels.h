@@ -1,4 +1,4 @@
-// From stored numbers to float32, row by row.
+// Converts stored elements to float32, row by row.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 
 namespace pleiad::data {
 
-/// out = (in - mean) * factor over `channels` planes of `rows` rows of `cols` numbers. Pitches are in elements.
+/// Computes out = (in - mean) * factor over `channels` planes of `rows` rows with `cols` elements. Pitches are in
+/// elements.
 struct PixelJob {
-  const void* in = nullptr;  ///< dense
+  const void* in = nullptr;  ///< contiguous
   FieldType type = FieldType::uint8;
   std::int64_t channels = 1;
   std::int64_t rows = 1;
@@ -18,12 +19,12 @@ struct PixelJob {
   float* out = nullptr;
   std::int64_t out_row = 0;
   std::int64_t out_plane = 0;
-  const float* mean = nullptr;  ///< of the first number, as the file has it; never null
+  const float* mean = nullptr;  ///< of the first element, in the order of the file; never null
   const float* factor = nullptr;
-  bool each = false;  ///< one mean and factor a pixel, with the pitches below; otherwise one a channel
+  bool each = false;  ///< one mean and factor per pixel, with the pitches below; otherwise one per channel
   std::int64_t mean_row = 0;
   std::int64_t mean_plane = 0;
-  bool mirror = false;  ///< the first number of a row becomes the last
+  bool mirror = false;  ///< reverse the order of each row
 };
 
 void convert_pixels(const PixelJob& job);

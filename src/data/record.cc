@@ -15,7 +15,7 @@ namespace data {
 
 namespace {
 
-/// Collects a message's fields, of either kind, and tells them apart at the end.
+/// Collects the fields of a message of either format and decides between the formats at the end.
 class RecordParser {
  public:
   explicit RecordParser(RecordView& record) : record_(record) {}
@@ -31,7 +31,8 @@ class RecordParser {
   }
 
  private:
-  /// SINGA 0.1 to 0.3 wrap a record in another: {type = 1, user_type = 2, image = 5}. Datum's field 5 is a number.
+  /// Returns the inner record: SINGA 0.1 to 0.3 wrap a record in {type = 1, user_type = 2, image = 5}. A Datum's field
+  /// 5 is a number.
   static std::span<const std::byte> image_of(std::span<const std::byte> bytes) {
     std::span<const std::byte> image = bytes;
     WireReader fields(bytes);
@@ -40,7 +41,7 @@ class RecordParser {
       if (fields.field() == 5 && text) {
         image = fields.bytes();
       } else if (fields.field() == 3 || fields.field() == 4 || (fields.field() == 1 && text)) {
-        return bytes;  // what only the record itself has
+        return bytes;  // a field that only the record itself has
       }
     }
     return fields.failed() ? bytes : image;
@@ -99,7 +100,7 @@ class RecordParser {
     return {};
   }
 
-  /// Packed floats, unpacked ones, or Datum's bytes.
+  /// Field 4 holds packed floats, unpacked floats, or a Datum's bytes.
   std::string fourth(const WireReader& field) {
     if (field.type() == WireType::bytes) datum_data_ = field.bytes();
     return floats(field, fourth_, four_);
@@ -143,7 +144,7 @@ class RecordParser {
   }
 
   RecordView& record_;
-  std::optional<std::uint64_t> second_;  // the label, or Datum's height
+  std::optional<std::uint64_t> second_;  // the label, or a Datum's height
   std::optional<std::uint64_t> width_;
   std::optional<std::uint64_t> datum_label_;
   std::span<const std::byte> datum_data_;

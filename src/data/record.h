@@ -1,4 +1,4 @@
-// A record of SINGA's or Caffe's where it lies.
+// A view of a record in SINGA's or Caffe's format.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace pleiad::data {
 
-/// SINGA's RecordProto {shape = 1, label = 2, pixel = 3, data = 4}, maybe as the image of a Record {type = 1, image =
-/// 5} as SINGA 0.1 to 0.3 write it, or Caffe's Datum {channels = 1, height = 2, width = 3, data = 4, label = 5,
-/// float_data = 6}, which is known by a field 3 that is a number.
+/// A SINGA RecordProto {shape = 1, label = 2, pixel = 3, data = 4}, possibly wrapped as the image of a Record {type =
+/// 1, image = 5} as SINGA 0.1 to 0.3 write it; or a Caffe Datum {channels = 1, height = 2, width = 3, data = 4, label =
+/// 5, float_data = 6}. A numeric field 3 identifies a Datum.
 struct RecordView {
   static constexpr std::size_t kMaxRank = 8;
   std::int64_t extents[kMaxRank] = {};
@@ -20,15 +20,16 @@ struct RecordView {
   std::optional<std::int32_t> label;
   std::span<const std::byte> pixel;
   std::span<const std::byte> floats;  ///< little-endian, not aligned
-  std::vector<std::byte> gathered;    ///< what `floats` lies in where the message has it in pieces
+  std::vector<std::byte> gathered;    ///< backing memory of `floats` if the message stores them in several pieces
 
   [[nodiscard]] std::span<const std::int64_t> shape() const { return {extents, rank}; }
 };
 
-/// Fills `record`; else the mistake, in words. Where `bytes` is what they lie in, the spans are too.
+/// Fills `record` and returns an empty text, or returns an error message. The spans point into `bytes` or
+/// `record.gathered`.
 [[nodiscard]] std::string parse(std::span<const std::byte> bytes, RecordView& record);
 
-/// SINGA's message.
+/// Encodes a SINGA RecordProto.
 [[nodiscard]] std::string encode(std::span<const std::int64_t> shape, std::optional<std::int32_t> label,
                                  std::span<const std::byte> pixel, std::span<const std::byte> floats);
 

@@ -1,4 +1,4 @@
-// Stores of SINGA's and Caffe's records: kvfile and lmdb.
+// Stores of records in SINGA's and Caffe's formats: kvfile and lmdb.
 #include "pleiad/records.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 struct RecordFile {
   std::unique_ptr<Pairs> pairs;
-  std::int64_t first;  ///< number of its first record in the store
+  std::int64_t first;  ///< index of its first record in the store
 };
 
 [[noreturn]] void fail_record(const Pairs& pairs, std::int64_t record, const std::string& what) {
@@ -31,80 +31,83 @@ struct RecordFile {
   throw FileError(fmt::format("{}: record {} (key \"{}\"): {}", pairs.name(), grouped(record), key, what));
 }
 
-/// What every record must have, as the first one has it.
-struct Form {
+/// What all records of a store must have in common, taken from the first one.
+struct RecordFormat {
   Field data{.name = "data", .type = FieldType::uint8, .shape = {}};
   bool label = false;
-  bool encoded = false;  ///< pixels are PNG or JPEG files
-  bool scaled = false;   ///< to data.shape; else they must have it
+  bool encoded = false;  ///< the pixels are PNG or JPEG files
+  bool scaled = false;   ///< images are scaled to data.shape; otherwise they must have it
 };
 
-/// A record's picture, with so many channels; 0: as it has them.
+/// Decodes the image of a record to `channels` channels; 0 keeps those of the file.
 Picture picture_of(const Pairs& pairs, std::int64_t record, const RecordView& view, std::int64_t channels) {
   if (view.pixel.empty()) fail_record(pairs, record, "expected an encoded image in its pixels; there are none");
   return decode_picture(view.pixel, channels, fmt::format("{}: record {}", pairs.name(), grouped(record)));
 }
 
-Form form_of_pictures(const Pairs& pairs, const StoreOptions& options) {
+RecordFormat format_of_pictures(const Pairs& pairs, const StoreOptions& options) {
   RecordView first;
   if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail_record(pairs, 0, mistake);
-  Form form{.label = options.label && first.label.has_value(), .encoded = true, .scaled = !options.shape.empty()};
-  form.data.shape = options.shape;
-  if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
+  RecordFormat format{
+      .label = options.label && first.label.has_value(), .encoded = true, .scaled = !options.shape.empty()};
+  format.data.shape = options.shape;
+  if (format.data.shape.size() == 2) format.data.shape.insert(format.data.shape.begin(), 1);
   if (options.shape.empty()) {
     const Picture picture = picture_of(pairs, 0, first, 0);
-    form.data.shape = {picture.channels, picture.height, picture.width};
+    format.data.shape = {picture.channels, picture.height, picture.width};
   }
-  const std::vector<std::int64_t>& shape = form.data.shape;
+  const std::vector<std::int64_t>& shape = format.data.shape;
   constexpr std::int64_t kMost = 1 << 16;
   if (shape.size() != 3 || (shape[0] != 1 && shape[0] != 3) || shape[1] < 1 || shape[1] > kMost || shape[2] < 1 ||
       shape[2] > kMost) {
     throw InvalidArgument(fmt::format("{}: encoded images have 1 or 3 channels, a height and a width; received [{}]",
                                       pairs.name(), fmt::join(options.shape, ", ")));
   }
-  return form;
+  return format;
 }
 
-Form form_of(const Pairs& pairs, const StoreOptions& options) {
-  if (options.encoded) return form_of_pictures(pairs, options);
+RecordFormat format_of(const Pairs& pairs, const StoreOptions& options) {
+  if (options.encoded) return format_of_pictures(pairs, options);
   RecordView first;
   if (const std::string mistake = parse(pairs.value(0), first); !mistake.empty()) fail_record(pairs, 0, mistake);
-  Form form;
+  RecordFormat format;
   if (first.pixel.empty() && first.floats.empty()) fail_record(pairs, 0, "has neither pixels nor floats");
   if (!first.pixel.empty() && !first.floats.empty()) fail_record(pairs, 0, "has both pixels and floats");
   const bool bytes = !first.pixel.empty();
-  form.data.type = bytes ? FieldType::uint8 : FieldType::float32;
+  format.data.type = bytes ? FieldType::uint8 : FieldType::float32;
   const auto count = static_cast<std::int64_t>(bytes ? first.pixel.size() : first.floats.size() / sizeof(float));
-  form.data.shape.assign(first.shape().begin(), first.shape().end());
-  if (!options.shape.empty()) form.data.shape = options.shape;
-  if (form.data.shape.empty()) form.data.shape = {count};
-  // Extents are int32, and there are at most eight: the product is compared as it grows.
+  format.data.shape.assign(first.shape().begin(), first.shape().end());
+  if (!options.shape.empty()) format.data.shape = options.shape;
+  if (format.data.shape.empty()) format.data.shape = {count};
+  // Extents are int32 and there are at most eight of them. Comparing the product as it grows avoids overflow.
   std::int64_t product = 1;
-  for (const std::int64_t extent : form.data.shape) {
+  for (const std::int64_t extent : format.data.shape) {
     product = extent < 1 || product > count / extent ? -1 : product * extent;
     if (product < 0) break;
   }
   if (product != count) {
-    fail_record(pairs, 0, fmt::format("its shape is [{}]; it has {} numbers", fmt::join(form.data.shape, ", "), count));
+    fail_record(pairs, 0,
+                fmt::format("its shape is [{}]; it has {} numbers", fmt::join(format.data.shape, ", "), count));
   }
-  // Pictures without channels have one.
-  if (form.data.shape.size() == 2) form.data.shape.insert(form.data.shape.begin(), 1);
-  form.label = options.label && first.label.has_value();
-  return form;
+  // Images without a channel axis get one channel.
+  if (format.data.shape.size() == 2) format.data.shape.insert(format.data.shape.begin(), 1);
+  format.label = options.label && first.label.has_value();
+  return format;
 }
 
 class RecordStore final : public Store {
  public:
-  RecordStore(std::string name, std::vector<RecordFile> parts, std::int64_t size, Form form, std::int64_t classes)
-      : Store(std::move(name), size, fields_of(form)),
+  RecordStore(std::string name, std::vector<RecordFile> parts, std::int64_t size, RecordFormat format,
+              std::int64_t classes)
+      : Store(std::move(name), size, fields_of(format)),
         parts_(std::move(parts)),
-        form_(std::move(form)),
+        format_(std::move(format)),
         classes_(classes) {}
 
  private:
-  static std::vector<Field> fields_of(const Form& form) {
-    std::vector<Field> fields = {form.data};
-    if (form.label) fields.push_back(label_field());
+  static std::vector<Field> fields_of(const RecordFormat& format) {
+    std::vector<Field> fields = {format.data};
+    if (format.label) fields.push_back(label_field());
     return fields;
   }
 
@@ -117,8 +120,8 @@ class RecordStore final : public Store {
       const Pairs& pairs = *part.pairs;
       if (const std::string mistake = parse(pairs.value(inside), view); !mistake.empty())
         fail_record(pairs, inside, mistake);
-      // With the image too: an image without a right label is a damaged record.
-      if (form_.label) {
+      // Also checked when only the image is read: an image without a valid label is a damaged record.
+      if (format_.label) {
         if (!view.label) fail_record(pairs, inside, "has no label, as the first one has");
         check_label(*view.label, classes_, pairs.name(), inside);
       }
@@ -127,26 +130,26 @@ class RecordStore final : public Store {
         out += sizeof *view.label;
         continue;
       }
-      if (form_.encoded) {
-        out = copy_record(form_.data, pixels_of(pairs, inside, view).data(), window, out);
+      if (format_.encoded) {
+        out = copy_record(format_.data, pixels_of(pairs, inside, view).data(), window, out);
         continue;
       }
-      const auto numbers = form_.data.type == FieldType::uint8 ? view.pixel : view.floats;
-      if (numbers.size() != form_.data.bytes()) {
+      const auto numbers = format_.data.type == FieldType::uint8 ? view.pixel : view.floats;
+      if (numbers.size() != format_.data.bytes()) {
         fail_record(pairs, inside,
-                    fmt::format("expected {} bytes of {}, as the first one has; it has {}", form_.data.bytes(),
-                                form_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
+                    fmt::format("expected {} bytes of {}, as the first one has; it has {}", format_.data.bytes(),
+                                format_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
       }
-      out = copy_record(form_.data, numbers.data(), window, out);
+      out = copy_record(format_.data, numbers.data(), window, out);
     }
   }
 
   [[nodiscard]] std::vector<std::byte> pixels_of(const Pairs& pairs, std::int64_t record,
                                                  const RecordView& view) const {
-    const std::vector<std::int64_t>& shape = form_.data.shape;
+    const std::vector<std::int64_t>& shape = format_.data.shape;
     Picture picture = picture_of(pairs, record, view, shape[0]);
     if (picture.height != shape[1] || picture.width != shape[2]) {
-      if (!form_.scaled) {
+      if (!format_.scaled) {
         fail_record(pairs, record,
                     fmt::format("expected an image of {} x {}, as the first one is; it has {} x {}", shape[1], shape[2],
                                 picture.height, picture.width));
@@ -158,7 +161,7 @@ class RecordStore final : public Store {
   }
 
   std::vector<RecordFile> parts_;
-  Form form_;
+  RecordFormat format_;
   std::int64_t classes_;
 };
 
@@ -193,9 +196,9 @@ std::unique_ptr<Store> open_records(const StoreOptions& options) {
     parts.push_back({.pairs = std::move(pairs), .first = size});
     size += count;
   }
-  Form form = form_of(*parts.front().pairs, options);
+  RecordFormat format = format_of(*parts.front().pairs, options);
   return windowed(
-      std::make_unique<RecordStore>(join(options.paths), std::move(parts), size, std::move(form), options.classes),
+      std::make_unique<RecordStore>(join(options.paths), std::move(parts), size, std::move(format), options.classes),
       options.window);
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// Fisher and Yates, with a number of its own for every place: the same order wherever it is computed.
+/// Shuffles by Fisher and Yates with an independent random number for each position, so that the order is the same
+/// wherever it is computed.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), std::int64_t{0});

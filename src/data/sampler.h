@@ -1,4 +1,4 @@
-// Which records make up which batch.
+// Determines which records make up each batch.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@ struct Sample {
   std::int64_t epoch = 0;
 };
 
-/// A batch of all ranks: `count` records from a position on. Nothing follows where count is 0.
+/// A batch over all ranks: `count` records from a position on. A count of 0 means that no batch follows.
 struct BatchPlan {
   LoaderPosition begin;
   std::int64_t count = 0;
   LoaderPosition end;
 };
 
-/// The order of the records, a function of position, seed and options alone. Any thread may call any method.
+/// The order of the records, which depends only on position, seed and options. Thread-safe.
 class Sampler {
  public:
   Sampler(std::int64_t size, const LoaderOptions& options);
 
-  /// The batch that begins at `position`, or with the next epoch where that is at its end.
+  /// Returns the batch that begins at `position`, or the first batch of the next epoch if the position is at the end of
+  /// one.
   [[nodiscard]] BatchPlan plan(LoaderPosition position) const;
-  /// This rank's share of a batch.
+  /// Lists the records of this rank's part of a batch.
   void samples(const BatchPlan& plan, std::vector<Sample>& out) const;
-  /// The most records that a share has.
+  /// Returns the largest number of records in a rank's part of a batch.
   [[nodiscard]] std::int64_t max_share() const;
 
  private:
@@ -53,7 +54,7 @@ class Sampler {
     Order order;
   };
   mutable std::mutex mutex_;
-  mutable Cached cache_[2];  ///< by mutex_; batches in work lie in two epochs at most, as a rule
+  mutable Cached cache_[2];  ///< guarded by mutex_; the batches in progress usually belong to at most two epochs
 };
 
 }  // namespace pleiad::data

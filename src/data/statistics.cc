@@ -10,7 +10,7 @@ namespace pleiad {
 
 namespace {
 
-/// Sums of values and squares: of bytes as whole numbers, of others in double precision.
+/// Sums of values and squares: as integers for bytes, in double precision for other types.
 template <class T, class Sum>
 class Sums {
  public:
@@ -26,7 +26,7 @@ class Sums {
     }
   }
 
-  /// `group` neighbours share one mean.
+  /// Each group of `group` adjacent elements shares one mean.
   [[nodiscard]] Statistics finish(std::int64_t records, std::size_t group) const {
     Statistics result;
     for (std::size_t first = 0; first < sum_.size(); first += group) {
@@ -40,7 +40,7 @@ class Sums {
       const double mean = static_cast<double>(sum) / n;
       const double variance = static_cast<double>(square) / n - mean * mean;
       result.mean.push_back(static_cast<float>(mean));
-      // Rounding may leave a little of nothing.
+      // Rounding may leave a tiny variance in constant data.
       const bool varies = variance > 1e-12 * mean * mean && variance > 0;
       result.deviation.push_back(varies ? static_cast<float>(std::sqrt(variance)) : 1.0F);
     }

@@ -1,4 +1,4 @@
-// What the last word of a Philox counter stands for, so that no two uses of one seed draw the same numbers.
+// The last word of a Philox counter identifies its use, so that different uses of one seed draw different numbers.
 #pragma once
 
 #include <cstdint>

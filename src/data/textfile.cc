@@ -1,4 +1,4 @@
-// SINGA's textfile: a record is a line, its key the line's number.
+// SINGA's textfile: each line is a record, and its key is the line number counted from 0.
 #include <fmt/format.h>
 
 #include <vector>

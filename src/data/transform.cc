@@ -131,7 +131,7 @@ void Transform::apply(const Sample& sample, std::vector<std::byte>& scratch, flo
     }
     job.mirror = mirror_ && (bits[2] & 1) != 0;
   }
-  // The tile in the stored image's coordinates, and what of it the image has; the rest is padding.
+  // The position of the tile in the stored image, and the part of the tile inside the image; the rest is padding.
   top += tile_.top - pad_;
   left += (job.mirror ? crop_width_ - tile_.left - tile_.width : tile_.left) - pad_;
   Window window{.top = std::max<std::int64_t>(top, 0), .left = std::max<std::int64_t>(left, 0)};
@@ -153,7 +153,7 @@ void Transform::apply(const Sample& sample, std::vector<std::byte>& scratch, flo
     job.mean += window.top * width_ + window.left;
     job.factor += window.top * width_ + window.left;
   }
-  // Whole rows one after another are one row.
+  // Contiguous rows are processed as one row.
   if (!job.mirror && window.width == tile_.width && (!each_ || window.width == width_)) {
     job.cols *= job.rows;
     job.rows = 1;

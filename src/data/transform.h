@@ -1,4 +1,4 @@
-// From a stored image to what a net takes.
+// Converts a stored image to the input of a net.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace pleiad::data {
 
-/// TransformOptions for one field of a store, checked and prepared. Any thread may apply it.
+/// Checked and prepared TransformOptions for one field of a store. Thread-safe.
 class Transform {
  public:
-  /// An InvalidArgument where the options do not fit the field. `store` must outlive this.
+  /// Throws InvalidArgument if the options do not fit the field. `store` must outlive this object.
   Transform(const Store& store, std::size_t field, const TransformOptions& options, std::uint64_t seed);
 
-  /// The field as it becomes: float32.
+  /// Returns the field after the transformation, of type float32.
   [[nodiscard]] const Field& output() const { return output_; }
-  /// Reads a record and writes output().count() numbers. `scratch` is kept between calls of one thread.
+  /// Reads a record and writes output().count() values. `scratch` can be reused between calls of one thread.
   void apply(const Sample& sample, std::vector<std::byte>& scratch, float* out) const;
 
  private:

@@ -1,4 +1,4 @@
-// Protocol Buffers' wire format: just what a flat message of numbers and bytes needs.
+// The parts of Protocol Buffers' wire format that flat messages of numbers and bytes need.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace pleiad::data {
 
 enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-/// The fields of a message, one after another. `failed()` after next() returned false tells a damaged message from its
-/// end.
+/// Iterates over the fields of a message. After next() has returned false, failed() distinguishes a damaged message
+/// from its end.
 class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> message) : left_(message) {}
 
-  /// To the next field.
+  /// Advances to the next field.
   bool next() {
     if (left_.empty()) return false;
     const std::optional<std::uint64_t> tag = take_varint();
@@ -46,12 +46,12 @@ class WireReader {
 
   [[nodiscard]] std::uint64_t field() const { return field_; }
   [[nodiscard]] WireType type() const { return type_; }
-  /// Of a varint.
+  /// The value of a varint field.
   [[nodiscard]] std::uint64_t number() const { return number_; }
-  /// Of anything else.
+  /// The value of any other field.
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
-  /// A varint from the front of what is left, for packed numbers too.
+  /// Reads a varint from the rest of the message. Also for packed numbers.
   std::optional<std::uint64_t> take_varint() {
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < 10 && i < left_.size(); ++i) {
@@ -86,7 +86,7 @@ class WireReader {
   bool failed_ = false;
 };
 
-/// A message on its way out.
+/// Builds a message.
 class WireWriter {
  public:
   void varint(std::uint64_t field, std::uint64_t value) {

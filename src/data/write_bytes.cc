@@ -1,4 +1,4 @@
-// Writers of idx, cifar10 and cifar10_python: unsigned bytes, record after record.
+// Writers of idx, cifar10 and cifar10_python, whose records are unsigned bytes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -51,7 +51,7 @@ class Cifar10Writer final : public StoreWriter {
   std::vector<std::byte> buffer_;
 };
 
-/// The header says how many records follow, so all are kept until then.
+/// The header contains the number of records, so all records are kept until the end.
 class IdxWriter final : public StoreWriter {
  public:
   explicit IdxWriter(const WriterOptions& options) : StoreWriter(options) {}
@@ -66,7 +66,7 @@ class IdxWriter final : public StoreWriter {
 
   void finish() override {
     std::vector<std::int64_t> shape = options().data.shape;
-    // Pictures of one channel are without channels there.
+    // IDX files of images with one channel have no channel axis.
     if (shape.size() == 3 && shape[0] == 1) shape.erase(shape.begin());
     shape.insert(shape.begin(), size());
     std::optional<AtomicFile> labels;
@@ -94,9 +94,9 @@ class IdxWriter final : public StoreWriter {
   std::vector<std::byte> labels_;
 };
 
-/// A batch as the known files have it: what Python 2 pickles, so that its readers and those of Python 3 (by
-/// encoding="bytes" or "latin1") find what they expect. The array's head says how many records follow, so all are kept
-/// until then.
+/// Writes a batch in the format of the original files: as Python 2 pickles it, so that readers for Python 2 and 3 (with
+/// encoding="bytes" or "latin1") can load it. The array's header contains the number of records, so all records are
+/// kept until the end.
 class Cifar10PythonWriter final : public StoreWriter {
  public:
   explicit Cifar10PythonWriter(const WriterOptions& options) : StoreWriter(options) {}
@@ -126,7 +126,7 @@ class Cifar10PythonWriter final : public StoreWriter {
     file.commit();
   }
 
-  /// NumPy's call that makes an empty array, and the state that fills it, up to the bytes.
+  /// Returns NumPy's call that makes an empty array, and the state that fills it, up to the bytes.
   [[nodiscard]] std::string array_head() const {
     constexpr std::string_view kNoField("NNNJ\xFF\xFF\xFF\xFFJ\xFF\xFF\xFF\xFFK\0tb", 17);
     return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n" + byte(0) + "\x85" + text("b") + "\x87R(" +
@@ -137,7 +137,7 @@ class Cifar10PythonWriter final : public StoreWriter {
   static std::string text(std::string_view words) {
     return std::string{'U', static_cast<char>(words.size())} + std::string(words);
   }
-  /// Four bytes, the lowest first.
+  /// Returns four bytes, little-endian.
   static std::string number(std::int64_t value) {
     std::string bytes;
     for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(value >> shift & 0xFF);

@@ -1,4 +1,4 @@
-// Writers of csv and textfile: a line a record, the label first.
+// Writers of csv and textfile: one record per line, with the label first.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -26,7 +26,7 @@ class TextRecords final : public StoreWriter {
       for (std::size_t at = 0; at < data.size(); at += sizeof value) {
         if (!line_.empty()) line_ += options().separator;
         std::memcpy(&value, data.data() + at, sizeof value);
-        fmt::format_to(out, "{}", value);  // the shortest text that reads as the same number
+        fmt::format_to(out, "{}", value);  // the shortest text that reads back as the same number
       }
     };
     if (options().data.type == FieldType::uint8) {

@@ -1,4 +1,4 @@
-// What writers of stores share.
+// Checks that the store writers share.
 #pragma once
 
 #include <initializer_list>
@@ -8,7 +8,7 @@
 
 namespace pleiad::data {
 
-/// InvalidArguments that name the kind, what it can hold and what came.
+/// Throw InvalidArgument with the kind, what it can hold and what was received.
 void expect_type(const WriterOptions& options, std::initializer_list<FieldType> types);
 void expect_paths(const WriterOptions& options, std::size_t least, std::size_t most, const char* what);
 

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "0#w1" as 0 and "w1".
+/// Splits "0#w1" into 0 and "w1".
 std::pair<int, std::string> partition_and_name(const std::string& name) {
   const std::size_t mark = name.find('#');
   const bool numbered = mark != std::string::npos && mark > 0 && mark < 9 &&
@@ -59,8 +59,8 @@ BlobProtos parse(const std::string& path) {
   return blobs;
 }
 
-/// Copies between SINGA's order of a parameter's numbers and ours; `to_ours` says which way.
-void reorder(const Named& named, const Shape& shape, const float* from, float* to, bool to_ours) {
+/// Copies the elements of a parameter between SINGA's order and ours; `to_ours` selects the direction.
+void reorder(const NamedParameter& named, const Shape& shape, const float* from, float* to, bool to_ours) {
   const auto put = [&](std::int64_t ours, std::int64_t theirs) {
     if (to_ours) {
       to[ours] = from[theirs];
@@ -96,7 +96,7 @@ void reorder(const Named& named, const Shape& shape, const float* from, float* t
   std::copy(from, from + named.count, to);
 }
 
-/// All partitions of one parameter, one after another.
+/// Concatenates all partitions of a parameter.
 std::vector<float> joined(const Parts& parts) {
   std::vector<float> all;
   for (const auto& [number, blob] : parts) all.insert(all.end(), blob->data().begin(), blob->data().end());
@@ -112,9 +112,9 @@ std::string shown_names(std::vector<std::string> names) {
   return printable(join(names)) + (more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-std::string names_of(const Built& built) {
+std::string names_of(const JobNet& built) {
   std::vector<std::string> names;
-  for (const Named& named : built.parameters) names.push_back(named.name);
+  for (const NamedParameter& named : built.parameters) names.push_back(named.name);
   return shown_names(std::move(names));
 }
 
@@ -124,23 +124,24 @@ std::string names_in(const std::map<std::string, Parts>& by_name) {
   return shown_names(std::move(names));
 }
 
-/// Parameters and the numbers that files have for them: all are read before any is changed.
-class Found {
+/// The parameters that files provide, and their values. All files are read before the net is changed.
+class LoadedParameters {
  public:
-  explicit Found(const Built& built) : built_(built) {}
+  explicit LoadedParameters(const JobNet& built) : built_(built) {}
 
-  /// Takes what a file has; of several that have a parameter, the last counts.
+  /// Reads the parameters of a file. If several files have a parameter, the last one counts.
   void take(const BlobProtos& blobs, const std::string& path) {
     std::map<std::string, Parts> by_name;
     for (int i = 0; i < blobs.name_size(); ++i) {
       const auto [partition, name] = partition_and_name(blobs.name(i));
       by_name[name][partition] = &blobs.blob(i);
     }
-    if (std::ranges::none_of(built_.parameters, [&](const Named& named) { return by_name.contains(named.name); })) {
+    if (std::ranges::none_of(built_.parameters,
+                             [&](const NamedParameter& named) { return by_name.contains(named.name); })) {
       throw FileError(fmt::format("{}: has none of the net's parameters, which are {}; it has {}", path,
                                   names_of(built_), names_in(by_name)));
     }
-    for (const Named& named : built_.parameters) {
+    for (const NamedParameter& named : built_.parameters) {
       const auto parts = by_name.find(named.name);
       if (parts == by_name.end()) continue;
       std::vector<float> numbers = joined(parts->second);
@@ -152,9 +153,9 @@ class Found {
       if (std::ranges::find(names_, named.name) == names_.end()) names_.push_back(named.name);
     }
   }
-  /// All were loaded in another way.
+  /// Marks all parameters as found; they were loaded in another way.
   void all() {
-    for (const Named& named : built_.parameters) names_.push_back(named.name);
+    for (const NamedParameter& named : built_.parameters) names_.push_back(named.name);
   }
 
   std::vector<std::string> put(nn::Net& net) {
@@ -166,15 +167,15 @@ class Found {
   }
 
  private:
-  const Built& built_;
+  const JobNet& built_;
   std::vector<std::string> names_;
-  std::vector<std::pair<const Named*, std::vector<float>>> values_;
+  std::vector<std::pair<const NamedParameter*, std::vector<float>>> values_;
 };
 
-BlobProtos blobs_of(const Built& built, const nn::Net& net, std::int64_t step) {
+BlobProtos blobs_of(const JobNet& built, const nn::Net& net, std::int64_t step) {
   BlobProtos blobs;
   int id = 0;
-  for (const Named& named : built.parameters) {
+  for (const NamedParameter& named : built.parameters) {
     const auto& all = net.parameters();
     const auto parameter = std::ranges::find(all, named.parameter, &nn::Parameter::name);
     const Tensor& value = parameter->value;
@@ -199,11 +200,11 @@ BlobProtos blobs_of(const Built& built, const nn::Net& net, std::int64_t step) {
 
 }  // namespace
 
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths,
+std::vector<std::string> load_blobs(const JobNet& built, nn::Net& net, const std::vector<std::string>& paths,
                                     std::int64_t* step) {
-  Found found(built);
+  LoadedParameters found(built);
   for (const std::string& path : paths) {
-    if (fs::is_directory(path)) {  // one of our own
+    if (fs::is_directory(path)) {  // a checkpoint that Pleiad wrote
       load_parameters(net, path);
       found.all();
     } else {
@@ -217,13 +218,13 @@ std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std:
   return found.put(net);
 }
 
-void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step) {
+void save_blobs(const JobNet& built, const nn::Net& net, const std::string& path, std::int64_t step) {
   const std::string bytes = blobs_of(built, net, step).SerializeAsString();
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_folder(folder);
   write_whole_file(path, std::as_bytes(std::span(bytes)));
 }
 
-void export_blobs(const Built& built, const nn::Net& net, const std::string& path) {
+void export_blobs(const JobNet& built, const nn::Net& net, const std::string& path) {
   const BlobProtos blobs = blobs_of(built, net, 0);
   std::vector<ArrayToWrite> arrays;
   for (int i = 0; i < blobs.name_size(); ++i) {
@@ -238,10 +239,10 @@ void export_blobs(const Built& built, const nn::Net& net, const std::string& pat
   write_safetensors(path, arrays, {{"format", "singa"}});
 }
 
-std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const std::string& path) {
+std::vector<std::string> import_blobs(const JobNet& built, nn::Net& net, const std::string& path) {
   const Safetensors file{fs::path(path)};
   const auto known = [&](const ArrayEntry& array) {
-    return std::ranges::find(built.parameters, array.name, &Named::name) != built.parameters.end();
+    return std::ranges::find(built.parameters, array.name, &NamedParameter::name) != built.parameters.end();
   };
   if (std::ranges::none_of(file.arrays(), known)) return {};
   const auto has = [&](const std::string& name) {
@@ -265,14 +266,14 @@ std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const st
     std::memcpy(data->mutable_data(), array.bytes.data(), array.bytes.size());
   }
   check_mapped_reads();
-  Found found(built);
+  LoadedParameters found(built);
   found.take(blobs, path);
   return found.put(net);
 }
 
-void expect_all(const Built& built, const std::vector<std::string>& found, const std::string& path) {
+void expect_all(const JobNet& built, const std::vector<std::string>& found, const std::string& path) {
   std::vector<std::string> missing;
-  for (const Named& named : built.parameters) {
+  for (const NamedParameter& named : built.parameters) {
     if (std::ranges::find(found, named.name) == found.end()) missing.push_back(fmt::format("\"{}\"", named.name));
   }
   if (missing.empty()) return;
@@ -280,14 +281,14 @@ void expect_all(const Built& built, const std::vector<std::string>& found, const
                               built.parameters.size(), missing.size() == 1 ? "is" : "are", join(missing)));
 }
 
-void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found) {
-  for (const Named& named : built.parameters) {
+void expect_loaded(const JobImpl& job, const JobNet& built, const std::vector<std::string>& found) {
+  for (const NamedParameter& named : built.parameters) {
     if (!named.needs_file || std::ranges::find(found, named.name) != found.end()) continue;
     const std::vector<std::string> paths(job.proto.checkpoint_path().begin(), job.proto.checkpoint_path().end());
-    mistake(job, named.layer, fmt::format("param[{}]", named.index),
-            fmt::format("\"{}\" has no init, and {}", named.name,
-                        paths.empty() ? std::string("checkpoint_path names no checkpoint that would have it")
-                                      : fmt::format("no checkpoint has it: {}", join(paths))));
+    throw_invalid(job, named.layer, fmt::format("param[{}]", named.index),
+                  fmt::format("\"{}\" has no init, and {}", named.name,
+                              paths.empty() ? std::string("checkpoint_path names no checkpoint that would have it")
+                                            : fmt::format("no checkpoint has it: {}", join(paths))));
   }
 }
 

@@ -1,4 +1,4 @@
-// SINGA's checkpoint files.
+// Reads and writes SINGA's checkpoint files.
 #pragma once
 
 #include <string>
@@ -8,20 +8,22 @@
 
 namespace pleiad::job {
 
-/// Reads files into a net like the built one: each parameter from the last that has it. Returns the names that were
-/// found. step: the largest of the steps that the files are of, where they say it.
-std::vector<std::string> load_blobs(const Built& built, nn::Net& net, const std::vector<std::string>& paths,
+/// Reads checkpoints into a net that was built from the same job. If several files have a parameter, the last one
+/// counts. Returns the names of the parameters found. Sets *step to the largest step recorded in the files, if any
+/// records one.
+std::vector<std::string> load_blobs(const JobNet& built, nn::Net& net, const std::vector<std::string>& paths,
                                     std::int64_t* step = nullptr);
-/// One file, whole or not at all.
-void save_blobs(const Built& built, const nn::Net& net, const std::string& path, std::int64_t step);
-/// The same numbers under the same names, in SINGA's order, as safetensors.
-void export_blobs(const Built& built, const nn::Net& net, const std::string& path);
-/// From such a file, which its names tell, and its "format" where they are the net's own or PyTorch's as well; returns
-/// the names that were found, none where it is another kind of safetensors.
-std::vector<std::string> import_blobs(const Built& built, nn::Net& net, const std::string& path);
-/// A FileError for the first parameter that is not among those that were found in `path`.
-void expect_all(const Built& built, const std::vector<std::string>& found, const std::string& path);
-/// A mistake for the first parameter that has no init and was in no file; it says who would make one.
-void expect_loaded(const Inside& job, const Built& built, const std::vector<std::string>& found);
+/// Writes one file, completely or not at all.
+void save_blobs(const JobNet& built, const nn::Net& net, const std::string& path, std::int64_t step);
+/// Writes the same values under the same names and in SINGA's order to a safetensors file.
+void export_blobs(const JobNet& built, const nn::Net& net, const std::string& path);
+/// Reads a file that export_blobs wrote. Recognises it by the parameter names, and by its "format" if the names also
+/// match the net's own or PyTorch's. Returns the names found; empty if it is another kind of safetensors file.
+std::vector<std::string> import_blobs(const JobNet& built, nn::Net& net, const std::string& path);
+/// Throws a FileError that lists the parameters of the job that are not in `found`, the names found in `path`.
+void expect_all(const JobNet& built, const std::vector<std::string>& found, const std::string& path);
+/// Throws InvalidArgument for the first parameter that has no init and was found in no file. The text says which
+/// checkpoints were searched.
+void expect_loaded(const JobImpl& job, const JobNet& built, const std::vector<std::string>& found);
 
 }  // namespace pleiad::job

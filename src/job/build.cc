@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "job/data.h"
 #include "job/dummy.h"
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "job/symbols.h"
 
 namespace pleiad::job {
@@ -16,21 +16,21 @@ namespace {
 
 constexpr unsigned kEvery = 7;
 
-/// What another layer takes when it names this one.
-struct Value {
+/// What another layer receives when it names this one as a source.
+struct LayerOutput {
   std::string features;
-  int source = -1;        ///< of Built::sources that has its labels
-  int parts = 0;          ///< a slice: each layer that names it takes the next part
-  bool is_label = false;  ///< its features are labels
-  std::string next = {};  ///< of symbols: those that follow
+  int source = -1;        ///< index in JobNet::sources of the source that has its labels
+  int parts = 0;          ///< of a slice: each layer that names it takes the next part
+  bool is_label = false;  ///< the features are labels
+  std::string next = {};  ///< of symbols: the name of the value that holds the next symbols
 };
 
 class Builder {
  public:
   explicit Builder(const Job& job)
-      : job_(job.inside()), layers_(job_.proto.neuralnet().layer()), built_{.net = nn::Net(net_options(job_.proto))} {}
+      : job_(job.impl()), layers_(job_.proto.neuralnet().layer()), built_{.net = nn::Net(net_options(job_.proto))} {}
 
-  Built run() {
+  JobNet run() {
     find_names();
     find_sources();
     std::vector<int> left;
@@ -54,31 +54,33 @@ class Builder {
     bool machines = false;
     for (const LayerProto& layer : layers_) machines |= layer.type() == kRBMVis || layer.type() == kRBMHid;
     const AlgType alg = job_.proto.train_one_batch().alg();
-    if (alg == kUserAlg) mistake(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; there is none of them");
+    if (alg == kUserAlg)
+      throw_invalid(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; there is none of them");
     if (machines != (alg == kCD)) {
-      mistake(
+      throw_invalid(
           job_, "train_one_batch.alg",
           machines ? "layers of type kRBMVis and kRBMHid need kCD" : "kCD needs layers of type kRBMVis and kRBMHid");
     }
   }
 
-  /// What a dummy is fed from is a layer of the net, with numbers for each of its own.
+  /// Checks that the layer that feeds a dummy exists and provides enough values per sample.
   void check_feeding() const {
     for (const Source& source : built_.sources) {
-      const std::string& from = fed_from(layers_[source.index]);
+      const std::string& from = feeding_layer(layers_[source.index]);
       if (from.empty() || !is_dummy(layers_[source.index])) continue;
       const std::vector<std::string> known = built_.net.layer_names();
       if (std::ranges::find(known, from) == known.end()) {
-        mistake(job_, source.index, "rnn_dummy_conf.dynamic_srclayer", unknown_name("layer", from, known));
+        throw_invalid(job_, source.index, "rnn_dummy_conf.dynamic_srclayer", unknown_name("layer", from, known));
       }
       if (const std::int64_t count = built_.net.output(from).count(); count < source.sample.count()) {
-        mistake(job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-                fmt::format("\"{}\" gives {} numbers for the {} of a sample", from, count, source.sample.count()));
+        throw_invalid(
+            job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+            fmt::format("\"{}\" gives {} numbers for the {} of a sample", from, count, source.sample.count()));
       }
     }
   }
 
-  /// Machines below the one that learns keep their numbers.
+  /// Fixes the parameters of the machines below the one that is trained.
   void fix_all_but_machines() {
     for (const nn::Parameter& p : built_.net.parameters()) {
       const std::string layer = p.name.substr(0, p.name.find('/'));
@@ -89,7 +91,7 @@ class Builder {
 
   static nn::NetOptions net_options(const JobProto& proto) { return {.name = proto.name(), .seed = proto.seed()}; }
 
-  /// Names of parameters that several layers have are told apart by the layer.
+  /// A parameter name that several layers use is qualified by the layer's name.
   void find_names() {
     std::map<std::string, int> count;
     for (const LayerProto& layer : layers_) {
@@ -109,22 +111,23 @@ class Builder {
         if (other.input != source.input) continue;
         share_validation(other, source);
         if ((other.phases & source.phases) != 0) {
-          mistake(job_, i, "include", "another layer of this name brings records in the same phase");
+          throw_invalid(job_, i, "include", "another layer of this name brings records in the same phase");
         }
         if (other.sample != source.sample) {
-          mistake(job_, i, "store_conf.shape",
-                  fmt::format("expected samples of shape {}, as the other layer of this name has; received {}",
-                              other.sample.text(), source.sample.text()));
+          throw_invalid(job_, i, "store_conf.shape",
+                        fmt::format("expected samples of shape {}, as the other layer of this name has; received {}",
+                                    other.sample.text(), source.sample.text()));
         }
       }
       if (!values_.contains(layer.name())) add_input(layer, source);
       built_.sources.push_back(std::move(source));
     }
-    if (built_.sources.empty()) mistake(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
+    if (built_.sources.empty())
+      throw_invalid(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
   }
 
-  /// SINGA 0.1's pairs of data layers exclude kTest and kTrain, and so both bring records to validate with. Those of
-  /// the layer that does not train are for it.
+  /// In SINGA 0.1, one data layer excludes kTest and the other excludes kTrain, so both bring records for validation.
+  /// Validation then uses the layer that does not train.
   void share_validation(Source& a, Source& b) const {
     constexpr auto kValidate = static_cast<unsigned>(nn::Phase::validate);
     constexpr auto kTraining = static_cast<unsigned>(nn::Phase::train);
@@ -136,11 +139,11 @@ class Builder {
   }
 
   void add_input(const LayerProto& layer, const Source& source) {
-    Value& value = values_[layer.name()];
+    LayerOutput& value = values_[layer.name()];
     value.source = static_cast<int>(built_.sources.size());
     if (layer.type() == kRNNDummy) {
       built_.sequence = true;
-      fed_ = fed_ || !fed_from(layer).empty();
+      fed_ = fed_ || !feeding_layer(layer).empty();
       value.features = layer.name();
       built_.net.input(layer.name(), source.sample, is_symbols(layer) ? DType::int32 : DType::float32);
       return;
@@ -152,9 +155,9 @@ class Builder {
     }
     built_.sequence = true;
     if (layer.char_rnn_conf().unroll_len() != job_.proto.neuralnet().unroll_len()) {
-      mistake(job_, source.index, "char_rnn_conf.unroll_len",
-              fmt::format("expected that of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
-                          layer.char_rnn_conf().unroll_len()));
+      throw_invalid(job_, source.index, "char_rnn_conf.unroll_len",
+                    fmt::format("expected that of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
+                                layer.char_rnn_conf().unroll_len()));
     }
     value.features = layer.name() + ".symbols";
     value.next = value.features + ":1";
@@ -162,7 +165,7 @@ class Builder {
     built_.net.add(value.features, nn::char_rnn(), {.inputs = {layer.name()}});
   }
 
-  /// Whether all that a layer takes is there. The two halves of a machine name each other.
+  /// Returns true if all sources of a layer have been added. The two halves of a machine name each other as sources.
   [[nodiscard]] bool ready(int i) const {
     return std::ranges::all_of(layers_[i].srclayers(), [&](const std::string& from) {
       return values_.contains(from) ||
@@ -170,7 +173,7 @@ class Builder {
     });
   }
 
-  /// The kRBMHid of a kRBMVis, or -1.
+  /// Returns the index of the kRBMHid that belongs to a kRBMVis, or -1.
   [[nodiscard]] int partner(int i) const {
     for (int k = 0; k < layers_.size(); ++k) {
       if (layers_[k].type() == kRBMHid &&
@@ -187,46 +190,47 @@ class Builder {
       for (int k = 0; k < layers_[i].srclayers_size(); ++k) {
         const std::string& from = layers_[i].srclayers(k);
         if (std::ranges::find(known, from) == known.end()) {
-          mistake(job_, i, fmt::format("srclayers[{}]", k), unknown_name("layer", from, known));
+          throw_invalid(job_, i, fmt::format("srclayers[{}]", k), unknown_name("layer", from, known));
         }
       }
     }
-    mistake(job_, left[0], "srclayers", "these layers take from one another in a circle");
+    throw_invalid(job_, left[0], "srclayers", "these layers take from one another in a circle");
   }
 
-  /// What layer `i` takes as its k-th source.
+  /// Returns the name of the value that layer `i` takes as its k-th source.
   std::string features(int i, int k) {
-    Value& value = values_.at(layers_[i].srclayers(k));
+    LayerOutput& value = values_.at(layers_[i].srclayers(k));
     return value.parts > 0 ? fmt::format("{}:{}", value.features, next_part(i, k, value)) : value.features;
   }
 
-  int next_part(int i, int k, const Value& value) {
+  int next_part(int i, int k, const LayerOutput& value) {
     const int part = taken_[value.features]++;
     if (part >= value.parts) {
-      mistake(job_, i, fmt::format("srclayers[{}]", k),
-              fmt::format("\"{}\" has {} parts, and all are taken", value.features, value.parts));
+      throw_invalid(job_, i, fmt::format("srclayers[{}]", k),
+                    fmt::format("\"{}\" has {} parts, and all are taken", value.features, value.parts));
     }
     return part;
   }
 
-  /// The labels of the k-th source.
+  /// Returns the name of the labels of the k-th source. Adds the input for them if needed.
   std::string labels(int i, int k) {
-    const Value& value = values_.at(layers_[i].srclayers(k));
+    const LayerOutput& value = values_.at(layers_[i].srclayers(k));
     if (value.is_label) return value.features;
     if (!value.next.empty()) return value.next;
     if (value.source < 0) {
-      mistake(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that brings labels");
+      throw_invalid(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that brings labels");
     }
     const std::string input = built_.sources[static_cast<std::size_t>(value.source)].input;
     const std::string label = input + ".label";
     for (Source& source : built_.sources) {
       if (source.input != input || !source.label.empty()) continue;
       if (is_dummy(layers_[source.index])) {
-        mistake(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" brings no labels", input));
+        throw_invalid(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" brings no labels", input));
       }
       if (!layers_[source.index].store_conf().has_label()) {
-        mistake(job_, source.index, "store_conf.has_label",
-                fmt::format("layer \"{}\" needs the labels, and this says that there are none", layers_[i].name()));
+        throw_invalid(
+            job_, source.index, "store_conf.has_label",
+            fmt::format("layer \"{}\" needs the labels, and this says that there are none", layers_[i].name()));
       }
       source.label = label;
     }
@@ -238,17 +242,17 @@ class Builder {
   void expect_sources(int i, int least, int most) const {
     const int n = layers_[i].srclayers_size();
     if (n < least || n > most) {
-      mistake(job_, i, "srclayers",
-              fmt::format("expected {}; received {}",
-                          least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), n));
+      throw_invalid(job_, i, "srclayers",
+                    fmt::format("expected {}; received {}",
+                                least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), n));
     }
   }
 
-  /// The axis of our arrays for SINGA's: images have their channels last.
+  /// Converts an axis of SINGA's arrays to ours, in which images are channels last.
   [[nodiscard]] int axis(int i, const std::string& field, int dim) const {
     const int rank = built_.net.output(values_.at(layers_[i].srclayers(0)).features).shape().rank();
     if (dim < 0 || dim >= rank) {
-      mistake(job_, i, field, fmt::format("expected 0 to {}; received {}", rank - 1, dim));
+      throw_invalid(job_, i, field, fmt::format("expected 0 to {}; received {}", rank - 1, dim));
     }
     if (rank != 4 || dim == 0) return dim;
     return dim == 1 ? 3 : dim - 1;
@@ -261,9 +265,9 @@ class Builder {
 
   void add(int i) {
     const LayerProto& layer = layers_[i];
-    if (machines_.contains(i)) return;  // its other half brought it
+    if (machines_.contains(i)) return;  // it was added with its other half
     if (values_.contains(layer.name())) {
-      mistake(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
+      throw_invalid(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
     }
     switch (layer.type()) {
       case kBridgeSrc:
@@ -284,7 +288,7 @@ class Builder {
       case kMnist: return add_mnist(i);
       case kRGBImage: parse_source(i); return add_own(i);
       case kRBMVis: return add_machine(i);
-      case kRBMHid: mistake(job_, i, "srclayers", "expected a layer of type kRBMVis");
+      case kRBMHid: throw_invalid(job_, i, "srclayers", "expected a layer of type kRBMVis");
       case kConcate: {
         expect_sources(i, 1, 1 << 20);
         const int dim = axis(i, "concate_conf.concate_dim", layer.concate_conf().concate_dim());
@@ -312,19 +316,20 @@ class Builder {
     constexpr int kMost = 1024;
     for (const auto& [field, value] : {std::pair("kernel", conf.kernel()), std::pair("resize", conf.resize())}) {
       if (value > kMost) {
-        mistake(job_, i, fmt::format("mnist_conf.{}", field),
-                fmt::format("expected at most {}; received {}", kMost, value));
+        throw_invalid(job_, i, fmt::format("mnist_conf.{}", field),
+                      fmt::format("expected at most {}; received {}", kMost, value));
       }
     }
     if (!(conf.gamma() >= 0 && conf.gamma() < 100)) {
-      mistake(job_, i, "mnist_conf.gamma", fmt::format("expected 0 to below 100 percent; received {}", conf.gamma()));
+      throw_invalid(job_, i, "mnist_conf.gamma",
+                    fmt::format("expected 0 to below 100 percent; received {}", conf.gamma()));
     }
     for (const auto& [field, value] :
          {std::pair("sigma", conf.sigma()), std::pair("alpha", conf.alpha()), std::pair("beta", conf.beta())}) {
       expect_finite(job_, i, fmt::format("mnist_conf.{}", field), value);
     }
     const int source = values_.at(layers_[i].srclayers(0)).source;
-    place(i, elastic(conf), all_features(i));
+    place(i, elastic_distortion(conf), all_features(i));
     values_.at(layers_[i].name()).source = source;
   }
 
@@ -334,38 +339,39 @@ class Builder {
     return from;
   }
 
-  /// A layer that says how the records of its source are scaled.
+  /// Records a layer that says how the records of its source are scaled.
   void parse_source(int i) {
     expect_sources(i, 1, 1);
-    const Value& from = values_.at(layers_[i].srclayers(0));
-    if (from.source < 0) mistake(job_, i, "srclayers", "expected the layer that brings the images");
+    const LayerOutput& from = values_.at(layers_[i].srclayers(0));
+    if (from.source < 0) throw_invalid(job_, i, "srclayers", "expected the layer that brings the images");
     const std::string input = built_.sources[static_cast<std::size_t>(from.source)].input;
     for (Source& source : built_.sources) {
       if (source.input != input) continue;
-      if (source.parser >= 0) mistake(job_, i, "srclayers", fmt::format("another layer parses \"{}\" already", input));
+      if (source.parser >= 0)
+        throw_invalid(job_, i, "srclayers", fmt::format("another layer parses \"{}\" already", input));
       source.parser = i;
     }
   }
 
-  /// A machine of two halves, which is one layer here: it has the name of its visible half.
+  /// Adds the two halves of a machine as one layer with the name of the visible half.
   void add_machine(int i) {
     const int hidden = partner(i);
-    if (hidden < 0) mistake(job_, i, "srclayers", "expected a layer of type kRBMHid that takes this one");
+    if (hidden < 0) throw_invalid(job_, i, "srclayers", "expected a layer of type kRBMHid that takes this one");
     const LayerProto& vis = layers_[i];
     const LayerProto& hid = layers_[hidden];
     expect_at_least(job_, i, "rbm_conf.hdim", vis.rbm_conf().hdim(), 1);
     if (hid.rbm_conf().hdim() != vis.rbm_conf().hdim()) {
-      mistake(job_, hidden, "rbm_conf.hdim",
-              fmt::format("expected that of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
-                          hid.rbm_conf().hdim()));
+      throw_invalid(job_, hidden, "rbm_conf.hdim",
+                    fmt::format("expected that of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
+                                hid.rbm_conf().hdim()));
     }
     std::vector<std::string> from;
     for (int k = 0; k < vis.srclayers_size(); ++k) {
       if (vis.srclayers(k) != hid.name()) from.push_back(features(i, k));
     }
-    if (from.size() != 1) mistake(job_, i, "srclayers", "expected one besides the hidden half");
-    const LayerOrder visible{.job = job_, .index = i, .conf = vis};
-    const LayerOrder above{.job = job_, .index = hidden, .conf = hid};
+    if (from.size() != 1) throw_invalid(job_, i, "srclayers", "expected one besides the hidden half");
+    const LayerSpec visible{.job = job_, .index = i, .conf = vis};
+    const LayerSpec above{.job = job_, .index = hidden, .conf = hid};
     nn::RbmOptions to;
     to.hidden = vis.rbm_conf().hdim();
     to.k = job_.proto.train_one_batch().cd_conf().cd_k();
@@ -392,11 +398,11 @@ class Builder {
     built_.squared = true;
   }
 
-  /// A layer of Pleiad's.
+  /// Adds a layer type that Pleiad implements.
   void add_own(int i) {
     const LayerProto& layer = layers_[i];
     check_unrolling(i);
-    LayerOrder order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
+    LayerSpec order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
     const bool softmax = layer.type() == kSoftmax || layer.type() == kCudnnSoftmax;
     order.each_place = built_.sequence && (softmax || layer.type() == kInnerProduct);
     order.carry = fed_;
@@ -406,7 +412,7 @@ class Builder {
     }
     nn::LayerPtr made = make_job_layer(order);
     if (made == nullptr) {
-      mistake(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));
+      throw_invalid(job_, i, "type", fmt::format("{} is not supported", LayerType_Name(layer.type())));
     }
     std::vector<std::string> from;
     switch (layer.type()) {
@@ -436,8 +442,8 @@ class Builder {
         from = all_features(i);
         if (from.size() == 2 &&
             (layer.unroll_conn_type_size() < 2 || layer.unroll_conn_type(1) != kUnrollFirstToLast)) {
-          mistake(job_, i, "unroll_conn_type",
-                  "expected kUnrollFirstToLast for its second source, whose last step it begins at");
+          throw_invalid(job_, i, "unroll_conn_type",
+                        "expected kUnrollFirstToLast for its second source, whose last step it begins at");
         }
         break;
       default: expect_sources(i, 1, 1); from = {features(i, 0)};
@@ -447,14 +453,14 @@ class Builder {
     note_cut(i);
   }
 
-  /// Sequences go through layers in whole: step i takes step i, and what comes from the data all of it.
+  /// Layers process whole sequences: step i takes step i of its source, or the whole source if that has no steps.
   void check_unrolling(int i) const {
     const LayerProto& layer = layers_[i];
     for (int k = 0; k < layer.unroll_conn_type_size(); ++k) {
       const UnrollConnType type = layer.unroll_conn_type(k);
       if (type == kUnrollFirstToLast && layer.type() == kGRU && k == 1) continue;
       if (type != kUnrollOneToOne && type != kUnrollOneToAll) {
-        mistake(
+        throw_invalid(
             job_, i, fmt::format("unroll_conn_type[{}]", k),
             fmt::format("expected kUnrollOneToOne or kUnrollOneToAll, or kUnrollFirstToLast for the second source of "
                         "a kGRU; received {}",
@@ -463,7 +469,7 @@ class Builder {
     }
     for (int k = 0; k < layer.shift_size(); ++k) {
       if (layer.shift(k) != 0) {
-        mistake(job_, i, fmt::format("shift[{}]", k), fmt::format("expected 0; received {}", layer.shift(k)));
+        throw_invalid(job_, i, fmt::format("shift[{}]", k), fmt::format("expected 0; received {}", layer.shift(k)));
       }
     }
   }
@@ -488,19 +494,19 @@ class Builder {
     return fmt::format("{}/{}", layers_[i].name(), name.empty() ? usual : name);
   }
 
-  /// For each parameter of a layer the one of the net that it is.
+  /// Returns, for each parameter of a layer, the net's parameter that it shares, or an empty text.
   std::vector<std::string> shares(int i) const {
     std::vector<std::string> all;
     for (int k = 0; k < layers_[i].param_size(); ++k) {
       const ParamProto& param = layers_[i].param(k);
       std::string& share = all.emplace_back();
       if (!param.has_share_from()) continue;
-      const auto owner = std::ranges::find(built_.parameters, param.share_from(), &Named::name);
+      const auto owner = std::ranges::find(built_.parameters, param.share_from(), &NamedParameter::name);
       if (owner == built_.parameters.end()) {
         std::vector<std::string> known;
-        for (const Named& each : built_.parameters) known.push_back(each.name);
-        mistake(job_, i, fmt::format("param[{}].share_from", k),
-                unknown_name("parameter of an earlier layer", param.share_from(), known));
+        for (const NamedParameter& each : built_.parameters) known.push_back(each.name);
+        throw_invalid(job_, i, fmt::format("param[{}].share_from", k),
+                      unknown_name("parameter of an earlier layer", param.share_from(), known));
       }
       share = owner->parameter;
     }
@@ -517,11 +523,11 @@ class Builder {
       if (!specs[s].wanted.share.empty()) continue;
       const int k = static_cast<int>(s);
       const bool told = k < layer.param_size();
-      Named named{.name = told ? key(i, k, specs[s].name) : fmt::format("{}/{}", layer.name(), specs[s].name),
-                  .parameter = fmt::format("{}/{}", layer.name(), specs[s].name),
-                  .layer = i,
-                  .index = k,
-                  .needs_file = told && !layer.param(k).has_init() && !layer.param(k).has_share_from()};
+      NamedParameter named{.name = told ? key(i, k, specs[s].name) : fmt::format("{}/{}", layer.name(), specs[s].name),
+                           .parameter = fmt::format("{}/{}", layer.name(), specs[s].name),
+                           .layer = i,
+                           .index = k,
+                           .needs_file = told && !layer.param(k).has_init() && !layer.param(k).has_share_from()};
       named.count = specs[s].shape.count();
       named.filters = convolution && s == 0;
       if (layer.type() == kInnerProduct && s == 0 && in[0].rank() == 4) {
@@ -532,7 +538,8 @@ class Builder {
     }
   }
 
-  /// SINGA has a parameter for each gate (z, r, c); ours are the rows of one (r, z, n).
+  /// SINGA has a parameter for each gate (z, r, c). Here the gates are the rows of one parameter in the order (r, z,
+  /// n).
   void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
     constexpr int kGate[] = {1, 0, 2};
     for (std::size_t s = 0; s < specs.size(); ++s) {
@@ -559,21 +566,21 @@ class Builder {
     const int dim = own ? layer.partition_dim() : job_.proto.neuralnet().partition_dim();
     if (dim < -1 || dim > 1) {
       const std::string text = fmt::format("expected 0 (samples), 1 (outputs) or -1; received {}", dim);
-      if (own) mistake(job_, i, "partition_dim", text);
-      mistake(job_, "neuralnet.partition_dim", text);
+      if (own) throw_invalid(job_, i, "partition_dim", text);
+      throw_invalid(job_, "neuralnet.partition_dim", text);
     }
     const std::string kind = built_.net.layer(layer.name()).kind();
     if (dim == 1 && (kind == "dense" || kind == "convolution")) built_.cut.push_back(layer.name());
   }
 
-  const Inside& job_;
+  const JobImpl& job_;
   const google::protobuf::RepeatedPtrField<LayerProto>& layers_;
-  Built built_;
+  JobNet built_;
   std::set<std::string> unique_;
-  std::map<std::string, Value> values_;
+  std::map<std::string, LayerOutput> values_;
   std::map<std::string, int> taken_;
   std::set<int> machines_;
-  bool fed_ = false;  // what the net says it hears next
+  bool fed_ = false;  // the net's output is its next input
   std::vector<std::string> fixed_;
 };
 
@@ -589,6 +596,6 @@ unsigned phases_of(const LayerProto& layer) {
   return kEvery & ~mask(layer.exclude());
 }
 
-Built build(const Job& job) { return Builder(job).run(); }
+JobNet build(const Job& job) { return Builder(job).run(); }
 
 }  // namespace pleiad::job

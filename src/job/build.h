@@ -1,4 +1,4 @@
-// The net of a job, and what connects it with the job's names.
+// Builds the net of a job and records how it relates to the names in the job.
 #pragma once
 
 #include <map>
@@ -11,59 +11,59 @@
 
 namespace pleiad::job {
 
-/// One of the layers that bring records, for the phases in which it does.
+/// A layer of the job that provides records, and the phases in which it does.
 struct Source {
-  int index = 0;           ///< of the layer in the job
-  std::string input;       ///< the net's input for the records' data
-  std::string label = {};  ///< and for their labels; empty where no layer asks for them
-  unsigned phases = 0;     ///< a mask of nn::Phase
-  Shape sample;            ///< of the input: images have their channels last
-  int parser = -1;         ///< the layer that says how its numbers are scaled (kMnist, kRGBImage), or -1
+  int index = 0;           ///< index of the layer in the job
+  std::string input;       ///< the net's input for the data of the records
+  std::string label = {};  ///< the net's input for their labels; empty if no layer needs them
+  unsigned phases = 0;     ///< mask of nn::Phase values
+  Shape sample;            ///< shape of the input; images are channels last
+  int parser = -1;         ///< index of the layer that says how to scale the data (kMnist, kRGBImage), or -1
 };
 
-/// A parameter of the net under the name that it has in SINGA's checkpoints.
-struct Named {
-  std::string name;       ///< "w1"
-  std::string parameter;  ///< "ip1/weight"
+/// A parameter of the net under its name in SINGA's checkpoints.
+struct NamedParameter {
+  std::string name;       ///< name in the checkpoint, for example "w1"
+  std::string parameter;  ///< name in the net, for example "ip1/weight"
   int layer = 0;
-  int index = 0;            ///< of `param` in the layer
-  bool needs_file = false;  ///< it says no init: a checkpoint must have it
-  bool filters = false;     ///< (filters, height, width, channels), in files (filters, channels * height * width)
-  Shape image = {};         ///< of the input of a dense layer that is an image: (height, width, channels)
-  bool transposed = false;  ///< of that dense layer
-  std::int64_t begin = 0;   ///< the numbers of the net's parameter that it is, from here on
+  int index = 0;            ///< index of the `param` field in the layer
+  bool needs_file = false;  ///< the job gives no init, so a checkpoint must contain the parameter
+  bool filters = false;     ///< (filters, height, width, channels) here, (filters, channels * height * width) in files
+  Shape image = {};         ///< (height, width, channels) of the dense layer's input, if that is an image
+  bool transposed = false;  ///< whether that dense layer is transposed
+  std::int64_t begin = 0;   ///< first element of the net's parameter that belongs to this one
   std::int64_t count = 0;
 };
 
-struct Built {
+struct JobNet {
   nn::Net net;
   std::vector<Source> sources = {};
-  std::vector<Named> parameters = {};
-  std::vector<std::string> cut = {};  ///< layers whose partition_dim is 1, and which can be cut
-  bool sequence = false;              ///< each sample has steps of time: losses are of a symbol
-  bool squared = false;               ///< its loss is told as the squared distance
+  std::vector<NamedParameter> parameters = {};
+  std::vector<std::string> cut = {};  ///< layers with partition_dim 1 that can be split
+  bool sequence = false;              ///< samples have time steps, so losses are per symbol
+  bool squared = false;               ///< the loss is reported as the squared distance
 };
 
-/// What a layer's maker is given: its place in the job, and the parameters it may have.
-struct LayerOrder {
-  const Inside& job;
+/// What a layer factory receives: the position of the layer in the job, and its parameters.
+struct LayerSpec {
+  const JobImpl& job;
   int index;
   const LayerProto& conf;
-  bool each_place = false;               ///< it works on each step of a sequence
-  bool carry = false;                    ///< a sequence begins where the last one ended
-  bool image = false;                    ///< its first source has height, width and channels
-  std::vector<std::string> shares = {};  ///< for each parameter the one of the net that it is, or nothing
-  /// The k-th parameter as the job wants it, or as usual.
+  bool each_place = false;               ///< apply the layer to each step of a sequence
+  bool carry = false;                    ///< a sequence continues the previous batch's
+  bool image = false;                    ///< the first source has height, width and channels
+  std::vector<std::string> shares = {};  ///< for each parameter, the net's parameter that it shares, or an empty text
+  /// Returns the k-th parameter as the job specifies it, or initialised by `usual`.
   [[nodiscard]] nn::Param param(int k, const nn::Init& usual) const;
 };
 
-/// The layer for a job's layer of a kind that has one by itself; null for input, connection and other kinds, which
-/// build.cc knows.
-[[nodiscard]] nn::LayerPtr make_job_layer(const LayerOrder& order);
+/// Makes the layer for a job layer that corresponds to a single layer. Returns null for input layers, connection layers
+/// and other types, which build.cc handles.
+[[nodiscard]] nn::LayerPtr make_job_layer(const LayerSpec& order);
 
-[[nodiscard]] Built build(const Job& job);
+[[nodiscard]] JobNet build(const Job& job);
 
-/// The phases of a layer, as a mask.
+/// Returns the phases of a layer as a mask.
 [[nodiscard]] unsigned phases_of(const LayerProto& layer);
 
 }  // namespace pleiad::job

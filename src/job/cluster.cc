@@ -16,7 +16,7 @@ constexpr const char* kNoServers =
     "as "
     "the job has workers and servers for that)";
 
-constexpr int kShown = 7;  // groups before the list is cut short
+constexpr int kShown = 7;  // number of groups that describe() lists before it abbreviates
 
 std::string ranks_text(int first, int count) {
   return count == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {}-{}", first, first + count - 1);
@@ -24,7 +24,7 @@ std::string ranks_text(int first, int count) {
 
 }  // namespace
 
-Topology topology_of(const Inside& job, int ranks) {
+Topology topology_of(const JobImpl& job, int ranks) {
   const ClusterProto& c = job.proto.cluster();
   const int groups = c.nworker_groups();
   const int wanted = groups * c.nworkers_per_group();
@@ -32,16 +32,16 @@ Topology topology_of(const Inside& job, int ranks) {
   t.ranks = ranks;
   t.groups = groups;
   if (ranks % groups != 0) {
-    mistake(job, "cluster.nworker_groups",
-            fmt::format("{} ranks do not make {} equal groups of workers", ranks, groups));
+    throw_invalid(job, "cluster.nworker_groups",
+                  fmt::format("{} ranks do not make {} equal groups of workers", ranks, groups));
   }
   if (ranks != wanted) {
     t.notes.push_back(fmt::format("the job asks for {} worker{}; the {} ranks that were started are its workers",
                                   wanted, wanted == 1 ? "" : "s", ranks));
   }
   if (groups > 1 && c.nserver_groups() != 1 && c.nserver_groups() != groups) {
-    mistake(job, "cluster.nserver_groups",
-            fmt::format("expected 1, or as many as worker groups, {}; received {}", groups, c.nserver_groups()));
+    throw_invalid(job, "cluster.nserver_groups",
+                  fmt::format("expected 1, or as many as worker groups, {}; received {}", groups, c.nserver_groups()));
   }
   if (ranks == 1) {
     t.mode = "one worker";
@@ -61,10 +61,10 @@ Topology topology_of(const Inside& job, int ranks) {
   return t;
 }
 
-void note_servers(const Inside& job, int servers, Topology& topology) {
+void note_servers(const JobImpl& job, int servers, Topology& topology) {
   if (servers == 0) return;
   if (topology.exchange == "replicas") {
-    mistake(
+    throw_invalid(
         job, "cluster.server_worker_separate",
         fmt::format("in distributed Hogwild each group of workers has its parameters by itself: there is nothing to "
                     "serve; expected as many ranks as there are workers, {}; received {}",
@@ -78,7 +78,7 @@ void note_servers(const Inside& job, int servers, Topology& topology) {
   }
 }
 
-void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
+void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, std::int64_t batch,
              TrainOptions& options) {
   options.batch = batch * topology.groups;
   options.exchange = topology.exchange;
@@ -95,12 +95,13 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
   check_batches();
   if (built.cut.empty() || topology.ranks == 1) return;
   if (topology.groups > 1) {
-    mistake(job, "neuralnet.partition_dim",
-            fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}", built.cut[0],
-                        topology.groups));
+    throw_invalid(job, "neuralnet.partition_dim",
+                  fmt::format("a layer whose partition_dim is 1 (\"{}\") is for one worker group; there are {}",
+                              built.cut[0], topology.groups));
   }
-  // Those that can be: a layer that shares its parameters, or has fewer outputs than there are ranks, stays whole.
-  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch will do
+  // Splits only layers that can be split. A layer that shares its parameters or has fewer outputs than ranks stays
+  // whole.
+  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch size will do
   for (const LayerPlan& layer : all.layers) {
     if (layer.cut && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
       options.plan.split.push_back(layer.name);
@@ -110,16 +111,17 @@ void lay_out(const Inside& job, const Topology& topology, const Built& built, st
   check_batches();
 }
 
-void check_batch(const Inside& job, const Source& source, int workers, bool split) {
+void check_batch(const JobImpl& job, const Source& source, int workers, bool split) {
   const std::int64_t batch = batch_size(job, source.index);
   if (batch < workers) {
-    mistake(job, source.index, "store_conf.batchsize",
-            fmt::format("expected at least one sample for each of the {} workers; received {}", workers, batch));
+    throw_invalid(job, source.index, "store_conf.batchsize",
+                  fmt::format("expected at least one sample for each of the {} workers; received {}", workers, batch));
   }
   if (split && batch % workers != 0) {
-    mistake(job, source.index, "store_conf.batchsize",
-            fmt::format("expected a multiple of {}, the workers, which split layers (partition_dim: 1); received {}",
-                        workers, batch));
+    throw_invalid(
+        job, source.index, "store_conf.batchsize",
+        fmt::format("expected a multiple of {}, the workers, which split layers (partition_dim: 1); received {}",
+                    workers, batch));
   }
 }
 

@@ -1,4 +1,4 @@
-// SINGA's cluster on a world of ranks.
+// Maps SINGA's cluster configuration to a world of ranks.
 #pragma once
 
 #include <string>
@@ -9,37 +9,38 @@
 
 namespace pleiad::job {
 
-/// Who works how. Ranks that a launcher started are the workers, whatever number the job says; the groups are the
-/// job's.
+/// How the work is divided. The ranks that were started are the workers, even if the job asks for another number; the
+/// number of groups is the job's.
 struct Topology {
   std::string mode;  ///< "one worker", AllReduce, Sandblaster, Downpour or distributed Hogwild
-  int ranks = 1;     ///< that work
-  int servers = 0;   ///< that only hold parameters
+  int ranks = 1;     ///< number of ranks that work
+  int servers = 0;   ///< number of ranks that only hold parameters
   int groups = 1;
   std::string exchange = "none";
   std::string clock = "sync";
   std::int64_t sync_every = 1;
-  std::vector<std::string> notes;  ///< what the job says that is done in another way here
+  std::vector<std::string> notes;  ///< requests of the job that are handled differently here
 };
 
-/// An InvalidArgument that names the field where the ranks cannot be such a cluster.
-[[nodiscard]] Topology topology_of(const Inside& job, int ranks);
+/// Throws InvalidArgument that names the field if the ranks cannot form the cluster.
+[[nodiscard]] Topology topology_of(const JobImpl& job, int ranks);
 
-/// Ranks that only serve; a mistake where this kind of cluster has nothing for them to hold.
-void note_servers(const Inside& job, int servers, Topology& topology);
+/// Adds ranks that only serve. Throws InvalidArgument if this kind of cluster has no parameters for them to hold.
+void note_servers(const JobImpl& job, int servers, Topology& topology);
 
-/// `options` for this topology; `batch` is that of one group.
-void lay_out(const Inside& job, const Topology& topology, const Built& built, std::int64_t batch,
+/// Sets `options` for this topology. `batch` is the batch size of one group.
+void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, std::int64_t batch,
              TrainOptions& options);
 
-/// In words, line by line.
+/// Describes the topology for users, in lines of text.
 [[nodiscard]] std::string describe(const Topology& topology, std::int64_t batch);
 
-/// The bytes of a step where parameters lie in tables; nothing where the plan says it all. `plan` is that of one group.
+/// Describes the bytes exchanged per step if parameters are in tables; empty if the plan's own text says it all. `plan`
+/// is that of one group.
 [[nodiscard]] std::string traffic(const Topology& topology, const Plan& plan);
 
-/// An InvalidArgument where the batch of a source cannot be distributed over so many workers; `split` says whether they
+/// Throws InvalidArgument if the batch of a source cannot be distributed over the workers. `split` says whether they
 /// split layers.
-void check_batch(const Inside& job, const Source& source, int workers, bool split);
+void check_batch(const JobImpl& job, const Source& source, int workers, bool split);
 
 }  // namespace pleiad::job

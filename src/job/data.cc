@@ -15,10 +15,10 @@
 namespace pleiad::job {
 namespace {
 
-/// Samples that begin at another place of their sequence.
-class Skipping final : public Samples {
+/// Samples that start at a later position of their sequence.
+class OffsetSamples final : public Samples {
  public:
-  Skipping(std::unique_ptr<Samples> samples, std::int64_t skip) : samples_(std::move(samples)), skip_(skip) {}
+  OffsetSamples(std::unique_ptr<Samples> samples, std::int64_t skip) : samples_(std::move(samples)), skip_(skip) {}
   [[nodiscard]] std::int64_t count() const override { return samples_->count(); }
   void fill(nn::Net& net, std::int64_t first, std::int64_t count) override {
     samples_->fill(net, first + skip_, count);
@@ -35,7 +35,7 @@ class Skipping final : public Samples {
 
 bool is_old(const LayerProto& layer) { return layer.type() == kShardData || layer.type() == kLMDBData; }
 
-/// What a source reads, in the words of today's; the older kinds have words of their own.
+/// Returns what a source reads as a StoreProto. The older layer types use messages of their own.
 StoreProto store_of(const LayerProto& layer) {
   if (!is_old(layer)) return layer.store_conf();
   const DataProto& data = layer.type() == kShardData ? layer.sharddata_conf() : layer.lmdbdata_conf();
@@ -47,66 +47,68 @@ StoreProto store_of(const LayerProto& layer) {
   return store;
 }
 
-/// The field that says it, for messages.
+/// Returns the field of the job that specifies it, for messages.
 std::string field_of(const LayerProto& layer, const std::string& name) {
   if (!is_old(layer)) return "store_conf." + name;
   return (layer.type() == kShardData ? "sharddata_conf." : "lmdbdata_conf.") + name;
 }
 
-/// The kind of store: SINGA's back ends are kinds of Pleiad's; without one the file's name tells.
-std::string kind_of(const Inside& job, int index) {
+/// Returns the kind of the store. SINGA's back ends have the same names as Pleiad's kinds; without one, the layer type
+/// decides.
+std::string kind_of(const JobImpl& job, int index) {
   const StoreProto conf = store_of(layer_of(job, index));
   if (layer_of(job, index).type() == kCSVInput) return conf.backend().empty() ? "textfile" : conf.backend();
   if (conf.backend().empty()) return "kvfile";
   const std::vector<std::string> kinds = store_kinds();
   if (std::ranges::find(kinds, conf.backend()) == kinds.end()) {
-    mistake(job, index, "store_conf.backend", unknown_name("backend", conf.backend(), kinds));
+    throw_invalid(job, index, "store_conf.backend", unknown_name("backend", conf.backend(), kinds));
   }
   return conf.backend();
 }
 
-std::shared_ptr<const Store> open(const Inside& job, int index) {
+std::shared_ptr<const Store> open(const JobImpl& job, int index) {
   const StoreProto conf = store_of(layer_of(job, index));
   const std::string path = field_of(layer_of(job, index), "path");
-  if (conf.path().empty()) mistake(job, index, path, "expected a file; there is none");
-  if (!std::filesystem::exists(conf.path())) mistake(job, index, path, fmt::format("{}: no such file", conf.path()));
+  if (conf.path().empty()) throw_invalid(job, index, path, "expected a file; there is none");
+  if (!std::filesystem::exists(conf.path()))
+    throw_invalid(job, index, path, fmt::format("{}: no such file", conf.path()));
   StoreOptions options{.kind = kind_of(job, index), .paths = {conf.path()}};
   options.shape.assign(conf.shape().begin(), conf.shape().end());
   options.label = conf.has_label();
   options.encoded = conf.encoded();
   if (options.encoded && options.kind != "kvfile" && options.kind != "lmdb") {
-    mistake(job, index, "store_conf.encoded",
-            fmt::format("encoded images lie in kvfile or lmdb; received {}", options.kind));
+    throw_invalid(job, index, "store_conf.encoded",
+                  fmt::format("encoded images lie in kvfile or lmdb; received {}", options.kind));
   }
   if (conf.separator().size() != 1) {
-    mistake(job, index, "store_conf.separator",
-            fmt::format("expected one character; received \"{}\"", conf.separator()));
+    throw_invalid(job, index, "store_conf.separator",
+                  fmt::format("expected one character; received \"{}\"", conf.separator()));
   }
   options.separator = conf.separator()[0];
   return open_store(options);
 }
 
-/// One number for all, or those of a file.
-std::vector<float> numbers(const Inside& job, int index, const std::string& field, const std::string& file,
+/// Returns one value for all elements, or the values of a file.
+std::vector<float> numbers(const JobImpl& job, int index, const std::string& field, const std::string& file,
                            bool has_value, float value, std::int64_t count) {
   if (has_value && !file.empty()) {
-    mistake(job, index, "store_conf." + field + "_value", "expected a value or a file; received both");
+    throw_invalid(job, index, "store_conf." + field + "_value", "expected a value or a file; received both");
   }
   if (has_value) return {value};
   if (file.empty()) return {};
   if (!std::filesystem::exists(file)) {
-    mistake(job, index, "store_conf." + field + "_file", fmt::format("{}: no such file", file));
+    throw_invalid(job, index, "store_conf." + field + "_file", fmt::format("{}: no such file", file));
   }
   const Record record = read_mean(file);
   if (static_cast<std::int64_t>(record.data.size()) != count) {
-    mistake(job, index, "store_conf." + field + "_file",
-            fmt::format("{} has {} numbers; a record has {}", file, record.data.size(), count));
+    throw_invalid(job, index, "store_conf." + field + "_file",
+                  fmt::format("{} has {} numbers; a record has {}", file, record.data.size(), count));
   }
   return record.data;
 }
 
-/// The older layers that scale what a source brings: x / norm_a - norm_b; x - mean.
-void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
+/// Applies the scaling of the older parser layers: x / norm_a - norm_b for kMnist, x - mean for kRGBImage.
+void parse_by(const JobImpl& job, const Source& source, TransformOptions& to) {
   const LayerProto& parser = layer_of(job, source.parser);
   if (parser.type() == kRGBImage) {
     if (parser.rgbimage_conf().meanfile().empty()) return;
@@ -114,7 +116,7 @@ void parse_by(const Inside& job, const Source& source, TransformOptions& to) {
     return;
   }
   const MnistProto& conf = parser.mnist_conf();
-  if (conf.norm_a() == 0) mistake(job, source.parser, "mnist_conf.norm_a", "expected another number than 0");
+  if (conf.norm_a() == 0) throw_invalid(job, source.parser, "mnist_conf.norm_a", "expected another number than 0");
   to.mean = {conf.norm_a() * conf.norm_b()};
   to.deviation = {conf.norm_a()};
 }
@@ -126,7 +128,7 @@ bool is_source(const LayerProto& layer) {
          is_dummy(layer);
 }
 
-Shape sample_shape(const Inside& job, int index) {
+Shape sample_shape(const JobImpl& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   if (is_dummy(layer)) return dummy_sample(job, index);
   if (layer.type() == kCharRNN) {
@@ -145,17 +147,18 @@ Shape sample_shape(const Inside& job, int index) {
   double count = 1;
   for (const std::int64_t length : lengths) count *= static_cast<double>(length);
   if (lengths.size() > 3 || count > kMost) {
-    mistake(job, index, "store_conf.shape",
-            fmt::format("expected one to three lengths, channels before height and width, of less than {} numbers; "
-                        "received {}",
-                        kMost, Shape(std::span(lengths).first(std::min<std::size_t>(lengths.size(), 6))).text()));
+    throw_invalid(
+        job, index, "store_conf.shape",
+        fmt::format("expected one to three lengths, channels before height and width, of less than {} numbers; "
+                    "received {}",
+                    kMost, Shape(std::span(lengths).first(std::min<std::size_t>(lengths.size(), 6))).text()));
   }
   if (lengths.size() == 2) lengths.insert(lengths.begin(), 1);
   if (lengths.size() == 3) return {lengths[1], lengths[2], lengths[0]};
   return Shape(lengths);
 }
 
-std::int64_t batch_size(const Inside& job, int index) {
+std::int64_t batch_size(const JobImpl& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   if (is_dummy(layer)) return dummy_batch(job, index);
   if (layer.type() == kCharRNN) {
@@ -167,9 +170,9 @@ std::int64_t batch_size(const Inside& job, int index) {
   const std::string field = field_of(layer, "batchsize");
   const int workers = job.proto.cluster().nworkers_per_group();
   if (conf.batchsize_size() != 1 && conf.batchsize_size() != workers) {
-    mistake(job, index, field,
-            fmt::format("expected one number, or one for each of the {} workers of a group; received {}", workers,
-                        conf.batchsize_size()));
+    throw_invalid(job, index, field,
+                  fmt::format("expected one number, or one for each of the {} workers of a group; received {}", workers,
+                              conf.batchsize_size()));
   }
   std::int64_t sum = 0;
   for (int k = 0; k < conf.batchsize_size(); ++k) {
@@ -179,7 +182,7 @@ std::int64_t batch_size(const Inside& job, int index) {
   return sum;
 }
 
-std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {
+std::unique_ptr<Samples> samples_of(const JobImpl& job, const Source& source) {
   if (layer_of(job, source.index).type() == kCharRNN) return symbol_samples(job, source);
   if (is_dummy(layer_of(job, source.index))) return dummy_samples(job, source);
   const StoreProto conf = store_of(layer_of(job, source.index));
@@ -192,8 +195,8 @@ std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {
   options.transform.deviation =
       numbers(job, source.index, "std", conf.std_file(), conf.has_std_value(), conf.std_value(), count);
   if (std::ranges::find(options.transform.deviation, 0.0F) != options.transform.deviation.end()) {
-    mistake(job, source.index, conf.has_std_value() ? "store_conf.std_value" : "store_conf.std_file",
-            "expected numbers other than 0");
+    throw_invalid(job, source.index, conf.has_std_value() ? "store_conf.std_value" : "store_conf.std_file",
+                  "expected numbers other than 0");
   }
   if (source.parser >= 0) parse_by(job, source, options.transform);
   std::unique_ptr<Samples> samples = store_samples(store, std::move(options));
@@ -201,7 +204,7 @@ std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source) {
   if (conf.random_skip() == 0) return samples;
   const RandomStream stream(job.proto.seed(), "random_skip " + source.input);
   const auto most = static_cast<std::uint64_t>(std::min<std::int64_t>(conf.random_skip() + 1, samples->count()));
-  return std::make_unique<Skipping>(std::move(samples), static_cast<std::int64_t>(stream.below(most, 0, 0)));
+  return std::make_unique<OffsetSamples>(std::move(samples), static_cast<std::int64_t>(stream.below(most, 0, 0)));
 }
 
 }  // namespace pleiad::job

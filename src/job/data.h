@@ -1,4 +1,4 @@
-// The records that a job's input layers bring.
+// The records that a job's input layers provide.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace pleiad::job {
 
-/// True for layers that bring records.
+/// Returns true for layers that provide records.
 [[nodiscard]] bool is_source(const LayerProto& layer);
-/// The shape of one sample as the net takes it: images with their channels last. Opens the file where the job does not
-/// say it.
-[[nodiscard]] Shape sample_shape(const Inside& job, int index);
-/// Records of one batch, of one worker group.
-[[nodiscard]] std::int64_t batch_size(const Inside& job, int index);
-/// Samples for the net, in the file's order, from a random place among the first random_skip on.
-[[nodiscard]] std::unique_ptr<Samples> samples_of(const Inside& job, const Source& source);
+/// Returns the shape of a sample as the net takes it; images are channels last. Opens the file if the job does not
+/// specify the shape.
+[[nodiscard]] Shape sample_shape(const JobImpl& job, int index);
+/// Returns the number of records in a batch of one worker group.
+[[nodiscard]] std::int64_t batch_size(const JobImpl& job, int index);
+/// Returns the samples for the net in the file's order. They start at a random one of the first random_skip + 1
+/// records.
+[[nodiscard]] std::unique_ptr<Samples> samples_of(const JobImpl& job, const Source& source);
 
 }  // namespace pleiad::job

@@ -20,14 +20,14 @@ const char* shape_field(const LayerProto& layer) {
   return layer.type() == kDummy ? "dummy_conf.shape" : "rnn_dummy_conf.shape";
 }
 
-/// Whether floor(number) is an int32.
+/// Returns true if floor(number) fits in an int32.
 bool whole(double number) { return number >= -0x1p31 && number < 0x1p31; }
 
 class DummySamples final : public Samples {
  public:
   DummySamples(std::string input, const LayerProto& layer, std::uint64_t seed, std::int64_t batch)
       : input_(std::move(input)),
-        from_(fed_from(layer)),
+        from_(feeding_layer(layer)),
         low_(layer.type() == kDummy ? 0 : layer.rnn_dummy_conf().low()),
         high_(layer.type() == kDummy ? 1 : layer.rnn_dummy_conf().high()),
         stream_(seed, "dummy " + input_),
@@ -59,7 +59,7 @@ class DummySamples final : public Samples {
     }
   }
 
-  /// The first numbers of each row: of an answer the best.
+  /// Copies the first elements of each row; of a sorted answer these are the best.
   void feed(const Tensor& from, const Tensor& to, std::int64_t count, std::int64_t row) const {
     const std::int64_t wide = from.count() / from.shape()[0];
     for (std::int64_t n = 0; n < count; ++n) {
@@ -84,19 +84,19 @@ bool is_dummy(const LayerProto& layer) {
 
 bool is_symbols(const LayerProto& layer) { return layer.type() == kRNNDummy && layer.rnn_dummy_conf().integer(); }
 
-const std::string& fed_from(const LayerProto& layer) { return layer.rnn_dummy_conf().dynamic_srclayer(); }
+const std::string& feeding_layer(const LayerProto& layer) { return layer.rnn_dummy_conf().dynamic_srclayer(); }
 
-std::int64_t dummy_batch(const Inside& job, int index) {
+std::int64_t dummy_batch(const JobImpl& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   if (shape_of(layer).empty())
-    mistake(job, index, shape_field(layer), "expected the batch and what follows; there is none");
+    throw_invalid(job, index, shape_field(layer), "expected the batch and what follows; there is none");
   for (int k = 0; k < shape_of(layer).size(); ++k) {
     expect_at_least(job, index, fmt::format("{}[{}]", shape_field(layer), k), shape_of(layer)[k], 1);
   }
   return shape_of(layer)[0];
 }
 
-Shape dummy_sample(const Inside& job, int index) {
+Shape dummy_sample(const JobImpl& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   (void)dummy_batch(job, index);
   std::vector<std::int64_t> lengths(shape_of(layer).begin() + 1, shape_of(layer).end());
@@ -104,10 +104,10 @@ Shape dummy_sample(const Inside& job, int index) {
   double count = 1;
   for (const std::int64_t length : lengths) count *= static_cast<double>(length);
   if (lengths.size() > 3 || count > kMost) {
-    mistake(job, index, shape_field(layer),
-            fmt::format("expected the batch and at most three lengths, of less than {} "
-                        "numbers; received {} lengths",
-                        kMost, lengths.size() + 1));
+    throw_invalid(job, index, shape_field(layer),
+                  fmt::format("expected the batch and at most three lengths, of less than {} "
+                              "numbers; received {} lengths",
+                              kMost, lengths.size() + 1));
   }
   if (layer.type() == kDummy) {
     if (lengths.size() == 3) return {lengths[1], lengths[2], lengths[0]};
@@ -120,20 +120,21 @@ Shape dummy_sample(const Inside& job, int index) {
     const std::string name = fmt::format("rnn_dummy_conf.{}", field);
     expect_finite(job, index, name, value);
     if (conf.integer() && !whole(value)) {
-      mistake(job, index, name, fmt::format("expected a number that int32 has; received {}", value));
+      throw_invalid(job, index, name, fmt::format("expected a number that int32 has; received {}", value));
     }
   }
   if (conf.low() >= conf.high()) {
-    mistake(job, index, "rnn_dummy_conf.high",
-            fmt::format("expected more than low, which is {}; received {}", conf.low(), conf.high()));
+    throw_invalid(job, index, "rnn_dummy_conf.high",
+                  fmt::format("expected more than low, which is {}; received {}", conf.low(), conf.high()));
   }
-  if (!fed_from(layer).empty() && steps != 1) {
-    mistake(job, index, "rnn_dummy_conf.dynamic_srclayer",
-            fmt::format("what a net says is what it hears next, so the net's unroll_len is 1; received {}", steps));
+  if (!feeding_layer(layer).empty() && steps != 1) {
+    throw_invalid(
+        job, index, "rnn_dummy_conf.dynamic_srclayer",
+        fmt::format("what a net says is what it hears next, so the net's unroll_len is 1; received {}", steps));
   }
-  if (conf.integer()) {  // a symbol a step
+  if (conf.integer()) {  // a step has one symbol
     if (std::ranges::any_of(lengths, [](std::int64_t length) { return length != 1; })) {
-      mistake(job, index, shape_field(layer), "expected the batch alone: a step has one whole number");
+      throw_invalid(job, index, shape_field(layer), "expected the batch alone: a step has one whole number");
     }
     return {steps};
   }
@@ -142,7 +143,7 @@ Shape dummy_sample(const Inside& job, int index) {
   return Shape(lengths);
 }
 
-std::unique_ptr<Samples> dummy_samples(const Inside& job, const Source& source) {
+std::unique_ptr<Samples> dummy_samples(const JobImpl& job, const Source& source) {
   return std::make_unique<DummySamples>(source.input, layer_of(job, source.index), job.proto.seed(),
                                         dummy_batch(job, source.index));
 }

@@ -1,4 +1,4 @@
-// Input that no file brings: kRNNDummy, and kDummy with `input`.
+// Inputs that no file provides: kRNNDummy, and kDummy with `input`.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,19 @@
 
 namespace pleiad::job {
 
-/// True for layers that make up their numbers. A kRNNDummy with a source passes that on, and is none.
+/// Returns true for layers that generate their values. A kRNNDummy with a source only passes it on and is not a dummy.
 [[nodiscard]] bool is_dummy(const LayerProto& layer);
-/// True where they are whole numbers: symbols.
+/// Returns true if the values are integers, that is, symbols.
 [[nodiscard]] bool is_symbols(const LayerProto& layer);
-/// The layer whose output a dummy takes from the second batch on, or empty: so a net is fed what it has said.
-[[nodiscard]] const std::string& fed_from(const LayerProto& layer);
-/// Of a dummy's `shape` the batch, and the rest, with steps of time in front where the net is unrolled.
-[[nodiscard]] std::int64_t dummy_batch(const Inside& job, int index);
-[[nodiscard]] Shape dummy_sample(const Inside& job, int index);
-/// Numbers drawn between low and high (kDummy: 0 and 1), functions of seed and place. They never end.
-[[nodiscard]] std::unique_ptr<Samples> dummy_samples(const Inside& job, const Source& source);
+/// Returns the layer whose output a dummy takes from the second batch on, or an empty text. This feeds a net its own
+/// output.
+[[nodiscard]] const std::string& feeding_layer(const LayerProto& layer);
+/// dummy_batch returns the batch size in a dummy's `shape`. dummy_sample returns the rest, with time steps in front if
+/// the net is unrolled.
+[[nodiscard]] std::int64_t dummy_batch(const JobImpl& job, int index);
+[[nodiscard]] Shape dummy_sample(const JobImpl& job, int index);
+/// Returns uniform random values between low and high (0 and 1 for kDummy), determined by seed and position. They never
+/// end.
+[[nodiscard]] std::unique_ptr<Samples> dummy_samples(const JobImpl& job, const Source& source);
 
 }  // namespace pleiad::job

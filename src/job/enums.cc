@@ -12,12 +12,13 @@ namespace {
 
 namespace pb = google::protobuf;
 
-/// Words, numbers and single signs of the text form, without comments. Strings are one token that begins with a quote.
+/// Splits the text form into words, numbers and punctuation, without comments. A string is one token that starts with a
+/// quote.
 class Tokens {
  public:
   explicit Tokens(const std::string& text) : text_(text) {}
 
-  /// False at the end.
+  /// Advances to the next token. Returns false at the end.
   bool next() {
     skip();
     if (at_ >= text_.size()) return false;
@@ -54,7 +55,7 @@ class Tokens {
 
   const std::string& text_;
   std::size_t at_ = 0;
-  int counted_ = 0;  // newlines before at_
+  int counted_ = 0;  // number of newlines before at_
   int line_ = 0;
   std::string word_;
 };
@@ -69,10 +70,10 @@ std::vector<std::string> names_of_enum(const pb::EnumDescriptor& values) {
 
 std::optional<WrongEnum> find_wrong_enum(const std::string& text) {
   Tokens tokens(text);
-  std::vector<const pb::Descriptor*> inside = {JobProto::descriptor()};  // null: a message that is not known
+  std::vector<const pb::Descriptor*> inside = {JobProto::descriptor()};  // null for a message that is not known
   const pb::FieldDescriptor* field = nullptr;
-  bool value = false;  // the next word is the field's value
-  bool list = false;   // of a list in brackets
+  bool value = false;  // the next word is the value of the field
+  bool list = false;   // the value is inside a list in brackets
   while (tokens.next()) {
     const std::string& word = tokens.word();
     if (word == "{" || word == "<") {

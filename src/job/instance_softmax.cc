@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "kernel/types.h"
 #include "pleiad/error.h"
 
 namespace pleiad::job {
 namespace {
 
-/// The numbers of an instance in SINGA's order, channels before height and width, are cut into equal groups; each is a
-/// softmax by itself.
+/// Splits the values of an instance, in SINGA's order (channels before height and width), into equal groups and applies
+/// a softmax to each.
 class InstanceSoftmax final : public nn::Layer {
  public:
   InstanceSoftmax(std::int64_t groups, bool each_step) : groups_(groups), each_step_(each_step) {}
@@ -53,12 +53,13 @@ class InstanceSoftmax final : public nn::Layer {
 
  private:
   [[nodiscard]] bool steps(const Shape& shape) const { return each_step_ && shape.rank() > 2; }
-  /// Numbers of an instance: of a sample, or of one of its steps.
+  /// Returns the number of values of an instance, which is a sample or one of its steps.
   [[nodiscard]] std::int64_t size_of(const Shape& shape) const {
     return shape.count() / (steps(shape) ? shape[0] * shape[1] : shape[0]);
   }
 
-  /// use(a number of its type, the place of the group's k-th number, how many there are) for each group.
+  /// Calls use(a value of the type T, function from k to the index of the group's k-th value, number of values) for
+  /// each group.
   template <class Use>
   void each_group(const Tensor& x, Use use) const {
     const Shape& shape = x.shape();
@@ -69,7 +70,7 @@ class InstanceSoftmax final : public nn::Layer {
       for (std::int64_t first = 0; first < x.count(); first += size) {
         for (std::int64_t group = 0; group < groups_; ++group) {
           const auto at = [&](std::int64_t k) {
-            const std::int64_t there = group * length + k;  // channel, then place
+            const std::int64_t there = group * length + k;  // index in SINGA's order: channel, then position
             return first + (image ? there % places * channels + there / places : there);
           };
           use(zero, at, length);

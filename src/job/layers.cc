@@ -1,4 +1,4 @@
-// The list of layer types: each becomes one of Pleiad's layers.
+// Maps the layer types of jobs to Pleiad's layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 #include "job/build.h"
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 
 namespace pleiad::job {
 namespace {
@@ -14,27 +14,29 @@ namespace {
 const nn::Init kWeight = {.type = "gaussian", .value = 1, .mean = 0, .std = 0.01};
 const nn::Init kBias = {.type = "constant", .value = 0};
 
-/// The user's own layers, by name. Registered before a job runs, looked up while one is built.
-struct OwnLayers {
+/// Layer types that users have registered, by name. They are registered before a job runs and looked up while one is
+/// built.
+struct UserLayers {
   std::mutex mutex;
   std::map<std::string, JobLayerMaker> makers;
 };
-OwnLayers& own_layers() {
-  static OwnLayers all;
+UserLayers& user_layers() {
+  static UserLayers all;
   return all;
 }
 
-/// A length that has one field for both directions, or one for each.
-std::pair<std::int64_t, std::int64_t> both(const LayerOrder& o, const std::string& field, std::int64_t one, bool has_x,
+/// Returns the (y, x) values of an option that has one field for both directions or one field for each.
+std::pair<std::int64_t, std::int64_t> both(const LayerSpec& o, const std::string& field, std::int64_t one, bool has_x,
                                            std::int64_t x, bool has_y, std::int64_t y, std::int64_t least) {
-  if (has_x != has_y) mistake(o.job, o.index, field + (has_x ? "_x" : "_y"), "expected both _x and _y, or neither");
+  if (has_x != has_y)
+    throw_invalid(o.job, o.index, field + (has_x ? "_x" : "_y"), "expected both _x and _y, or neither");
   const auto pair = has_x ? std::pair(y, x) : std::pair(one, one);
   expect_at_least(o.job, o.index, has_x ? field + "_y" : field, pair.first, least);
   expect_at_least(o.job, o.index, has_x ? field + "_x" : field, pair.second, least);
   return pair;
 }
 
-nn::LayerPtr convolution(const LayerOrder& o) {
+nn::LayerPtr convolution(const LayerSpec& o) {
   const ConvolutionProto& c = o.conf.convolution_conf();
   expect_at_least(o.job, o.index, "convolution_conf.num_filters", c.num_filters(), 1);
   nn::ConvolutionOptions to;
@@ -52,7 +54,7 @@ nn::LayerPtr convolution(const LayerOrder& o) {
   return nn::convolution(to);
 }
 
-nn::LayerPtr pooling(const LayerOrder& o) {
+nn::LayerPtr pooling(const LayerSpec& o) {
   const PoolingProto& c = o.conf.pooling_conf();
   nn::PoolingOptions to;
   to.type = c.pool() == MAX ? "max" : "average";
@@ -64,13 +66,13 @@ nn::LayerPtr pooling(const LayerOrder& o) {
       both(o, "pooling_conf.pad", c.pad(), c.has_pad_x(), c.pad_x(), c.has_pad_y(), c.pad_y(), 0);
   for (const auto& [way, kernel, pad] : {std::tuple("y", to.kernel, to.pad), std::tuple("x", to.kernel_w, to.pad_w)}) {
     if (pad < kernel) continue;
-    mistake(o.job, o.index, c.has_pad_x() ? fmt::format("pooling_conf.pad_{}", way) : "pooling_conf.pad",
-            fmt::format("expected less than the kernel, {}; received {}", kernel, pad));
+    throw_invalid(o.job, o.index, c.has_pad_x() ? fmt::format("pooling_conf.pad_{}", way) : "pooling_conf.pad",
+                  fmt::format("expected less than the kernel, {}; received {}", kernel, pad));
   }
   return nn::pooling(to);
 }
 
-nn::LayerPtr inner_product(const LayerOrder& o) {
+nn::LayerPtr inner_product(const LayerSpec& o) {
   const InnerProductProto& c = o.conf.innerproduct_conf();
   expect_at_least(o.job, o.index, "innerproduct_conf.num_output", c.num_output(), 1);
   nn::DenseOptions to;
@@ -83,28 +85,29 @@ nn::LayerPtr inner_product(const LayerOrder& o) {
   return nn::dense(to);
 }
 
-nn::LayerPtr lrn(const LayerOrder& o) {
+nn::LayerPtr lrn(const LayerSpec& o) {
   const LRNProto& c = o.conf.lrn_conf();
   expect_at_least(o.job, o.index, "lrn_conf.local_size", c.local_size(), 1);
   return nn::lrn({.size = c.local_size(), .alpha = c.alpha(), .beta = c.beta(), .k = c.knorm()});
 }
 
-nn::LayerPtr dropout(const LayerOrder& o) {
+nn::LayerPtr dropout(const LayerSpec& o) {
   const double ratio = o.conf.dropout_conf().dropout_ratio();
   if (!(ratio >= 0 && ratio < 1)) {
-    mistake(o.job, o.index, "dropout_conf.dropout_ratio", fmt::format("expected 0 to below 1; received {}", ratio));
+    throw_invalid(o.job, o.index, "dropout_conf.dropout_ratio",
+                  fmt::format("expected 0 to below 1; received {}", ratio));
   }
   return nn::dropout({.ratio = ratio});
 }
 
 nn::LayerPtr function(const char* name) { return nn::activation({.function = name}); }
 
-nn::LayerPtr relu(const LayerOrder& o) {
+nn::LayerPtr relu(const LayerSpec& o) {
   const double slope = o.conf.relu_conf().negative_slope();
   return slope == 0 ? function("relu") : nn::activation({.function = "leaky", .slope = slope});
 }
 
-nn::LayerPtr activation(const LayerOrder& o) {
+nn::LayerPtr activation(const LayerSpec& o) {
   switch (o.conf.activation_conf().type()) {
     case RELU: return relu(o);
     case SIGMOID: return function("sigmoid");
@@ -114,55 +117,56 @@ nn::LayerPtr activation(const LayerOrder& o) {
   return nullptr;
 }
 
-nn::LayerPtr softmax(const LayerOrder& o) {
+nn::LayerPtr softmax(const LayerSpec& o) {
   const int groups = o.conf.softmax_conf().num_softmax_per_instance();
   expect_at_least(o.job, o.index, "softmax_conf.num_softmax_per_instance", groups, 1);
   return groups == 1 && !o.image ? function("softmax") : instance_softmax(groups, o.each_place);
 }
 
-nn::LayerPtr batch_norm(const LayerOrder& o) {
+nn::LayerPtr batch_norm(const LayerSpec& o) {
   nn::BatchNormOptions to;
   to.scale_param = o.param(0, {.type = "constant", .value = 1});
   to.shift_param = o.param(1, kBias);
   return nn::batch_norm(to);
 }
 
-nn::LayerPtr softmax_loss(const LayerOrder& o) {
+nn::LayerPtr softmax_loss(const LayerSpec& o) {
   const SoftmaxLossProto& c = o.conf.softmaxloss_conf();
   expect_at_least(o.job, o.index, "softmaxloss_conf.topk", c.topk(), 1);
   return nn::softmax_loss({.top_k = c.topk(), .scale = c.scale()});
 }
 
-nn::LayerPtr accuracy(const LayerOrder& o) {
+nn::LayerPtr accuracy(const LayerSpec& o) {
   const int k = o.conf.has_argsort_conf() ? o.conf.argsort_conf().topk() : o.conf.softmaxloss_conf().topk();
   expect_at_least(o.job, o.index, "argsort_conf.topk", k, 1);
   return nn::accuracy({.top_k = k});
 }
 
-nn::LayerPtr argsort(const LayerOrder& o) {
+nn::LayerPtr argsort(const LayerSpec& o) {
   expect_at_least(o.job, o.index, "argsort_conf.topk", o.conf.argsort_conf().topk(), 1);
   return nn::argsort({.top_k = o.conf.argsort_conf().topk()});
 }
 
-const std::string& output_path(const LayerOrder& o) {
-  if (o.conf.store_conf().path().empty()) mistake(o.job, o.index, "store_conf.path", "expected a file; there is none");
+const std::string& output_path(const LayerSpec& o) {
+  if (o.conf.store_conf().path().empty())
+    throw_invalid(o.job, o.index, "store_conf.path", "expected a file; there is none");
   return o.conf.store_conf().path();
 }
 
-nn::LayerPtr csv_output(const LayerOrder& o) {
+nn::LayerPtr csv_output(const LayerSpec& o) {
   return nn::csv_output({.path = output_path(o), .separator = o.conf.store_conf().separator()});
 }
 
-nn::LayerPtr record_output(const LayerOrder& o) { return nn::record_output({.path = output_path(o)}); }
+nn::LayerPtr record_output(const LayerSpec& o) { return nn::record_output({.path = output_path(o)}); }
 
-nn::LayerPtr image_preprocess(const LayerOrder& o) {
+nn::LayerPtr image_preprocess(const LayerSpec& o) {
   const RGBImageProto& c = o.conf.rgbimage_conf();
   expect_at_least(o.job, o.index, "rgbimage_conf.cropsize", c.cropsize(), 0);
   return nn::image_preprocess({.crop = c.cropsize(), .mirror = c.mirror(), .scale = c.scale()});
 }
 
-/// SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
-nn::LayerPtr gru(const LayerOrder& o) {
+/// Takes SINGA's nine parameters: z, r and c from the input, then from the state, then the biases.
+nn::LayerPtr gru(const LayerSpec& o) {
   const GRUProto& c = o.conf.gru_conf();
   expect_at_least(o.job, o.index, "gru_conf.dim_hidden", c.dim_hidden(), 1);
   nn::RecurrentOptions to;
@@ -175,38 +179,38 @@ nn::LayerPtr gru(const LayerOrder& o) {
   return nn::gru(to);
 }
 
-nn::LayerPtr embedding(const LayerOrder& o) {
+nn::LayerPtr embedding(const LayerSpec& o) {
   const EmbeddingProto& c = o.conf.embedding_conf();
   expect_at_least(o.job, o.index, "embedding_conf.vocab_size", c.vocab_size(), 1);
   expect_at_least(o.job, o.index, "embedding_conf.feature_dim", c.feature_dim(), 1);
   return nn::embedding({.words = c.vocab_size(), .width = c.feature_dim(), .weight_param = o.param(0, kWeight)});
 }
 
-nn::LayerPtr one_hot(const LayerOrder& o) {
+nn::LayerPtr one_hot(const LayerSpec& o) {
   expect_at_least(o.job, o.index, "onehot_conf.vocab_size", o.conf.onehot_conf().vocab_size(), 1);
   return nn::one_hot({.words = o.conf.onehot_conf().vocab_size()});
 }
 
-nn::LayerPtr user_layer(const LayerOrder& o) {
-  OwnLayers& own = own_layers();
+nn::LayerPtr user_layer(const LayerSpec& o) {
+  UserLayers& own = user_layers();
   const std::scoped_lock lock(own.mutex);
   if (const auto found = own.makers.find(o.conf.user_type()); found != own.makers.end()) {
     return found->second(o.conf.SerializeAsString());
   }
   std::vector<std::string> known;
   for (const auto& [name, maker] : own.makers) known.push_back(name);
-  mistake(o.job, o.index, "user_type",
-          known.empty()
-              ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
-              : unknown_name("layer of the user's own", o.conf.user_type(), known));
+  throw_invalid(o.job, o.index, "user_type",
+                known.empty()
+                    ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
+                    : unknown_name("layer of the user's own", o.conf.user_type(), known));
 }
 
-struct Type {
+struct LayerTypeEntry {
   LayerType type;
-  nn::LayerPtr (*make)(const LayerOrder&);
+  nn::LayerPtr (*make)(const LayerSpec&);
 };
 
-constexpr Type kTypes[] = {
+constexpr LayerTypeEntry kTypes[] = {
     {kConvolution, convolution},
     {kCConvolution, convolution},
     {kCudnnConv, convolution},
@@ -218,8 +222,8 @@ constexpr Type kTypes[] = {
     {kCudnnLRN, lrn},
     {kDropout, dropout},
     {kReLU, relu},
-    {kSTanh, [](const LayerOrder&) { return function("stanh"); }},
-    {kSigmoid, [](const LayerOrder&) { return function("sigmoid"); }},
+    {kSTanh, [](const LayerSpec&) { return function("stanh"); }},
+    {kSigmoid, [](const LayerSpec&) { return function("sigmoid"); }},
     {kSoftmax, softmax},
     {kCudnnSoftmax, softmax},
     {kActivation, activation},
@@ -228,7 +232,7 @@ constexpr Type kTypes[] = {
     {kCudnnBM, batch_norm},
     {kSoftmaxLoss, softmax_loss},
     {kCudnnSoftmaxLoss, softmax_loss},
-    {kEuclideanLoss, [](const LayerOrder&) { return nn::euclidean_loss(); }},
+    {kEuclideanLoss, [](const LayerSpec&) { return nn::euclidean_loss(); }},
     {kAccuracy, accuracy},
     {kArgSort, argsort},
     {kCSVOutput, csv_output},
@@ -241,7 +245,7 @@ constexpr Type kTypes[] = {
     {kUserLayer, user_layer},
 };
 
-std::string init_name(const Inside& job, int index, const std::string& field, InitMethod method) {
+std::string init_name(const JobImpl& job, int index, const std::string& field, InitMethod method) {
   switch (method) {
     case kConstant: return "constant";
     case kGaussian: return "gaussian";
@@ -251,12 +255,12 @@ std::string init_name(const Inside& job, int index, const std::string& field, In
     case kUniformSqrtFanInOut: return "uniform_sqrt_fan_in_out";
     case kUserInit: break;
   }
-  mistake(job, index, field, "expected one of the built-in types, as kGaussian; there is none");
+  throw_invalid(job, index, field, "expected one of the built-in types, as kGaussian; there is none");
 }
 
 }  // namespace
 
-nn::Param LayerOrder::param(int k, const nn::Init& usual) const {
+nn::Param LayerSpec::param(int k, const nn::Init& usual) const {
   nn::Param param;
   param.init = usual;
   if (k >= conf.param_size()) return param;
@@ -276,8 +280,8 @@ nn::Param LayerOrder::param(int k, const nn::Init& usual) const {
   return param;
 }
 
-nn::LayerPtr make_job_layer(const LayerOrder& order) {
-  const auto* const found = std::ranges::find(kTypes, order.conf.type(), &Type::type);
+nn::LayerPtr make_job_layer(const LayerSpec& order) {
+  const auto* const found = std::ranges::find(kTypes, order.conf.type(), &LayerTypeEntry::type);
   return found == std::end(kTypes) ? nullptr : found->make(order);
 }
 
@@ -286,18 +290,18 @@ nn::LayerPtr make_job_layer(const LayerOrder& order) {
 namespace pleiad {
 
 std::vector<nn::Param> params_of_job_layer(const std::string& conf) {
-  job::Inside in;
+  job::JobImpl in;
   in.where = "layer";
   job::LayerProto* const layer = in.proto.mutable_neuralnet()->add_layer();
   if (!layer->ParseFromString(conf)) throw InvalidArgument("layer: these bytes are no LayerProto");
-  const job::LayerOrder order{.job = in, .index = 0, .conf = *layer};
+  const job::LayerSpec order{.job = in, .index = 0, .conf = *layer};
   std::vector<nn::Param> all;
   for (int k = 0; k < layer->param_size(); ++k) all.push_back(order.param(k, job::kWeight));
   return all;
 }
 
 void register_job_layer(const std::string& user_type, JobLayerMaker maker) {
-  job::OwnLayers& own = job::own_layers();
+  job::UserLayers& own = job::user_layers();
   const std::scoped_lock lock(own.mutex);
   own.makers[user_type] = std::move(maker);
 }

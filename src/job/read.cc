@@ -22,7 +22,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-/// The first error, with its line.
+/// Keeps the first error of a parse and its line.
 class FirstError final : public pb::io::ErrorCollector {
  public:
   void AddError(int line, pb::io::ColumnNumber /*column*/, const std::string& message) override {
@@ -40,15 +40,15 @@ class FirstError final : public pb::io::ErrorCollector {
   std::string message_;
 };
 
-/// What stands between the n-th pair of quotes.
+/// Returns the text between the n-th pair of quotes, counted from 0.
 std::string quoted(const std::string& text, int n) {
   std::size_t at = 0;
   for (int i = 0; i < 2 * n + 1; ++i) at = text.find('"', at) + 1;
   return text.substr(at, text.find('"', at) - at);
 }
 
-/// Protobuf's words where they are clear, else ours with the nearest known name.
-std::string in_our_words(const std::string& message) {
+/// Returns protobuf's message if it is clear, else a message with the nearest known name.
+std::string clear_message(const std::string& message) {
   const auto* const pool = pb::DescriptorPool::generated_pool();
   if (message.starts_with("Message type \"") && message.find("has no field named") != std::string::npos) {
     const pb::Descriptor* type = pool->FindMessageTypeByName(quoted(message, 0));
@@ -65,18 +65,18 @@ std::string in_our_words(const std::string& message) {
   return message;
 }
 
-/// The line and the words for the first mistake of a text. Protobuf tells an unknown value of an enumeration on the
-/// line of the word after it, and without the values that the field has.
-std::pair<int, std::string> mistake_of(const FirstError& error, const std::string& text) {
+/// Returns the line and the message for the first mistake in a text. Protobuf reports an unknown enumeration value with
+/// the line of the next word and without the known values.
+std::pair<int, std::string> message_of(const FirstError& error, const std::string& text) {
   if (error.message().starts_with("Unknown enumeration value of \"")) {
     if (const auto wrong = job::find_wrong_enum(text)) {
       return {wrong->line, fmt::format("{}: {}", wrong->field, unknown_name("value", wrong->word, wrong->known))};
     }
   }
-  return {error.line(), in_our_words(error.message())};
+  return {error.line(), clear_message(error.message())};
 }
 
-/// "layer[3]" as the name and 3; -1 where there is no index.
+/// Splits "layer[3]" into "layer" and 3; the index is -1 if there is none.
 std::pair<std::string, int> name_and_index(const std::string& step) {
   const std::size_t open = step.find('[');
   if (open == std::string::npos) return {step, -1};
@@ -97,7 +97,7 @@ std::vector<std::string> split_path(const std::string& path) {
 
 }  // namespace
 
-std::string Job::Inside::at(const std::vector<std::string>& path) const {
+std::string Job::Impl::at(const std::vector<std::string>& path) const {
   if (!lines) return where;
   const pb::Descriptor* type = job::JobProto::descriptor();
   const pb::TextFormat::ParseInfoTree* tree = &places;
@@ -119,34 +119,35 @@ std::string Job::Inside::at(const std::vector<std::string>& path) const {
 
 namespace job {
 
-std::vector<std::string> layer_path(const Inside& job, int index) {
+std::vector<std::string> layer_path(const JobImpl& job, int index) {
   if (!job.layer_paths.empty()) return job.layer_paths.at(static_cast<std::size_t>(index));
   return {"neuralnet", fmt::format("layer[{}]", index)};
 }
 
-void mistake(const Inside& job, const std::string& path, const std::string& text) {
+void throw_invalid(const JobImpl& job, const std::string& path, const std::string& text) {
   throw InvalidArgument(fmt::format("{}: {}: {}", job.at(split_path(path)), path, text));
 }
 
-void mistake(const Inside& job, int index, const std::string& field, const std::string& text) {
+void throw_invalid(const JobImpl& job, int index, const std::string& field, const std::string& text) {
   std::vector<std::string> path = layer_path(job, index);
   for (const std::string& step : split_path(field)) path.push_back(step);
   throw InvalidArgument(fmt::format("{}: layer \"{}\"{}{}: {}", job.at(path), job.proto.neuralnet().layer(index).name(),
                                     field.empty() ? "" : ", ", field, text));
 }
 
-void expect_at_least(const Inside& job, int index, const std::string& field, std::int64_t value, std::int64_t least) {
-  if (value < least) mistake(job, index, field, fmt::format("expected {} or more; received {}", least, value));
+void expect_at_least(const JobImpl& job, int index, const std::string& field, std::int64_t value, std::int64_t least) {
+  if (value < least) throw_invalid(job, index, field, fmt::format("expected {} or more; received {}", least, value));
 }
 
-void expect_finite(const Inside& job, int index, const std::string& field, double value) {
-  if (!std::isfinite(value)) mistake(job, index, field, fmt::format("expected a finite number; received {}", value));
+void expect_finite(const JobImpl& job, int index, const std::string& field, double value) {
+  if (!std::isfinite(value))
+    throw_invalid(job, index, field, fmt::format("expected a finite number; received {}", value));
 }
 
 namespace {
 
-/// A layer inside a kPrefetch takes part when that does, unless it says otherwise.
-LayerProto taken_out(const LayerProto& prefetch, const LayerProto& inside) {
+/// Returns the layer with the phases of its kPrefetch, unless it specifies phases itself.
+LayerProto with_prefetch_phases(const LayerProto& prefetch, const LayerProto& inside) {
   LayerProto own = inside;
   if (own.include_size() == 0 && own.exclude_size() == 0) {
     *own.mutable_include() = prefetch.include();
@@ -155,8 +156,9 @@ LayerProto taken_out(const LayerProto& prefetch, const LayerProto& inside) {
   return own;
 }
 
-/// Puts the layers inside of kPrefetch layers in their place. Who names the kPrefetch takes the last of them.
-void unfold(Inside& job) {
+/// Replaces each kPrefetch layer by the layers inside it. Layers that name a kPrefetch as a source take the last of
+/// them.
+void unwrap_prefetch(JobImpl& job) {
   const NetProto& net = job.proto.neuralnet();
   if (std::ranges::none_of(net.layer(), [](const LayerProto& layer) { return layer.type() == kPrefetch; })) return;
   NetProto flat = net;
@@ -172,11 +174,11 @@ void unfold(Inside& job) {
     }
     const auto& inside = layer.prefetch_conf().sublayers();
     if (inside.empty())
-      mistake(job, i, "prefetch_conf.sublayers", "expected the layers that bring records; there are none");
+      throw_invalid(job, i, "prefetch_conf.sublayers", "expected the layers that bring records; there are none");
     for (int k = 0; k < inside.size(); ++k) {
       if (inside[k].type() == kPrefetch)
-        mistake(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch in another");
-      *flat.add_layer() = taken_out(layer, inside[k]);
+        throw_invalid(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch in another");
+      *flat.add_layer() = with_prefetch_phases(layer, inside[k]);
       paths.push_back({"neuralnet", fmt::format("layer[{}]", i), "prefetch_conf", fmt::format("sublayers[{}]", k)});
     }
     last[layer.name()] = inside[inside.size() - 1].name();
@@ -192,33 +194,33 @@ void unfold(Inside& job) {
   job.layer_paths = std::move(paths);
 }
 
-/// As many devices as workers, each of which a back end knows.
-void check_devices(const Inside& job, std::int64_t workers) {
+/// Requires one device per worker, each known to a back end.
+void check_devices(const JobImpl& job, std::int64_t workers) {
   const auto& ids = job.proto.gpu();
   std::vector<std::string> words;
   for (const int id : ids) words.push_back(fmt::format("{}", id));
   if (ids.size() != workers) {
-    mistake(job, "gpu",
-            fmt::format("expected a device for each of {} worker{}; received {}: {}", workers, workers == 1 ? "" : "s",
-                        ids.size(), join(words)));
+    throw_invalid(job, "gpu",
+                  fmt::format("expected a device for each of {} worker{}; received {}: {}", workers,
+                              workers == 1 ? "" : "s", ids.size(), join(words)));
   }
   for (const int id : ids) {
     try {
       kernel::expect_device(id);
     } catch (const InvalidArgument& error) {
-      mistake(job, "gpu", error.what());
+      throw_invalid(job, "gpu", error.what());
     }
   }
 }
 
-/// What every job needs, whatever is done with it.
-void check(const Inside& job) {
+/// Checks what every job needs.
+void check(const JobImpl& job) {
   const JobProto& p = job.proto;
-  if (!p.has_name()) mistake(job, "name", "expected a name; there is none");
-  if (p.neuralnet().layer_size() == 0) mistake(job, "neuralnet", "expected layers; there are none");
-  if (p.cluster().workspace().empty()) mistake(job, "cluster.workspace", "expected a folder; there is none");
+  if (!p.has_name()) throw_invalid(job, "name", "expected a name; there is none");
+  if (p.neuralnet().layer_size() == 0) throw_invalid(job, "neuralnet", "expected layers; there are none");
+  if (p.cluster().workspace().empty()) throw_invalid(job, "cluster.workspace", "expected a folder; there is none");
   const auto at_least = [&](const char* path, std::int64_t value, std::int64_t least) {
-    if (value < least) mistake(job, path, fmt::format("expected {} or more; received {}", least, value));
+    if (value < least) throw_invalid(job, path, fmt::format("expected {} or more; received {}", least, value));
   };
   at_least("train_steps", p.train_steps(), 0);
   at_least("disp_freq", p.disp_freq(), 0);
@@ -243,17 +245,18 @@ void check(const Inside& job) {
   constexpr std::int64_t kMost = 4096;
   const std::int64_t workers = std::int64_t{c.nworker_groups()} * c.nworkers_per_group();
   if (workers > kMost) {
-    mistake(job, "cluster.nworker_groups", fmt::format("expected at most {} workers; received {}", kMost, workers));
+    throw_invalid(job, "cluster.nworker_groups",
+                  fmt::format("expected at most {} workers; received {}", kMost, workers));
   }
   if (p.gpu_size() > 0) check_devices(job, workers);
   for (int i = 0; i < p.neuralnet().layer_size(); ++i) {
     const LayerProto& layer = p.neuralnet().layer(i);
-    if (layer.name().empty()) mistake(job, i, "name", "expected a name; there is none");
+    if (layer.name().empty()) throw_invalid(job, i, "name", "expected a name; there is none");
     if (layer.name().find_first_of(":/") != std::string::npos) {
-      mistake(job, i, "name", "expected a name without : and /");
+      throw_invalid(job, i, "name", "expected a name without : and /");
     }
     if (layer.include_size() > 0 && layer.exclude_size() > 0) {
-      mistake(job, i, "exclude", "expected include or exclude; received both");
+      throw_invalid(job, i, "exclude", "expected include or exclude; received both");
     }
   }
 }
@@ -262,22 +265,22 @@ void check(const Inside& job) {
 }  // namespace job
 
 Job Job::from_text(const std::string& text, const std::string& where) {
-  auto inside = std::make_shared<Inside>();
-  inside->where = where;
+  auto impl = std::make_shared<Impl>();
+  impl->where = where;
   FirstError error;
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(&inside->places);
+  parser.WriteLocationsTo(&impl->places);
   parser.SetRecursionLimit(50);
   pb::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&stream, &inside->proto)) {
-    const auto [number, words] = mistake_of(error, text);
+  if (!parser.Parse(&stream, &impl->proto)) {
+    const auto [number, words] = message_of(error, text);
     throw InvalidArgument(fmt::format("{}{}: {}", where, number >= 0 ? fmt::format(":{}", number + 1) : "", words));
   }
-  inside->lines = true;
-  job::unfold(*inside);
-  job::check(*inside);
-  return Job(std::move(inside));
+  impl->lines = true;
+  job::unwrap_prefetch(*impl);
+  job::check(*impl);
+  return Job(std::move(impl));
 }
 
 Job Job::from_file(const std::string& path) {
@@ -290,46 +293,46 @@ Job Job::from_file(const std::string& path) {
 }
 
 Job Job::from_bytes(const std::string& bytes, const std::string& where) {
-  auto inside = std::make_shared<Inside>();
-  inside->where = where;
-  if (!inside->proto.ParseFromString(bytes)) {
+  auto impl = std::make_shared<Impl>();
+  impl->where = where;
+  if (!impl->proto.ParseFromString(bytes)) {
     throw InvalidArgument(fmt::format("{}: these {} bytes are no JobProto", where, bytes.size()));
   }
-  if (inside->proto.has_name()) inside->where = fmt::format("job \"{}\"", inside->proto.name());
-  job::unfold(*inside);
-  job::check(*inside);
-  return Job(std::move(inside));
+  if (impl->proto.has_name()) impl->where = fmt::format("job \"{}\"", impl->proto.name());
+  job::unwrap_prefetch(*impl);
+  job::check(*impl);
+  return Job(std::move(impl));
 }
 
 Job Job::with(const std::string& fields) const {
-  auto inside = std::make_shared<Inside>();
-  inside->where = inside_->where;
-  inside->proto = inside_->written.value_or(inside_->proto);
+  auto impl = std::make_shared<Impl>();
+  impl->where = impl_->where;
+  impl->proto = impl_->written.value_or(impl_->proto);
   FirstError error;
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(50);
   pb::io::ArrayInputStream stream(fields.data(), static_cast<int>(fields.size()));
-  if (!parser.Merge(&stream, &inside->proto)) {
-    throw InvalidArgument(fmt::format("{}: with: {}", inside->where, mistake_of(error, fields).second));
+  if (!parser.Merge(&stream, &impl->proto)) {
+    throw InvalidArgument(fmt::format("{}: with: {}", impl->where, message_of(error, fields).second));
   }
-  job::unfold(*inside);
-  job::check(*inside);
-  return Job(std::move(inside));
+  job::unwrap_prefetch(*impl);
+  job::check(*impl);
+  return Job(std::move(impl));
 }
 
 std::string Job::text() const {
   std::string text;
-  pb::TextFormat::PrintToString(inside_->written.value_or(inside_->proto), &text);
+  pb::TextFormat::PrintToString(impl_->written.value_or(impl_->proto), &text);
   return text;
 }
 
-std::string Job::bytes() const { return inside_->written.value_or(inside_->proto).SerializeAsString(); }
-const std::string& Job::where() const { return inside_->where; }
-const std::string& Job::name() const { return inside_->proto.name(); }
-const std::string& Job::workspace() const { return inside_->proto.cluster().workspace(); }
+std::string Job::bytes() const { return impl_->written.value_or(impl_->proto).SerializeAsString(); }
+const std::string& Job::where() const { return impl_->where; }
+const std::string& Job::name() const { return impl_->proto.name(); }
+const std::string& Job::workspace() const { return impl_->proto.cluster().workspace(); }
 std::int64_t Job::workers() const {
-  const job::ClusterProto& c = inside_->proto.cluster();
+  const job::ClusterProto& c = impl_->proto.cluster();
   return std::int64_t{c.nworker_groups()} * c.nworkers_per_group();
 }
 

@@ -37,7 +37,7 @@ std::string csv_line(const JobReport& report) {
   return line + fmt::format(",{:.6g}\n", report.samples_per_second);
 }
 
-/// A line that a run before this one wrote, or nothing.
+/// Parses a line of results.csv; empty if it is not a report.
 std::optional<JobReport> report_of(const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> cells;
@@ -61,7 +61,8 @@ std::FILE* open_file(const std::string& path, const char* mode) {
   return file;
 }
 
-/// Waits until a write of a line to stderr would not block; false after patience_ns. True for a closed stderr.
+/// Waits until a write of a line to stderr would not block. Returns false after patience_ns, and true for a closed
+/// stderr.
 bool stderr_takes(std::int64_t patience_ns) {
   const std::int64_t deadline = now_ns() + patience_ns;
   for (;;) {
@@ -74,7 +75,7 @@ bool stderr_takes(std::int64_t patience_ns) {
 
 }  // namespace
 
-std::string in_words(const JobReport& report) {
+std::string report_text(const JobReport& report) {
   std::string name = report.phase;
   name[0] = static_cast<char>(std::toupper(name[0]));
   std::string text = fmt::format("{} step {}:", name, report.step);
@@ -147,7 +148,8 @@ void Results::clear_live() {
 
 void Results::line(const std::string& text) {
   clear_live();
-  constexpr std::int64_t kPatience = 2'000'000'000;  // once; further lines do not wait for a reader that has stopped
+  // waits once; later lines do not wait for a reader that has stopped
+  constexpr std::int64_t kPatience = 2'000'000'000;
   if (display_ != "off" && !show(text + "\n", left_out_ == 0 ? kPatience : 0)) ++left_out_;
   if (log_ == nullptr) return;
   fmt::print(log_, "{:%Y-%m-%d %H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), text);
@@ -156,7 +158,7 @@ void Results::line(const std::string& text) {
 
 void Results::add(const JobReport& report) {
   reports_.push_back(report);
-  line(in_words(report));
+  line(report_text(report));
   if (workspace_.empty()) return;
   if (csv_ == nullptr) {
     csv_ = open_file(workspace_ + "/results.csv", "w");

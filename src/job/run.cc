@@ -1,4 +1,4 @@
-// Runs a job: SINGA's order of a step is the trainer's; this connects the two.
+// Runs a job with the trainer, which performs the actions of a step in SINGA's order.
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.pb.h>
 
@@ -12,8 +12,8 @@
 #include "job/build.h"
 #include "job/cluster.h"
 #include "job/data.h"
-#include "job/described.h"
 #include "job/dummy.h"
+#include "job/named_values.h"
 #include "job/results.h"
 #include "job/updater.h"
 #include "job/workspace.h"
@@ -28,8 +28,8 @@ const char* name_of(nn::Phase phase) {
   return phase == nn::Phase::test ? "test" : "validate";
 }
 
-/// Under SINGA's names.
-JobReport in_singas_words(const Report& from, const Built& built) {
+/// Converts a report to SINGA's metric names.
+JobReport with_singa_names(const Report& from, const JobNet& built) {
   JobReport to{
       .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
   const auto bare = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
@@ -50,7 +50,7 @@ JobReport in_singas_words(const Report& from, const Built& built) {
   return to;
 }
 
-/// Throws on all ranks what rank 0 has to tell; `problem` is empty where all is well. Collective.
+/// Collective. Throws the error of rank 0 on all ranks; `problem` is empty if there is none.
 void share_problem(Session* session, std::string problem) {
   if (session != nullptr) {
     std::vector<std::int64_t> length = {static_cast<std::int64_t>(problem.size())};
@@ -63,15 +63,15 @@ void share_problem(Session* session, std::string problem) {
   if (!problem.empty()) throw FileError(problem);
 }
 
-/// One rank's run.
-class Run {
+/// The run of one rank.
+class JobRun {
  public:
-  Run(const Job& job, const JobOptions& options, Session* session)
-      : job_(job), in_(job.inside()), options_(options), session_(session), built_(build(job)) {}
+  JobRun(const Job& job, const JobOptions& options, Session* session)
+      : job_(job), in_(job.impl()), options_(options), session_(session), built_(build(job)) {}
 
   JobResult go() {
     check_display();
-    claim();
+    lock_workspace();
     load();
     for (const Source& source : built_.sources) open(source);
     TrainOptions train = train_options();
@@ -97,8 +97,8 @@ class Run {
     }
   }
 
-  /// Locks the workspace, on rank 0, until the run ends.
-  void claim() {
+  /// Locks the workspace on rank 0 until the run ends.
+  void lock_workspace() {
     std::string problem;
     if (rank() == 0 && keeps_results()) {
       try {
@@ -111,7 +111,7 @@ class Run {
     share_problem(session_, std::move(problem));
   }
 
-  /// Rank 0 reads parameters; all ranks know whether it could.
+  /// Reads the parameters on rank 0. All ranks throw if that fails.
   void load() {
     std::string problem;
     if (rank() == 0) {
@@ -133,8 +133,8 @@ class Run {
     const auto& given = in_.proto.checkpoint_path();
     std::vector<std::string> paths(given.begin(), given.end());
     const bool state = resuming() && !steps_in(state_folder(job_.workspace()), true).empty();
-    // SINGA's own workspaces have files of parameters and nothing else. Files beside a run of ours may be another
-    // run's.
+    // SINGA's own workspaces contain parameter files only. Parameter files next to a run of ours may belong to another
+    // run.
     const bool of_singa = resuming() && !state && (workspace_ == nullptr || !workspace_->last());
     const std::string last = of_singa ? last_checkpoint_file(job_.workspace()) : "";
     if (!last.empty()) paths = {last};
@@ -148,19 +148,19 @@ class Run {
     }
   }
 
-  /// Every parameter must come from a checkpoint: a test of initial values would be no result.
+  /// Requires that a checkpoint provides every parameter, because testing initial values would be meaningless.
   void load_to_test() {
     const auto& given = in_.proto.checkpoint_path();
     std::vector<std::string> paths(given.begin(), given.end());
     if (resuming()) paths = {own_checkpoint()};
     if (paths.empty()) {
-      mistake(in_, "checkpoint_path",
-              "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
+      throw_invalid(in_, "checkpoint_path",
+                    "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
     }
     expect_all(built_, load_blobs(built_, built_.net, paths, &loaded_step_), join(paths));
   }
 
-  /// The last checkpoint of the run that used the workspace last.
+  /// Returns the last checkpoint of the most recent run in the workspace.
   [[nodiscard]] std::string own_checkpoint() {
     const std::string state = state_folder(job_.workspace());
     if (const auto steps = steps_in(state, true); !steps.empty()) {
@@ -178,24 +178,24 @@ class Run {
     const auto take = [&](nn::Phase phase, std::unique_ptr<Samples>& to, std::int64_t& batch) {
       if ((source.phases & static_cast<unsigned>(phase)) == 0) return;
       if (to != nullptr) {
-        mistake(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
+        throw_invalid(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
       }
       to = samples_of(in_, source);
       batch = batch_size(in_, source.index);
     };
     if (!options_.test) take(nn::Phase::train, train_, train_batch_);
-    // Between the steps of training come tests, checkpoints and new starts, after which nobody knows what was said.
+    // Tests, checkpoints and restarts come between training steps, after which the previous output is lost.
     if (const LayerProto& layer = in_.proto.neuralnet().layer(source.index);
         !options_.test && (source.phases & static_cast<unsigned>(nn::Phase::train)) != 0 && is_dummy(layer) &&
-        !fed_from(layer).empty()) {
-      mistake(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-              "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
+        !feeding_layer(layer).empty()) {
+      throw_invalid(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+                    "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
     }
     const bool tests = options_.test || in_.proto.test_freq() > 0;
     if (tests) take(nn::Phase::test, test_, test_batch_);
     if (tests && (source.phases & static_cast<unsigned>(nn::Phase::test)) != 0 && in_.proto.test_steps() == 0 &&
         is_dummy(in_.proto.neuralnet().layer(source.index))) {
-      mistake(in_, "test_steps", fmt::format("expected 1 or more: \"{}\" never ends", source.input));
+      throw_invalid(in_, "test_steps", fmt::format("expected 1 or more: \"{}\" never ends", source.input));
     }
     if (in_.proto.validate_freq() > 0 && !options_.test) take(nn::Phase::validate, validate_, validate_batch_);
   }
@@ -204,14 +204,14 @@ class Run {
     const JobProto& p = in_.proto;
     topology_ = topology_of(in_, session_ == nullptr ? 1 : session_->workers());
     if (session_ != nullptr) note_servers(in_, session_->size() - session_->workers(), topology_);
-    if (options_.test) {  // groups have nothing to do apart from one another
+    if (options_.test) {  // a test has no use for groups
       topology_.groups = 1;
       topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
       topology_.clock = "sync";
       if (test_ == nullptr)
-        mistake(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
+        throw_invalid(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
     } else if (train_ == nullptr) {
-      mistake(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
+      throw_invalid(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
     }
     TrainOptions to;
     lay_out(in_, topology_, built_, options_.test ? test_batch_ : train_batch_, to);
@@ -224,7 +224,7 @@ class Run {
       check_share(source, nn::Phase::validate, validate_ != nullptr, to);
     }
     if (!options_.test && !p.has_train_steps()) {
-      mistake(in_, "train_steps", "expected the number of steps to train; there is none");
+      throw_invalid(in_, "train_steps", "expected the number of steps to train; there is none");
     }
     to.check_finite = p.check_finite();
     to.steps = p.train_steps();
@@ -263,7 +263,7 @@ class Run {
   }
 
   bool tell(const Report& from) {
-    const JobReport report = in_singas_words(from, built_);
+    const JobReport report = with_singa_names(from, built_);
     result_.reports.push_back(report);
     if (results_) results_->add(report);
     return rank() != 0 || !options_.report || options_.report(report);
@@ -282,7 +282,7 @@ class Run {
     calls.stop = [&](std::int64_t step) {
       if (results_ && results_->tick_due()) {
         const Report latest{.step = step, .phase = nn::Phase::train, .metrics = built_.net.metrics()};
-        results_->tick(in_singas_words(latest, built_), train.batch);
+        results_->tick(with_singa_names(latest, built_), train.batch);
       }
       return options_.stop && options_.stop();
     };
@@ -301,7 +301,7 @@ class Run {
     return std::move(result_);
   }
 
-  /// A new run, or the last one continued.
+  /// Begins a new run or continues the last one.
   void begin(Trainer& trainer) {
     std::string problem;
     std::string note;
@@ -328,7 +328,7 @@ class Run {
             : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder(job_.workspace())));
   }
 
-  /// The step, and with it the position in the data, of a run whose state is lost.
+  /// Sets the step, and with it the position in the data, of a run whose state is lost.
   static void start_at(Trainer& trainer, std::int64_t step) {
     for (const auto& [name, tensor] : trainer.state()) {
       if (name == "step") tensor.values<std::int64_t>()[0] = step;
@@ -336,12 +336,12 @@ class Run {
     }
   }
 
-  /// The trainer has just saved its state, which has the parameters in whole.
+  /// Writes a parameter file. The trainer has just saved its state, which contains the whole parameters.
   void write_blobs(const TrainOptions& train, std::int64_t step) {
     if (train.plan.kind == "data") {
       save_blobs(built_, built_.net, result_.checkpoint, step);
     } else {
-      Built whole = build(job_);
+      JobNet whole = build(job_);
       load_parameters(whole.net, step_folder(state_folder(job_.workspace()), step).string());
       save_blobs(whole, whole.net, result_.checkpoint, step);
     }
@@ -349,16 +349,16 @@ class Run {
   }
 
   const Job& job_;
-  const Inside& in_;
+  const JobImpl& in_;
   const JobOptions& options_;
   Session* const session_;
-  Built built_;
+  JobNet built_;
   Topology topology_;
   std::unique_ptr<Samples> train_, validate_, test_;
-  std::unique_ptr<Workspace> workspace_;  // on rank 0
-  std::int64_t loaded_step_ = 0;          // of the checkpoint that the parameters start from
-  std::int64_t first_step_ = 0;           // of a run that is resumed from a file of parameters
-  std::string resumed_file_;              // that file, on rank 0
+  std::unique_ptr<Workspace> workspace_;  // only on rank 0
+  std::int64_t loaded_step_ = 0;          // step of the checkpoint that the parameters come from
+  std::int64_t first_step_ = 0;           // first step of a run that is resumed from a parameter file
+  std::string resumed_file_;              // that file; only on rank 0
   std::int64_t train_batch_ = 1, validate_batch_ = 0, test_batch_ = 0;
   std::unique_ptr<Results> results_;
   JobResult result_;
@@ -371,7 +371,7 @@ namespace pleiad {
 
 SessionOptions session_of_job(const Job& job) {
   SessionOptions options;
-  const job::ClusterProto& c = job.inside().proto.cluster();
+  const job::ClusterProto& c = job.impl().proto.cluster();
   if (c.server_worker_separate()) {
     options.role = fmt::format("{}+{}", job.workers(), std::int64_t{c.nserver_groups()} * c.nservers_per_group());
   }
@@ -380,7 +380,7 @@ SessionOptions session_of_job(const Job& job) {
 
 JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
   if (session != nullptr) {
-    NamedValues asked = job::described(job.inside().proto);
+    NamedValues asked = job::named_values(job.impl().proto);
     asked.emplace_back("-resume", options.resume ? "given" : "not given");
     asked.emplace_back("-test", options.test ? "given" : "not given");
     expect_same(*session, fmt::format("job \"{}\"", job.name()), asked);
@@ -388,17 +388,17 @@ JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
   if (session == nullptr && job.workers() > 1) {
     JobResult result;
     run_cluster(static_cast<int>(job.workers()), [&](Session& each) {
-      JobResult mine = job::Run(job, options, &each).go();
+      JobResult mine = job::JobRun(job, options, &each).go();
       if (each.rank() == 0) result = std::move(mine);
     });
     return result;
   }
-  return job::Run(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
+  return job::JobRun(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
 }
 
 std::string explain_job(const Job& job, int ranks) {
-  const job::Inside& in = job.inside();
-  const job::Built built = job::build(job);
+  const job::JobImpl& in = job.impl();
+  const job::JobNet built = job::build(job);
   const job::ClusterProto& c = in.proto.cluster();
   const std::int64_t servers = std::int64_t{c.nserver_groups()} * c.nservers_per_group();
   const bool apart = c.server_worker_separate() && ranks == job.workers() + servers;
@@ -424,27 +424,27 @@ std::string explain_job(const Job& job, int ranks) {
 std::string describe_job(const Job& job) { return job::build(job).net.describe(); }
 
 nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
-  job::Built built = job::build(job);
-  const auto& given = job.inside().proto.checkpoint_path();
+  job::JobNet built = job::build(job);
+  const auto& given = job.impl().proto.checkpoint_path();
   std::vector<std::string> paths(given.begin(), given.end());
   if (!checkpoint.empty()) paths = {checkpoint};
-  job::expect_loaded(job.inside(), built, job::load_blobs(built, built.net, paths));
+  job::expect_loaded(job.impl(), built, job::load_blobs(built, built.net, paths));
   return std::move(built.net);
 }
 
 std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string& path) {
-  const job::Built built = job::build(job);
+  const job::JobNet built = job::build(job);
   return static_cast<std::int64_t>(job::load_blobs(built, net, {path}).size());
 }
 
 void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step) {
-  const job::Built built = job::build(job);
+  const job::JobNet built = job::build(job);
   job::save_blobs(built, net, path, step);
 }
 
 void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
                            const std::string& layout) {
-  job::Built built = job::build(job);
+  job::JobNet built = job::build(job);
   const std::vector<std::string> found = job::load_blobs(built, built.net, {checkpoint});
   job::expect_all(built, found, checkpoint);
   if (layout == "singa") return job::export_blobs(built, built.net, path);
@@ -452,7 +452,7 @@ void export_job_checkpoint(const Job& job, const std::string& checkpoint, const 
 }
 
 void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
-  job::Built built = job::build(job);
+  job::JobNet built = job::build(job);
   std::vector<std::string> found;
   if (!is_torch_file(path)) found = job::import_blobs(built, built.net, path);
   if (found.empty()) {
@@ -464,19 +464,19 @@ void import_job_checkpoint(const Job& job, const std::string& path, const std::s
 }
 
 nn::LayerPtr layer_of_job(const std::string& layer) {
-  job::Inside in;
+  job::JobImpl in;
   in.where = "layer";
   job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
   if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: these bytes are no LayerProto");
   nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
   if (made == nullptr) {
-    job::mistake(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
+    job::throw_invalid(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
   }
   return made;
 }
 
 std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater) {
-  job::Inside in;
+  job::JobImpl in;
   in.where = "updater";
   if (!in.proto.mutable_updater()->ParseFromString(updater)) {
     throw InvalidArgument("updater: these bytes are no UpdaterProto");

@@ -8,16 +8,16 @@
 namespace pleiad::job {
 namespace {
 
-std::string contents_of(const Inside& job, int index, const std::string& field, const std::string& path) {
-  if (path.empty()) mistake(job, index, field, "expected a file; there is none");
+std::string contents_of(const JobImpl& job, int index, const std::string& field, const std::string& path) {
+  if (path.empty()) throw_invalid(job, index, field, "expected a file; there is none");
   std::ifstream file(path, std::ios::binary);
-  if (!file) mistake(job, index, field, fmt::format("{}: no such file", path));
+  if (!file) throw_invalid(job, index, field, fmt::format("{}: no such file", path));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
 
-std::string job_vocabulary(const Inside& job, int index) {
+std::string job_vocabulary(const JobImpl& job, int index) {
   const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
   std::string vocabulary;
   for (const char c : contents_of(job, index, "char_rnn_conf.vocab_path", conf.vocab_path())) {
@@ -26,7 +26,7 @@ std::string job_vocabulary(const Inside& job, int index) {
   return vocabulary;
 }
 
-std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source) {
+std::unique_ptr<Samples> symbol_samples(const JobImpl& job, const Source& source) {
   const int index = source.index;
   const CharRNNProto& conf = job.proto.neuralnet().layer(index).char_rnn_conf();
   const std::string vocabulary = job_vocabulary(job, index);
@@ -36,7 +36,7 @@ std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source)
                       : layer.type() == kEmbedding ? layer.embedding_conf().vocab_size()
                                                    : words;
     if (known < words) {
-      mistake(
+      throw_invalid(
           job, index, "char_rnn_conf.vocab_path",
           fmt::format("{} has {} characters; layer \"{}\" knows {}", conf.vocab_path(), words, layer.name(), known));
     }
@@ -44,13 +44,13 @@ std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source)
   const std::string text = contents_of(job, index, "char_rnn_conf.path", conf.path());
   const std::int64_t least = std::int64_t{conf.batchsize()} * (conf.unroll_len() + 1);
   if (static_cast<std::int64_t>(text.size()) < least) {
-    mistake(job, index, "char_rnn_conf.path",
-            fmt::format("{} has {} characters; a batch needs {}", conf.path(), text.size(), least));
+    throw_invalid(job, index, "char_rnn_conf.path",
+                  fmt::format("{} has {} characters; a batch needs {}", conf.path(), text.size(), least));
   }
   try {
     return text_samples(text, {.input = source.input, .steps = conf.unroll_len(), .vocabulary = vocabulary});
   } catch (const InvalidArgument& error) {
-    mistake(job, index, "char_rnn_conf.path", fmt::format("{}: {}", conf.path(), error.what()));
+    throw_invalid(job, index, "char_rnn_conf.path", fmt::format("{}: {}", conf.path(), error.what()));
   }
 }
 

@@ -1,4 +1,4 @@
-// Text, symbol by symbol, for recurrent nets.
+// Text for recurrent nets, as a sequence of symbols.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace pleiad::job {
 
-/// The text of a kCharRNN layer. A symbol is its place in the vocabulary, a file with every character.
-[[nodiscard]] std::unique_ptr<Samples> symbol_samples(const Inside& job, const Source& source);
-/// The characters of a layer's char_rnn_conf.vocab_path, each once.
-[[nodiscard]] std::string job_vocabulary(const Inside& job, int index);
+/// Returns the text of a kCharRNN layer. A symbol is the index of the character in the vocabulary.
+[[nodiscard]] std::unique_ptr<Samples> symbol_samples(const JobImpl& job, const Source& source);
+/// Returns the characters of the file char_rnn_conf.vocab_path of a layer, each once.
+[[nodiscard]] std::string job_vocabulary(const JobImpl& job, int index);
 
 }  // namespace pleiad::job

@@ -49,7 +49,7 @@ bool on_terminal() {
   pid_t pid = getppid();
   for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
     const std::string name = command_of(pid);
-    // Debian's names have an ending: mpirun.openmpi.
+    // Debian appends a suffix to the names: mpirun.openmpi.
     const bool launcher = std::ranges::any_of(kLaunchers, [&](const char* known) { return name.starts_with(known); });
     if (launcher && writes_to_terminal(pid)) return true;
   }

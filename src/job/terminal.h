@@ -1,12 +1,12 @@
-// Whether somebody watches this run on a terminal.
+// Detects whether the output of this process appears on a terminal.
 #pragma once
 
 #include "pleiad/api.h"
 
 namespace pleiad {
 
-/// True where stderr is a terminal, or where this process was started by mpirun, srun or `pleiad launch`, which forward
-/// stderr, and theirs is one.
+/// Returns true if stderr is a terminal, or if mpirun, srun or `pleiad launch`, which forward stderr, started this
+/// process and their stderr is a terminal.
 [[nodiscard]] PLEIAD_API bool on_terminal();
 
 }  // namespace pleiad

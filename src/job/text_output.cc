@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "pleiad/error.h"
 
 namespace pleiad::job {
@@ -26,7 +26,7 @@ class TextOutput final : public nn::Layer {
   void forward(nn::Pass& pass) override {
     const Shape& shape = pass.x[0].shape();
     const std::int64_t steps = shape.rank() > 1 ? shape[1] : 1;
-    const std::int64_t wide = pass.x[0].count() / (shape[0] * steps);  // of several answers the first
+    const std::int64_t wide = pass.x[0].count() / (shape[0] * steps);  // takes the first of several answers
     text_.clear();
     for (std::int64_t t = 0; t < steps; ++t) {
       for (std::int64_t n = 0; n < shape[0]; ++n) text_ += letter(pass.x[0].at((n * steps + t) * wide));

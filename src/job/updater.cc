@@ -10,41 +10,42 @@
 namespace pleiad::job {
 namespace {
 
-/// The user's own names for rules. Registered before a job runs, looked up while one is built.
-struct OwnUpdaters {
+/// Updaters that users have registered, by name. They are registered before a job runs and looked up while one is
+/// built.
+struct UserUpdaters {
   std::mutex mutex;
   std::map<std::string, UpdaterOptions> options;
 };
-OwnUpdaters& own_updaters() {
-  static OwnUpdaters all;
+UserUpdaters& user_updaters() {
+  static UserUpdaters all;
   return all;
 }
 
-UpdaterOptions user_updater(const Inside& job, const std::string& type) {
-  OwnUpdaters& own = own_updaters();
+UpdaterOptions user_updater(const JobImpl& job, const std::string& type) {
+  UserUpdaters& own = user_updaters();
   const std::scoped_lock lock(own.mutex);
   if (const auto found = own.options.find(type); found != own.options.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, options] : own.options) known.push_back(name);
-  if (type.empty()) mistake(job, "updater.type", "expected one of the built-in types, as kSGD; there is none");
-  mistake(job, "updater.user_type",
-          known.empty() ? fmt::format("no updater is registered under \"{}\", nor under any other name", type)
-                        : unknown_name("updater of the user's own", type, known));
+  if (type.empty()) throw_invalid(job, "updater.type", "expected one of the built-in types, as kSGD; there is none");
+  throw_invalid(job, "updater.user_type",
+                known.empty() ? fmt::format("no updater is registered under \"{}\", nor under any other name", type)
+                              : unknown_name("updater of the user's own", type, known));
 }
 
-/// The float of the file, without the digits that its binary form adds.
+/// Converts a float of the job without the digits that its binary form adds.
 double plain(float number) { return std::stod(fmt::format("{}", number)); }
 
 }  // namespace
 
-UpdaterOptions updater_options(const Inside& job, const UpdaterProto& u) {
+UpdaterOptions updater_options(const JobImpl& job, const UpdaterProto& u) {
   UpdaterOptions to;
   switch (u.type()) {
     case kSGD: to.rule = u.momentum() == 0 ? "sgd" : "singa/sgd"; break;
     case kAdaGrad: to.rule = "singa/adagrad"; break;
     case kRMSProp:
       to.rule = "singa/rmsprop";
-      if (!u.rmsprop_conf().has_rho()) mistake(job, "updater.rmsprop_conf", "expected rho; there is none");
+      if (!u.rmsprop_conf().has_rho()) throw_invalid(job, "updater.rmsprop_conf", "expected rho; there is none");
       to.decay = plain(u.rmsprop_conf().rho());
       break;
     case kNesterov: to.rule = "singa/nesterov"; break;
@@ -70,15 +71,15 @@ UpdaterOptions updater_options(const Inside& job, const UpdaterProto& u) {
   to.clip_low = plain(u.clip_low());
   to.clip_high = plain(u.clip_high());
   if (to.momentum < 0 || to.momentum >= 1) {
-    mistake(job, "updater.momentum", fmt::format("expected 0 to below 1; received {}", to.momentum));
+    throw_invalid(job, "updater.momentum", fmt::format("expected 0 to below 1; received {}", to.momentum));
   }
   if (to.weight_decay < 0) {
-    mistake(job, "updater.weight_decay", fmt::format("expected 0 or more; received {}", to.weight_decay));
+    throw_invalid(job, "updater.weight_decay", fmt::format("expected 0 or more; received {}", to.weight_decay));
   }
   return to;
 }
 
-nn::Schedule schedule_options(const Inside& job, const UpdaterProto& u) {
+nn::Schedule schedule_options(const JobImpl& job, const UpdaterProto& u) {
   const LRGenProto& from = u.learning_rate();
   const std::string path = "updater.learning_rate";
   nn::Schedule to{.type = "fixed", .base = plain(from.base_lr())};
@@ -118,25 +119,25 @@ nn::Schedule schedule_options(const Inside& job, const UpdaterProto& u) {
       to.steps.assign(from.fixedstep_conf().step().begin(), from.fixedstep_conf().step().end());
       for (const float rate : from.fixedstep_conf().step_lr()) to.rates.push_back(plain(rate));
       break;
-    case kUserChange: mistake(job, path, "expected a type, as kFixed; there is none");
+    case kUserChange: throw_invalid(job, path, "expected a type, as kFixed; there is none");
   }
   try {
     nn::check(to);
   } catch (const InvalidArgument& error) {
-    mistake(job, conf.empty() ? path : path + "." + conf, error.what());
+    throw_invalid(job, conf.empty() ? path : path + "." + conf, error.what());
   }
   return to;
 }
 
-UpdaterOptions updater_of(const Inside& job) { return updater_options(job, job.proto.updater()); }
-nn::Schedule schedule_of(const Inside& job) { return schedule_options(job, job.proto.updater()); }
+UpdaterOptions updater_of(const JobImpl& job) { return updater_options(job, job.proto.updater()); }
+nn::Schedule schedule_of(const JobImpl& job) { return schedule_options(job, job.proto.updater()); }
 
 }  // namespace pleiad::job
 
 namespace pleiad {
 
 void register_job_updater(const std::string& user_type, const UpdaterOptions& options) {
-  job::OwnUpdaters& own = job::own_updaters();
+  job::UserUpdaters& own = job::user_updaters();
   const std::scoped_lock lock(own.mutex);
   own.options[user_type] = options;
 }

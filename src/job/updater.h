@@ -1,4 +1,4 @@
-// How a job's gradients become parameters: rule and rates.
+// Converts the updater of a job to an update rule and a learning-rate schedule.
 #pragma once
 
 #include "job/read.h"
@@ -7,10 +7,10 @@
 
 namespace pleiad::job {
 
-[[nodiscard]] UpdaterOptions updater_of(const Inside& job);
-[[nodiscard]] nn::Schedule schedule_of(const Inside& job);
-/// The same without a job: of an updater by itself.
-[[nodiscard]] UpdaterOptions updater_options(const Inside& job, const UpdaterProto& updater);
-[[nodiscard]] nn::Schedule schedule_options(const Inside& job, const UpdaterProto& updater);
+[[nodiscard]] UpdaterOptions updater_of(const JobImpl& job);
+[[nodiscard]] nn::Schedule schedule_of(const JobImpl& job);
+/// Does the same for an updater that is not part of a job.
+[[nodiscard]] UpdaterOptions updater_options(const JobImpl& job, const UpdaterProto& updater);
+[[nodiscard]] nn::Schedule schedule_options(const JobImpl& job, const UpdaterProto& updater);
 
 }  // namespace pleiad::job

@@ -25,9 +25,9 @@ using RunJson = nlohmann::ordered_json;
 
 constexpr const char* kRun = "run.json";
 constexpr const char* kLock = "run.lock";
-constexpr const char* kAside = "state.";  // of runs before the last one: state.ID
+constexpr const char* kAside = "state.";  // prefix of the states of earlier runs: state.ID
 
-/// Empty where there is no such file or it says nothing.
+/// Returns nothing if the file does not exist or cannot be parsed.
 std::optional<RunRecord> read_run(const fs::path& path) {
   std::ifstream file(path);
   const auto all = nlohmann::json::parse(file, nullptr, false);
@@ -59,7 +59,7 @@ std::string new_id() {
   return fmt::format("{:%Y%m%d-%H%M%S}-{:08x}", fmt::localtime(std::time(nullptr)), random());
 }
 
-/// Moves the last run's state aside; of older ones none stays.
+/// Moves the state of the last run aside and deletes the older ones.
 std::string move_aside(const std::string& workspace, const std::string& id) {
   const fs::path state = state_folder(workspace);
   std::error_code problem;
@@ -111,14 +111,14 @@ Workspace::~Workspace() {
   try {
     if (own_.status == "running") write("failed", own_.step);
   } catch (const FileError&) {
-    // The record says "running" then, which the next run takes for a crash.
+    // The record still says "running", which the next run takes for a crash.
   }
 }
 
 std::string Workspace::begin() {
   const std::string aside = move_aside(folder_, last_ ? last_->id : "");
   write("running", 0);
-  if (!last_ || last_->pid == own_.pid) return {};  // the same script goes on
+  if (!last_ || last_->pid == own_.pid) return {};  // the same script continues
   return fmt::format("the last run of this workspace, \"{}\" (started {}), {}; this run starts at step 0{}", last_->job,
                      last_->started, how_it_ended(*last_),
                      aside.empty() ? "" : fmt::format(" (-resume continues a run; the old state is now {})", aside));

@@ -13,18 +13,18 @@ namespace {
 
 constexpr double kStanhOut = 1.7159047;
 constexpr double kStanhIn = 0.66666667;
-constexpr std::int64_t kGrain = 4096;  // elements below which a second thread does not pay
+constexpr std::int64_t kGrain = 4096;  // minimum number of elements per thread; fewer do not pay
 
-struct Named {
+struct NamedFunction {
   const char* name;
   Function function;
 };
-constexpr Named kFunctions[] = {{"leaky", Function::leaky},       {"linear", Function::linear},
-                                {"relu", Function::relu},         {"sigmoid", Function::sigmoid},
-                                {"softplus", Function::softplus}, {"stanh", Function::stanh},
-                                {"tanh", Function::tanh}};
+constexpr NamedFunction kFunctions[] = {{"leaky", Function::leaky},       {"linear", Function::linear},
+                                        {"relu", Function::relu},         {"sigmoid", Function::sigmoid},
+                                        {"softplus", Function::softplus}, {"stanh", Function::stanh},
+                                        {"tanh", Function::tanh}};
 
-// Each function as a pair: of x, and its derivative of y = f(x).
+// Each function as a pair: value() takes x; derivative() takes y = f(x).
 template <class T, Function F>
 PLEIAD_INLINE T value(T x, T slope) {
   if constexpr (F == Function::relu) return x > 0 ? x : (x != x ? x : T(0));
@@ -50,7 +50,7 @@ PLEIAD_INLINE T derivative(T y, T slope) {
 }
 
 template <class T>
-struct Row {
+struct ActivationRow {
   const T* in;
   const T* more;  // the bias, or y in a gradient; may be null
   T* out;
@@ -60,7 +60,7 @@ struct Row {
 };
 
 template <class T, Function F>
-PLEIAD_INLINE void forward_row(const Row<T>& r) {
+PLEIAD_INLINE void forward_row(const ActivationRow<T>& r) {
   const T* in = r.in;
   const T* bias = r.more;
   T* out = r.out;
@@ -74,7 +74,7 @@ PLEIAD_INLINE void forward_row(const Row<T>& r) {
 }
 
 template <class T, Function F>
-PLEIAD_INLINE void gradient_row(const Row<T>& r) {
+PLEIAD_INLINE void gradient_row(const ActivationRow<T>& r) {
   const T* dy = r.in;
   const T* y = r.more;
   T* dx = r.out;
@@ -92,9 +92,9 @@ PLEIAD_INLINE void gradient_row(const Row<T>& r) {
   }
 }
 
-#define PLEIAD_FUNCTION(name, T, F)                                            \
-  PLEIAD_CLONES void forward_##name(const Row<T>& r) { forward_row<T, F>(r); } \
-  PLEIAD_CLONES void gradient_##name(const Row<T>& r) { gradient_row<T, F>(r); }
+#define PLEIAD_FUNCTION(name, T, F)                                                      \
+  PLEIAD_CLONES void forward_##name(const ActivationRow<T>& r) { forward_row<T, F>(r); } \
+  PLEIAD_CLONES void gradient_##name(const ActivationRow<T>& r) { gradient_row<T, F>(r); }
 #define PLEIAD_BOTH(name)                            \
   PLEIAD_FUNCTION(name##_f32, float, Function::name) \
   PLEIAD_FUNCTION(name##_f64, double, Function::name)
@@ -107,7 +107,7 @@ PLEIAD_BOTH(stanh)
 PLEIAD_BOTH(softplus)
 
 template <class T>
-using RowKernel = void (*)(const Row<T>&);
+using RowKernel = void (*)(const ActivationRow<T>&);
 
 template <class T>
 RowKernel<T> pick(Function function, bool gradient) {
@@ -133,12 +133,12 @@ RowKernel<T> pick(Function function, bool gradient) {
 
 std::vector<std::string> function_names() {
   std::vector<std::string> names;
-  for (const Named& named : kFunctions) names.emplace_back(named.name);
+  for (const NamedFunction& named : kFunctions) names.emplace_back(named.name);
   return names;
 }
 
 Function function_named(std::string_view name) {
-  for (const Named& named : kFunctions) {
+  for (const NamedFunction& named : kFunctions) {
     if (name == named.name) return named.function;
   }
   throw InvalidArgument(unknown_name("activation", name, function_names()));

@@ -18,7 +18,7 @@ struct Image {
 };
 Image image_of(const Tensor& x) { return {x.shape()[1], x.shape()[2], x.shape()[3]}; }
 
-/// body(image's index) for each image of a batch.
+/// Calls body(image index) for each image of a batch.
 template <class Body>
 void each_image(const Tensor& x, Body&& body) {
   parallel_for(x.shape()[0], 1, [&](std::int64_t first, std::int64_t last) {
@@ -26,7 +26,7 @@ void each_image(const Tensor& x, Body&& body) {
   });
 }
 
-/// The Gaussian is the product of this along both axes; the whole sums to 1 / maps.
+/// Returns the factor of the separable Gaussian along one axis. The product over both axes sums to 1 / maps.
 template <class T>
 std::vector<T> gaussian_side(std::int64_t size, std::int64_t maps) {
   const std::int64_t radius = size / 2;
@@ -42,7 +42,7 @@ std::vector<T> gaussian_side(std::int64_t size, std::int64_t maps) {
   return out;
 }
 
-/// One map filtered along both axes; the filter is symmetric, so this is its own transpose.
+/// Filters one map along both axes. The filter is symmetric, so it is its own transpose.
 template <class T>
 void filter_map(const Image& im, const std::vector<T>& side, const T* from, T* between, T* to) {
   const auto radius = static_cast<std::int64_t>(side.size() / 2);
@@ -64,18 +64,18 @@ void filter_map(const Image& im, const std::vector<T>& side, const T* from, T* b
   }
 }
 
-/// Loops over the channels of all places; each looks at what concerns it.
+/// Arguments of loops over the channels of all positions. Each loop uses some of the members.
 template <class T>
-struct Places {
+struct ContrastLoop {
   const T* a;
   const T* b;
   T* out;
-  T* map;  // one number a place
+  T* map;  // one value per position
   const T* given;
   std::int64_t places, channels;
 };
 template <class T>
-PLEIAD_INLINE void sum_channels(const Places<T>& p) {
+PLEIAD_INLINE void sum_channels(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     T sum = 0;
     for (std::int64_t c = 0; c < p.channels; ++c) sum += p.a[i * p.channels + c];
@@ -83,7 +83,7 @@ PLEIAD_INLINE void sum_channels(const Places<T>& p) {
   }
 }
 template <class T>
-PLEIAD_INLINE void sum_products(const Places<T>& p) {
+PLEIAD_INLINE void sum_products(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     T sum = 0;
     for (std::int64_t c = 0; c < p.channels; ++c) sum += p.a[i * p.channels + c] * p.b[i * p.channels + c];
@@ -91,21 +91,21 @@ PLEIAD_INLINE void sum_products(const Places<T>& p) {
   }
 }
 template <class T>
-PLEIAD_INLINE void subtract_map(const Places<T>& p) {
+PLEIAD_INLINE void subtract_map(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     for (std::int64_t c = 0; c < p.channels; ++c) p.out[i * p.channels + c] = p.a[i * p.channels + c] - p.given[i];
   }
 }
 template <class T>
-PLEIAD_INLINE void divide_map(const Places<T>& p) {
+PLEIAD_INLINE void divide_map(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     const T by = 1 / p.given[i];
     for (std::int64_t c = 0; c < p.channels; ++c) p.out[i * p.channels + c] = p.a[i * p.channels + c] * by;
   }
 }
-/// out = a / given + b * map.
+/// Computes out = a / given + b * map.
 template <class T>
-PLEIAD_INLINE void divide_and_add(const Places<T>& p) {
+PLEIAD_INLINE void divide_and_add(const ContrastLoop<T>& p) {
   for (std::int64_t i = 0; i < p.places; ++i) {
     const T by = 1 / p.given[i];
     const T add = p.map[i];
@@ -115,16 +115,16 @@ PLEIAD_INLINE void divide_and_add(const Places<T>& p) {
   }
 }
 
-#define PLEIAD_PLACES(name)                                          \
-  PLEIAD_CLONES void run_##name(const Places<float>& p) { name(p); } \
-  PLEIAD_CLONES void run_##name(const Places<double>& p) { name(p); }
+#define PLEIAD_PLACES(name)                                                \
+  PLEIAD_CLONES void run_##name(const ContrastLoop<float>& p) { name(p); } \
+  PLEIAD_CLONES void run_##name(const ContrastLoop<double>& p) { name(p); }
 PLEIAD_PLACES(sum_channels)
 PLEIAD_PLACES(sum_products)
 PLEIAD_PLACES(subtract_map)
 PLEIAD_PLACES(divide_map)
 PLEIAD_PLACES(divide_and_add)
 
-/// Three maps of a thread's own.
+/// Returns thread-local memory for three maps.
 template <class T>
 T* maps(std::int64_t places) {
   thread_local std::vector<T> memory;
@@ -132,24 +132,25 @@ T* maps(std::int64_t places) {
   return memory.data();
 }
 
-// The box: sums over windows of each map, one row of channels after the other.
+// The box contrast: sums over the windows of each map, row by row over all channels.
 
 template <class T>
-struct Row {
+struct BoxRow {
   const T* a;
   T* out;
   std::int64_t count;
   T factor;
 };
 template <class T>
-PLEIAD_INLINE void add_row(const Row<T>& r) {
+PLEIAD_INLINE void add_row(const BoxRow<T>& r) {
   T* __restrict out = r.out;
   for (std::int64_t i = 0; i < r.count; ++i) out[i] += r.factor * r.a[i];
 }
-PLEIAD_CLONES void run_add_row(const Row<float>& r) { add_row(r); }
-PLEIAD_CLONES void run_add_row(const Row<double>& r) { add_row(r); }
+PLEIAD_CLONES void run_add_row(const BoxRow<float>& r) { add_row(r); }
+PLEIAD_CLONES void run_add_row(const BoxRow<double>& r) { add_row(r); }
 
-/// to[i, j] = the sum of from over the window around (i, j), clipped to the image: along the rows, then the columns.
+/// Sets to[i, j] to the sum of `from` over the window around (i, j), clipped to the image. Sums along rows, then
+/// columns.
 template <class T>
 void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* to) {
   const std::int64_t radius = size / 2;
@@ -162,17 +163,17 @@ void box_sums(const Image& im, std::int64_t size, const T* from, T* between, T* 
       const std::int64_t end = std::min(im.w, im.w - d);
       if (begin >= end) continue;
       run_add_row(
-          Row<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
+          BoxRow<T>{from + i * row + (begin + d) * im.c, between + i * row + begin * im.c, (end - begin) * im.c, 1});
     }
   }
   for (std::int64_t i = 0; i < im.h; ++i) {
     for (std::int64_t u = std::max<std::int64_t>(0, i - radius); u <= std::min(im.h - 1, i + radius); ++u) {
-      run_add_row(Row<T>{between + u * row, to + i * row, row, 1});
+      run_add_row(BoxRow<T>{between + u * row, to + i * row, row, 1});
     }
   }
 }
 
-/// How many places the window around a place of an axis has inside of it.
+/// Returns how many positions of the window around `at` are inside the axis.
 std::int64_t clipped(std::int64_t at, std::int64_t size, std::int64_t length) {
   return std::min(length - 1, at + size / 2) - std::max<std::int64_t>(0, at - size / 2) + 1;
 }
@@ -200,7 +201,7 @@ void subtract_mean(const GaussianWindow& g, const Tensor& x, const Tensor& v) {
   });
 }
 
-// The mean goes into all channels alike and comes from all of them: it is symmetric.
+// The mean is taken from all channels and subtracted from each alike, so the operation is symmetric.
 void subtract_mean_backward(const GaussianWindow& g, const Tensor& dv, const Tensor& dx) { subtract_mean(g, dv, dx); }
 
 void divide_by_norm(const GaussianWindow& g, const Tensor& v, const Tensor& y, const Tensor& norm) {
@@ -230,7 +231,8 @@ void divide_by_norm_backward(const GaussianWindow& g, const Tensor& v, const Ten
       const T* from = data<T>(v) + n * im.count();
       const T* d = data<T>(dy) + n * im.count();
       const T* length = data<T>(norm) + n * im.places();
-      // By the sum of G v^2 at each place, then by v through it. Where that sum is 0, all v around are.
+      // The gradient by the sum of G v^2 at each position, then by v through it. If that sum is 0, all v around it are
+      // 0.
       run_sum_products({from, d, nullptr, map, nullptr, im.places(), im.c});
       for (std::int64_t i = 0; i < im.places(); ++i) map[i] = -map[i] / (length[i] * length[i] * length[i]);
       filter_map(im, side, map, map + im.places(), spread);
@@ -288,7 +290,7 @@ void box_contrast_backward(const BoxContrast& c, const Tensor& x, const Tensor& 
         by_sum[i] = by_difference / static_cast<T>(places);
       }
       box_sums(im, c.size, by_sum, between, spread);
-      run_add_row(Row<T>{spread, out, im.count(), T(-1)});
+      run_add_row(BoxRow<T>{spread, out, im.count(), T(-1)});
     });
   });
 }

@@ -1,5 +1,5 @@
-// Convolution of channels-last images. The plan is made once for given shapes: by oneDNN in float32, by plain loops in
-// float64, which this oneDNN does not have.
+// Convolution of channels-last images. A plan is made once for given shapes: with oneDNN for float32, with plain loops
+// for float64, which oneDNN 2.6 does not support.
 #pragma once
 
 #include <memory>
@@ -24,14 +24,15 @@ struct Conv {
 class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
-  /// y = f(conv(x) + bias).
+  /// Computes y = f(conv(x) + bias).
   virtual void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) = 0;
-  /// dy: already multiplied by f'. An empty dx is not computed.
+  /// dy must already be multiplied by f'. Skips gradients whose tensors are empty.
   virtual void backward(const Tensor& x, const Tensor& weight, const Tensor& dy, const Tensor& dx,
                         const Tensor& weight_gradient, const Tensor& bias_gradient) = 0;
 };
 
-/// What is fastest for the type; or the plain loops, the oracle of tests.
+/// plan_conv picks the fastest implementation for the type. plan_conv_by_loops always uses the plain loops, the oracle
+/// of tests.
 [[nodiscard]] std::unique_ptr<ConvPlan> plan_conv(const Conv& conv, DType dtype);
 [[nodiscard]] std::unique_ptr<ConvPlan> plan_conv_by_loops(const Conv& conv, DType dtype);
 [[nodiscard]] std::unique_ptr<ConvPlan> plan_conv_by_dnn(const Conv& conv);

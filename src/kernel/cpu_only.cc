@@ -1,4 +1,4 @@
-// The stub of a GPU's back end.
+// The stub that stands in for a GPU back end.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -16,8 +16,10 @@ namespace {
 
 constexpr std::int64_t kGrain = 16;
 constexpr double kSplitFrom = 400'000;
-constexpr std::int64_t kUpdateElements = 192 * 1024;  // of a gradient that waits for its rule in the cache
-constexpr std::int64_t kTileRows = 320;  // about OpenBLAS's own block of the inner axis, so tiles cost it nothing
+// elements of a gradient that fit in the cache until the rule is applied
+constexpr std::int64_t kUpdateElements = 192 * 1024;
+// about the size of OpenBLAS's own block of the inner axis, so that tiles add no cost
+constexpr std::int64_t kTileRows = 320;
 
 std::byte* at(const Tensor& t, std::int64_t index) {
   return static_cast<std::byte*>(t.raw()) + static_cast<std::size_t>(index) * size_of(t.dtype());
@@ -28,17 +30,18 @@ std::int64_t grain_for(const Dense& d, std::int64_t whole, std::int64_t grain = 
   return work < kSplitFrom ? std::max<std::int64_t>(whole, 1) : grain;
 }
 
-/// The weight as it lies in memory, rows x columns, and what multiplies to its gradient: left^T * right.
-struct Sides {
+/// The weight as stored, rows x columns, and the operands of its gradient left^T * right.
+struct GradientOperands {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   Tensor left;   // batch x rows
   Tensor right;  // batch x columns
 };
 
-/// The gradient of weight rows r0 to r1 - 1, columns c0 to c1 - 1, on this thread: to the update, or into memory.
-void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to, std::int64_t r0,
-                   std::int64_t r1, std::int64_t c0, std::int64_t c1) {
+/// Computes the gradient of the weight rows [r0, r1) and columns [c0, c1) on this thread, and passes it to the update
+/// or stores it.
+void gradient_tile(const GradientOperands& s, std::int64_t batch, const Tensor& weight, const DenseGradients& to,
+                   std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
   const DType dtype = weight.dtype();
   Product p{.m = r1 - r0, .n = c1 - c0, .k = batch};
   const Operand left{.data = at(s.left, r0), .stride = s.rows, .transposed = true};
@@ -53,7 +56,7 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
     gemm_here(dtype, p, left, right, at(weight, r0 * s.columns + c0), s.columns);
     return;
   }
-  thread_local std::vector<std::byte> room;  // grows in the first step alone
+  thread_local std::vector<std::byte> room;  // allocates in the first step only
   const std::size_t size = size_of(dtype);
   const std::int64_t chunk = std::clamp<std::int64_t>(kUpdateElements / std::max<std::int64_t>(p.n, 1), 32, p.m);
   room.resize(std::max(room.size(), static_cast<std::size_t>(chunk * p.n) * size + 64));
@@ -72,20 +75,20 @@ void gradient_tile(const Sides& s, std::int64_t batch, const Tensor& weight, con
   }
 }
 
-/// y = f(x * weight^T + bias) with a weight that is laid out.
+/// Computes y = f(x * weight^T + bias) with a packed weight.
 template <class T>
-void laid_forward(const Dense& d, const Tensor& x, const Tensor& laid, const Tensor& bias, const Tensor& y) {
+void packed_forward(const Dense& d, const Tensor& x, const Tensor& packed, const Tensor& bias, const Tensor& y) {
   T* const left = scratch<struct LeftSide, T>(d.batch * d.in);
   parallel_for(d.batch, grain_for(d, d.batch, 8), [&](std::int64_t first, std::int64_t last) {
-    lay_left<T>({.data = x.raw(), .stride = d.in}, d.batch, d.in, {first, last}, {0, d.in}, left);
+    pack_left<T>({.data = x.raw(), .stride = d.in}, d.batch, d.in, {first, last}, {0, d.in}, left);
   });
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
-    multiply<T>({.m = d.batch, .n = d.out, .k = d.in}, left, data<T>(laid), {first, last}, data<T>(y), d.out);
+    multiply<T>({.m = d.batch, .n = d.out, .k = d.in}, left, data<T>(packed), {first, last}, data<T>(y), d.out);
     activate_columns(dtype_of<T>, d.activation, y.raw(), bias.raw(), d.batch, d.out, first, last);
   });
 }
 
-/// y = f(x * weight^T + bias), where x is zeros and ones; `weight` has a row for each input.
+/// Computes y = f(x * weight^T + bias) for x of zeros and ones. `weight` has a row for each input.
 template <class T>
 void pick_forward(const Dense& d, const Tensor& x, const Rows<T>& weight, const Tensor& bias, const Tensor& y) {
   auto* const codes = reinterpret_cast<std::uint8_t*>(
@@ -111,7 +114,7 @@ PLEIAD_CLONES bool run_zeros_and_ones(const double* x, std::int64_t count) { ret
 }  // namespace
 
 bool zeros_and_ones(const Tensor& x) {
-  constexpr std::int64_t kAtOnce = 1024;  // real numbers show themselves soon
+  constexpr std::int64_t kAtOnce = 1024;  // other data is usually detected in the first block
   bool all = true;
   by_type(x.dtype(), [&]<class T>(T) {
     for (std::int64_t i = 0; all && i < x.count(); i += kAtOnce) {
@@ -121,27 +124,27 @@ bool zeros_and_ones(const Tensor& x) {
   return all;
 }
 
-std::int64_t laid_size(const Dense& d) { return right_size(d.in, d.out); }
+std::int64_t packed_size(const Dense& d) { return right_size(d.in, d.out); }
 
-void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid) {
+void pack_weight(const Dense& d, const Tensor& weight, const Tensor& packed) {
   const Operand w{.data = weight.raw(), .stride = d.transposed ? d.out : d.in, .transposed = !d.transposed};
   by_type(weight.dtype(), [&]<class T>(T) {
     parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
-      lay_right<T>(w, d.in, d.out, {first, last}, data<T>(laid));
+      pack_right<T>(w, d.in, d.out, {first, last}, data<T>(packed));
     });
   });
 }
 
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-                   const Tensor& laid) {
-  constexpr std::int64_t kEnough = 8;  // samples to share the sums of rows
-  if (d.picks && (d.transposed || !laid.empty()) && d.batch >= kEnough) {
+                   const Tensor& packed) {
+  constexpr std::int64_t kEnough = 8;  // minimum number of samples that makes the table of row sums pay
+  if (d.picks && (d.transposed || !packed.empty()) && d.batch >= kEnough) {
     return by_type(x.dtype(), [&]<class T>(T) {
-      pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : laid_rows(data<T>(laid), d.in), bias,
-                      y);
+      pick_forward<T>(d, x, d.transposed ? plain_rows(data<T>(weight), d.out) : packed_rows(data<T>(packed), d.in),
+                      bias, y);
     });
   }
-  if (!laid.empty()) return by_type(x.dtype(), [&]<class T>(T) { laid_forward<T>(d, x, laid, bias, y); });
+  if (!packed.empty()) return by_type(x.dtype(), [&]<class T>(T) { packed_forward<T>(d, x, packed, bias, y); });
   const DType dtype = x.dtype();
   parallel_for(d.out, grain_for(d, d.out), [&](std::int64_t first, std::int64_t last) {
     const Operand w{.data = at(weight, d.transposed ? first : first * d.in),
@@ -157,8 +160,9 @@ void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const
                     const DenseGradients& to) {
   const DType dtype = x.dtype();
   activation_gradient(d.activation, y, dy, to.bias_gradient.raw(), d.out);
-  const Sides sides = d.transposed ? Sides{.rows = d.in, .columns = d.out, .left = x, .right = dy}
-                                   : Sides{.rows = d.out, .columns = d.in, .left = dy, .right = x};
+  const GradientOperands sides = d.transposed
+                                     ? GradientOperands{.rows = d.in, .columns = d.out, .left = x, .right = dy}
+                                     : GradientOperands{.rows = d.out, .columns = d.in, .left = dy, .right = x};
   const bool wants_gradient = to.update != nullptr || !to.weight_gradient.empty();
   if (to.dx.empty()) {
     if (!wants_gradient) return;
@@ -170,8 +174,8 @@ void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const
     });
     return;
   }
-  // A thread has its own inputs (columns of an untransposed weight). For tile after tile it takes its part of dx and
-  // then changes the tile, so each weight comes from memory once.
+  // Each thread owns some inputs, which are columns of an untransposed weight. For each tile it computes its part of dx
+  // and then updates the tile, so each weight is read from memory only once.
   parallel_for(d.in, grain_for(d, d.in), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t o = 0; o < d.out; o += kTileRows) {
       const std::int64_t end = std::min(o + kTileRows, d.out);

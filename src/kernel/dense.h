@@ -1,4 +1,4 @@
-// The fully connected layer, fused: bias and activation with the product, the update with the weight's gradient.
+// The fully connected layer. Fuses bias and activation with the product, and the update with the weight gradient.
 #pragma once
 
 #include "kernel/activation.h"
@@ -13,29 +13,29 @@ struct Dense {
   std::int64_t out = 0;
   bool transposed = false;  ///< the weight is in x out instead of out x in
   Activation activation;
-  bool picks = false;  ///< x has zeros and ones alone; of forward
+  bool picks = false;  ///< x contains only zeros and ones; used by forward
 };
 
-/// Whether `picks` holds of x.
+/// Returns true if x contains only zeros and ones, as Dense::picks requires.
 [[nodiscard]] bool zeros_and_ones(const Tensor& x);
 
-/// Lays a weight out for more than one dense_forward: `laid` has laid_size(d) numbers.
-[[nodiscard]] std::int64_t laid_size(const Dense& d);
-void lay_weight(const Dense& d, const Tensor& weight, const Tensor& laid);
+/// pack_weight packs a weight for repeated calls of dense_forward. `packed` must have packed_size(d) elements.
+[[nodiscard]] std::int64_t packed_size(const Dense& d);
+void pack_weight(const Dense& d, const Tensor& weight, const Tensor& packed);
 
-/// y = f(x * weight^T + bias); an empty bias is none. `laid` is empty or what lay_weight made of the weight.
+/// Computes y = f(x * weight^T + bias). `bias` may be empty. `packed` is empty or the weight as packed by pack_weight.
 void dense_forward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
-                   const Tensor& laid = {});
+                   const Tensor& packed = {});
 
-/// What backward leaves. An empty dx is not computed. The weight's gradient goes to `update` where there is one, and
-/// then weight_gradient may be empty; dx is that of the weight before its update.
+/// The results of backward. An empty dx is not computed. If there is an `update`, it receives the weight gradient, and
+/// weight_gradient may be empty. dx is computed with the weight before its update.
 struct DenseGradients {
   Tensor dx;
   Tensor weight_gradient;
   Tensor bias_gradient;
   BlockUpdate* update = nullptr;
 };
-/// dy is overwritten.
+/// Overwrites dy.
 void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& y, const Tensor& dy,
                     const DenseGradients& to);
 

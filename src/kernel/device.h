@@ -1,4 +1,4 @@
-// The seam for other back ends than the CPU's. Above src/kernel nobody knows where numbers are computed.
+// The interface for back ends other than the CPU. Code above src/kernel does not know where values are computed.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace pleiad::kernel {
 
-/// The GPUs that this machine shows, by their device files; known to a back end or not.
+/// Returns the device files of the GPUs on this machine, whether a back end supports them or not.
 [[nodiscard]] PLEIAD_API std::vector<std::string> gpus_here();
 
-/// An InvalidArgument that says what was asked for and what is there, where no back end computes on this GPU. Without a
-/// back end that is any of them: cpu_only.cc, which CMake would put aside for that of a GPU.
+/// Throws InvalidArgument with the requested and the available devices if no back end supports this GPU. Without a GPU
+/// back end it always throws; CMake would replace cpu_only.cc by the back end's file.
 PLEIAD_API void expect_device(int id);
 
 }  // namespace pleiad::kernel

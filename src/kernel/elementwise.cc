@@ -34,13 +34,13 @@ void copy(const Tensor& to, const Tensor& from) {
 namespace {
 
 template <class T>
-struct Run {
+struct ScaleRun {
   T* to;
   std::int64_t count;
   T factor;
 };
 template <class T>
-PLEIAD_INLINE void scale_run(const Run<T>& r) {
+PLEIAD_INLINE void scale_run(const ScaleRun<T>& r) {
   for (std::int64_t i = 0; i < r.count; ++i) r.to[i] *= r.factor;
 }
 template <class T>
@@ -49,8 +49,8 @@ PLEIAD_INLINE T square_sum(const T* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
   return sum;
 }
-PLEIAD_CLONES void scale_of(const Run<float>& r) { scale_run(r); }
-PLEIAD_CLONES void scale_of(const Run<double>& r) { scale_run(r); }
+PLEIAD_CLONES void scale_of(const ScaleRun<float>& r) { scale_run(r); }
+PLEIAD_CLONES void scale_of(const ScaleRun<double>& r) { scale_run(r); }
 PLEIAD_CLONES float squares_of(const float* x, std::int64_t count) { return square_sum(x, count); }
 PLEIAD_CLONES double squares_of(const double* x, std::int64_t count) { return square_sum(x, count); }
 
@@ -59,7 +59,7 @@ PLEIAD_CLONES double squares_of(const double* x, std::int64_t count) { return sq
 void scale(const Tensor& to, double factor) {
   by_type(to.dtype(), [&]<class T>(T) {
     parallel_for(to.count(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      scale_of(Run<T>{data<T>(to) + begin, end - begin, static_cast<T>(factor)});
+      scale_of(ScaleRun<T>{data<T>(to) + begin, end - begin, static_cast<T>(factor)});
     });
   });
 }
@@ -77,7 +77,7 @@ void scale_rows(const Tensor& to, std::int64_t row, double norm) {
     parallel_for(to.count() / row, std::max<std::int64_t>(1, kGrain / row), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         const T length = std::sqrt(squares_of(data<T>(to) + r * row, row));
-        if (length > 0) scale_of(Run<T>{data<T>(to) + r * row, row, static_cast<T>(norm) / length});
+        if (length > 0) scale_of(ScaleRun<T>{data<T>(to) + r * row, row, static_cast<T>(norm) / length});
       }
     });
   });

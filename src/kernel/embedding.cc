@@ -35,7 +35,7 @@ void embed_backward(const Tensor& index, const Tensor& dy, const Tensor& gradien
   const std::int64_t width = gradient.shape()[1];
   gradient.fill(0);
   by_type(dy.dtype(), [&]<class T>(T) {
-    parallel_for(width, 16, [&](std::int64_t first, std::int64_t last) {  // a thread has some columns of all rows
+    parallel_for(width, 16, [&](std::int64_t first, std::int64_t last) {  // each thread owns some columns of all rows
       for (std::int64_t i = 0; i < index.count(); ++i) {
         T* to = data<T>(gradient) + data<std::int32_t>(index)[i] * width;
         const T* from = data<T>(dy) + i * width;

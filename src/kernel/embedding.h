@@ -1,20 +1,20 @@
-// Rows of a table by index: embeddings, one-hot vectors. Indices are int32.
+// Rows of a table by index: embeddings and one-hot vectors. Indices are int32.
 #pragma once
 
 #include "pleiad/tensor.h"
 
 namespace pleiad::kernel {
 
-/// An index out of 0 to count - 1 is an InvalidArgument that names its place.
+/// Throws InvalidArgument with the position of the first index outside [0, count).
 void check_indices(const Tensor& index, std::int64_t count);
-/// y[i] = table[index[i]]; table: (count, width). Indices are checked.
+/// Computes y[i] = table[index[i]]. table: (count, width). Checks the indices.
 void embed(const Tensor& index, const Tensor& table, const Tensor& y);
-/// gradient[r] = the sum of dy[i] where index[i] == r, in the order of i.
+/// Sets gradient[r] to the sum of dy[i] over index[i] == r, in the order of i.
 void embed_backward(const Tensor& index, const Tensor& dy, const Tensor& gradient);
-/// y[i] = `value` at index[i], 0 elsewhere. Indices are checked.
+/// Sets y[i] to `value` at index[i] and to 0 elsewhere. Checks the indices.
 void one_hot(const Tensor& index, std::int64_t count, double value, const Tensor& y);
 
-/// index[r] = the places of the `count` largest numbers of row r, the largest first; of equal ones the first.
+/// Sets index[r] to the positions of the `count` largest values of row r, largest first. Equal values keep their order.
 void argsort(const Tensor& x, const Tensor& index);
 
 }  // namespace pleiad::kernel

@@ -10,13 +10,13 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr int kLowest = 160;     // the last bit is 2^-160
+constexpr int kLowest = 160;     // the lowest bit stands for 2^-160
 constexpr int kBias = 1075;      // a double is mantissa * 2^(exponent field - 1075)
-constexpr int kTop = 1023 + 94;  // exponent fields from here on are too much
+constexpr int kTop = 1023 + 94;  // exponent fields from this value on are out of range
 constexpr std::size_t kDigits = ExactSums::kWords - 1;
 __extension__ using Wide = unsigned __int128;
 
-/// The window of one output: tap(x's index, the weight's index) for each place of it inside the image.
+/// Calls tap(index in x, index in weight) for each position of an output's window that is inside the image.
 template <class Tap>
 void taps(const Conv& c, std::int64_t n, std::int64_t i, std::int64_t j, std::int64_t o, Tap&& tap) {
   const std::int64_t in = c.in_c / c.groups;
@@ -44,7 +44,7 @@ void ExactSums::add(std::int64_t sum, double term) {
     to[kDigits] += 1;
     return;
   }
-  if (exponent == 0) return;  // 0, or far below the last bit
+  if (exponent == 0) return;  // 0, or far below the lowest bit
   std::uint64_t mantissa = (bits & ((std::uint64_t{1} << 52U) - 1)) | (std::uint64_t{1} << 52U);
   int position = exponent - kBias + kLowest;
   if (position < 0) {
@@ -63,7 +63,7 @@ void ExactSums::add(std::int64_t sum, double term) {
 double ExactSums::value(std::int64_t sum) const {
   const std::int64_t* const from = words_.data() + sum * kWords;
   if (from[kDigits] != 0) return std::numeric_limits<double>::quiet_NaN();
-  std::array<std::uint64_t, kDigits + 1> digits{};  // of 32 bits, the last one with the sign
+  std::array<std::uint64_t, kDigits + 1> digits{};  // digits of 32 bits; the last one holds the sign
   std::int64_t carry = 0;
   for (std::size_t i = 0; i < kDigits; ++i) {
     const std::int64_t word = from[i] + carry;
@@ -82,7 +82,7 @@ double ExactSums::value(std::int64_t sum) const {
   }
   std::size_t top = kDigits;
   while (top > 0 && digits[top] == 0) --top;
-  const std::size_t first = top < 2 ? 0 : top - 2;  // 96 bits from the highest on, rounded once
+  const std::size_t first = top < 2 ? 0 : top - 2;  // uses the 96 highest bits, rounded once
   Wide number = 0;
   for (std::size_t i = top + 1; i-- > first;) number = number << 32U | digits[i];
   const double size = std::ldexp(static_cast<double>(number), static_cast<int>(first) * 32 - kLowest);

@@ -12,10 +12,11 @@
 namespace pleiad::kernel {
 namespace {
 
-// Outputs are made column by column. A column of all images needs the strip (batch, padded height, w.size * channels);
-// in it the window of each output row is one run of numbers, so that a place is one product without any gathering.
+// Outputs are computed column by column. A column of all images needs the strip (batch, padded height, w.size *
+// channels). In the strip, the window of each output row is contiguous, so each position is one product without
+// gathering.
 
-/// Columns first to last - 1 of the outputs are one thread's.
+/// The output columns [first, last) of one thread.
 struct Band {
   std::int64_t first, last;
 };
@@ -32,7 +33,7 @@ std::int64_t strip_rows(const LocalConv& c) { return (c.out_h - 1) * c.h.stride 
 std::int64_t strip_row(const LocalConv& c) { return c.w.size * c.channels; }
 std::int64_t strip_image(const LocalConv& c) { return strip_rows(c) * strip_row(c); }
 
-/// Memory of `count` numbers for a thread, 64-byte aligned.
+/// Returns thread memory for `count` elements, 64-byte aligned.
 template <class T>
 T* room(std::vector<std::byte>& memory, std::int64_t count) {
   memory.resize(std::max(memory.size(), static_cast<std::size_t>(count) * sizeof(T) + 64));
@@ -41,11 +42,11 @@ T* room(std::vector<std::byte>& memory, std::int64_t count) {
   return static_cast<T*>(std::align(64, static_cast<std::size_t>(count) * sizeof(T), first, space));
 }
 
-/// The part of a window's columns that lies in the image, in places of the window.
-struct Inside {
+/// The part of a window's columns that is inner_columns the image, in positions of the window.
+struct InnerColumns {
   std::int64_t begin, end, column;
 };
-Inside inside(const LocalConv& c, std::int64_t out_column, std::int64_t in_w) {
+InnerColumns inner_columns(const LocalConv& c, std::int64_t out_column, std::int64_t in_w) {
   const std::int64_t column = out_column * c.w.stride - c.w.pad_begin;
   const std::int64_t begin = std::clamp<std::int64_t>(-column, 0, c.w.size);
   return {begin, std::clamp<std::int64_t>(in_w - column, begin, c.w.size), column};
@@ -53,7 +54,7 @@ Inside inside(const LocalConv& c, std::int64_t out_column, std::int64_t in_w) {
 
 template <class T>
 void take_strip(const LocalConv& c, const T* x, std::int64_t out_column, T* strip) {
-  const Inside in = inside(c, out_column, c.in_w);
+  const InnerColumns in = inner_columns(c, out_column, c.in_w);
   const std::int64_t rows = strip_rows(c);
   const std::int64_t row = strip_row(c);
   const bool whole = in.begin == 0 && in.end == c.w.size;
@@ -70,38 +71,38 @@ void take_strip(const LocalConv& c, const T* x, std::int64_t out_column, T* stri
 }
 
 template <class T>
-struct Run {
+struct AddRun {
   const T* from;
   T* to;
   std::int64_t count;
 };
 template <class T>
-PLEIAD_INLINE void add_run(const Run<T>& r) {
+PLEIAD_INLINE void add_run(const AddRun<T>& r) {
   T* __restrict to = r.to;
   for (std::int64_t i = 0; i < r.count; ++i) to[i] += r.from[i];
 }
-PLEIAD_CLONES void run_add(const Run<float>& r) { add_run(r); }
-PLEIAD_CLONES void run_add(const Run<double>& r) { add_run(r); }
+PLEIAD_CLONES void run_add(const AddRun<float>& r) { add_run(r); }
+PLEIAD_CLONES void run_add(const AddRun<double>& r) { add_run(r); }
 
-/// Adds a strip to images whose columns begin at `begin` and that have `width` of them.
+/// Adds a strip to images that consist of `width` columns starting at `begin`.
 template <class T>
 void give_strip(const LocalConv& c, const T* strip, std::int64_t out_column, T* x, std::int64_t begin,
                 std::int64_t width) {
-  const Inside in = inside(c, out_column, c.in_w);
+  const InnerColumns in = inner_columns(c, out_column, c.in_w);
   const std::int64_t rows = strip_rows(c);
   const std::int64_t row = strip_row(c);
   for (std::int64_t n = 0; n < c.batch; ++n) {
     for (std::int64_t r = std::max<std::int64_t>(c.h.pad_begin, 0); r < rows; ++r) {
       const std::int64_t y = r - c.h.pad_begin;
       if (y >= c.in_h) break;
-      run_add(Run<T>{strip + (n * rows + r) * row + in.begin * c.channels,
-                     x + ((n * c.in_h + y) * width + in.column + in.begin - begin) * c.channels,
-                     (in.end - in.begin) * c.channels});
+      run_add(AddRun<T>{strip + (n * rows + r) * row + in.begin * c.channels,
+                        x + ((n * c.in_h + y) * width + in.column + in.begin - begin) * c.channels,
+                        (in.end - in.begin) * c.channels});
     }
   }
 }
 
-/// The gradient of one place's filters, maps x filter: to the update, or into memory.
+/// Computes the gradient of one position's filters, maps x filter, and passes it to the update or stores it.
 template <class T>
 void place_gradient(const LocalConv& c, std::int64_t place, const Operand& y, const Operand& windows, T* weight,
                     const LocalGradient& to, std::vector<T>& tile) {
@@ -124,9 +125,9 @@ void place_gradient(const LocalConv& c, std::int64_t place, const Operand& y, co
   to.update->apply(at, c.maps * filter, tile.data());
 }
 
-/// A place's outputs among all.
+/// Returns the outputs of a position.
 template <class T>
-T* output_at(const LocalConv& c, T* y, std::int64_t place) {
+T* outputs_of_position(const LocalConv& c, T* y, std::int64_t place) {
   return y + place * c.maps;
 }
 
@@ -145,7 +146,7 @@ void transposed_band(const LocalConv& c, const Band& band, const T* y, T* weight
     for (std::int64_t oh = 0; oh < c.out_h; ++oh) {
       const std::int64_t place = oh * c.out_w + ow;
       const std::int64_t window = oh * c.h.stride * strip_row(c);
-      const Operand rows{.data = output_at(c, y, place), .stride = c.out_h * c.out_w * c.maps};
+      const Operand rows{.data = outputs_of_position(c, y, place), .stride = c.out_h * c.out_w * c.maps};
       if (x != nullptr) {
         gemm_here(dtype_of<T>, {.m = c.batch, .n = c.filter(), .k = c.maps, .beta = 1}, rows,
                   {.data = weight + place * c.maps * c.filter(), .stride = c.filter()}, made + window, image);
@@ -173,7 +174,7 @@ void local_apply(const LocalConv& c, const Tensor& x, const Tensor& weight, cons
             gemm_here(dtype_of<T>, {.m = c.batch, .n = c.maps, .k = c.filter()},
                       {.data = strip + oh * c.h.stride * strip_row(c), .stride = strip_image(c)},
                       {.data = data<T>(weight) + place * c.maps * c.filter(), .stride = c.filter(), .transposed = true},
-                      output_at(c, data<T>(y), place), c.out_h * c.out_w * c.maps);
+                      outputs_of_position(c, data<T>(y), place), c.out_h * c.out_w * c.maps);
           }
         }
       }
@@ -185,7 +186,7 @@ void local_transposed(const LocalConv& c, const Tensor& y, const Tensor& weight,
                       const LocalGradient& to, LocalConvMemory& memory) {
   const std::int64_t bands = bands_of(c);
   memory.thread.resize(std::max(memory.thread.size(), static_cast<std::size_t>(2 * bands)));
-  const auto columns = [&](std::int64_t b) {  // of the image, that a band adds to
+  const auto columns = [&](std::int64_t b) {  // image columns that a band adds to
     const Band band = band_of(c, b, bands);
     const Interval in = c.w.input({band.first, band.last});
     return Interval{std::max<std::int64_t>(in.begin, 0), std::min(in.end, c.in_w)};
@@ -211,7 +212,8 @@ void local_transposed(const LocalConv& c, const Tensor& y, const Tensor& weight,
         std::fill_n(out, c.in_w * c.channels, T(0));
         for (std::int64_t b = 0; b < bands; ++b) {
           const Interval in = columns(b);
-          run_add(Run<T>{sums(b) + row * in.size() * c.channels, out + in.begin * c.channels, in.size() * c.channels});
+          run_add(
+              AddRun<T>{sums(b) + row * in.size() * c.channels, out + in.begin * c.channels, in.size() * c.channels});
         }
       }
     });

@@ -12,7 +12,8 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;  // sums are made block by block: the same bits at any number of threads
+// block size of sums; fixed, so that results are bit-identical for any number of threads
+constexpr std::int64_t kBlock = 4096;
 
 template <class T>
 PLEIAD_INLINE void softmax_row(const T* x, T* y, std::int64_t n) {
@@ -41,7 +42,7 @@ PLEIAD_CLONES void run_difference(const double* x, const double* t, double f, do
   difference_loop(x, t, f, dx, n);
 }
 
-// Eight running sums, so that the order is fixed and the loop still vectorises.
+// Uses eight partial sums, so that the order is fixed and the loop still vectorises.
 template <class T>
 PLEIAD_INLINE double distance_loop(const T* x, const T* t, std::int64_t n) {
   T sums[8] = {};
@@ -74,7 +75,7 @@ PLEIAD_CLONES void run_sigmoid(const double* x, const double* t, double f, doubl
 
 std::int64_t last_axis(const Tensor& t) { return t.shape()[t.shape().rank() - 1]; }
 
-/// Adds up part(begin, end) over blocks of `count`, in order.
+/// Adds up part(begin, end) over the blocks of `count` elements, in order.
 template <class Part>
 double sum_blocks(std::int64_t count, Part&& part) {
   thread_local std::vector<double> sums;
@@ -137,7 +138,7 @@ double softmax_loss(const Tensor& score, const Tensor& label, const Tensor& prob
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* x = data<T>(score) + r * n;
       const T p = data<T>(probability)[r * n + labels[r]];
-      // In this form NaN stays NaN, and a vanished probability gives a large loss, not an infinite one.
+      // This form keeps NaN, and a probability that underflows gives a large loss instead of an infinite one.
       loss -= std::log(static_cast<double>(p < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : p));
       right += among_top(x, n, labels[r], top_k) ? 1 : 0;
     }

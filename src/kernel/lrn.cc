@@ -11,7 +11,7 @@
 namespace pleiad::kernel {
 namespace {
 
-/// s^-beta without a call of pow where beta is 3/4, 1/2 or 1: what vectorises.
+/// Returns s^-beta. Avoids pow if beta is 3/4, 1/2 or 1, so that loops vectorise.
 template <class T, int kBeta4>
 PLEIAD_INLINE T power(T s, T beta) {
   if constexpr (kBeta4 == 2) return 1 / std::sqrt(s);
@@ -23,21 +23,21 @@ PLEIAD_INLINE T power(T s, T beta) {
   return std::pow(s, -beta);
 }
 
-/// The channels of one place, with zeros on both sides of the scratch: so the sums have no borders.
+/// Arguments for the channels of one position. The scratch has zeros on both sides, so the sums need no border cases.
 template <class T>
-struct Job {
+struct LrnLoop {
   const T* x;
   const T* y;
   const T* dy;
   T* scale;
   T* out;
-  T* padded;  // channels + size - 1
+  T* padded;  // channels + size - 1 elements
   std::int64_t channels, size, before;
   T factor, k, beta;
 };
 
 template <class T, int kBeta4>
-PLEIAD_INLINE void forward_place(const Job<T>& j) {
+PLEIAD_INLINE void forward_place(const LrnLoop<T>& j) {
   T* __restrict padded = j.padded;
   T* __restrict scale = j.scale;
   T* __restrict out = j.out;
@@ -53,9 +53,9 @@ PLEIAD_INLINE void forward_place(const Job<T>& j) {
   }
 }
 
-// dx[c] = dy[c] * s[c]^-beta - 2 * factor * beta * x[c] * sum of dy * y / s over the maps whose window has c.
+// dx[c] = dy[c] * s[c]^-beta - 2 * factor * beta * x[c] * sum of dy * y / s over the maps whose window contains c.
 template <class T, int kBeta4>
-PLEIAD_INLINE void backward_place(const Job<T>& j) {
+PLEIAD_INLINE void backward_place(const LrnLoop<T>& j) {
   T* __restrict padded = j.padded;
   T* __restrict out = j.out;
   const T* __restrict scale = j.scale;
@@ -71,9 +71,9 @@ PLEIAD_INLINE void backward_place(const Job<T>& j) {
   }
 }
 
-#define PLEIAD_LRN(T, B)                                                      \
-  PLEIAD_CLONES void forward_##B(const Job<T>& j) { forward_place<T, B>(j); } \
-  PLEIAD_CLONES void backward_##B(const Job<T>& j) { backward_place<T, B>(j); }
+#define PLEIAD_LRN(T, B)                                                          \
+  PLEIAD_CLONES void forward_##B(const LrnLoop<T>& j) { forward_place<T, B>(j); } \
+  PLEIAD_CLONES void backward_##B(const LrnLoop<T>& j) { backward_place<T, B>(j); }
 PLEIAD_LRN(float, 0)
 PLEIAD_LRN(float, 2)
 PLEIAD_LRN(float, 3)
@@ -84,7 +84,7 @@ PLEIAD_LRN(double, 3)
 PLEIAD_LRN(double, 4)
 
 template <class T>
-using Kernel = void (*)(const Job<T>&);
+using Kernel = void (*)(const LrnLoop<T>&);
 template <class T>
 Kernel<T> pick(double beta, bool back) {
   const auto one_of = [&](Kernel<T> forward, Kernel<T> backward) { return back ? backward : forward; };

@@ -1,4 +1,4 @@
-// Normalisation across neighbouring maps, channels last.
+// Local response normalisation across neighbouring maps, channels last.
 #pragma once
 
 #include "pleiad/tensor.h"
@@ -12,8 +12,8 @@ struct Lrn {
   double k = 1;
 };
 
-/// s = k + alpha / size * sum of x^2 over the maps c - (size - 1) / 2 to c + size / 2; y = x * s^-beta. `scale` keeps
-/// s.
+/// Computes y = x * s^-beta with s = k + alpha / size * (sum of x^2 over the maps c - (size - 1) / 2 to c + size / 2).
+/// Stores s in `scale`.
 void lrn_forward(const Lrn& l, const Tensor& x, const Tensor& y, const Tensor& scale);
 void lrn_backward(const Lrn& l, const Tensor& x, const Tensor& y, const Tensor& scale, const Tensor& dy,
                   const Tensor& dx);

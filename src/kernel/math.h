@@ -1,4 +1,5 @@
-// Exponentials that a compiler can vectorise: plain arithmetic, no calls. Within 2 units in the last place in float.
+// Exponentials that compilers can vectorise: plain arithmetic without calls. Accurate to 2 units in the last place in
+// float.
 #pragma once
 
 #include <bit>
@@ -10,7 +11,7 @@
 namespace pleiad::kernel {
 
 PLEIAD_INLINE float exp_of(float x) {
-  // Beyond these the result is 0 or infinity up to a factor that no net notices.
+  // Beyond these limits, the result is 0 or infinity up to a factor that does not matter for nets.
   x = x > 88.0F ? 88.0F : x;
   x = x < -87.0F ? -87.0F : x;
   const float n = std::floor(x * 1.44269504F + 0.5F);
@@ -32,7 +33,7 @@ PLEIAD_INLINE float tanh_of(float x) {
   const float a = std::fabs(x);
   const float e = exp_of(2 * (a > 9.0F ? 9.0F : a));
   const float large = 1 - 2 / (e + 1);
-  const float s = x * x;  // near 0 the difference above would lose digits
+  const float s = x * x;  // avoids cancellation near 0 in the difference above
   float p = -5.70498872745e-3F;
   p = p * s + 2.06390887954e-2F;
   p = p * s - 5.37397155531e-2F;

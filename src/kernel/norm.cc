@@ -11,9 +11,10 @@
 namespace pleiad::kernel {
 namespace {
 
-// Sums over the rows are made in blocks of rows, which do not depend on the number of threads, and added in order.
+// Sums over rows are computed in blocks of rows that do not depend on the number of threads, and added in order.
 constexpr std::int64_t kBlocks = 16;
-constexpr std::int64_t kLeastElements = 8192;  // of a block; a second thread does not pay below
+// minimum number of elements per block; fewer do not pay for a second thread
+constexpr std::int64_t kLeastElements = 8192;
 
 struct Table {
   std::int64_t rows;
@@ -24,15 +25,15 @@ Table table_of(const Tensor& x) {
   return {x.count() / columns, columns};
 }
 
-/// What the loops over some rows work on; each looks at what concerns it.
+/// Arguments of the loops over some rows. Each loop uses some of the members.
 template <class T>
-struct Rows {
+struct NormRows {
   const T* x;
   const T* dy;
   const T* mean;
   const T* factor;  // scale / deviation
-  const T* shift;   // or what is subtracted from dy
-  const T* slope;   // of (x - mean), subtracted from dy too
+  const T* shift;   // or the value subtracted from dy
+  const T* slope;   // factor of (x - mean), also subtracted from dy
   T* out;
   T* sum;
   T* weighted;
@@ -40,7 +41,7 @@ struct Rows {
 };
 
 template <class T>
-PLEIAD_INLINE void add_rows(const Rows<T>& j) {
+PLEIAD_INLINE void add_rows(const NormRows<T>& j) {
   T* __restrict sum = j.sum;
   for (std::int64_t r = 0; r < j.rows; ++r) {
     const T* x = j.x + r * j.columns;
@@ -48,7 +49,7 @@ PLEIAD_INLINE void add_rows(const Rows<T>& j) {
   }
 }
 template <class T>
-PLEIAD_INLINE void square_rows(const Rows<T>& j) {
+PLEIAD_INLINE void square_rows(const NormRows<T>& j) {
   T* __restrict sum = j.sum;
   for (std::int64_t r = 0; r < j.rows; ++r) {
     const T* x = j.x + r * j.columns;
@@ -56,7 +57,7 @@ PLEIAD_INLINE void square_rows(const Rows<T>& j) {
   }
 }
 template <class T>
-PLEIAD_INLINE void gradient_rows(const Rows<T>& j) {
+PLEIAD_INLINE void gradient_rows(const NormRows<T>& j) {
   T* __restrict sum = j.sum;
   T* __restrict weighted = j.weighted;
   for (std::int64_t r = 0; r < j.rows; ++r) {
@@ -69,7 +70,7 @@ PLEIAD_INLINE void gradient_rows(const Rows<T>& j) {
   }
 }
 template <class T>
-PLEIAD_INLINE void normalise_rows(const Rows<T>& j) {
+PLEIAD_INLINE void normalise_rows(const NormRows<T>& j) {
   for (std::int64_t r = 0; r < j.rows; ++r) {
     const T* x = j.x + r * j.columns;
     T* __restrict out = j.out + r * j.columns;
@@ -77,7 +78,7 @@ PLEIAD_INLINE void normalise_rows(const Rows<T>& j) {
   }
 }
 template <class T>
-PLEIAD_INLINE void backward_rows(const Rows<T>& j) {
+PLEIAD_INLINE void backward_rows(const NormRows<T>& j) {
   for (std::int64_t r = 0; r < j.rows; ++r) {
     const T* x = j.x + r * j.columns;
     const T* dy = j.dy + r * j.columns;
@@ -88,9 +89,9 @@ PLEIAD_INLINE void backward_rows(const Rows<T>& j) {
   }
 }
 
-#define PLEIAD_ROWS(name)                                          \
-  PLEIAD_CLONES void run_##name(const Rows<float>& j) { name(j); } \
-  PLEIAD_CLONES void run_##name(const Rows<double>& j) { name(j); }
+#define PLEIAD_ROWS(name)                                              \
+  PLEIAD_CLONES void run_##name(const NormRows<float>& j) { name(j); } \
+  PLEIAD_CLONES void run_##name(const NormRows<double>& j) { name(j); }
 PLEIAD_ROWS(add_rows)
 PLEIAD_ROWS(square_rows)
 PLEIAD_ROWS(gradient_rows)
@@ -98,7 +99,7 @@ PLEIAD_ROWS(normalise_rows)
 PLEIAD_ROWS(backward_rows)
 
 template <class T>
-Rows<T> part_of(Rows<T> j, std::int64_t first, std::int64_t last) {
+NormRows<T> part_of(NormRows<T> j, std::int64_t first, std::int64_t last) {
   const std::int64_t skip = first * j.columns;
   j.x += skip;
   if (j.dy != nullptr) j.dy += skip;
@@ -107,26 +108,26 @@ Rows<T> part_of(Rows<T> j, std::int64_t first, std::int64_t last) {
   return j;
 }
 
-/// body(rows first to last - 1), by the compute threads.
+/// Calls body(rows [first, last)) on the compute threads.
 template <class T, class Body>
-void each_row(const Rows<T>& j, Body&& body) {
+void each_row(const NormRows<T>& j, Body&& body) {
   const std::int64_t grain = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
   parallel_for(j.rows, grain, [&](std::int64_t first, std::int64_t last) { body(part_of(j, first, last)); });
 }
 
-/// body adds its rows to sum and weighted; j.sum and, unless null, j.weighted become the sums over all of them.
+/// Sums over all rows into j.sum and, unless null, j.weighted. body adds its rows to part.sum and part.weighted.
 template <class T, class Body>
-void sum_rows(const Rows<T>& j, Body&& body) {
+void sum_rows(const NormRows<T>& j, Body&& body) {
   const std::int64_t least = std::max<std::int64_t>(1, kLeastElements / std::max<std::int64_t>(j.columns, 1));
   const std::int64_t length = std::max(least, (j.rows + kBlocks - 1) / kBlocks);
   const std::int64_t blocks = (j.rows + length - 1) / length;
   const std::int64_t sums = j.weighted == nullptr ? 1 : 2;
-  thread_local std::vector<T> scratch;  // grows in the first step alone
+  thread_local std::vector<T> scratch;  // allocates in the first step only
   scratch.assign(static_cast<std::size_t>(blocks * sums * j.columns), T(0));
   T* const parts = scratch.data();
   parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
-      Rows<T> part = part_of(j, b * length, std::min((b + 1) * length, j.rows));
+      NormRows<T> part = part_of(j, b * length, std::min((b + 1) * length, j.rows));
       part.sum = parts + b * sums * j.columns;
       part.weighted = part.sum + j.columns;
       body(part);
@@ -142,9 +143,9 @@ void sum_rows(const Rows<T>& j, Body&& body) {
 }
 
 template <class T>
-Rows<T> rows_of(const Tensor& x, const Tensor& mean) {
+NormRows<T> rows_of(const Tensor& x, const Tensor& mean) {
   const Table t = table_of(x);
-  Rows<T> j{};
+  NormRows<T> j{};
   j.x = data<T>(x);
   j.mean = data<T>(mean);
   j.rows = t.rows;
@@ -157,7 +158,7 @@ T over_deviation(T variance, double epsilon) {
   return 1 / std::sqrt(variance + static_cast<T>(epsilon));
 }
 
-/// Numbers of the calling thread, one set a column.
+/// Returns thread-local scratch memory.
 template <class T>
 T* column_scratch(std::int64_t count) {
   thread_local std::vector<T> scratch;
@@ -169,13 +170,13 @@ T* column_scratch(std::int64_t count) {
 
 void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance) {
   by_type(x.dtype(), [&]<class T>(T) {
-    Rows<T> j = rows_of<T>(x, mean);
+    NormRows<T> j = rows_of<T>(x, mean);
     const T by = 1 / static_cast<T>(j.rows);
     j.sum = data<T>(mean);
-    sum_rows(j, [](const Rows<T>& part) { run_add_rows(part); });
+    sum_rows(j, [](const NormRows<T>& part) { run_add_rows(part); });
     for (std::int64_t c = 0; c < j.columns; ++c) j.sum[c] *= by;
     j.sum = data<T>(variance);
-    sum_rows(j, [](const Rows<T>& part) { run_square_rows(part); });
+    sum_rows(j, [](const NormRows<T>& part) { run_square_rows(part); });
     for (std::int64_t c = 0; c < j.columns; ++c) j.sum[c] *= by;
   });
 }
@@ -183,7 +184,7 @@ void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance)
 void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& scale,
                const Tensor& shift, const Tensor& y) {
   by_type(x.dtype(), [&]<class T>(T) {
-    Rows<T> j = rows_of<T>(x, mean);
+    NormRows<T> j = rows_of<T>(x, mean);
     T* const factor = column_scratch<T>(j.columns);
     for (std::int64_t c = 0; c < j.columns; ++c) {
       factor[c] = data<T>(scale)[c] * over_deviation(data<T>(variance)[c], epsilon);
@@ -191,7 +192,7 @@ void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, doub
     j.factor = factor;
     j.shift = data<T>(shift);
     j.out = data<T>(y);
-    each_row(j, [](const Rows<T>& part) { run_normalise_rows(part); });
+    each_row(j, [](const NormRows<T>& part) { run_normalise_rows(part); });
   });
 }
 
@@ -200,11 +201,11 @@ void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, doub
 void normalise_gradients(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& dy,
                          const Tensor& scale_gradient, const Tensor& shift_gradient) {
   by_type(x.dtype(), [&]<class T>(T) {
-    Rows<T> j = rows_of<T>(x, mean);
+    NormRows<T> j = rows_of<T>(x, mean);
     j.dy = data<T>(dy);
     j.sum = data<T>(shift_gradient);
     j.weighted = data<T>(scale_gradient);
-    sum_rows(j, [](const Rows<T>& part) { run_gradient_rows(part); });
+    sum_rows(j, [](const NormRows<T>& part) { run_gradient_rows(part); });
     for (std::int64_t c = 0; c < j.columns; ++c) j.weighted[c] *= over_deviation(data<T>(variance)[c], epsilon);
   });
 }
@@ -213,7 +214,7 @@ void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor&
                               const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
                               const Tensor& shift_gradient, std::int64_t rows) {
   by_type(x.dtype(), [&]<class T>(T) {
-    Rows<T> j = rows_of<T>(x, mean);
+    NormRows<T> j = rows_of<T>(x, mean);
     T* const factor = column_scratch<T>(3 * j.columns);
     T* const less = factor + j.columns;
     T* const slope = less + j.columns;
@@ -229,7 +230,7 @@ void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor&
     j.shift = less;
     j.slope = slope;
     j.out = data<T>(dx);
-    each_row(j, [](const Rows<T>& part) { run_backward_rows(part); });
+    each_row(j, [](const NormRows<T>& part) { run_backward_rows(part); });
   });
 }
 
@@ -259,7 +260,7 @@ void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_
 void dropout_tile(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio,
                   const Rect& tile, std::int64_t width, const Tensor& x, const Tensor& y, const Tensor& mask) {
   const std::int64_t channels = x.shape()[3];
-  const std::int64_t length = tile.w.size() * channels;  // of a row
+  const std::int64_t length = tile.w.size() * channels;  // length of a row
   const auto least = static_cast<std::uint32_t>(ratio * 0x1p32);
   by_type(x.dtype(), [&]<class T>(T) {
     const T keep = static_cast<T>(1 / (1 - ratio));

@@ -7,30 +7,30 @@
 
 namespace pleiad::kernel {
 
-/// mean[c] and variance[c] of column c.
+/// Computes the mean and the variance of each column.
 void column_moments(const Tensor& x, const Tensor& mean, const Tensor& variance);
-/// y = (x - mean) * scale / sqrt(variance + epsilon) + shift.
+/// Computes y = (x - mean) * scale / sqrt(variance + epsilon) + shift.
 void normalise(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& scale,
                const Tensor& shift, const Tensor& y);
-/// The gradients by scale and shift.
+/// Computes the gradients by scale and shift.
 void normalise_gradients(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon, const Tensor& dy,
                          const Tensor& scale_gradient, const Tensor& shift_gradient);
-/// The gradient by x, through the mean and variance too, which are of `rows` rows: x and others like it, over which the
-/// gradients by scale and shift are summed here.
+/// Computes the gradient by x, also through mean and variance. These, and the given gradients by scale and shift, are
+/// taken over `rows` rows: those of x and of other tensors like it.
 void normalise_input_gradient(const Tensor& x, const Tensor& mean, const Tensor& variance, double epsilon,
                               const Tensor& scale, const Tensor& dy, const Tensor& dx, const Tensor& scale_gradient,
                               const Tensor& shift_gradient, std::int64_t rows);
 
-/// y = x * mask, where mask is 0 for a share `ratio` of the elements and 1 / (1 - ratio) for the others: numbers of
-/// (step, sample, element), so they do not depend on how a batch is cut.
+/// Computes y = x * mask. The mask is 0 for a fraction `ratio` of the elements and 1 / (1 - ratio) for the others. It
+/// depends on (step, sample, element), so it does not depend on how a batch is split.
 void dropout(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio, const Tensor& x,
              const Tensor& y, const Tensor& mask);
-/// The same for the places `tile` of images of `width` columns, (batch, rows, columns, channels).
+/// Does the same for the region `tile` of images of (batch, rows, columns, channels) with `width` columns.
 void dropout_tile(const RandomStream& stream, std::uint32_t step, std::int64_t first_sample, double ratio,
                   const Rect& tile, std::int64_t width, const Tensor& x, const Tensor& y, const Tensor& mask);
-/// to = (1 - share) * to + share * factor * from.
+/// Computes to = (1 - share) * to + share * factor * from.
 void blend(const Tensor& to, const Tensor& from, double share, double factor);
-/// to = a * b.
+/// Computes to = a * b.
 void multiply(const Tensor& a, const Tensor& b, const Tensor& to);
 
 }  // namespace pleiad::kernel

@@ -11,62 +11,62 @@
 namespace pleiad::kernel {
 namespace {
 
-// Loops over the channels of one place: the innermost, contiguous ones.
+// Arguments of the innermost loops, which run over the contiguous channels of one position.
 template <class T>
-struct Place {
+struct PoolLoop {
   const T* x;
   const T* y;
   const T* dy;
   T* out;
-  T* left;  // the gradient that has not found its maximum yet
+  T* left;  // the part of the gradient that has not found its maximum yet
   std::int64_t channels;
   T factor;
 };
 
 template <class T>
-PLEIAD_INLINE void max_into(const Place<T>& p) {
+PLEIAD_INLINE void max_into(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
-  // In this form a NaN stays.
+  // This form keeps NaN.
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] = out[c] >= p.x[c] || out[c] != out[c] ? out[c] : p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void add_into(const Place<T>& p) {
+PLEIAD_INLINE void add_into(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void add_square(const Place<T>& p) {
+PLEIAD_INLINE void add_square(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.x[c] * p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void root(const Place<T>& p) {
+PLEIAD_INLINE void root(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] = std::sqrt(out[c]);
 }
-/// left = dy / y, a norm of 0 taken as 1.
+/// Computes left = dy / y; a norm of 0 counts as 1.
 template <class T>
-PLEIAD_INLINE void by_norm(const Place<T>& p) {
+PLEIAD_INLINE void by_norm(const PoolLoop<T>& p) {
   T* __restrict left = p.left;
   for (std::int64_t c = 0; c < p.channels; ++c) left[c] = p.dy[c] / (p.y[c] == 0 ? T(1) : p.y[c]);
 }
 template <class T>
-PLEIAD_INLINE void give_norm(const Place<T>& p) {
+PLEIAD_INLINE void give_norm(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.left[c] * p.x[c];
 }
 template <class T>
-PLEIAD_INLINE void scale(const Place<T>& p) {
+PLEIAD_INLINE void scale(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] *= p.factor;
 }
 template <class T>
-PLEIAD_INLINE void add_scaled(const Place<T>& p) {
+PLEIAD_INLINE void add_scaled(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   for (std::int64_t c = 0; c < p.channels; ++c) out[c] += p.factor * p.dy[c];
 }
 template <class T>
-PLEIAD_INLINE void give_maximum(const Place<T>& p) {
+PLEIAD_INLINE void give_maximum(const PoolLoop<T>& p) {
   T* __restrict out = p.out;
   T* __restrict left = p.left;
   for (std::int64_t c = 0; c < p.channels; ++c) {
@@ -76,9 +76,9 @@ PLEIAD_INLINE void give_maximum(const Place<T>& p) {
   }
 }
 
-#define PLEIAD_PLACE(name)                                          \
-  PLEIAD_CLONES void run_##name(const Place<float>& p) { name(p); } \
-  PLEIAD_CLONES void run_##name(const Place<double>& p) { name(p); }
+#define PLEIAD_PLACE(name)                                             \
+  PLEIAD_CLONES void run_##name(const PoolLoop<float>& p) { name(p); } \
+  PLEIAD_CLONES void run_##name(const PoolLoop<double>& p) { name(p); }
 PLEIAD_PLACE(max_into)
 PLEIAD_PLACE(add_into)
 PLEIAD_PLACE(add_square)
@@ -89,7 +89,7 @@ PLEIAD_PLACE(scale)
 PLEIAD_PLACE(add_scaled)
 PLEIAD_PLACE(give_maximum)
 
-/// The window of one output along one axis: what lies inside the image, and how many places it is divided by.
+/// The window of one output along one axis: the part inside the image, and the length that the average divides by.
 struct Span {
   std::int64_t begin;
   std::int64_t end;
@@ -107,7 +107,7 @@ Span span_of(const SlidingWindow& window, std::int64_t out, std::int64_t length,
 struct Sizes {
   std::int64_t batch, h, w, channels, out_h, out_w;
 };
-/// How many pieces of `elements` outputs a second thread pays for.
+/// Returns the minimum number of items of `elements` outputs per thread; fewer do not pay.
 std::int64_t grain_of(const Pool& p, std::int64_t elements) {
   constexpr std::int64_t kWork = 32768;
   return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(elements * p.h.size * p.w.size, 1));
@@ -119,7 +119,7 @@ Sizes sizes_of(const Tensor& x, const Tensor& y) {
 
 template <class T>
 void forward_rows(const Pool& p, const Sizes& s, const T* x, T* y, std::int64_t first, std::int64_t last) {
-  for (std::int64_t row = first; row < last; ++row) {  // of all images' outputs
+  for (std::int64_t row = first; row < last; ++row) {  // rows of the outputs of all images
     const std::int64_t image = row / s.out_h;
     const Span v = span_of(p.h, row % s.out_h, s.h, p.count_padding);
     for (std::int64_t ow = 0; ow < s.out_w; ++ow) {
@@ -134,7 +134,7 @@ void forward_rows(const Pool& p, const Sizes& s, const T* x, T* y, std::int64_t 
             begun = true;
             if (!p.l2) continue;
           }
-          const Place<T> place{in, nullptr, nullptr, out, nullptr, s.channels, 1};
+          const PoolLoop<T> place{in, nullptr, nullptr, out, nullptr, s.channels, 1};
           if (p.l2) {
             run_add_square(place);
             continue;
@@ -142,7 +142,7 @@ void forward_rows(const Pool& p, const Sizes& s, const T* x, T* y, std::int64_t 
           p.max ? run_max_into(place) : run_add_into(place);
         }
       }
-      if (!begun) std::fill_n(out, s.channels, T(0));  // a window all in the padding
+      if (!begun) std::fill_n(out, s.channels, T(0));  // the window covers only padding
       if (p.l2) {
         run_root({nullptr, nullptr, nullptr, out, nullptr, s.channels, 1});
       } else if (!p.max) {
@@ -172,7 +172,7 @@ void backward_image(const Pool& p, const Sizes& s, const T* x, const T* y, const
       for (std::int64_t i = v.begin; i < v.end; ++i) {
         for (std::int64_t j = u.begin; j < u.end; ++j) {
           const std::int64_t in = (i * s.w + j) * s.channels;
-          const Place<T> place{x + in, y + at, dy + at, dx + in, left.data(), s.channels, factor};
+          const PoolLoop<T> place{x + in, y + at, dy + at, dx + in, left.data(), s.channels, factor};
           if (p.l2) {
             run_give_norm(place);
             continue;

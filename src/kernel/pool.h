@@ -1,4 +1,4 @@
-// Pooling over windows of each map, channels last.
+// Pooling over the windows of each map, channels last.
 #pragma once
 
 #include "pleiad/interval.h"
@@ -8,15 +8,16 @@ namespace pleiad::kernel {
 
 struct Pool {
   bool max = true;
-  bool l2 = false;  ///< sqrt(sum of x^2) in place of maximum and average
+  bool l2 = false;  ///< sqrt(sum of x^2) instead of maximum or average
   SlidingWindow h;
   SlidingWindow w;
-  bool count_padding = true;  ///< the average divides by the window clipped to the padded image, or to the image
+  /// true: the average divides by the size of the window clipped to the padded image; false: clipped to the image
+  bool count_padding = true;
 };
 
 /// x: (batch, height, width, channels).
 void pool_forward(const Pool& p, const Tensor& x, const Tensor& y);
-/// Of equal maxima the first one in the window has the gradient.
+/// The first of several equal maxima in a window receives the gradient.
 void pool_backward(const Pool& p, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx);
 
 }  // namespace pleiad::kernel

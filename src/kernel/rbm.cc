@@ -11,12 +11,12 @@
 namespace pleiad::kernel {
 namespace {
 
-// Sixteen counters at once: the compiler makes vectors of them.
+// Processes sixteen counters at once, so that the compiler vectorises the loops.
 constexpr std::size_t kLanes = 16;
 constexpr std::int64_t kAtOnce = 4 * kLanes;
 
 template <class T>
-struct Row {
+struct SampleRow {
   const T* p;
   T* to;
   std::int64_t columns;
@@ -26,7 +26,7 @@ struct Row {
   std::uint32_t step;
 };
 
-/// The words of kLanes blocks from `first` on, element after element: those of Philox::operator().
+/// Computes the words of kLanes blocks, starting with block `first`. Equals Philox::operator().
 PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::uint32_t sample, std::uint32_t step,
                             std::uint32_t* __restrict out) {
   std::uint32_t c0[kLanes];
@@ -61,7 +61,7 @@ PLEIAD_INLINE void words_of(const Philox::Key& key, std::uint64_t first, std::ui
   }
 }
 
-/// The same in vectors of kLanes: where 64-bit products are one instruction, in a third of the time.
+/// Does the same with vectors of kLanes. Takes a third of the time where 64-bit products are one instruction.
 PLEIAD_INLINE void words_by_vectors(const Philox::Key& key, std::uint64_t first, std::uint32_t sample,
                                     std::uint32_t step, std::uint32_t* __restrict out) {
   using V = Lanes<std::uint32_t, 4 * kLanes>::Vector;
@@ -115,7 +115,7 @@ PLEIAD_INLINE void words_by_vectors(const Philox::Key& key, std::uint64_t first,
 }
 
 template <class T, bool kVectors = false>
-PLEIAD_INLINE void binary_row(const Row<T>& r) {
+PLEIAD_INLINE void binary_row(const SampleRow<T>& r) {
   std::uint32_t words[kAtOnce];
   for (std::int64_t i = 0; i < r.columns; i += kAtOnce) {
     const std::uint64_t block = r.first_block + static_cast<std::uint64_t>(i / 4);
@@ -130,25 +130,25 @@ PLEIAD_INLINE void binary_row(const Row<T>& r) {
     }
   }
 }
-PLEIAD_CLONES void run_clones(const Row<float>& r) { binary_row(r); }
-PLEIAD_CLONES void run_clones(const Row<double>& r) { binary_row(r); }
-PLEIAD_V4 void run_v4(const Row<float>& r) { binary_row<float, true>(r); }
-PLEIAD_V4 void run_v4(const Row<double>& r) { binary_row<double, true>(r); }
+PLEIAD_CLONES void run_clones(const SampleRow<float>& r) { binary_row(r); }
+PLEIAD_CLONES void run_clones(const SampleRow<double>& r) { binary_row(r); }
+PLEIAD_V4 void run_v4(const SampleRow<float>& r) { binary_row<float, true>(r); }
+PLEIAD_V4 void run_v4(const SampleRow<double>& r) { binary_row<double, true>(r); }
 template <class T>
-void run_binary(const Row<T>& r) {
+void run_binary(const SampleRow<T>& r) {
   static const bool v4 = cpu_level() == Level::v4;
   v4 ? run_v4(r) : run_clones(r);
 }
 
 template <class T>
-struct Columns {
+struct ContrastColumns {
   const T* rows;
   T* to;
   std::int64_t positive, all, stride, first, last;
   T down, up;
 };
 template <class T>
-PLEIAD_INLINE void contrast(const Columns<T>& j) {
+PLEIAD_INLINE void contrast(const ContrastColumns<T>& j) {
   T* __restrict to = j.to;
   for (std::int64_t c = j.first; c < j.last; ++c) to[c] = 0;
   for (std::int64_t r = 0; r < j.all; ++r) {
@@ -157,8 +157,8 @@ PLEIAD_INLINE void contrast(const Columns<T>& j) {
     for (std::int64_t c = j.first; c < j.last; ++c) to[c] += factor * row[c];
   }
 }
-PLEIAD_CLONES void run_contrast(const Columns<float>& j) { contrast(j); }
-PLEIAD_CLONES void run_contrast(const Columns<double>& j) { contrast(j); }
+PLEIAD_CLONES void run_contrast(const ContrastColumns<float>& j) { contrast(j); }
+PLEIAD_CLONES void run_contrast(const ContrastColumns<double>& j) { contrast(j); }
 
 std::int64_t grain_of(std::int64_t columns) {
   return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(columns, 1));
@@ -172,8 +172,8 @@ void sample_binary(const Draw& draw, const Tensor& p, const Tensor& to) {
   by_type(p.dtype(), [&]<class T>(T) {
     parallel_for(rows, grain_of(columns), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        run_binary(Row<T>{data<T>(p) + r * columns, data<T>(to) + r * columns, columns, draw.stream.philox().key,
-                          draw.first_block, static_cast<std::uint32_t>(draw.first_sample + r), draw.step});
+        run_binary(SampleRow<T>{data<T>(p) + r * columns, data<T>(to) + r * columns, columns, draw.stream.philox().key,
+                                draw.first_block, static_cast<std::uint32_t>(draw.first_sample + r), draw.step});
       }
     });
   });
@@ -199,9 +199,9 @@ void contrast_columns(const Tensor& rows, std::int64_t positive, double factor, 
   const std::int64_t columns = rows.count() / all;
   by_type(rows.dtype(), [&]<class T>(T) {
     parallel_for(columns, std::max<std::int64_t>(64, 32768 / all), [&](std::int64_t first, std::int64_t last) {
-      run_contrast(Columns<T>{data<T>(rows), data<T>(to), positive, all, columns, first, last,
-                              static_cast<T>(-factor / static_cast<double>(positive)),
-                              static_cast<T>(factor / static_cast<double>(all - positive))});
+      run_contrast(ContrastColumns<T>{data<T>(rows), data<T>(to), positive, all, columns, first, last,
+                                      static_cast<T>(-factor / static_cast<double>(positive)),
+                                      static_cast<T>(factor / static_cast<double>(all - positive))});
     });
   });
 }

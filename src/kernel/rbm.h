@@ -1,5 +1,5 @@
-// What a restricted Boltzmann machine needs beside dense products: samples of its units, and the contrast of two
-// phases.
+// What a restricted Boltzmann machine needs besides dense products: sampling of units, and the difference between the
+// two phases.
 #pragma once
 
 #include "core/random.h"
@@ -7,7 +7,7 @@
 
 namespace pleiad::kernel {
 
-/// Which numbers of a stream a draw takes: those of (step, first_sample + row, 4 * first_block + column).
+/// Selects the random numbers of a draw: (step, first_sample + row, 4 * first_block + column).
 struct Draw {
   RandomStream stream;
   std::uint32_t step = 0;
@@ -15,12 +15,12 @@ struct Draw {
   std::uint64_t first_block = 0;
 };
 
-/// to[r, c] = 1 with probability p[r, c], else 0. `to` may be `p`.
+/// Sets to[r, c] to 1 with probability p[r, c], else to 0. `to` may be `p`.
 void sample_binary(const Draw& draw, const Tensor& p, const Tensor& to);
-/// to[r, c] = mean[r, c] + N(0, 1). `to` may be `mean`.
+/// Sets to[r, c] to mean[r, c] + N(0, 1). `to` may be `mean`.
 void sample_gaussian(const Draw& draw, const Tensor& mean, const Tensor& to);
 
-/// to[c] = factor * (the mean of column c over the rows from `positive` on - that over the first `positive` rows).
+/// Sets to[c] to factor * (mean of column c over the rows from `positive` on - mean over the first `positive` rows).
 void contrast_columns(const Tensor& rows, std::int64_t positive, double factor, const Tensor& to);
 
 }  // namespace pleiad::kernel

@@ -14,10 +14,11 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kGrain = 16;     // units of one thread, a multiple of
-constexpr double kSplitFrom = 400'000;  // products of a step below which a second thread does not pay
+constexpr std::int64_t kGrain = 16;     // the number of units per thread is a multiple of this
+constexpr double kSplitFrom = 400'000;  // products per step below which a second thread does not pay
 
-/// Units 0 to count - 1 of one sample at one step; what a cell does not have is null. Gates are `hidden` apart.
+/// `count` units of one sample at one step. Members that a cell does not use are null. Gates are `hidden` elements
+/// apart.
 template <class T>
 struct Units {
   T* gates;
@@ -26,12 +27,12 @@ struct Units {
   const T* before;  // h'
   const T* cell_before;
   T* y;
-  T* next;  // where the step after finds h, or null
+  T* next;  // h' of the next step, or null
   const T* dy;
-  T* back;       // the gradient that comes from the step after, and then goes to the step before
-  T* cell_back;  // lstm: the same of c
+  T* back;       // the gradient that arrives from the next step, replaced by the one for the previous step
+  T* cell_back;  // lstm: the same for c
   std::int64_t count, hidden;
-  bool first;  // in backward: the last step, to which nothing comes back
+  bool first;  // in backward: the last step, which receives no gradient from a next step
 };
 
 template <class T>
@@ -47,7 +48,7 @@ PLEIAD_INLINE void gru_forward(const Units<T>& u) {
     u.y[i] = (1 - z) * n + z * u.before[i];
   }
 }
-/// Leaves the gradients by a_r, a_z and U_n h' in `gates`, by a_n in `inner`.
+/// Leaves the gradients by a_r, a_z and U_n h' in `gates`, and by a_n in `inner`.
 template <class T>
 PLEIAD_INLINE void gru_backward(const Units<T>& u) {
 #pragma GCC ivdep
@@ -117,9 +118,9 @@ PLEIAD_UNITS(lstm_forward)
 PLEIAD_UNITS(lstm_backward)
 PLEIAD_UNITS(copy_next)
 
-/// A sequence's memory as pointers of its type, and where one step of one sample lies.
+/// A sequence's memory as typed pointers, with access to one step of one sample.
 template <class T>
-struct Lying {
+struct TypedMemory {
   const Recurrent& r;
   T* gates;
   T* previous;
@@ -129,8 +130,8 @@ struct Lying {
   T* y;
   const T* dy;
   const T* bias;
-  T* laid;  // the recurrent weight
-  T* left;  // what it multiplies
+  T* packed;  // the recurrent weight
+  T* left;    // the operand that it multiplies
 
   [[nodiscard]] std::int64_t step(std::int64_t n, std::int64_t t) const { return n * r.steps + t; }
   [[nodiscard]] Units<T> units(std::int64_t n, std::int64_t t, std::int64_t first, std::int64_t count) const {
@@ -154,10 +155,11 @@ struct Lying {
 };
 
 template <class T>
-Lying<T> lying(const Recurrent& r, const RecurrentMemory& m, const Tensor& y, const Tensor& dy, const T* bias) {
+TypedMemory<T> typed_memory(const Recurrent& r, const RecurrentMemory& m, const Tensor& y, const Tensor& dy,
+                            const T* bias) {
   const auto of = [](const Tensor& t) { return t.empty() ? nullptr : data<T>(t); };
   return {r,          of(m.gates), of(m.previous), of(m.inner), r.cell == Cell::lstm ? of(m.cell) : nullptr,
-          of(m.back), of(y),       of(dy),         bias,        of(m.laid),
+          of(m.back), of(y),       of(dy),         bias,        of(m.packed),
           of(m.left)};
 }
 
@@ -166,33 +168,33 @@ std::int64_t grain_of(const Recurrent& r) {
   return work < kSplitFrom ? r.hidden : kGrain;
 }
 
-/// Outputs (batch, steps, hidden) of step t as the left side of step t + 1's products, in turns: other threads may
-/// still be reading the one before.
+/// Packs the outputs (batch, steps, hidden) of step t as the left operand of step t + 1. Alternates between two
+/// buffers, because other threads may still read the previous one.
 template <class T>
-void lay_step(const Lying<T>& l, const T* from, std::int64_t t, Range units) {
+void pack_step(const TypedMemory<T>& l, const T* from, std::int64_t t, Range units) {
   const Recurrent& r = l.r;
-  lay_left<T>({.data = from + t * r.hidden, .stride = r.steps * r.hidden}, r.batch, r.hidden, {0, r.batch}, units,
-              l.left + (t + 1) % 2 * r.batch * r.hidden);
+  pack_left<T>({.data = from + t * r.hidden, .stride = r.steps * r.hidden}, r.batch, r.hidden, {0, r.batch}, units,
+               l.left + (t + 1) % 2 * r.batch * r.hidden);
 }
 
-/// Each gate's part by itself, so that a thread has its units of all gates.
+/// Packs each gate separately, so that a thread owns its units of all gates.
 template <class T>
-void lay_recurrent(const Lying<T>& l, const T* recurrent, Range units) {
+void pack_recurrent(const TypedMemory<T>& l, const T* recurrent, Range units) {
   const std::int64_t h = l.r.hidden;
   for (std::int64_t g = 0; g < l.r.gates(); ++g) {
-    lay_right<T>({.data = recurrent + g * h * h, .stride = h, .transposed = true}, h, h, units,
-                 l.laid + g * right_size(h, h));
+    pack_right<T>({.data = recurrent + g * h * h, .stride = h, .transposed = true}, h, h, units,
+                  l.packed + g * right_size(h, h));
   }
 }
 
 template <class T>
-void forward_step(const Lying<T>& l, std::int64_t t, std::int64_t first, std::int64_t last) {
+void forward_step(const TypedMemory<T>& l, std::int64_t t, std::int64_t first, std::int64_t last) {
   const Recurrent& r = l.r;
   const std::int64_t width = r.gates() * r.hidden;
   for (std::int64_t g = 0; g < r.gates(); ++g) {
-    const bool inside = r.cell == Cell::gru && g == 2;  // kept apart, for r multiplies it
+    const bool inside = r.cell == Cell::gru && g == 2;  // kept separate, because r multiplies it
     multiply<T>({.m = r.batch, .n = r.hidden, .k = r.hidden, .beta = inside ? 0.0 : 1.0},
-                l.left + t % 2 * r.batch * r.hidden, l.laid + g * right_size(r.hidden, r.hidden), {first, last},
+                l.left + t % 2 * r.batch * r.hidden, l.packed + g * right_size(r.hidden, r.hidden), {first, last},
                 inside ? l.inner + t * r.hidden : l.gates + t * width + g * r.hidden,
                 r.steps * (inside ? r.hidden : width));
   }
@@ -206,10 +208,10 @@ void forward_step(const Lying<T>& l, std::int64_t t, std::int64_t first, std::in
     }
     if (u.next != nullptr) run_copy_next(u);
   }
-  if (t + 1 < r.steps) lay_step<T>(l, l.y, t, {first, last});
+  if (t + 1 < r.steps) pack_step<T>(l, l.y, t, {first, last});
 }
 
-/// Copies (batch, hidden) into or out of one step of (batch, steps, hidden).
+/// Copies (batch, hidden) from or to one step of (batch, steps, hidden).
 void copy_step(const Recurrent& r, const Tensor& sequence, std::int64_t t, const Tensor& one, bool into_one) {
   const std::size_t row = static_cast<std::size_t>(r.hidden) * size_of(one.dtype());
   auto* at = static_cast<std::byte*>(sequence.raw()) + static_cast<std::size_t>(t) * row;
@@ -225,7 +227,7 @@ void zero_step(const Recurrent& r, const Tensor& sequence, std::int64_t t) {
   });
 }
 
-/// The bias, or zeros.
+/// Returns the bias, or zeros.
 template <class T>
 const T* bias_of(const Recurrent& r, const Tensor& bias) {
   if (!bias.empty()) return data<T>(bias);
@@ -242,21 +244,21 @@ Dense product_of(const Recurrent& r, std::int64_t in) {
 
 }  // namespace
 
-std::int64_t Recurrent::laid_size() const {
+std::int64_t Recurrent::packed_size() const {
   return std::max(gates() * right_size(hidden, hidden), right_size(gates() * hidden, hidden));
 }
 std::int64_t Recurrent::left_size() const { return std::max<std::int64_t>(gates(), 2) * batch * hidden; }
 
-void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+void recurrent_forward(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y,
                        const Tensor& hidden, const Tensor& cell, const RecurrentMemory& memory) {
   dense_forward(product_of(r, r.in), x, p.weight, {}, memory.gates);
   hidden.empty() ? zero_step(r, memory.previous, 0) : copy_step(r, memory.previous, 0, hidden, false);
   if (r.cell == Cell::lstm) cell.empty() ? memory.cell.fill(0) : copy(memory.cell, cell);
   by_type(x.dtype(), [&]<class T>(T) {
-    const Lying<T> l = lying<T>(r, memory, y, {}, bias_of<T>(r, p.bias));
+    const TypedMemory<T> l = typed_memory<T>(r, memory, y, {}, bias_of<T>(r, p.bias));
     parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
-      lay_recurrent<T>(l, data<T>(p.recurrent), {first, last});
-      lay_step<T>(l, l.previous + r.hidden, -1, {first, last});
+      pack_recurrent<T>(l, data<T>(p.recurrent), {first, last});
+      pack_step<T>(l, l.previous + r.hidden, -1, {first, last});
     });
     for (std::int64_t t = 0; t < r.steps; ++t) {
       parallel_for(r.hidden, grain_of(r),
@@ -267,16 +269,16 @@ void recurrent_forward(const Recurrent& r, const RecurrentNumbers& p, const Tens
   if (!cell.empty()) copy_step(r, memory.inner, r.steps - 1, cell, true);
 }
 
-void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y,
+void recurrent_backward(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y,
                         const Tensor& dy, const RecurrentMemory& memory, const RecurrentGradients& to) {
   const std::int64_t width = r.gates() * r.hidden;
   by_type(x.dtype(), [&]<class T>(T) {
-    const Lying<T> l = lying<T>(r, memory, y, dy, bias_of<T>(r, p.bias));
+    const TypedMemory<T> l = typed_memory<T>(r, memory, y, dy, bias_of<T>(r, p.bias));
     thread_local std::vector<T> cell_back;  // the gradient by c
     cell_back.resize(std::max(cell_back.size(), static_cast<std::size_t>(r.batch * r.hidden)));
     T* const by_cell = cell_back.data();
     parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
-      lay_right<T>({.data = p.recurrent.raw(), .stride = r.hidden}, width, r.hidden, {first, last}, l.laid);
+      pack_right<T>({.data = p.recurrent.raw(), .stride = r.hidden}, width, r.hidden, {first, last}, l.packed);
     });
     for (std::int64_t t = r.steps; t-- > 0;) {
       parallel_for(r.batch, std::max<std::int64_t>(1, 8192 / width), [&](std::int64_t begin, std::int64_t end) {
@@ -292,19 +294,19 @@ void recurrent_backward(const Recurrent& r, const RecurrentNumbers& p, const Ten
             std::fill_n(u.back, u.count, T(0));
           }
         }
-        lay_left<T>({.data = l.gates + t * width, .stride = r.steps * width}, r.batch, width, {begin, end}, {0, width},
-                    l.left);
+        pack_left<T>({.data = l.gates + t * width, .stride = r.steps * width}, r.batch, width, {begin, end}, {0, width},
+                     l.left);
       });
       if (t == 0 && !to.through_first) break;
       parallel_for(r.hidden, grain_of(r), [&](std::int64_t first, std::int64_t last) {
-        multiply<T>({.m = r.batch, .n = r.hidden, .k = width, .beta = 1}, l.left, l.laid, {first, last}, l.back,
+        multiply<T>({.m = r.batch, .n = r.hidden, .k = width, .beta = 1}, l.left, l.packed, {first, last}, l.back,
                     r.hidden);
       });
     }
   });
   dense_backward(product_of(r, r.hidden), memory.previous, p.recurrent, memory.gates, memory.gates,
                  {.dx = {}, .weight_gradient = to.by.recurrent, .bias_gradient = {}, .update = to.recurrent_update});
-  if (r.cell == Cell::gru) {  // by n in the place of U_n h'
+  if (r.cell == Cell::gru) {  // uses the gradient by n instead of that by U_n h'
     const std::size_t size = size_of(x.dtype());
     copy_strided(static_cast<std::byte*>(memory.gates.raw()) + static_cast<std::size_t>(2 * r.hidden) * size,
                  static_cast<std::size_t>(width) * size, memory.inner.raw(), static_cast<std::size_t>(r.hidden) * size,

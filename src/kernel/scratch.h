@@ -1,12 +1,12 @@
-// Memory of a thread that its next calls use again, so that a step allocates nothing.
+// Thread-local memory that later calls reuse, so that a step allocates nothing.
 #pragma once
 
 #include "pleiad/tensor.h"
 
 namespace pleiad::kernel {
 
-/// At least `count` numbers of the calling thread, 64-byte aligned; they last until its next call for the same Use.
-/// What is in them is lost where they must grow.
+/// Returns memory of the calling thread for at least `count` elements, 64-byte aligned. It is valid until the thread's
+/// next call for the same Use. The contents are lost if the memory must grow.
 template <class Use, class T>
 T* scratch(std::int64_t count) {
   thread_local Tensor memory;

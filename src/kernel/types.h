@@ -1,4 +1,4 @@
-// From the element type of a tensor to that of a template: the only place where kernels do this.
+// Dispatches from the element type of a tensor to a template argument. Kernels do this only here.
 #pragma once
 
 #include <fmt/format.h>

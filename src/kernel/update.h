@@ -1,4 +1,4 @@
-// A parameter's update while its gradient is made.
+// Updates a parameter while its gradient is computed.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,18 @@
 
 namespace pleiad::kernel {
 
-/// Changes the values of one parameter by its gradient, piece by piece, while both are in cache. Threads may call it at
-/// once for pieces that do not overlap; each element is handed over once a step.
+/// Updates the values of one parameter block by block, while values and gradient are in the cache. Threads may call it
+/// concurrently for blocks that do not overlap. Each element is updated once per step.
 class BlockUpdate {
  public:
   virtual ~BlockUpdate() = default;
-  /// value = keep * value + factor * gradient, where the rule is as simple as that.
+  /// value = keep * value + factor * gradient. Returned if the rule has this form.
   struct Linear {
     double keep = 1;
     double factor = 0;
   };
   [[nodiscard]] virtual std::optional<Linear> linear() const = 0;
-  /// Values begin to begin + count - 1 meet `gradient`, of the parameter's type.
+  /// Updates the values [begin, begin + count) with `gradient`, which has the parameter's type.
   virtual void apply(std::int64_t begin, std::int64_t count, const void* gradient) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Vectors of a width that is chosen by hand, for loops whose registers matter, and the instruction sets to compile them
-// for. A function for one of them is no template: it wraps an always-inlined one.
+// Vectors of explicit width for loops in which register use matters, and the instruction sets to compile them for. A
+// function for an instruction set cannot be a template; it wraps an always-inlined template.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #if defined(__x86_64__)
 #define PLEIAD_V4 __attribute__((target("arch=x86-64-v4")))
 #define PLEIAD_V3 __attribute__((target("arch=x86-64-v3")))
-#else  // all are chosen from at run time, and these never are
+#else  // all are candidates at run time, but these are never chosen
 #define PLEIAD_V4
 #define PLEIAD_V3
 #endif
@@ -21,7 +21,8 @@
 namespace pleiad::kernel {
 
 enum class Level : std::uint8_t { any, v3, v4 };
-/// What this CPU has, or less where PLEIAD_CPU_LEVEL is `v3` or `any`: so the others can be tested and measured.
+/// Returns the level of this CPU, or less if PLEIAD_CPU_LEVEL is `v3` or `any`, so that all levels can be tested and
+/// measured.
 inline Level cpu_level() {
 #if defined(__x86_64__)
   const char* const wanted = std::getenv("PLEIAD_CPU_LEVEL");
@@ -38,7 +39,7 @@ struct Lanes {
   static constexpr int kCount = kBytes / static_cast<int>(sizeof(T));
 };
 
-// By reference: as values vectors would change the ABI of functions that are not compiled for them.
+// By reference, because passing vectors by value would change the ABI of functions compiled for other levels.
 template <class V, class T>
 PLEIAD_INLINE void load(V& v, const T* from) {
   std::memcpy(&v, from, sizeof v);
@@ -48,7 +49,7 @@ PLEIAD_INLINE void store(T* to, const V& v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-/// a's and b's lanes in turns: first of the lower halves, then of the upper ones.
+/// Interleaves the lanes of a and b: the lower halves into `low`, the upper halves into `high`.
 template <class V, int... kIndex>
 PLEIAD_INLINE void interleave(const V& a, const V& b, V& low, V& high, std::integer_sequence<int, kIndex...>) {
   constexpr int kCount = sizeof...(kIndex);

@@ -1,10 +1,10 @@
-// A net in words and as a picture.
+// Prints a net as a table (describe) and as a Graphviz graph (dot).
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/text.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 
 namespace pleiad::nn {
 namespace {
@@ -31,7 +31,7 @@ std::string with_unit(double number) {
 }  // namespace
 
 std::string Net::describe() const {
-  const Inside& in = *inside_;
+  const Impl& in = *impl_;
   std::string out = fmt::format("net \"{}\", {}{}\n", in.options.name, name_of(in.options.dtype),
                                 in.batch == 0 ? "" : fmt::format(", batch {}", in.batch));
   const char* const row = "  {:<18} {:<30} {:<22} {:>12} {:>10}  {}\n";
@@ -73,7 +73,7 @@ std::string Net::describe() const {
 }
 
 std::string Net::dot() const {
-  const Inside& in = *inside_;
+  const Impl& in = *impl_;
   std::string out =
       fmt::format("digraph {} {{\n  rankdir=BT;\n  node [shape=box, fontname=\"sans\"];\n", quoted(in.options.name));
   for (const Value& value : in.values) {

@@ -1,4 +1,4 @@
-// The initialisers: a new one is a line in the list.
+// The parameter initialisers. To add one, add an entry to kInitialisers.
 #include "pleiad/nn/init.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 enum class Draw : std::uint8_t { none, gaussian, uniform };
 
-/// sample * factor + shift
-struct Recipe {
+/// The initial value of an element is sample * factor + shift. The sample is drawn as `draw` says; it is 0 for none.
+struct Distribution {
   Draw draw;
   double factor;
   double shift;
@@ -23,21 +23,23 @@ struct Recipe {
 
 struct Initialiser {
   const char* name;
-  Recipe (*recipe)(const Init&, double fan_in, double fan_out);
+  Distribution (*distribution)(const Init&, double fan_in, double fan_out);
 };
 
-Recipe gaussian(const Init& i, double by) { return {Draw::gaussian, i.value * i.std / by, i.value * i.mean / by}; }
-Recipe uniform(const Init& i, double by) {
+Distribution gaussian(const Init& i, double by) {
+  return {Draw::gaussian, i.value * i.std / by, i.value * i.mean / by};
+}
+Distribution uniform(const Init& i, double by) {
   return {Draw::uniform, i.value * (i.high - i.low) / by, i.value * i.low / by};
 }
-Recipe symmetric(double bound) { return {Draw::uniform, 2 * bound, -bound}; }
+Distribution symmetric(double bound) { return {Draw::uniform, 2 * bound, -bound}; }
 
 const Initialiser kInitialisers[] = {
     {"auto_uniform", [](const Init&, double in, double) { return symmetric(1 / std::sqrt(in)); }},
-    {"constant", [](const Init& i, double, double) { return Recipe{Draw::none, 0, i.value}; }},
+    {"constant", [](const Init& i, double, double) { return Distribution{Draw::none, 0, i.value}; }},
     {"gaussian", [](const Init& i, double, double) { return gaussian(i, 1); }},
     {"gaussian_sqrt_fan_in", [](const Init& i, double in, double) { return gaussian(i, std::sqrt(in)); }},
-    {"he", [](const Init&, double in, double) { return Recipe{Draw::gaussian, std::sqrt(2 / in), 0}; }},
+    {"he", [](const Init&, double in, double) { return Distribution{Draw::gaussian, std::sqrt(2 / in), 0}; }},
     {"node_normalized",
      [](const Init& i, double in, double out) { return symmetric(i.scale * std::sqrt(6 / (in + out))); }},
     {"uniform", [](const Init& i, double, double) { return uniform(i, 1); }},
@@ -57,8 +59,8 @@ void initialise(const Tensor& to, const Init& init, std::int64_t fan_in, std::in
                 const std::string& name) {
   const auto* const entry = std::ranges::find(kInitialisers, init.type, &Initialiser::name);
   if (entry == std::end(kInitialisers)) throw InvalidArgument(unknown_name("initialiser", init.type, init_names()));
-  const Recipe recipe = entry->recipe(init, static_cast<double>(std::max<std::int64_t>(fan_in, 1)),
-                                      static_cast<double>(std::max<std::int64_t>(fan_out, 1)));
+  const Distribution distribution = entry->distribution(init, static_cast<double>(std::max<std::int64_t>(fan_in, 1)),
+                                                        static_cast<double>(std::max<std::int64_t>(fan_out, 1)));
   const RandomStream stream(seed, name);
   kernel::by_type(to.dtype(), [&]<class T>(T) {
     T* values = kernel::data<T>(to);
@@ -66,9 +68,9 @@ void initialise(const Tensor& to, const Init& init, std::int64_t fan_in, std::in
       for (std::int64_t i = begin; i < end; ++i) {
         const auto element = static_cast<std::uint64_t>(i);
         double sample = 0;
-        if (recipe.draw == Draw::gaussian) sample = stream.gaussian(element);
-        if (recipe.draw == Draw::uniform) sample = stream.uniform(element);
-        values[i] = static_cast<T>(sample * recipe.factor + recipe.shift);
+        if (distribution.draw == Draw::gaussian) sample = stream.gaussian(element);
+        if (distribution.draw == Draw::uniform) sample = stream.uniform(element);
+        values[i] = static_cast<T>(sample * distribution.factor + distribution.shift);
       }
     });
   });

@@ -1,4 +1,4 @@
-// The list of layers and losses. A new one is a file with its factory, and a line here.
+// The list of layer and loss kinds. To add one, write its source file with a factory and add an entry to entries().
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Building a net, and passing through it.
+// Builds a net and runs its forward and backward passes.
 #include "pleiad/nn/net.h"
 
 #include <fmt/format.h>
@@ -10,15 +10,15 @@
 #include "core/trace.h"
 #include "kernel/blas/gemm.h"
 #include "kernel/elementwise.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
 namespace {
 
-/// Runs body; a mistake in it gets the layer's name in front.
+/// Runs `body`. Prefixes the text of an InvalidArgument that it throws with the layer's name and kind.
 template <class Body>
-auto naming(const Node& node, Body&& body) {
+auto with_layer_name(const Node& node, Body&& body) {
   try {
     return body();
   } catch (const InvalidArgument& mistake) {
@@ -34,41 +34,41 @@ unsigned mask_of(const std::vector<Phase>& phases) {
 
 }  // namespace
 
-Net::Net(NetOptions options) : inside_(std::make_unique<Inside>()) {
+Net::Net(NetOptions options) : impl_(std::make_unique<Impl>()) {
   if (options.dtype != DType::float32 && options.dtype != DType::float64) {
     throw InvalidArgument(fmt::format("net \"{}\": a net computes in float32 or float64; received {}", options.name,
                                       name_of(options.dtype)));
   }
-  inside_->options = std::move(options);
+  impl_->options = std::move(options);
 }
 Net::~Net() = default;
 Net::Net(Net&&) noexcept = default;
 Net& Net::operator=(Net&&) noexcept = default;
 
-int Net::Inside::find_value(const std::string& who, const std::string& name) const {
+int Net::Impl::find_value(const std::string& who, const std::string& name) const {
   if (const auto found = value_of.find(name); found != value_of.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [key, index] : value_of) known.push_back(key);
   throw InvalidArgument(fmt::format("{}: {}", who, unknown_name("input or layer", name, known)));
 }
 
-Net& Net::input(const std::string& name, const Shape& sample) { return input(name, sample, inside_->options.dtype); }
+Net& Net::input(const std::string& name, const Shape& sample) { return input(name, sample, impl_->options.dtype); }
 
 Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
-  if (name.empty() || name.find_first_of(":/") != std::string::npos || inside_->value_of.contains(name)) {
+  if (name.empty() || name.find_first_of(":/") != std::string::npos || impl_->value_of.contains(name)) {
     throw InvalidArgument(
         fmt::format("net \"{}\": an input needs a new name without : and /; received \"{}\"", options().name, name));
   }
-  inside_->value_of[name] = static_cast<int>(inside_->values.size());
-  inside_->values.push_back(
+  impl_->value_of[name] = static_cast<int>(impl_->values.size());
+  impl_->values.push_back(
       {.name = name, .sample = sample, .dtype = dtype, .data = Tensor(dtype, sample.with_batch(1), nullptr)});
-  inside_->batch = 0;
+  impl_->batch = 0;
   return *this;
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): callers write the placement there and then
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers pass a temporary placement
 Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   if (layer == nullptr) throw InvalidArgument(fmt::format("layer \"{}\": received no layer", name));
   if (name.empty() || name.find_first_of(":/") != std::string::npos || in.value_of.contains(name)) {
     throw InvalidArgument(
@@ -83,15 +83,16 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     node.inputs.push_back(in.find_value(fmt::format("layer \"{}\"", name), from));
   }
   const int index = static_cast<int>(in.nodes.size());
-  Shapes shapes = naming(node, [&] {  // with any batch: mistakes are told here, not later
-    for (Value& value : in.values) {
-      if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
-    }
-    return node.layer->outputs(in.input_shapes(node));
-  });
+  Shapes shapes =
+      with_layer_name(node, [&] {  // checks shapes now, with batch size 1, so that mistakes are reported by add()
+        for (Value& value : in.values) {
+          if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
+        }
+        return node.layer->outputs(in.input_shapes(node));
+      });
   node.metrics = !node.layer->metrics().empty();
   node.loss = node.metrics && node.layer->has_loss();
-  naming(node, [&] {
+  with_layer_name(node, [&] {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value& value = in.values[static_cast<std::size_t>(node.inputs[i])];
       if (!node.layer->takes(i, value.dtype, in.options.dtype)) {
@@ -112,7 +113,7 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     if (k == 0) in.value_of[name] = id;
     in.values.push_back(std::move(value));
   }
-  naming(node, [&] { in.add_parameters(node); });
+  with_layer_name(node, [&] { in.add_parameters(node); });
   for (const int input : node.inputs) in.values[static_cast<std::size_t>(input)].consumers.push_back(index);
   in.node_of[name] = index;
   in.nodes.push_back(std::move(node));
@@ -122,11 +123,11 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
 }
 
 void Net::replace(const std::string& name, LayerPtr layer) {
-  Inside& in = *inside_;
-  (void)this->layer(name);  // names the known ones
+  Impl& in = *impl_;
+  (void)this->layer(name);  // throws an error that lists the known layers
   Node& node = in.nodes[static_cast<std::size_t>(in.node_of.at(name))];
   const Shapes shapes = in.input_shapes(node);
-  naming(node, [&] {
+  with_layer_name(node, [&] {
     const std::vector<ParamSpec> specs = layer->parameters(shapes);
     if (layer->outputs(shapes) != node.layer->outputs(shapes) || specs.size() != node.parameters.size()) {
       throw InvalidArgument("its replacement has other outputs or another number of parameters");
@@ -148,7 +149,7 @@ void Net::replace(const std::string& name, LayerPtr layer) {
 }
 
 void Net::prepare(std::int64_t batch) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   if (batch < 1)
     throw InvalidArgument(fmt::format("net \"{}\": a batch has samples; received {}", options().name, batch));
   if (in.batch == batch) return;
@@ -158,7 +159,7 @@ void Net::prepare(std::int64_t batch) {
     if (value.producer < 0) value.data = Tensor(value.dtype, value.held().with_batch(batch), nullptr);
   }
   for (Node& node : in.nodes) {
-    naming(node, [&] {
+    with_layer_name(node, [&] {
       const Shapes from = in.input_shapes(node);
       const Shapes to = node.layer->outputs(from);
       for (std::size_t k = 0; k < to.size(); ++k) {
@@ -180,12 +181,12 @@ void Net::fix(const std::string& name, bool fixed) {
   Parameter& p = parameter(name);
   if (p.fixed == fixed) return;
   p.fixed = fixed;
-  inside_->find_gradients();
-  inside_->batch = 0;
+  impl_->find_gradients();
+  impl_->batch = 0;
 }
 
 void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   const Parameter& p = in.parameters.at(parameter);
   if (update != nullptr && (!p.pieces || p.uses > 1)) {
     throw InvalidArgument(fmt::format("parameter \"{}\" cannot be updated piece by piece", p.name));
@@ -197,14 +198,14 @@ void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
 
 Tensor Net::input_tensor(const std::string& name) const {
   const Value& value =
-      inside_->values[static_cast<std::size_t>(inside_->find_value(fmt::format("net \"{}\"", options().name), name))];
+      impl_->values[static_cast<std::size_t>(impl_->find_value(fmt::format("net \"{}\"", options().name), name))];
   if (value.producer >= 0) throw InvalidArgument(fmt::format("\"{}\" is a layer, not an input of the net", name));
-  if (inside_->batch == 0) throw StateError(fmt::format("net \"{}\" is not prepared yet", options().name));
+  if (impl_->batch == 0) throw StateError(fmt::format("net \"{}\" is not prepared yet", options().name));
   return value.data;
 }
 
 void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   if (in.batch == 0) throw StateError(fmt::format("net \"{}\": forward before prepare", options().name));
   in.phase = phase;
   for (Node& node : in.nodes) {
@@ -216,13 +217,13 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
     node.pass.first_sample = first_sample;
     node.pass.parts = in.parts;
     const Trace::Span span(in.trace, Trace::Track::compute, "forward", node.name);
-    naming(node, [&] { node.layer->forward(node.pass); });
+    with_layer_name(node, [&] { node.layer->forward(node.pass); });
   }
   in.forward_done = true;
 }
 
 void Net::backward(const std::function<void(std::size_t)>& ready) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   if (!in.forward_done || in.phase != Phase::train) {
     throw StateError(fmt::format("net \"{}\": backward without a forward in training", options().name));
   }
@@ -234,7 +235,7 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
     Node& node = in.nodes[n];
     if (!in.active(node) || !node.needs_gradient) continue;
     const Trace::Span span(in.trace, Trace::Track::compute, "backward", node.name);
-    naming(node, [&] { node.layer->backward(node.pass); });
+    with_layer_name(node, [&] { node.layer->backward(node.pass); });
     for (std::size_t i = 0; i < node.sums.size(); ++i) {
       if (!node.sums[i].empty()) kernel::add(node.sums[i], node.pass.dx[i]);
     }
@@ -248,31 +249,31 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
 }
 
 void Net::set_seed(std::uint64_t seed) {
-  inside_->options.seed = seed;
-  for (Node& node : inside_->nodes) node.pass.seed = seed;
+  impl_->options.seed = seed;
+  for (Node& node : impl_->nodes) node.pass.seed = seed;
 }
 
 void Net::set_deterministic(bool on) {
-  if (inside_->deterministic != on) inside_->batch = 0;
-  inside_->deterministic = on;
+  if (impl_->deterministic != on) impl_->batch = 0;
+  impl_->deterministic = on;
 }
-void Net::set_parts(BatchParts* parts) { inside_->parts = parts; }
-void Net::set_trace(Trace* trace) { inside_->trace = trace; }
-void Net::set_gradient_scale(double scale) { inside_->gradient_scale = scale; }
+void Net::set_parts(BatchParts* parts) { impl_->parts = parts; }
+void Net::set_trace(Trace* trace) { impl_->trace = trace; }
+void Net::set_gradient_scale(double scale) { impl_->gradient_scale = scale; }
 
 double Net::loss() const {
   double sum = 0;
-  for (const Node& node : inside_->nodes) {
-    if (inside_->active(node) && node.loss) sum += node.pass.y[0].at(0);
+  for (const Node& node : impl_->nodes) {
+    if (impl_->active(node) && node.loss) sum += node.pass.y[0].at(0);
   }
   return sum;
 }
 
 std::vector<std::pair<std::string, double>> Net::metrics() const {
   std::vector<std::pair<std::string, double>> all;
-  const auto losses = std::ranges::count_if(inside_->nodes, &Node::metrics);
-  for (const Node& node : inside_->nodes) {
-    if (!inside_->active(node)) continue;
+  const auto losses = std::ranges::count_if(impl_->nodes, &Node::metrics);
+  for (const Node& node : impl_->nodes) {
+    if (!impl_->active(node)) continue;
     const std::vector<std::string> names = node.layer->metrics();
     for (std::size_t i = 0; i < names.size(); ++i) {
       all.emplace_back(losses == 1 ? names[i] : node.name + "/" + names[i], node.pass.y[i].at(0));
@@ -281,12 +282,12 @@ std::vector<std::pair<std::string, double>> Net::metrics() const {
   return all;
 }
 
-std::int64_t Net::batch() const { return inside_->batch; }
-const NetOptions& Net::options() const { return inside_->options; }
+std::int64_t Net::batch() const { return impl_->batch; }
+const NetOptions& Net::options() const { return impl_->options; }
 
 std::vector<std::string> Net::input_names() const {
   std::vector<std::string> names;
-  for (const Value& value : inside_->values) {
+  for (const Value& value : impl_->values) {
     if (value.producer < 0) names.push_back(value.name);
   }
   return names;
@@ -294,52 +295,52 @@ std::vector<std::string> Net::input_names() const {
 
 std::vector<std::string> Net::layer_names() const {
   std::vector<std::string> names;
-  for (const Node& node : inside_->nodes) names.push_back(node.name);
+  for (const Node& node : impl_->nodes) names.push_back(node.name);
   return names;
 }
 
 const Layer& Net::layer(const std::string& name) const {
-  const auto found = inside_->node_of.find(name);
-  if (found == inside_->node_of.end()) throw InvalidArgument(unknown_name("layer", name, layer_names()));
-  return *inside_->nodes[static_cast<std::size_t>(found->second)].layer;
+  const auto found = impl_->node_of.find(name);
+  if (found == impl_->node_of.end()) throw InvalidArgument(unknown_name("layer", name, layer_names()));
+  return *impl_->nodes[static_cast<std::size_t>(found->second)].layer;
 }
 
 Shapes Net::input_shapes(const std::string& name) const {
-  (void)layer(name);  // names the known ones
-  return inside_->input_shapes(inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))]);
+  (void)layer(name);  // throws an error that lists the known layers
+  return impl_->input_shapes(impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))]);
 }
 
 bool Net::needs_input_gradient(const std::string& name) const {
   (void)layer(name);
-  const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
-  return inside_->values[static_cast<std::size_t>(node.inputs[0])].needs_gradient;
+  const Node& node = impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))];
+  return impl_->values[static_cast<std::size_t>(node.inputs[0])].needs_gradient;
 }
 
 Tensor Net::output(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("output", name))].data;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("output", name))].data;
 }
 
 Tensor Net::output_gradient(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("output_gradient", name))].gradient;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("output_gradient", name))].gradient;
 }
 
-std::vector<Parameter>& Net::parameters() { return inside_->parameters; }
-const std::vector<Parameter>& Net::parameters() const { return inside_->parameters; }
+std::vector<Parameter>& Net::parameters() { return impl_->parameters; }
+const std::vector<Parameter>& Net::parameters() const { return impl_->parameters; }
 
 Parameter& Net::parameter(const std::string& name) {
-  const auto found = inside_->parameter_of.find(name);
-  if (found != inside_->parameter_of.end()) return inside_->parameters[static_cast<std::size_t>(found->second)];
+  const auto found = impl_->parameter_of.find(name);
+  if (found != impl_->parameter_of.end()) return impl_->parameters[static_cast<std::size_t>(found->second)];
   std::vector<std::string> known;
-  for (const Parameter& p : inside_->parameters) known.push_back(p.name);
+  for (const Parameter& p : impl_->parameters) known.push_back(p.name);
   throw InvalidArgument(unknown_name("parameter", name, known));
 }
 
-std::vector<std::pair<std::string, Tensor>> Net::states() const { return inside_->states; }
+std::vector<std::pair<std::string, Tensor>> Net::states() const { return impl_->states; }
 
 std::vector<std::pair<std::string, Tensor>> Net::carried() const {
   std::vector<std::pair<std::string, Tensor>> all;
-  for (const Node& node : inside_->nodes) {
-    if (inside_->batch == 0 || node.carried[0].empty()) continue;
+  for (const Node& node : impl_->nodes) {
+    if (impl_->batch == 0 || node.carried[0].empty()) continue;
     const std::vector<Tensor>& tensors = node.carried[0].at(node.pass.x[0].shape()[0]);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       all.emplace_back(fmt::format("{}/carried{}", node.name, i), tensors[i]);
@@ -349,7 +350,7 @@ std::vector<std::pair<std::string, Tensor>> Net::carried() const {
 }
 
 void Net::forget(Phase phase) {
-  for (const Node& node : inside_->nodes) {
+  for (const Node& node : impl_->nodes) {
     for (const auto& [batch, tensors] : node.carried[phase == Phase::train ? 0 : 1]) {
       for (const Tensor& tensor : tensors) tensor.fill(0);
     }
@@ -357,8 +358,8 @@ void Net::forget(Phase phase) {
 }
 
 std::string Net::first_not_finite() const {
-  for (const Node& node : inside_->nodes) {
-    if (!inside_->active(node)) continue;
+  for (const Node& node : impl_->nodes) {
+    if (!impl_->active(node)) continue;
     for (const Tensor& y : node.pass.y) {
       if (y.dtype() == DType::int32 || y.dtype() == DType::int64) continue;
       const auto count = static_cast<std::size_t>(y.count());

@@ -1,21 +1,21 @@
-// A net of which this process holds a part: tiles of images, and the layers that work on them.
+// Changes a net so that this process holds only a part of it: tiles of images, and the layers that work on them.
 #include <fmt/format.h>
 
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
 
 void Net::lay_out(const std::map<std::string, Rect>& tiles,
                   const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   in.batch = 0;
   for (Value& value : in.values) {
     if (value.producer >= 0) continue;
     if (const auto found = tiles.find(value.name); found != tiles.end()) value.tile = found->second;
     value.data = Tensor(value.dtype, value.held().with_batch(1), nullptr);
   }
-  std::map<int, Shape> shapes;  // of parameters
+  std::map<int, Shape> shapes;  // by parameter index
   for (Node& node : in.nodes) {
     node.layer = with(node.name, std::move(node.layer));
     const Shapes from = in.input_shapes(node);
@@ -31,7 +31,7 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
       parameter.pieces = parameter.pieces && specs[i].pieces;
-      // Layers that share it hold the same part of it.
+      // Layers that share a parameter must hold the same part of it.
       const auto [seen, first] = shapes.try_emplace(node.parameters[i], specs[i].shape);
       if (first && parameter.value.shape() == specs[i].shape) continue;
       if (!first && seen->second == specs[i].shape) continue;
@@ -46,18 +46,18 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
 }
 
 std::optional<Rect> Net::input_tile(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_tile", name))].tile;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_tile", name))].tile;
 }
 
 Shape Net::input_sample(const std::string& name) const {
-  return inside_->values[static_cast<std::size_t>(inside_->find_value("input_sample", name))].sample;
+  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_sample", name))].sample;
 }
 
 Placement Net::placement(const std::string& name) const {
-  (void)layer(name);  // names the known ones
-  const Node& node = inside_->nodes[static_cast<std::size_t>(inside_->node_of.at(name))];
+  (void)layer(name);  // throws an error that lists the known layers
+  const Node& node = impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))];
   Placement placement{.inputs = {}, .phases = {}};
-  for (const int id : node.inputs) placement.inputs.push_back(inside_->values[static_cast<std::size_t>(id)].name);
+  for (const int id : node.inputs) placement.inputs.push_back(impl_->values[static_cast<std::size_t>(id)].name);
   for (const Phase phase : {Phase::train, Phase::validate, Phase::test}) {
     if ((node.phases & static_cast<unsigned>(phase)) != 0) placement.phases.push_back(phase);
   }

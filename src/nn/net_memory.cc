@@ -1,22 +1,22 @@
-// The memory of a net: parameters, activations, gradients, and who sees which.
+// The memory of a net: allocates parameters, activations and gradients, and binds them to the layers' passes.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "kernel/elementwise.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "nn/plan_memory.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
 
-Shapes Net::Inside::input_shapes(const Node& node) const {
+Shapes Net::Impl::input_shapes(const Node& node) const {
   Shapes shapes;
   for (const int id : node.inputs) shapes.push_back(values[static_cast<std::size_t>(id)].data.shape());
   return shapes;
 }
 
-void Net::Inside::add_parameters(Node& node) {
+void Net::Impl::add_parameters(Node& node) {
   const Shapes in = input_shapes(node);
   for (const ParamSpec& spec : node.layer->parameters(in)) {
     const std::string name = node.name + "/" + spec.name;
@@ -67,7 +67,7 @@ void Net::Inside::add_parameters(Node& node) {
   }
 }
 
-void Net::Inside::find_gradients() {
+void Net::Impl::find_gradients() {
   for (Node& node : nodes) {
     node.needs_gradient =
         std::ranges::any_of(node.parameters, [&](int p) { return !parameters[static_cast<std::size_t>(p)].fixed; });
@@ -83,8 +83,8 @@ void Net::Inside::find_gradients() {
   }
 }
 
-// Outputs stay where they are until the next forward, so that anybody may look at them.
-void Net::Inside::plan_activations() {
+// Activations are not reused within a step: they stay valid until the next forward, so that callers may read them.
+void Net::Impl::plan_activations() {
   activation_bytes = 0;
   for (Value& value : values) {
     value.data = Tensor(value.dtype, value.data.shape());
@@ -97,7 +97,7 @@ void Net::Inside::plan_activations() {
       activation_bytes += node.pass.workspace.back().bytes();
     }
     const Shapes in = input_shapes(node);
-    for (auto& carried : node.carried) {  // what another batch size carries stays until that size comes again
+    for (auto& carried : node.carried) {  // the state of other batch sizes is kept until that batch size is used again
       const Shapes wanted = node.layer->carried(in);
       if (wanted.empty() || carried.contains(in[0][0])) continue;
       for (const Shape& shape : wanted) carried[in[0][0]].emplace_back(options.dtype, shape);
@@ -105,15 +105,16 @@ void Net::Inside::plan_activations() {
   }
 }
 
-// A gradient is alive from the backward pass of its last consumer to that of its producer; memory is used again.
-void Net::Inside::plan_gradients() {
-  struct Wish {
+// A gradient is live from the backward pass of its last consumer to that of its producer. Gradients that are not live
+// at the same time share memory.
+void Net::Impl::plan_gradients() {
+  struct GradientBuffer {
     Lifetime life;
     Tensor* to;
     DType dtype;
     Shape shape;
   };
-  std::vector<Wish> wishes;
+  std::vector<GradientBuffer> buffers;
   const int count = static_cast<int>(nodes.size());
   const auto moment = [&](int node) { return count - 1 - node; };
   for (Node& node : nodes) {
@@ -121,10 +122,10 @@ void Net::Inside::plan_gradients() {
     node.sums.assign(node.inputs.size(), {});
   }
   const auto wish = [&](const Tensor& like, int first, int last, Tensor* to) {
-    wishes.push_back({.life = {.bytes = like.bytes(), .first = first, .last = last},
-                      .to = to,
-                      .dtype = like.dtype(),
-                      .shape = like.shape()});
+    buffers.push_back({.life = {.bytes = like.bytes(), .first = first, .last = last},
+                       .to = to,
+                       .dtype = like.dtype(),
+                       .shape = like.shape()});
   };
   for (Value& value : values) {
     value.gradient = {};
@@ -136,7 +137,7 @@ void Net::Inside::plan_gradients() {
         last_consumer = std::max(last_consumer, c);
       }
     }
-    // Without a consumer it is an output of the net: a loss's, which is seeded with 1, or one that nobody uses.
+    // A value without a consumer is an output of the net: a loss, which is seeded with 1, or an unused output.
     wish(value.data, last_consumer < 0 ? -1 : moment(last_consumer), moment(value.producer), &value.gradient);
   }
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -150,13 +151,13 @@ void Net::Inside::plan_gradients() {
     }
   }
   std::vector<Lifetime> lives;
-  for (const Wish& w : wishes) lives.push_back(w.life);
+  for (const GradientBuffer& w : buffers) lives.push_back(w.life);
   gradient_bytes = plan_memory(lives);
   const Tensor arena(DType::int32, {static_cast<std::int64_t>(gradient_bytes / 4) + 1});
   const auto owner = std::make_shared<Tensor>(arena);
-  for (std::size_t i = 0; i < wishes.size(); ++i) {
-    *wishes[i].to =
-        Tensor(wishes[i].dtype, wishes[i].shape, static_cast<std::byte*>(arena.raw()) + lives[i].offset, owner);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    *buffers[i].to =
+        Tensor(buffers[i].dtype, buffers[i].shape, static_cast<std::byte*>(arena.raw()) + lives[i].offset, owner);
   }
   seeds.clear();
   for (const Value& value : values) {
@@ -166,11 +167,11 @@ void Net::Inside::plan_gradients() {
   }
 }
 
-bool Net::Inside::is_loss(const Value& value) const {
+bool Net::Impl::is_loss(const Value& value) const {
   return nodes[static_cast<std::size_t>(value.producer)].outputs[0] == value_of.at(value.name);
 }
 
-std::pair<int, std::size_t> Net::Inside::first_consumer_in_backward(const Value& value) const {
+std::pair<int, std::size_t> Net::Impl::first_consumer_in_backward(const Value& value) const {
   for (std::size_t c = value.consumers.size(); c-- > 0;) {
     const Node& node = nodes[static_cast<std::size_t>(value.consumers[c])];
     if (!node.needs_gradient || (node.phases & static_cast<unsigned>(Phase::train)) == 0) continue;
@@ -182,12 +183,12 @@ std::pair<int, std::size_t> Net::Inside::first_consumer_in_backward(const Value&
   return {-1, 0};
 }
 
-bool Net::Inside::shift_is_removed(const Node& node) const {
+bool Net::Impl::shift_is_removed(const Node& node) const {
   const Value& out = values[static_cast<std::size_t>(node.outputs[0])];
   return out.consumers.size() == 1 && nodes[static_cast<std::size_t>(out.consumers[0])].layer->removes_shift();
 }
 
-void Net::Inside::bind() {
+void Net::Impl::bind() {
   active_uses.assign(parameters.size(), 0);
   uses_left.assign(parameters.size(), 0);
   std::vector<bool> written(parameters.size(), false);
@@ -233,9 +234,9 @@ void Net::Inside::bind() {
       if (trains && node.needs_gradient) ++active_uses[p];
       pass.parameter.push_back(parameters[p].value);
       pass.update.push_back(parameters[p].fixed ? nullptr : updates[p]);
-      // Of a shared parameter, the first in backward writes and the others add.
+      // The first layer in backward writes the gradient of a shared parameter; the others add to it.
       const bool again = written[p] && !parameters[p].apart;
-      // One that is 0 stays 0: what the layer computes goes nowhere.
+      // The true gradient is 0. The layer writes what it computes, which is only rounding error, to a scratch tensor.
       const bool zero = shift == static_cast<int>(pass.gradient.size()) && parameters[p].uses == 1;
       const bool elsewhere = again || zero;
       pass.gradient.push_back(elsewhere ? Tensor(options.dtype, parameters[p].value.shape()) : parameters[p].gradient);

@@ -1,4 +1,4 @@
-// Where buffers lie in one piece of memory, given when each is alive.
+// Assigns buffers to offsets in one block of memory, given when each buffer is live.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@ namespace pleiad::nn {
 
 struct Lifetime {
   std::size_t bytes = 0;
-  int first = 0;  ///< the first and the last moment at which the buffer holds something
+  int first = 0;  ///< first moment at which the buffer is live
   int last = 0;
-  std::size_t offset = 0;  ///< found by plan_memory
+  std::size_t offset = 0;  ///< set by plan_memory
 };
 
-/// Gives buffers that are alive at one moment places that do not overlap, the large ones first; returns the bytes
-/// needed.
+/// Assigns offsets so that buffers which are live at the same time do not overlap. Places the largest buffers first.
+/// Rounds `bytes` up to a multiple of 64. Returns the total size in bytes.
 inline std::size_t plan_memory(std::vector<Lifetime>& buffers) {
   std::vector<Lifetime*> order;
   for (Lifetime& b : buffers) order.push_back(&b);
@@ -25,7 +25,7 @@ inline std::size_t plan_memory(std::vector<Lifetime>& buffers) {
   for (Lifetime* buffer : order) {
     buffer->bytes = (buffer->bytes + 63) / 64 * 64;
     std::size_t offset = 0;
-    for (const Lifetime* other : placed) {  // by offset
+    for (const Lifetime* other : placed) {  // sorted by offset
       if (other->last < buffer->first || buffer->last < other->first) continue;
       if (offset + buffer->bytes <= other->offset) break;
       offset = std::max(offset, other->offset + other->bytes);

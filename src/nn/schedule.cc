@@ -1,4 +1,4 @@
-// The learning-rate schedules: a new one is a line in the list.
+// The learning-rate schedules. To add one, add an entry to kSchedules.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 namespace pleiad {
 namespace {
 
-/// Of the places `out` those whose inputs all lie in `own`.
+/// Returns the positions of `out` whose inputs all lie in `own`.
 Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std::int64_t length) {
   const auto inside = [&](std::int64_t at) {
     const Interval needs = intersect(layer.input_interval({at, at + 1}, axis), {0, length});
@@ -23,7 +23,7 @@ ImageBlock block(const Tensor& tensor, const Rect& rect) {
           static_cast<std::size_t>(tensor.shape()[3]) * size_of(tensor.dtype())};
 }
 
-/// to += from, in the places of `from`.
+/// Computes to += from over the region of `from`.
 void add_part(const Tensor& to, const Rect& to_rect, const Tensor& from, const Rect& rect) {
   const ImageBlock target = block(to, to_rect);
   const ImageBlock source = block(from, rect);
@@ -40,9 +40,9 @@ Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) 
           inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
 }
 
-/// Whether a layer can go over its own places alone and is wrong at most where it would need others: none of its own
-/// may be past what is needed, and no window may lie outside of them.
-bool goes_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
+/// Returns true if the layer can run over its own positions alone, with wrong results only at outputs that need a halo.
+/// This requires that every own position is needed and that the first and last window overlap own positions.
+bool can_run_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
   const auto along = [&](int axis, Interval to, Interval have, Interval all) {
     const auto meets = [&](std::int64_t at) {
       return !intersect(layer.input_interval({at, at + 1}, axis), have).empty();
@@ -78,7 +78,7 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
   all->need_ = plan.need[tile];
   all->out_ = out;
   all->forward_only_ = whole.backward_in_two() && whole.workspace(images).empty();
-  const bool as_it_lies = all->forward_only_ && goes_alone(whole, out, own, all->need_);
+  const bool as_it_lies = all->forward_only_ && can_run_alone(whole, out, own, all->need_);
   const nn::Shapes outputs = whole.outputs(images);
   for (const Rect& part :
        {Rect{{out.h.begin, middle.h.begin}, out.w}, Rect{{middle.h.end, out.h.end}, out.w},
@@ -91,8 +91,8 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
     band.in = band.as_it_lies ? own
                               : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
                                      intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
-    if (band.in.empty()) return nullptr;  // it sees padding alone
-    band.layer = on_places(whole, plan, band.in, band.out);
+    if (band.in.empty()) return nullptr;  // the band reads padding only
+    band.layer = on_region(whole, plan, band.in, band.out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));
     band.layer->prepare(shapes, dtype);
@@ -107,13 +107,13 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
 void Bands::bind(const nn::Pass& pass) {
   for (std::size_t b = 0; b < bands_.size(); ++b) {
     nn::Pass& own = bands_[b].pass;
-    take_parameters(own, pass);
+    share_parameters(own, pass);
     if (bands_[b].as_it_lies) {
       own.x = pass.x;
       own.y = pass.y;
     }
     if (forward_only_) continue;
-    if (b > 0) keep_gradients_apart(own);
+    if (b > 0) allocate_own_gradients(own);
     own.dx.assign(pass.dx.size(), {});
     own.dy.clear();
     for (std::size_t i = 0; i < pass.dx.size(); ++i) {
@@ -130,7 +130,7 @@ void Bands::forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, c
     for (std::size_t i = 0; !band.as_it_lies && i < x.size(); ++i) {
       copy_part(block(band.pass.x[i], band.in), block(x[i], rect), band.in, samples);
     }
-    tell_moment(band.pass, pass);
+    copy_step_info(band.pass, pass);
     band.layer->forward(band.pass);
     for (std::size_t k = 0; !band.as_it_lies && k < pass.y.size(); ++k) {
       copy_part(block(pass.y[k], out_), block(band.pass.y[k], band.out), band.out, samples);

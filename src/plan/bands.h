@@ -1,4 +1,4 @@
-// A tile in parts: what needs no halo, and the bands around it.
+// Splits a tile into an inner part that needs no halo and the bands around it.
 #pragma once
 
 #include <memory>
@@ -8,25 +8,29 @@
 
 namespace pleiad {
 
-/// A layer on a tile, whose inner outputs are computed while the halo is under way, and in backward while what belongs
-/// to others is: the border first then. Parts are packed into dense buffers of their own; but a layer whose backward
-/// comes in two has enough to do there, so that its tile is then left whole, and in forward the inner part is computed
-/// from the tile as it lies, as if nothing were around it, and the border once more with its halo.
+/// Runs a layer on a tile so that the halo exchange overlaps with computation. Forward computes the inner outputs while
+/// the halo arrives. Backward computes the border first and the inner part while the border's gradients travel to the
+/// ranks that own them. The parts are copied to dense buffers of their own. A layer with backward_in_two() hides the
+/// exchange under its parameter gradients, so its backward runs on the whole tile; its forward computes the inner part
+/// directly from the tile as if it had no neighbours, and then computes the border again with the halo.
 class Bands {
  public:
-  /// True where on every tile at least half of the outputs need no halo, so that these are enough to hide it under.
+  /// Returns true if at least half of the outputs of every tile need no halo. Then the inner part takes long enough to
+  /// hide the exchange.
   [[nodiscard]] static bool pay(const nn::Layer& whole, const LayerPlan& plan);
-  /// Null where no output does without the halo, or parameters are those of places.
+  /// Returns null if every output needs the halo, or if the layer has parameters per position.
   static std::unique_ptr<Bands> make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
                                      const nn::Shapes& in, DType dtype);
 
-  /// Backward is the whole tile's: not to be asked of these.
+  /// True if backward runs on the whole tile. Then the caller must not call backward() of this class.
   [[nodiscard]] bool forward_only() const { return forward_only_; }
 
   void bind(const nn::Pass& pass);
-  /// From `x`, which hold the places `rect`: the tile for the inner part, with its halo for the border.
+  /// Computes the inner part or the border. `x` covers the region `rect`: the tile for the inner part, the tile with
+  /// its halo for the border.
   void forward(bool border, nn::Pass& pass, const std::vector<Tensor>& x, const Rect& rect);
-  /// Adds to `dx`, of the places that the tile needs. The border comes first and begins with dx = 0.
+  /// Adds gradients to `dx`, which covers the region that the tile needs. The call for the border must come first; it
+  /// clears dx.
   void backward(bool border, nn::Pass& pass, const std::vector<Tensor>& dx);
 
  private:
@@ -42,7 +46,7 @@ class Bands {
   Rect need_;
   Rect out_;
   bool forward_only_ = false;
-  std::vector<Band> bands_;  // in the order of backward: the border's, then the inner part
+  std::vector<Band> bands_;  // in the order of backward: the border bands, then the inner part
 };
 
 }  // namespace pleiad

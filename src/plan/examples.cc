@@ -1,4 +1,4 @@
-// Nets to look at and to begin with.
+// Example nets.
 #include <fmt/format.h>
 
 #include "core/text.h"
@@ -32,7 +32,7 @@ Net small() {
   return net;
 }
 
-/// 784-1000-500-250-30 and back.
+/// The layers have 784-1000-500-250-30 units and the reverse.
 Net autoencoder() {
   Net net({.name = "autoencoder"});
   net.input("target", {784}).input("x", {784});

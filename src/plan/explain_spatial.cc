@@ -12,7 +12,7 @@ std::string range(std::int64_t least, std::int64_t most) {
   return least == most ? fmt::format("{}", most) : fmt::format("{}-{}", least, most);
 }
 
-/// "12-13 x 12 of 25 x 24".
+/// Returns a text such as "12-13 x 12 of 25 x 24".
 std::string size_text(const std::vector<Rect>& rects, std::int64_t h, std::int64_t w) {
   const auto lengths = [&](auto of) {
     const auto [least, most] = std::ranges::minmax(rects, {}, of);
@@ -22,7 +22,7 @@ std::string size_text(const std::vector<Rect>& rects, std::int64_t h, std::int64
                      lengths([](const Rect& r) { return r.w.size(); }), h, w);
 }
 
-/// The most that any rank needs beyond its tile: rows above and below, columns left and right.
+/// Returns the largest halo of any rank: rows above and below, columns left and right.
 std::string halo_text(const LayerPlan& layer) {
   std::int64_t up = 0;
   std::int64_t down = 0;
@@ -41,7 +41,7 @@ std::string halo_text(const LayerPlan& layer) {
   return up + down + left + right == 0 ? "" : fmt::format("{},{},{},{}", up, down, left, right);
 }
 
-/// The first image as it lies on the ranks of the first group.
+/// Draws how the first tiled input is divided over the ranks of the first group.
 std::string picture(const Plan& plan) {
   const LayerPlan* first = nullptr;
   for (const LayerPlan& layer : plan.layers) {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "core/kernels.h"
-#include "plan/cut_layer.h"
 #include "plan/loss_layer.h"
 #include "plan/ordered_layer.h"
+#include "plan/split_layer.h"
 #include "plan/spread_layer.h"
 #include "plan/tile_layer.h"
 #include "plan/tower_layer.h"
@@ -26,7 +26,7 @@ nn::LayerPtr with_outputs(const nn::Layer& layer, std::int64_t outputs) {
 
 bool on_tiles(const LayerPlan& layer) { return layer.mode == "tile" || layer.mode == "spread"; }
 
-/// Tells layers on tiles which ones follow, so that exchanges overlap with what comes before.
+/// Tells each tile layer which layers follow it, so that their exchanges overlap with its computation.
 void link(const nn::Net& net, const std::map<std::string, TileLayer*>& layers) {
   std::map<std::string, std::vector<std::string>> consumers;
   for (const std::string& name : net.layer_names()) {
@@ -49,41 +49,41 @@ std::string outputs_option(const nn::Layer& layer) {
   return layer.kind() == "convolution" ? "filters" : "";
 }
 
-int cut_axis(const nn::Layer& layer, std::size_t index) {
+int split_axis(const nn::Layer& layer, std::size_t index) {
   const auto transposed = [&] {
     return std::ranges::any_of(layer.options(), [](const auto& o) { return o.first == "transposed"; });
   };
   return index == 0 && transposed() ? 1 : 0;
 }
 
-Layout::Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
-  plan.kind == "spatial" ? cut_images(net, plan, crew) : cut_outputs(net, plan, crew);
+Layout::Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm) {
+  plan.kind == "spatial" ? split_images(net, plan, comm) : split_outputs(net, plan, comm);
 }
 
-void Layout::cut_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
+void Layout::split_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm) {
   for (const LayerPlan& of : plan.layers) {
     if (!of.cut) continue;
     const nn::Layer& whole = net.layer(of.name);
-    const Cut cut{of.begin};
+    const OutputSplit cut{of.begin};
     const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(of.name));
     std::vector<Tensor> values;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
       values.push_back(net.parameter(name).value);
-      const auto rank = static_cast<std::size_t>(crew->rank());
-      parts_[name] = HeldPart::along(specs[i].shape, cut_axis(whole, i), {{of.begin[rank], of.begin[rank + 1]}});
+      const auto rank = static_cast<std::size_t>(comm->rank());
+      parts_[name] = ParameterPart::along(specs[i].shape, split_axis(whole, i), {{of.begin[rank], of.begin[rank + 1]}});
     }
-    net.replace(of.name, cut_layer(whole, with_outputs(whole, cut.length(crew->rank())), cut, crew));
+    net.replace(of.name, split_layer(whole, with_outputs(whole, cut.length(comm->rank())), cut, comm));
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
-      take_part(parts_[name], values[i], net.parameter(name).value);
+      extract_part(parts_[name], values[i], net.parameter(name).value);
     }
   }
 }
 
-void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew) {
+void Layout::split_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm) {
   if (plan.ranks == 1) return;
-  const int tile = plan.grid.tile_of(crew->rank());
+  const int tile = plan.grid.tile_of(comm->rank());
   std::map<std::string, Rect> tiles;
   for (const std::string& input : plan.tiled_inputs) {
     const Shape sample = net.input_sample(input);
@@ -93,8 +93,8 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
   for (const LayerPlan& layer : plan.layers) plans[layer.name] = &layer;
   std::map<std::string, Tensor> wholes;
   for (const nn::Parameter& p : net.parameters()) wholes[p.name] = p.value;
-  const auto hold = [&](const std::string& name, HeldPart part) {
-    part.writes = plan.grid.group_of(crew->rank()) == 0;
+  const auto hold = [&](const std::string& name, ParameterPart part) {
+    part.writes = plan.grid.group_of(comm->rank()) == 0;
     parts_[name] = std::move(part);
   };
   for (const LayerPlan& layer : plan.layers) {
@@ -103,40 +103,41 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
     for (std::size_t i = 0; on_tiles(layer) && i < specs.size(); ++i) {
       if (!whole.of_places(i) || !specs[i].wanted.share.empty()) continue;
       const Rect& places = (layer.mode == "spread" ? layer.own : layer.out)[static_cast<std::size_t>(tile)];
-      HeldPart part = HeldPart::along(specs[i].shape, 0, {places.h});
+      ParameterPart part = ParameterPart::along(specs[i].shape, 0, {places.h});
       part.runs[1] = {places.w};
       hold(layer.name + "/" + specs[i].name, std::move(part));
     }
     if (layer.mode != "tower") continue;
     const std::string name = layer.name + "/" + specs[0].name;
     const Rect& own = layer.own[static_cast<std::size_t>(tile)];
-    std::vector<Interval> runs;  // of the flattened image's places: a row of the tile each
+    std::vector<Interval> runs;  // intervals of the flattened image, one per row of the tile
     for (std::int64_t h = own.h.begin; h < own.h.end; ++h) {
       const std::int64_t row = h * layer.in_w;
       runs.push_back({(row + own.w.begin) * layer.in_c, (row + own.w.end) * layer.in_c});
     }
-    hold(name, HeldPart::along(specs[0].shape, cut_axis(whole, 0) == 1 ? 0 : 1, std::move(runs)));
+    hold(name, ParameterPart::along(specs[0].shape, split_axis(whole, 0) == 1 ? 0 : 1, std::move(runs)));
   }
   std::map<std::string, TileLayer*> tile_layers;
   net.lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
     const LayerPlan& of = *plans.at(name);
-    if (of.mode == "tower") return tower_layer(std::move(layer), of, plan, crew);
+    if (of.mode == "tower") return tower_layer(std::move(layer), of, plan, comm);
     if (of.mode == "gather" || (of.mode == "whole" && (layer->couples_samples() || plan.deterministic))) {
-      return gather_layer(std::move(layer), of, plan, crew);
+      return gather_layer(std::move(layer), of, plan, comm);
     }
     if (of.mode == "whole" || layer->kind() == "flatten") return layer;
     if (of.mode == "loss") return loss_layer(std::move(layer), plan);
-    if (plan.deterministic) return ordered_layer(std::move(layer), of, plan, crew);
-    if (of.mode == "spread") return spread_layer(std::move(layer), of, plan, crew);
-    auto part = std::make_unique<TileLayer>(std::move(layer), of, plan, crew);
+    if (plan.deterministic) return ordered_layer(std::move(layer), of, plan, comm);
+    if (of.mode == "spread") return spread_layer(std::move(layer), of, plan, comm);
+    auto part = std::make_unique<TileLayer>(std::move(layer), of, plan, comm);
     tile_layers[name] = part.get();
     return part;
   });
-  for (auto& [name, part] : parts_) take_part(part, wholes.at(name), net.parameter(name).value);
+  for (auto& [name, part] : parts_) extract_part(part, wholes.at(name), net.parameter(name).value);
   link(net, tile_layers);
   if (plan.grid.groups == 1) return;
   for (const auto& [name, part] : parts_) {
-    // By the largest part, so that all ranks make the same exchange: a smaller one is summed with zeros behind it.
+    // Every rank uses the size of the largest part, so that all ranks make the same exchange. Smaller parts are padded
+    // with zeros.
     const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
     const bool tower = of.mode == "tower";
     std::int64_t places = 0;
@@ -149,13 +150,13 @@ void Layout::cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Cr
       spec.own.push_back({pleiad::part_of(most, plan.grid.groups, g), {0, 1}});
       spec.need.push_back({{0, most}, {0, 1}});
     }
-    alike_[name] = std::make_unique<HaloExchange>(crew->session(), spec);
+    holder_sums_[name] = std::make_unique<HaloExchange>(comm->session(), spec);
   }
 }
 
-void Layout::sum_alike(const std::string& parameter, const Tensor& gradient) {
-  const auto found = alike_.find(parameter);
-  if (found == alike_.end()) return;
+void Layout::sum_over_holders(const std::string& parameter, const Tensor& gradient) {
+  const auto found = holder_sums_.find(parameter);
+  if (found == holder_sums_.end()) return;
   HaloExchange& sum = *found->second;
   const Tensor all(gradient.dtype(), {sum.need().places()});
   const Tensor part(gradient.dtype(), {sum.own().places()});
@@ -165,7 +166,7 @@ void Layout::sum_alike(const std::string& parameter, const Tensor& gradient) {
   copy_bytes(gradient.raw(), all.raw(), gradient.bytes());
 }
 
-const HeldPart* Layout::part_of(const std::string& parameter) const {
+const ParameterPart* Layout::part_of(const std::string& parameter) const {
   const auto found = parts_.find(parameter);
   return found == parts_.end() ? nullptr : &found->second;
 }

@@ -1,11 +1,11 @@
-// A plan carried out: which rectangle of which parameter this rank holds.
+// Applies a plan to a net and records which part of each parameter this rank holds.
 #pragma once
 
 #include <map>
 #include <string>
 
-#include "plan/crew.h"
-#include "plan/held_part.h"
+#include "plan/communicator.h"
+#include "plan/parameter_part.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
@@ -13,29 +13,30 @@ namespace pleiad {
 
 class Layout {
  public:
-  /// Nothing is cut.
+  /// The layout in which every rank holds everything.
   Layout() = default;
-  /// Cuts the layers that the plan cuts, and images: the net has this rank's tiles and parts of parameters from now on,
-  /// with the numbers that it had.
-  Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew);
+  /// Splits the layers and images that the plan splits. Afterwards the net holds this rank's tiles and parts of
+  /// parameters, with the values it had before.
+  Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm);
 
-  /// Null for a parameter that every rank holds in whole.
-  [[nodiscard]] const HeldPart* part_of(const std::string& parameter) const;
-  /// Sums the gradient of a part over the ranks that hold the same; nothing where no other does. In the crew's order.
-  void sum_alike(const std::string& parameter, const Tensor& gradient);
+  /// Returns null if every rank holds the whole parameter.
+  [[nodiscard]] const ParameterPart* part_of(const std::string& parameter) const;
+  /// Sums the gradient of a part over the ranks that hold the same part. Does nothing if no other rank holds it. Must
+  /// run in the communicator's order.
+  void sum_over_holders(const std::string& parameter, const Tensor& gradient);
 
  private:
-  void cut_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew);
-  void cut_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Crew>& crew);
+  void split_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm);
+  void split_images(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm);
 
-  std::map<std::string, HeldPart> parts_;
-  std::map<std::string, std::unique_ptr<HaloExchange>> alike_;  // of parts that several ranks hold
+  std::map<std::string, ParameterPart> parts_;
+  std::map<std::string, std::unique_ptr<HaloExchange>> holder_sums_;  // exchanges of the parts that several ranks hold
 };
 
-/// How a layer's parameter `index` would be cut: weight, bias.
-[[nodiscard]] int cut_axis(const nn::Layer& layer, std::size_t index);
+/// Returns the axis along which parameter `index` of the layer (weight, bias) is split.
+[[nodiscard]] int split_axis(const nn::Layer& layer, std::size_t index);
 
-/// The option of a layer that says how many outputs it has; empty where it cannot be cut.
+/// Returns the name of the option that sets the number of outputs, or an empty text if the layer cannot be split.
 [[nodiscard]] std::string outputs_option(const nn::Layer& layer);
 
 }  // namespace pleiad

@@ -1,13 +1,13 @@
 #include "plan/loss_layer.h"
 
-#include "plan/stand_in.h"
+#include "plan/layer_proxy.h"
 
 namespace pleiad {
 namespace {
 
-class LossOnTiles final : public StandIn {
+class LossOnTiles final : public LayerProxy {
  public:
-  LossOnTiles(nn::LayerPtr whole, int tiles) : StandIn(std::move(whole)), tiles_(tiles) {}
+  LossOnTiles(nn::LayerPtr whole, int tiles) : LayerProxy(std::move(whole)), tiles_(tiles) {}
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     return in[0].count() == 0 ? nn::Shapes(metrics().size(), Shape{1}) : whole_->outputs(in);
   }

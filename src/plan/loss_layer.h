@@ -1,12 +1,12 @@
-// A loss over images in tiles.
+// A loss over tiled images.
 #pragma once
 
 #include "pleiad/plan.h"
 
 namespace pleiad {
 
-/// In place of `whole` (Layer::sums_places): each rank has the share of its places, times their number of tiles, so
-/// that the mean over the ranks is the loss, as where every rank has all of it.
+/// Returns a replacement for `whole`, which must have Layer::sums_places. Each rank computes the contribution of its
+/// positions, multiplied by the number of tiles, so that the mean over the ranks is the loss.
 [[nodiscard]] nn::LayerPtr loss_layer(nn::LayerPtr whole, const Plan& of);
 
 }  // namespace pleiad

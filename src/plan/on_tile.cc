@@ -32,7 +32,7 @@ std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const Laye
   return all;
 }
 
-nn::LayerPtr on_places(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out) {
+nn::LayerPtr on_region(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out) {
   return whole.on_tile(
       {.in = in, .out = out, .in_h = plan.in_h, .in_w = plan.in_w, .out_h = plan.out_h, .out_w = plan.out_w});
 }
@@ -50,7 +50,7 @@ Tensor rows_of(const Tensor& tensor, Interval samples) {
           static_cast<std::byte*>(tensor.raw()) + static_cast<std::size_t>(samples.begin) * bytes};
 }
 
-void tell_moment(nn::Pass& inner, const nn::Pass& outer) {
+void copy_step_info(nn::Pass& inner, const nn::Pass& outer) {
   inner.phase = outer.phase;
   inner.seed = outer.seed;
   inner.step = outer.step;
@@ -58,7 +58,7 @@ void tell_moment(nn::Pass& inner, const nn::Pass& outer) {
   inner.parts = outer.parts;
 }
 
-void take_parameters(nn::Pass& inner, const nn::Pass& outer) {
+void share_parameters(nn::Pass& inner, const nn::Pass& outer) {
   inner.name = outer.name;
   inner.parameter = outer.parameter;
   inner.gradient = outer.gradient;
@@ -66,7 +66,7 @@ void take_parameters(nn::Pass& inner, const nn::Pass& outer) {
   inner.update.assign(outer.update.size(), nullptr);
 }
 
-void keep_gradients_apart(nn::Pass& inner) {
+void allocate_own_gradients(nn::Pass& inner) {
   for (Tensor& gradient : inner.gradient) {
     if (!gradient.empty()) gradient = Tensor(gradient.dtype(), gradient.shape());
   }

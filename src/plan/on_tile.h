@@ -1,4 +1,4 @@
-// What a layer on tiles has in common with the whole one, and passes inside its stand-in with the one around it.
+// Helpers of the layers that run on tiles: shapes, and an inner Pass that follows the outer one.
 #pragma once
 
 #include <vector>
@@ -7,25 +7,27 @@
 
 namespace pleiad {
 
-/// Shapes of whole images, from those of tiles.
+/// Returns the shapes of the whole images, given those of the tiles.
 [[nodiscard]] nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in);
 [[nodiscard]] nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
                                          const nn::Shapes& in);
-/// Those of places are the tile's.
+/// Parameters that have values per position get the tile's shape.
 [[nodiscard]] std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan,
                                                             std::size_t tile, const nn::Shapes& in);
-/// `whole`, from the places `in` to the places `out`.
-[[nodiscard]] nn::LayerPtr on_places(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out);
+/// Returns a layer that computes the positions `out` of the output of `whole` from the positions `in` of its input.
+[[nodiscard]] nn::LayerPtr on_region(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out);
 [[nodiscard]] Shape image_shape(std::int64_t batch, const Rect& rect, std::int64_t channels);
-/// Samples first to last - 1 of a tensor; an empty one of an empty one.
+/// Returns a view of the samples [begin, end) of a tensor, or an empty tensor if `tensor` is empty.
 [[nodiscard]] Tensor rows_of(const Tensor& tensor, Interval samples);
 
-/// At every call: when it is, and of which samples.
-void tell_moment(nn::Pass& inner, const nn::Pass& outer);
-/// Name, parameters, their gradients and states are those of `outer`; nobody takes gradients piece by piece.
-void take_parameters(nn::Pass& inner, const nn::Pass& outer);
-/// A part besides the first: its gradients lie by themselves, until they are added to those of `outer`.
-void keep_gradients_apart(nn::Pass& inner);
+/// Copies phase, seed, step and sample index. Call it at every forward and backward.
+void copy_step_info(nn::Pass& inner, const nn::Pass& outer);
+/// Uses the name, parameters, gradients and states of `outer`. Clears `update`, because gradients are not passed on
+/// block by block.
+void share_parameters(nn::Pass& inner, const nn::Pass& outer);
+/// Gives `inner` gradient tensors of its own, which add_gradients adds to those of `outer`. For all parts but the
+/// first.
+void allocate_own_gradients(nn::Pass& inner);
 void add_gradients(const nn::Pass& outer, const nn::Pass& inner);
 
 }  // namespace pleiad

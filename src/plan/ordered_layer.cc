@@ -14,9 +14,9 @@ Interval hull(Interval a, Interval b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// Of the places 0 to length - 1 those whose reach has something in common with `with`.
-template <class Reach>
-Interval touching(std::int64_t length, Interval with, Reach&& reach) {
+/// Returns the positions in [0, length) whose reach overlaps `with`.
+template <class Regions>
+Interval touching(std::int64_t length, Interval with, Regions&& reach) {
   Interval all{};
   for (std::int64_t i = 0; i < length && !with.empty(); ++i) {
     if (!intersect(reach(Interval{i, i + 1}), with).empty()) all = hull(all, {i, i + 1});
@@ -24,31 +24,31 @@ Interval touching(std::int64_t length, Interval with, Reach&& reach) {
   return all;
 }
 
-/// `interval`, and where that has nothing to do with the other side, the nearest of the places `some` that has: windows
-/// may lie in the padding entirely, but no layer works on an empty image.
+/// Returns `interval`, extended to the nearest position of `some` if it has no connection to the other side. Windows
+/// may lie in the padding entirely, but no layer accepts an empty image.
 Interval reaching(Interval interval, Interval some) {
   if (some.empty()) return interval;
   return hull(interval,
               interval.begin < some.begin ? Interval{some.begin, some.begin + 1} : Interval{some.end - 1, some.end});
 }
 
-/// What a rank works on: its own places, and all that these have to do with.
-struct Reach {
+/// The regions that each rank works on: its own positions and all that depend on them or that they depend on.
+struct Regions {
   std::vector<Rect> in;
   std::vector<Rect> out;
 };
 
 Interval axis_of(const Rect& rect, int axis) { return axis == 1 ? rect.h : rect.w; }
 
-Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
-  Reach all;
+Regions regions_of(const nn::Layer& layer, const LayerPlan& plan) {
+  Regions all;
   for (std::size_t m = 0; m < plan.own.size(); ++m) {
     Interval in[2];
     Interval out[2];
     for (const int axis : {1, 2}) {
       const std::int64_t in_length = axis == 1 ? plan.in_h : plan.in_w;
       const std::int64_t out_length = axis == 1 ? plan.out_h : plan.out_w;
-      // An empty tile works on one place, and so takes part in what all ranks do together; what it makes is not used.
+      // An empty tile works on one position, so that its rank joins the collective calls. The result is not used.
       const Interval own = plan.own[m].empty() ? Interval{} : axis_of(plan.own[m], axis);
       const Interval made = plan.out[m].empty() ? Interval{} : axis_of(plan.out[m], axis);
       Interval& wide_in = in[axis - 1];
@@ -79,20 +79,21 @@ Reach reach_of(const nn::Layer& layer, const LayerPlan& plan) {
   return all;
 }
 
-class OrderedLayer final : public StandIn {
+class OrderedLayer final : public LayerProxy {
  public:
-  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : StandIn(std::move(whole)),
+  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : LayerProxy(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
-        crew_(std::move(crew)),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
-    if (whole_->couples_samples()) {  // place by place, and with sums over all parts: empty ones too
-      reach_ = {plan_.own, plan_.out};
+        comm_(std::move(comm)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {
+    // works position by position, with sums over all ranks, including those with empty tiles
+    if (whole_->couples_samples()) {
+      regions_ = {plan_.own, plan_.out};
     } else {
-      reach_ = reach_of(*whole_, plan_);
+      regions_ = regions_of(*whole_, plan_);
     }
-    alone_ = reach_.in == plan_.own && reach_.out == plan_.out;
+    independent_ = regions_.in == plan_.own && regions_.out == plan_.out;
   }
 
   [[nodiscard]] bool spatial() const override { return true; }
@@ -110,19 +111,19 @@ class OrderedLayer final : public StandIn {
     const nn::Shapes whole_in = whole_shapes(plan_, in);
     const nn::Shapes whole_out = whole_->outputs(whole_in);
     const std::int64_t batch = in[0][0];
-    part_ = on_places(*whole_, plan_, reach_.in[tile_], reach_.out[tile_]);
+    part_ = on_region(*whole_, plan_, regions_.in[tile_], regions_.out[tile_]);
     part_->set_deterministic(true);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image_shape(batch, reach_.in[tile_], shape[3]));
+    for (const Shape& shape : in) shapes.push_back(image_shape(batch, regions_.in[tile_], shape[3]));
     part_->prepare(shapes, dtype);
     pass_ = {};
     for (const Shape& shape : part_->workspace(shapes)) pass_.workspace.emplace_back(dtype, shape);
     inputs_.clear();
     outputs_.clear();
     filters_.clear();
-    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, reach_.in, batch, shape[3], dtype));
+    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, regions_.in, batch, shape[3], dtype));
     for (const Shape& shape : whole_out) {
-      outputs_.push_back(exchange("gradients", plan_.out, reach_.out, batch, shape[3], dtype));
+      outputs_.push_back(exchange("gradients", plan_.out, regions_.out, batch, shape[3], dtype));
     }
     const std::vector<nn::ParamSpec> specs = whole_->parameters(whole_in);
     shared_ = false;
@@ -133,7 +134,7 @@ class OrderedLayer final : public StandIn {
         continue;
       }
       const std::vector<Rect>& have = whole_->spreads() ? plan_.own : plan_.out;
-      const std::vector<Rect>& want = whole_->spreads() ? reach_.in : reach_.out;
+      const std::vector<Rect>& want = whole_->spreads() ? regions_.in : regions_.out;
       const std::int64_t channels = specs[i].shape.count(2, specs[i].shape.rank());
       filters_.back() = exchange("filters", have, want, 1, channels, dtype);
     }
@@ -142,7 +143,7 @@ class OrderedLayer final : public StandIn {
 
   void forward(nn::Pass& pass) override {
     bind(pass);
-    if (alone_) return part_->forward(pass_);
+    if (independent_) return part_->forward(pass_);
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->forward(pass.x[i].raw(), pass_.x[i].raw());
     for (std::size_t i = 0; i < filters_.size(); ++i) {
       if (filters_[i] != nullptr) filters_[i]->forward(pass.parameter[i].raw(), pass_.parameter[i].raw());
@@ -153,7 +154,7 @@ class OrderedLayer final : public StandIn {
 
   void backward(nn::Pass& pass) override {
     bind(pass);
-    if (alone_) return part_->backward(pass_);
+    if (independent_) return part_->backward(pass_);
     const bool inputs = std::ranges::any_of(pass.dx, [](const Tensor& dx) { return !dx.empty(); });
     const bool of_places = std::ranges::any_of(filters_, [](const auto& filter) { return filter != nullptr; });
     if (inputs || of_places) {
@@ -169,7 +170,7 @@ class OrderedLayer final : public StandIn {
       }
     }
     if (!shared_) return;
-    // What all ranks have in common gets the sums over each rank's own outputs.
+    // Parameters that all ranks share get the sums over each rank's own outputs.
     for (std::size_t k = 0; k < outputs_.size(); ++k) {
       pass_.dy[k].fill(0);
       put(*outputs_[k], pass.dy[k], pass_.dy[k]);
@@ -191,19 +192,19 @@ class OrderedLayer final : public StandIn {
     spec.batch = batch;
     spec.channels = channels;
     spec.dtype = dtype;
-    return std::make_unique<HaloExchange>(crew_->session(), spec);
+    return std::make_unique<HaloExchange>(comm_->session(), spec);
   }
 
   void bind(nn::Pass& pass) {
-    tell_moment(pass_, pass);
+    copy_step_info(pass_, pass);
     if (memory_ready_) return;
     memory_ready_ = true;
-    take_parameters(pass_, pass);
+    share_parameters(pass_, pass);
     pass_.x = pass.x;
     pass_.y = pass.y;
     pass_.dx = pass.dx;
     pass_.dy = pass.dy;
-    if (alone_) return;
+    if (independent_) return;
     const auto wide = [](const HaloExchange& of, const Tensor& like) {
       return Tensor(like.dtype(), image_shape(of.spec().batch, of.need(), of.spec().channels));
     };
@@ -228,7 +229,7 @@ class OrderedLayer final : public StandIn {
     wide_dx_ = pass_.dx;
   }
 
-  /// own = what `need` has of it, 0 where it has nothing.
+  /// Copies to `own` what `need` has of it, and sets the rest to 0.
   static void take(const HaloExchange& of, const Tensor& need, const Tensor& own) {
     const Rect both = intersect(of.own(), of.need());
     if (both != of.own()) own.fill(0);
@@ -245,25 +246,26 @@ class OrderedLayer final : public StandIn {
 
   const LayerPlan plan_;
   const Grid grid_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
-  Reach reach_;
-  bool alone_ = false;   // of all ranks: own places have to do with themselves alone
-  bool shared_ = false;  // there are parameters that all ranks have in common
+  Regions regions_;
+  bool independent_ = false;  // on all ranks, own positions depend on themselves only
+  bool shared_ = false;       // there are parameters that all ranks share
   nn::LayerPtr part_;
   nn::Pass pass_;
   std::vector<Tensor> wide_gradient_;
   std::vector<Tensor> wide_dx_;
   std::vector<Exchange> inputs_;
   std::vector<Exchange> outputs_;
-  std::vector<Exchange> filters_;  // null for what all ranks have in common
+  std::vector<Exchange> filters_;  // null for parameters that all ranks share
   bool memory_ready_ = false;
 };
 
 }  // namespace
 
-nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                           std::shared_ptr<Communicator> comm) {
+  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
 }  // namespace pleiad

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "plan/cut_layer.h"
 #include "plan/layout.h"
 #include "plan/spatial_plan.h"
+#include "plan/split_layer.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 namespace {
 
-/// Why a layer cannot be cut, or nothing.
+/// Returns why the layer cannot be split, or an empty text.
 std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
   const nn::Layer& layer = net.layer(name);
   if (outputs_option(layer).empty()) return fmt::format("a {} is not cut", layer.kind());
@@ -42,7 +42,7 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
   const Shape out = layer.outputs(in)[0];
   of.outputs = out.rank() < 2 ? 0 : out[out.rank() - 1];
   of.products = layer.products(in) * batches / plan.ranks;
-  std::vector<std::int64_t> numbers;  // of each parameter that is the layer's own
+  std::vector<std::int64_t> numbers;  // number of elements of each parameter that belongs to this layer
   const std::vector<nn::ParamSpec> specs = layer.parameters(in);
   for (const nn::ParamSpec& spec : specs) numbers.push_back(spec.wanted.share.empty() ? spec.shape.count() : 0);
 
@@ -55,7 +55,7 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
     if (of.kind == "batch_norm") of.forward_bytes = of.backward_bytes = 2 * of.outputs * 8;
     return of;
   }
-  const Cut cut = Cut::of(of.outputs, plan.ranks);
+  const OutputSplit cut = OutputSplit::of(of.outputs, plan.ranks);
   of.begin = cut.begin;
   for (const std::int64_t n : numbers) of.parameter_bytes += n / of.outputs * cut.widest() * size;
   const std::int64_t of_batch = out.count() / of.outputs;

@@ -13,13 +13,14 @@
 namespace pleiad {
 namespace {
 
-// What the cost model takes a rank and its neighbours for. Grids are compared by it, so ratios matter, not the values.
-constexpr double kProducts = 2e10;  // a second
-constexpr double kBandwidth = 4e9;  // bytes a second
-constexpr double kLatency = 10e-6;  // of a message
+// The assumed speed of a rank and its connections. The model only compares grids, so ratios matter rather than absolute
+// values.
+constexpr double kProducts = 2e10;  // products per second
+constexpr double kBandwidth = 4e9;  // bytes per second
+constexpr double kLatency = 10e-6;  // seconds per message
 
-/// What is known of a value: whole, or in tiles of images in_h x in_w x channels, maybe flattened.
-struct Lies {
+/// How a value is distributed: whole on every rank, or in tiles of h x w x c images, possibly flattened.
+struct ValueLayout {
   bool tiled = false;
   bool flat = false;
   std::int64_t h = 0, w = 0, c = 0;
@@ -27,7 +28,7 @@ struct Lies {
 
 Interval inside(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
 
-/// What places of the output need of the image; one side may be empty where they see padding alone.
+/// Returns the input region that the outputs `out` need. An axis is empty if its windows only see padding.
 Rect needed(const nn::Layer& layer, const Rect& out, std::int64_t in_h, std::int64_t in_w) {
   return {inside(layer.input_interval(out.h, 1), in_h), inside(layer.input_interval(out.w, 2), in_w)};
 }
@@ -78,7 +79,7 @@ class Planner {
                 (layer.spatial() || layer.sums_places() || layer.kind() == "dense");
       }
       if (sample.rank() != 3 || !used) continue;
-      lies_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
+      layouts_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
       plan_.tiled_inputs.push_back(input);
     }
     if (plan_.tiled_inputs.empty()) {
@@ -96,20 +97,20 @@ class Planner {
     of.outputs = out[0].rank() < 2 ? 0 : out[0][out[0].rank() - 1];
     const double batches = static_cast<double>(local_batch()) / static_cast<double>(in[0][0]);
     of.products = layer.products(in) * batches;
-    std::optional<Lies> first;
+    std::optional<ValueLayout> first;
     bool alike = true;
     for (const std::string& value : from) {
-      const Lies lies = lies_[value];
-      of.tiled.push_back(lies.tiled);
-      if (lies.tiled && !first) first = lies;
-      alike &= lies.tiled && !lies.flat && lies.h == first->h && lies.w == first->w;
+      const ValueLayout layout = layouts_[value];
+      of.tiled.push_back(layout.tiled);
+      if (layout.tiled && !first) first = layout;
+      alike &= layout.tiled && !layout.flat && layout.h == first->h && layout.w == first->w;
     }
     of.mode = !first                                                 ? "whole"
               : layer.kind() == "flatten" && !first->flat            ? "tile"
               : can_tower(layer, name)                               ? "tower"
               : alike && layer.spreads()                             ? "spread"
               : alike && layer.sums_places() && !plan_.deterministic ? "loss"
-              : alike && on_places(layer, in, out)                   ? "tile"
+              : alike && on_region(layer, in, out)                   ? "tile"
                                                                      : "gather";
     if (of.mode == "whole" && can_tower(layer, name) && tower_pays(name, in, out)) {
       of.mode = "tower";
@@ -118,12 +119,12 @@ class Planner {
       for (int m = 0; m < plan_.grid.tiles(); ++m) of.own.push_back({{0, 1}, part_of(of.in_w, plan_.grid.tiles(), m)});
     }
     for (const std::string& value : from) {
-      const Lies& lies = lies_[value];
-      if (of.mode == "gather" && lies.tiled && (lies.h != first->h || lies.w != first->w)) {
+      const ValueLayout& layout = layouts_[value];
+      if (of.mode == "gather" && layout.tiled && (layout.h != first->h || layout.w != first->w)) {
         throw InvalidArgument(
             fmt::format("layer \"{}\": its inputs are images of {}x{} and {}x{}, which a spatial plan "
                         "cannot gather",
-                        name, first->h, first->w, lies.h, lies.w));
+                        name, first->h, first->w, layout.h, layout.w));
       }
     }
     if (first) {
@@ -136,19 +137,19 @@ class Planner {
     if (of.mode == "spread") place_spread(of, layer, out);
     count_bytes(of, layer, in, out);
     for (std::size_t k = 0; k < out.size(); ++k) {
-      Lies lies;
-      if (of.mode == "spread") lies = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
+      ValueLayout layout;
+      if (of.mode == "spread") layout = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
       if (of.mode == "tile") {
         const bool flat = layer.kind() == "flatten";
-        lies = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
+        layout = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
       }
-      lies_[k == 0 ? name : fmt::format("{}:{}", name, k)] = lies;
+      layouts_[k == 0 ? name : fmt::format("{}:{}", name, k)] = layout;
     }
     return of;
   }
 
-  /// A spatial layer, all of whose inputs and outputs are images, and which can work on a part of them.
-  [[nodiscard]] bool on_places(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
+  /// Returns true for a spatial layer whose inputs and outputs are all images and which can run on a part of them.
+  [[nodiscard]] bool on_region(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
     const auto image = [](const Shape& shape) { return shape.rank() == 4; };
     if (!layer.spatial() || !std::ranges::all_of(in, image) || !std::ranges::all_of(out, image)) return false;
     const Rect all{{0, out[0][1]}, {0, out[0][2]}};
@@ -161,7 +162,7 @@ class Planner {
     return layer.on_tile(whole) != nullptr;
   }
 
-  /// Of dense layers: one weight for each input and output, and nobody else's.
+  /// Returns true for a dense layer with one weight per input and output that it shares with no other layer.
   [[nodiscard]] bool can_tower(const nn::Layer& layer, const std::string& name) const {
     const bool other = std::ranges::any_of(layer.options(), [](const auto& option) {
       return option.first.ends_with(".share") || option.first.ends_with(".norm") || option.first == "last_axis";
@@ -181,7 +182,7 @@ class Planner {
     }
   }
 
-  /// `need` has the outputs that a tile's places reach.
+  /// Here `need` is the region of outputs that the positions of a tile reach.
   void place_spread(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& out) const {
     of.out_h = out[0][1];
     of.out_w = out[0][2];
@@ -193,17 +194,17 @@ class Planner {
     }
   }
 
-  /// Whether to share out a dense layer over inputs that every rank has: products and gradients that are saved against
-  /// what its ranks then exchange.
+  /// Returns true if it pays to split a dense layer whose inputs every rank has: compares the saved computation and
+  /// gradient traffic with the added traffic.
   [[nodiscard]] bool tower_pays(const std::string& name, const nn::Shapes& in, const nn::Shapes& out) const {
-    if (plan_.grid.tiles() == 1) return false;  // nothing to share out
+    if (plan_.grid.tiles() == 1) return false;  // nothing to split
     const double tiles = plan_.grid.tiles();
     const auto batch = static_cast<double>(local_batch());
     const auto size = static_cast<double>(size_);
     const double inputs = static_cast<double>(in[0].count()) / static_cast<double>(in[0][0]);
     const double outputs = static_cast<double>(out[0].count()) / static_cast<double>(out[0][0]);
     double saved = 3 * batch * inputs * outputs * (1 - 1 / tiles) / kProducts;
-    // Groups exchange the gradient of a part as they do that of the whole.
+    // With several groups, the gradient of a part is exchanged like that of the whole.
     if (plan_.grid.groups == 1) saved += inputs * outputs * size / kBandwidth;
     const double bytes = batch * (2 * outputs + (net_.needs_input_gradient(name) ? inputs : 0)) * size;
     return saved > bytes / kBandwidth + 3 * (tiles - 1) * kLatency;
@@ -289,7 +290,7 @@ class Planner {
   const nn::Net& net_;
   const std::int64_t size_;
   Plan plan_;
-  std::map<std::string, Lies> lies_;
+  std::map<std::string, ValueLayout> layouts_;
 };
 
 }  // namespace
@@ -317,8 +318,8 @@ Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std
     return plan_on(grid);
   }
   std::optional<Plan> best;
-  // In one group: who wants more of them says so. Of grids that cost the same, that with more rows: its halos lie in
-  // fewer pieces.
+  // Considers grids with one group only; the user must ask for more. Among grids of equal cost, prefers more rows: the
+  // halos of its tiles are contiguous.
   for (int rows = ranks; rows > 0; --rows) {
     if (ranks % rows != 0) continue;
     Plan plan = plan_on({.rows = rows, .cols = ranks / rows});

@@ -1,4 +1,5 @@
-// How a net lies on a grid of ranks: which layers work on tiles, what their outputs need, and what that costs.
+// Plans how a net is distributed over a grid of ranks: which layers run on tiles, which inputs their outputs need, and
+// the cost.
 #pragma once
 
 #include "core/text.h"
@@ -6,12 +7,12 @@
 
 namespace pleiad {
 
-/// A grid that is not the number of ranks, a batch that the groups do not share, or a net without images, is an
-/// InvalidArgument.
+/// Throws InvalidArgument if the grid does not have `ranks` ranks, if the batch is not divisible by the number of
+/// groups, or if the net has no image inputs.
 [[nodiscard]] Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch);
 
 [[nodiscard]] std::string explain_spatial(const Plan& plan);
-/// A cell of the tables of explain: empty for 0.
+/// Formats a table cell of explain(); empty for 0.
 [[nodiscard]] inline std::string bytes_text(std::int64_t bytes) {
   return bytes == 0 ? "" : byte_size(static_cast<std::uint64_t>(bytes));
 }

@@ -8,16 +8,16 @@
 namespace pleiad {
 namespace {
 
-class SpreadLayer final : public StandIn {
+class SpreadLayer final : public LayerProxy {
  public:
-  SpreadLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : StandIn(std::move(whole)),
+  SpreadLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : LayerProxy(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
         delay_(of.halo_delay),
-        crew_(std::move(crew)),
-        pieces_wanted_(overlaps(of, *crew_) ? 2 : 1),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {}
+        comm_(std::move(comm)),
+        micro_batches_wanted_(overlaps(of, *comm_) ? 2 : 1),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {}
 
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
@@ -38,62 +38,62 @@ class SpreadLayer final : public StandIn {
     spec.batch = batch;
     spec.channels = channels;
     spec.dtype = dtype;
-    spec.pieces = static_cast<int>(std::min<std::int64_t>(pieces_wanted_, batch));
+    spec.pieces = static_cast<int>(std::min<std::int64_t>(micro_batches_wanted_, batch));
     spec.delay = delay_;
-    halo_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    halo_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     const Rect& reached = plan_.need[tile_];
     shares_ = Tensor(dtype, image_shape(batch, reached, channels));
-    pieces_.clear();
+    micro_batches_.clear();
     for (int p = 0; p < spec.pieces; ++p) {
-      Piece& piece = pieces_.emplace_back();
+      MicroBatch& micro_batch = micro_batches_.emplace_back();
       if (plan_.own[tile_].empty()) continue;
-      piece.layer = on_places(*whole_, plan_, plan_.own[tile_], reached);
+      micro_batch.layer = on_region(*whole_, plan_, plan_.own[tile_], reached);
       Shape shape = in[0];
       shape.set(0, halo_->samples(p).size());
-      piece.layer->prepare({shape}, dtype);
+      micro_batch.layer->prepare({shape}, dtype);
     }
     bound_ = false;
   }
 
   void forward(nn::Pass& pass) override {
     bind(pass);
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      if (pieces_[p].layer != nullptr) pieces_[p].layer->forward(pieces_[p].pass);
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+      if (micro_batches_[p].layer != nullptr) micro_batches_[p].layer->forward(micro_batches_[p].pass);
       halo_->begin_backward(static_cast<int>(p), shares_.raw());
     }
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
       halo_->finish_backward(static_cast<int>(p), shares_.raw(), pass.y[0].raw());
     }
   }
 
   void backward(nn::Pass& pass) override {
-    for (std::size_t p = 0; p < pieces_.size(); ++p) halo_->begin_forward(static_cast<int>(p), pass.dy[0].raw());
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) halo_->begin_forward(static_cast<int>(p), pass.dy[0].raw());
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
       halo_->finish_forward(static_cast<int>(p), pass.dy[0].raw(), shares_.raw());
-      if (pieces_[p].layer == nullptr) continue;
-      pieces_[p].layer->backward(pieces_[p].pass);
-      if (p > 0) add_gradients(pass, pieces_[p].pass);
+      if (micro_batches_[p].layer == nullptr) continue;
+      micro_batches_[p].layer->backward(micro_batches_[p].pass);
+      if (p > 0) add_gradients(pass, micro_batches_[p].pass);
     }
   }
 
  private:
-  struct Piece {
-    nn::LayerPtr layer;  // null where this rank has no places
+  struct MicroBatch {
+    nn::LayerPtr layer;  // null if this rank has no positions
     nn::Pass pass;
   };
 
   void bind(nn::Pass& pass) {
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      tell_moment(pieces_[p].pass, pass);
-      pieces_[p].pass.first_sample += halo_->samples(static_cast<int>(p)).begin;
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+      copy_step_info(micro_batches_[p].pass, pass);
+      micro_batches_[p].pass.first_sample += halo_->samples(static_cast<int>(p)).begin;
     }
     if (bound_) return;
     bound_ = true;
-    for (std::size_t p = 0; p < pieces_.size(); ++p) {
-      nn::Pass& part = pieces_[p].pass;
+    for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+      nn::Pass& part = micro_batches_[p].pass;
       const Interval samples = halo_->samples(static_cast<int>(p));
-      take_parameters(part, pass);
-      if (p > 0) keep_gradients_apart(part);
+      share_parameters(part, pass);
+      if (p > 0) allocate_own_gradients(part);
       part.x = {rows_of(pass.x[0], samples)};
       part.dx = {rows_of(pass.dx[0], samples)};
       part.y = part.dy = {rows_of(shares_, samples)};  // outputs are not needed again
@@ -103,19 +103,20 @@ class SpreadLayer final : public StandIn {
   const LayerPlan plan_;
   const Grid grid_;
   const double delay_;
-  const std::shared_ptr<Crew> crew_;
-  const std::int64_t pieces_wanted_;
+  const std::shared_ptr<Communicator> comm_;
+  const std::int64_t micro_batches_wanted_;
   const std::size_t tile_;
-  std::unique_ptr<HaloExchange> halo_;  // forward of the layer is its backward
-  Tensor shares_;                       // of all outputs that this rank's places reach, or the gradients by them
-  std::vector<Piece> pieces_;
+  std::unique_ptr<HaloExchange> halo_;  // the layer's forward runs the exchange's backward
+  Tensor shares_;  // contributions to all outputs that this rank's positions reach, or the gradients by those outputs
+  std::vector<MicroBatch> micro_batches_;
   bool bound_ = false;
 };
 
 }  // namespace
 
-nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<SpreadLayer>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                          std::shared_ptr<Communicator> comm) {
+  return std::make_unique<SpreadLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
 }  // namespace pleiad

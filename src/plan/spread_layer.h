@@ -1,17 +1,18 @@
-// A layer whose places give to outputs around them: transposed local filters.
+// A layer whose input positions contribute to outputs around them: local convolution with transposed filters.
 #pragma once
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "pleiad/plan.h"
 
 namespace pleiad {
 
-/// In place of `whole` (Layer::spreads): from its places each rank computes what they give to all outputs that they
-/// reach; shares are summed at the outputs' places. Backward gets the gradients of what its places reach. One half of
-/// the batch travels while the other is computed.
+/// Returns a replacement for `whole`, which must have Layer::spreads. Each rank computes the contributions of its input
+/// positions to all outputs that they reach; the contributions are summed at the ranks that own the outputs. Backward
+/// receives the gradients of the outputs that its positions reach. With overlap, one half of the batch is exchanged
+/// while the other is computed.
 [[nodiscard]] nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                        std::shared_ptr<Crew> crew);
+                                        std::shared_ptr<Communicator> comm);
 
 }  // namespace pleiad

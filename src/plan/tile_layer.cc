@@ -3,25 +3,25 @@
 #include <algorithm>
 
 namespace pleiad {
-bool overlaps(const Plan& plan, const Crew& crew) {
+bool overlaps(const Plan& plan, const Communicator& comm) {
   if (plan.overlap != "auto") return plan.overlap == "always";
   if (plan.halo_delay > 0) return true;
-  const Session& session = crew.session();
-  for (int rank = 0; rank < plan.ranks; ++rank) {  // of all groups: all ranks make their exchanges alike
+  const Session& session = comm.session();
+  for (int rank = 0; rank < plan.ranks; ++rank) {  // checks all groups, so that all ranks decide alike
     const int first = plan.grid.group_of(rank) * plan.grid.tiles();
     if (session.host_of(rank) != session.host_of(first)) return true;
   }
   return false;
 }
 
-TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew)
-    : StandIn(std::move(whole)),
+TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Communicator> comm)
+    : LayerProxy(std::move(whole)),
       plan_(std::move(plan)),
       grid_(of.grid),
       delay_(of.halo_delay),
-      crew_(std::move(crew)),
-      overlap_(overlaps(of, *crew_)),
-      tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))) {
+      comm_(std::move(comm)),
+      overlap_(overlaps(of, *comm_)),
+      tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {
   exchanged_ = plan_.own != plan_.need;
 }
 
@@ -55,7 +55,7 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   const std::int64_t batch = in[0][0];
   const Rect& need = plan_.need[tile_];
   const Rect& out = plan_.out[tile_];
-  // All ranks cut the batch alike; whether its tile goes in bands is each one's own affair.
+  // All ranks must split the batch alike. Whether a rank divides its tile into bands concerns only itself.
   const bool halves = overlap_ && !whole_->couples_samples() && !(exchanged_ && Bands::pay(*whole_, plan_));
   const int count = halves ? static_cast<int>(std::min<std::int64_t>(2, batch)) : 1;
   bands_.reset();
@@ -72,28 +72,30 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
     spec.dtype = dtype;
     spec.pieces = count;
     spec.delay = delay_;
-    halos_.push_back(std::make_unique<HaloExchange>(crew_->session(), spec));
+    halos_.push_back(std::make_unique<HaloExchange>(comm_->session(), spec));
     x_.emplace_back(dtype, image_shape(batch, need, in[i][3]));
     dx_.emplace_back();
   }
-  pieces_.clear();
+  micro_batches_.clear();
   for (int p = 0; p < count; ++p) {
-    Piece& piece = pieces_.emplace_back();
-    piece.samples = part_of(batch, count, p);
+    MicroBatch& micro_batch = micro_batches_.emplace_back();
+    micro_batch.samples = part_of(batch, count, p);
     if (bands_ != nullptr && !bands_->forward_only()) continue;
-    if (out.empty() && !whole_->couples_samples()) continue;  // that needs all parts, empty ones too
-    piece.layer = on_places(*whole_, plan_, need, out);
+    // such a layer needs all ranks, including those with empty tiles
+    if (out.empty() && !whole_->couples_samples()) continue;
+    micro_batch.layer = on_region(*whole_, plan_, need, out);
     nn::Shapes shapes;
-    for (const Shape& shape : in) shapes.push_back(image_shape(piece.samples.size(), need, shape[3]));
-    piece.layer->prepare(shapes, dtype);
-    for (const Shape& shape : piece.layer->workspace(shapes)) piece.pass.workspace.emplace_back(dtype, shape);
+    for (const Shape& shape : in) shapes.push_back(image_shape(micro_batch.samples.size(), need, shape[3]));
+    micro_batch.layer->prepare(shapes, dtype);
+    for (const Shape& shape : micro_batch.layer->workspace(shapes))
+      micro_batch.pass.workspace.emplace_back(dtype, shape);
   }
 }
 
 void TileLayer::bind(nn::Pass& pass) {
-  for (Piece& piece : pieces_) {
-    tell_moment(piece.pass, pass);
-    piece.pass.first_sample += piece.samples.begin;
+  for (MicroBatch& micro_batch : micro_batches_) {
+    copy_step_info(micro_batch.pass, pass);
+    micro_batch.pass.first_sample += micro_batch.samples.begin;
   }
   if (bound_) return;
   bound_ = true;
@@ -108,20 +110,20 @@ void TileLayer::bind(nn::Pass& pass) {
     for (const Tensor& tensor : all) parts.push_back(rows_of(tensor, samples));
     return parts;
   };
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    Piece& piece = pieces_[p];
-    take_parameters(piece.pass, pass);
-    if (p > 0) keep_gradients_apart(piece.pass);
-    piece.pass.x = cut(exchanged_ ? x_ : pass.x, piece.samples);
-    piece.pass.dx = cut(exchanged_ ? dx_ : pass.dx, piece.samples);
-    piece.pass.y = cut(pass.y, piece.samples);
-    piece.pass.dy = cut(pass.dy, piece.samples);
+  for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+    MicroBatch& micro_batch = micro_batches_[p];
+    share_parameters(micro_batch.pass, pass);
+    if (p > 0) allocate_own_gradients(micro_batch.pass);
+    micro_batch.pass.x = cut(exchanged_ ? x_ : pass.x, micro_batch.samples);
+    micro_batch.pass.dx = cut(exchanged_ ? dx_ : pass.dx, micro_batch.samples);
+    micro_batch.pass.y = cut(pass.y, micro_batch.samples);
+    micro_batch.pass.dy = cut(pass.dy, micro_batch.samples);
   }
 }
 
 void TileLayer::begin_until(std::int64_t end) {
-  if (!bound_) return;  // its first pass begins by itself
-  for (; begun_ < pieces_.size() && pieces_[begun_].samples.end <= end; ++begun_) {
+  if (!bound_) return;  // the first forward has not run yet; it starts the exchange itself
+  for (; begun_ < micro_batches_.size() && micro_batches_[begun_].samples.end <= end; ++begun_) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->begin_forward(static_cast<int>(begun_), tile_x_[i].raw());
     }
@@ -130,25 +132,25 @@ void TileLayer::begin_until(std::int64_t end) {
 
 void TileLayer::forward(nn::Pass& pass) {
   bind(pass);
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    Piece& piece = pieces_[p];
-    begin_until(piece.samples.end);
+  for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+    MicroBatch& micro_batch = micro_batches_[p];
+    begin_until(micro_batch.samples.end);
     if (bands_ != nullptr) bands_->forward(false, pass, tile_x_, plan_.own[tile_]);
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
     }
     if (bands_ != nullptr) {
       bands_->forward(true, pass, x_, plan_.need[tile_]);
-    } else if (piece.layer != nullptr) {
-      piece.layer->forward(piece.pass);
+    } else if (micro_batch.layer != nullptr) {
+      micro_batch.layer->forward(micro_batch.pass);
     }
-    for (TileLayer* next : next_) next->begin_until(piece.samples.end);
+    for (TileLayer* next : next_) next->begin_until(micro_batch.samples.end);
   }
   begun_ = 0;
 }
 
 void TileLayer::finish_until(std::int64_t end) {
-  for (; finished_ < pieces_.size() && pieces_[finished_].samples.begin < end; ++finished_) {
+  for (; finished_ < micro_batches_.size() && micro_batches_[finished_].samples.begin < end; ++finished_) {
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       if (tile_dx_[i].empty()) continue;
       halos_[i]->finish_backward(static_cast<int>(finished_), dx_[i].raw(), tile_dx_[i].raw());
@@ -158,15 +160,15 @@ void TileLayer::finish_until(std::int64_t end) {
 
 void TileLayer::backward(nn::Pass& pass) {
   finished_ = 0;
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    Piece& piece = pieces_[p];
-    for (TileLayer* next : ended_here_) next->finish_until(piece.samples.end);
+  for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
+    MicroBatch& micro_batch = micro_batches_[p];
+    for (TileLayer* next : ended_here_) next->finish_until(micro_batch.samples.end);
     const bool in_bands = bands_ != nullptr && !bands_->forward_only();
     if (in_bands) {
       bands_->backward(true, pass, dx_);
-    } else if (piece.layer != nullptr) {
-      piece.layer->backward_inputs(piece.pass);
-      if (!overlap_) piece.layer->backward_parameters(piece.pass);
+    } else if (micro_batch.layer != nullptr) {
+      micro_batch.layer->backward_inputs(micro_batch.pass);
+      if (!overlap_) micro_batch.layer->backward_parameters(micro_batch.pass);
     } else if (p == 0) {
       for (const Tensor& gradient : pass.gradient) gradient.fill(0);
     }
@@ -174,11 +176,11 @@ void TileLayer::backward(nn::Pass& pass) {
       if (!tile_dx_[i].empty()) halos_[i]->begin_backward(static_cast<int>(p), dx_[i].raw());
     }
     if (in_bands) bands_->backward(false, pass, dx_);
-    if (piece.layer == nullptr) continue;
-    if (overlap_) piece.layer->backward_parameters(piece.pass);
-    if (p > 0) add_gradients(pass, piece.pass);
+    if (micro_batch.layer == nullptr) continue;
+    if (overlap_) micro_batch.layer->backward_parameters(micro_batch.pass);
+    if (p > 0) add_gradients(pass, micro_batch.pass);
   }
-  if (!left_to_last_) finish_until(pieces_.back().samples.end);
+  if (!left_to_last_) finish_until(micro_batches_.back().samples.end);
 }
 
 }  // namespace pleiad

@@ -1,4 +1,4 @@
-// A layer that works on a tile: its exchange of halos, and its part of the computation.
+// A layer that runs on one tile: its halo exchange and its part of the computation.
 #pragma once
 
 #include <memory>
@@ -6,29 +6,29 @@
 #include <vector>
 
 #include "plan/bands.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
+#include "plan/layer_proxy.h"
 #include "plan/on_tile.h"
-#include "plan/stand_in.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 
-/// Whether exchanges go under the computation: as the plan says.
-[[nodiscard]] bool overlaps(const Plan& plan, const Crew& crew);
+/// Returns true if exchanges overlap with computation, as the plan requests.
+[[nodiscard]] bool overlaps(const Plan& plan, const Communicator& comm);
 
-/// In place of `whole`: takes this rank's tile of each input, gets what its outputs need beyond it, and computes its
-/// tile of the outputs. Where exchanges go under the computation, what needs no halo is computed first (bands); where
-/// that is little, the batch goes in halves, of which one is under way while the other is computed. A layer that
-/// follows begins its exchange as soon as this one has computed what it takes, and in backward this one ends the
-/// exchange that the follower has begun.
-class TileLayer final : public StandIn {
+/// Takes this rank's tile of each input of `whole`, receives the halo that its outputs need, and computes its tile of
+/// the outputs. With overlap, it first computes the outputs that need no halo (Bands). If there are too few of these,
+/// it splits the batch into halves and exchanges one while it computes the other. The next layer's forward exchange
+/// starts as soon as this layer has computed its input. In backward, this layer completes the exchange that the next
+/// layer has started.
+class TileLayer final : public LayerProxy {
  public:
-  TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Crew> crew);
+  TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Communicator> comm);
   ~TileLayer() override;
 
-  /// `next` takes this layer's output, in the same phases. `alone`: nobody else does, so that backward may leave the
-  /// end of its exchange to this layer.
+  /// Declares that `next` takes this layer's output in the same phases. `alone`: no other layer takes it, so `next` may
+  /// leave the end of its backward exchange to this layer.
   void followed_by(TileLayer& next, bool alone);
 
   [[nodiscard]] bool spatial() const override { return true; }
@@ -42,34 +42,34 @@ class TileLayer final : public StandIn {
 
  private:
   /// A part of the batch.
-  struct Piece {
+  struct MicroBatch {
     Interval samples;
-    nn::LayerPtr layer;  // null where this rank has no outputs
+    nn::LayerPtr layer;  // null if this rank has no outputs
     nn::Pass pass;
   };
   void bind(nn::Pass& pass);
-  /// Begins the exchange of pieces whose samples all come before `end`.
+  /// Starts the forward exchange of the pieces whose samples all come before `end`.
   void begin_until(std::int64_t end);
-  /// Ends the backward exchange of pieces that begin before `end`.
+  /// Completes the backward exchange of the pieces that begin before `end`.
   void finish_until(std::int64_t end);
 
   const LayerPlan plan_;
   const Grid grid_;
   const double delay_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const bool overlap_;
   const std::size_t tile_;
   std::vector<TileLayer*> next_;
-  std::vector<TileLayer*> ended_here_;  // of next_, those whose backward exchange this layer ends
-  bool left_to_last_ = false;           // the layer before ends this one's backward exchange
+  std::vector<TileLayer*> ended_here_;  // the layers of next_ whose backward exchange this layer completes
+  bool left_to_last_ = false;           // the previous layer completes this layer's backward exchange
   bool exchanged_ = false;
-  std::vector<std::unique_ptr<HaloExchange>> halos_;  // by input; empty where tiles are what is needed
-  std::vector<Tensor> x_;                             // with halos
+  std::vector<std::unique_ptr<HaloExchange>> halos_;  // by input; empty if tiles need no halo
+  std::vector<Tensor> x_;                             // inputs with halos
   std::vector<Tensor> dx_;
-  std::vector<Tensor> tile_x_;   // the net's own, once bound
-  std::vector<Tensor> tile_dx_;  // the net's own, once bound; empty where nobody needs one
-  std::vector<Piece> pieces_;
-  std::unique_ptr<Bands> bands_;  // null: pieces are computed at once
+  std::vector<Tensor> tile_x_;   // the net's own tensors, set by bind()
+  std::vector<Tensor> tile_dx_;  // the net's own tensors, set by bind(); empty if no gradient is needed
+  std::vector<MicroBatch> micro_batches_;
+  std::unique_ptr<Bands> bands_;  // null if the tile is computed as a whole
   bool bound_ = false;
   std::size_t begun_ = 0;
   std::size_t finished_ = 0;

@@ -7,13 +7,13 @@
 #include "kernel/elementwise.h"
 #include "kernel/exact.h"
 #include "kernel/types.h"
-#include "plan/stand_in.h"
+#include "plan/layer_proxy.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 namespace {
 
-/// to = factor * from.
+/// Computes to = factor * from.
 void scale(const Tensor& to, const Tensor& from, double factor) {
   kernel::by_type(to.dtype(), [&]<class T>(T) {
     const T by = static_cast<T>(factor);
@@ -26,17 +26,17 @@ std::string option_of(const nn::Layer& layer, const std::string& name, const std
   return found == layer.options().end() ? usual : found->second;
 }
 
-/// What layers over gathered or summed tiles have in common: they seem to be the whole layer. Gradients of what every
-/// rank of a group computes alike are 1 / ranks of the whole, so that their sum over all ranks is right; those of tiles
-/// are 1 / groups.
-class Whole : public StandIn {
+/// Base of the layers over gathered or summed tiles; it reports the properties of the whole layer. Gradients that every
+/// rank of a group computes alike are scaled by 1 / ranks, so that their sum over all ranks is correct; gradients of
+/// tiles are scaled by 1 / groups.
+class GatheredLayer : public LayerProxy {
  public:
-  Whole(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : StandIn(std::move(whole)),
+  GatheredLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : LayerProxy(std::move(whole)),
         plan_(plan),
         grid_(of.grid),
-        crew_(std::move(crew)),
-        tile_(static_cast<std::size_t>(of.grid.tile_of(crew_->rank()))),
+        comm_(std::move(comm)),
+        tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))),
         share_(of.deterministic ? 1 : of.grid.tiles()) {}
   [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
     return whole_->takes(i, given, net);
@@ -61,15 +61,15 @@ class Whole : public StandIn {
 
   const LayerPlan plan_;
   const Grid grid_;
-  const std::shared_ptr<Crew> crew_;
+  const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
-  const double share_;  // gradients of what all ranks of a group do, times this, are those of tiles
+  const double share_;  // converts gradients that all ranks of a group compute to the scale of tile gradients
 };
 
-class Tower final : public Whole {
+class TowerLayer final : public GatheredLayer {
  public:
-  Tower(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : Whole(std::move(whole), plan, of, std::move(crew)),
+  TowerLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, of, std::move(comm)),
         activation_{.function = kernel::function_named(option_of(*whole_, "activation", "linear"))},
         transposed_(option_of(*whole_, "transposed", "false") == "true"),
         bias_(option_of(*whole_, "bias", "true") == "true") {}
@@ -97,21 +97,21 @@ class Tower final : public Whole {
       spec.own.push_back({part_of(y.count(), grid_.tiles(), m), {0, 1}});
       spec.need.push_back({{0, y.count()}, {0, 1}});
     }
-    sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    sum_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     part_ = Tensor(dtype, {sum_->own().places()});
     if (!plan_.tiled[0]) {
       HaloSpec inputs{.name = plan_.name + ", inputs", .teams = grid_.teams(), .own = plan_.own, .need = {}};
       inputs.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
       inputs.batch = y[0];
       inputs.dtype = dtype;
-      gather_ = std::make_unique<HaloExchange>(crew_->session(), inputs);
+      gather_ = std::make_unique<HaloExchange>(comm_->session(), inputs);
       x_ = Tensor(dtype, {y[0], dense_.in});
       dx_ = Tensor(dtype, {y[0], dense_.in});
     }
     if (!deterministic()) return;
     spec.dtype = DType::int64;
     spec.channels = kernel::ExactSums::kWords;
-    exact_sum_ = std::make_unique<HaloExchange>(crew_->session(), spec);
+    exact_sum_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     sums_ = kernel::ExactSums(y.count());
     own_sums_ = kernel::ExactSums(part_.count());
   }
@@ -145,12 +145,13 @@ class Tower final : public Whole {
           {.dx = slice ? dx_ : pass.dx[0], .weight_gradient = pass.gradient[0], .bias_gradient = none_});
     }
     if (!slice) return;
-    scale(dx_, dx_, 1 / share_);  // every rank of the group has all of it
+    scale(dx_, dx_, 1 / share_);  // every rank of the group has the whole gradient
     gather_->forward(dx_.raw(), pass.dx[0].raw());
   }
 
  private:
-  /// How many inputs this rank multiplies: those of its tile, or its part of inputs that every rank has.
+  /// Returns the number of inputs that this rank multiplies: those of its tile, or its part of inputs that every rank
+  /// has.
   [[nodiscard]] std::int64_t inputs(const Shape& in) const {
     return plan_.tiled[0] ? in.count(1, in.rank()) : own().places();
   }
@@ -171,24 +172,24 @@ class Tower final : public Whole {
   const bool bias_;
   const Tensor none_;
   kernel::Dense dense_;
-  Tensor partial_;  // this rank's part of the sums
-  Tensor part_;     // the sums that this rank makes
+  Tensor partial_;  // this rank's contribution to the sums
+  Tensor part_;     // the sums that this rank computes
   Tensor scaled_;
   std::unique_ptr<HaloExchange> sum_;
-  // Where every rank has all inputs: its part of them, and how parts of their gradient meet.
+  // If every rank has all inputs: this rank's part of them, and the exchange that combines the parts of their gradient.
   Tensor x_;
   Tensor dx_;
   std::unique_ptr<HaloExchange> gather_;
-  // Deterministic mode: the sums as exact numbers, of all outputs and of those that this rank makes.
+  // Deterministic mode: exact sums of all outputs, and of those that this rank computes.
   kernel::ExactSums sums_;
   kernel::ExactSums own_sums_;
   std::unique_ptr<HaloExchange> exact_sum_;
 };
 
-/// Where every rank of a group has the same samples, sums count each of them once.
-class OncePerGroup final : public nn::BatchParts {
+/// Makes sums count each sample once when every rank of a group has the same samples.
+class PerGroupSums final : public nn::BatchParts {
  public:
-  explicit OncePerGroup(int tiles) : tiles_(tiles) {}
+  explicit PerGroupSums(int tiles) : tiles_(tiles) {}
   nn::BatchParts* of(nn::BatchParts* all) {
     all_ = all;
     return all == nullptr ? nullptr : this;
@@ -209,10 +210,10 @@ class OncePerGroup final : public nn::BatchParts {
   nn::BatchParts* all_ = nullptr;
 };
 
-class Gather final : public Whole {
+class GatherLayer final : public GatheredLayer {
  public:
-  Gather(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew)
-      : Whole(std::move(whole), plan, of, std::move(crew)), parts_(grid_.tiles()) {}
+  GatherLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, of, std::move(comm)), parts_(grid_.tiles()) {}
 
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
     std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
@@ -239,7 +240,7 @@ class Gather final : public Whole {
       spec.batch = in[i][0];
       spec.channels = all[i].count(1, all[i].rank()) / (plan_.in_h * plan_.in_w);
       spec.dtype = dtype;
-      gathers_.back() = std::make_unique<HaloExchange>(crew_->session(), spec);
+      gathers_.back() = std::make_unique<HaloExchange>(comm_->session(), spec);
       x_[i] = Tensor(dtype, all[i]);
     }
   }
@@ -280,10 +281,10 @@ class Gather final : public Whole {
   }
 
  private:
-  /// In deterministic mode there is one group, and all of the batch is here.
+  /// Deterministic mode has one group, and the whole batch is present here.
   [[nodiscard]] nn::BatchParts* parts_of(nn::BatchParts* all) { return deterministic() ? nullptr : parts_.of(all); }
 
-  /// All ranks of the group have the whole gradient, and each has 1 / tiles of it.
+  /// Copies this rank's tile of the gradient. Every rank of the group has 1 / tiles of the whole gradient.
   void take_tile(const Tensor& to, const Tensor& from) const {
     const std::int64_t batch = from.shape()[0];
     const std::int64_t place = from.count() / (batch * plan_.in_h * plan_.in_w);
@@ -301,20 +302,22 @@ class Gather final : public Whole {
     scale(to, to, share_);
   }
 
-  OncePerGroup parts_;
-  std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null where it is whole already
+  PerGroupSums parts_;
+  std::vector<std::unique_ptr<HaloExchange>> gathers_;  // by input; null if the input is whole already
   std::vector<Tensor> x_;
   std::vector<Tensor> dx_;
 };
 
 }  // namespace
 
-nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<Tower>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                         std::shared_ptr<Communicator> comm) {
+  return std::make_unique<TowerLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
-nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Crew> crew) {
-  return std::make_unique<Gather>(std::move(whole), plan, of, std::move(crew));
+nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+                          std::shared_ptr<Communicator> comm) {
+  return std::make_unique<GatherLayer>(std::move(whole), plan, of, std::move(comm));
 }
 
 }  // namespace pleiad

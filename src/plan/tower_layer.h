@@ -1,22 +1,23 @@
-// Layers that follow images in tiles and need all of them.
+// Layers that follow tiled images and need the whole image.
 #pragma once
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "pleiad/plan.h"
 
 namespace pleiad {
 
-/// A dense layer over images in tiles: each rank multiplies its places by their weights, and the partial sums of a
-/// group are summed by all of its ranks together, each a part of them (reduce-scatter, all-gather). Every rank of the
-/// group has the outputs. Its weight is that of the tile's places. Over inputs that every rank has, each takes a part
-/// of them.
+/// Returns a dense layer over tiled images. Each rank multiplies its positions by their weights. The partial sums are
+/// combined over the ranks of a group by a reduce-scatter and an all-gather, after which every rank of the group has
+/// the outputs. A rank holds the weights of its tile's positions. If every rank has the whole input, each rank takes a
+/// part of it.
 [[nodiscard]] nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                       std::shared_ptr<Crew> crew);
+                                       std::shared_ptr<Communicator> comm);
 
-/// Any layer: images in tiles are gathered, and every rank of a group does all of it.
+/// Returns a replacement for any layer: it gathers the tiled images, and every rank of a group computes the whole
+/// layer.
 [[nodiscard]] nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
-                                        std::shared_ptr<Crew> crew);
+                                        std::shared_ptr<Communicator> comm);
 
 }  // namespace pleiad

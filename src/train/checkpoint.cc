@@ -23,15 +23,15 @@ std::vector<std::int64_t> whole_shape(const CheckpointTensor& tensor) {
 
 std::span<std::byte> bytes_of(const Tensor& tensor) { return {static_cast<std::byte*>(tensor.raw()), tensor.bytes()}; }
 
-/// A rectangle of what is held, by itself.
-Tensor taken(const Tensor& held, const HeldPart::Box& box) {
+/// Returns a copy of a box of the held part.
+Tensor copy_of_box(const Tensor& held, const ParameterPart::Box& box) {
   const Tensor copy(held.dtype(), Shape(box.length));
   const std::vector<std::int64_t> zero(box.length.size(), 0);
   copy_box(held.dtype(), copy.raw(), copy.shape(), zero, held.raw(), held.shape(), box.held, box.length);
   return copy;
 }
 
-/// A name for parts that no file of the folder has yet.
+/// Returns a number for part files that no file of the folder uses yet.
 std::int64_t fresh_tag(const fs::path& folder) {
   std::int64_t tag = 0;
   while (std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& entry) {
@@ -42,7 +42,7 @@ std::int64_t fresh_tag(const fs::path& folder) {
   return tag;
 }
 
-/// Whether the set in the folder has parts of this tag: an error may come after its commit.
+/// Returns true if the manifest in the folder lists parts with this tag. An error may occur after the commit.
 bool is_committed(const fs::path& folder, const std::string& tag) {
   try {
     const Manifest manifest = Manifest::read(folder);
@@ -60,12 +60,12 @@ void remove_parts(const fs::path& folder, const std::string& tag) {
     if (entry.path().filename().string().starts_with(tag + "-")) doomed.push_back(entry.path());
   }
   for (const fs::path& path : doomed) fs::remove(path, ignored);
-  fs::remove(folder, ignored);  // stays where it is not empty
+  fs::remove(folder, ignored);  // fails silently if the folder is not empty
 }
 
 }  // namespace
 
-std::string problem_of(FunctionRef<void()> work) {
+std::string error_text_of(FunctionRef<void()> work) {
   try {
     work();
     return {};
@@ -74,8 +74,8 @@ std::string problem_of(FunctionRef<void()> work) {
   }
 }
 
-void agree_on(Crew& crew, const std::string& mine) {
-  const std::vector<std::string> all = crew.gather_texts(mine);
+void throw_on_all(Communicator& comm, const std::string& mine) {
+  const std::vector<std::string> all = comm.gather_texts(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
     throw FileError(all.size() == 1 ? all[rank] : fmt::format("[rank {}] {}", rank, all[rank]));
@@ -83,17 +83,17 @@ void agree_on(Crew& crew, const std::string& mine) {
 }
 
 void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor>& tensors, const Metadata& metadata,
-                      Crew& crew) {
+                      Communicator& comm) {
   std::vector<std::int64_t> number = {0};
-  agree_on(crew, problem_of([&] {
-             if (crew.rank() != 0) return;
-             make_folder(folder);
-             number[0] = fresh_tag(folder);
-           }));
-  crew.broadcast(number, 0);
+  throw_on_all(comm, error_text_of([&] {
+                 if (comm.rank() != 0) return;
+                 make_folder(folder);
+                 number[0] = fresh_tag(folder);
+               }));
+  comm.broadcast(number, 0);
   const std::string tag = fmt::format("state{}", number[0]);
   std::vector<PieceToWrite> pieces;
-  std::vector<Tensor> copies;  // of rectangles that are not dense in what is held
+  std::vector<Tensor> copies;  // copies of boxes that are not contiguous in the held part
   for (const CheckpointTensor& tensor : tensors) {
     const auto add = [&](const Box& box, const Tensor& numbers) {
       pieces.push_back({.array = tensor.name,
@@ -103,34 +103,35 @@ void write_checkpoint(const fs::path& folder, const std::vector<CheckpointTensor
                         .bytes = bytes_of(numbers)});
     };
     if (tensor.part == nullptr) {
-      if (crew.rank() == 0)
-        add(Box::whole(lengths_of(tensor.tensor.shape())), tensor.tensor);  // rank 0's is everybody's
+      if (comm.rank() == 0)
+        // rank 0 holds the same values as every rank
+        add(Box::whole(lengths_of(tensor.tensor.shape())), tensor.tensor);
       continue;
     }
     if (!tensor.part->writes) continue;
-    const std::vector<HeldPart::Box> boxes = tensor.part->boxes();
-    for (const HeldPart::Box& box : boxes) {
-      const Tensor copy = boxes.size() == 1 ? tensor.tensor : taken(tensor.tensor, box);
+    const std::vector<ParameterPart::Box> boxes = tensor.part->boxes();
+    for (const ParameterPart::Box& box : boxes) {
+      const Tensor copy = boxes.size() == 1 ? tensor.tensor : copy_of_box(tensor.tensor, box);
       copies.push_back(copy);
       add({.begin = box.begin, .extent = box.length}, copy);
     }
   }
   try {
     std::string entry;
-    agree_on(crew, problem_of([&] {
-               if (!pieces.empty()) entry = write_part(folder, tag, crew.rank(), pieces).to_text();
-             }));
-    const std::vector<std::string> entries = crew.gather_texts(entry);
-    agree_on(crew, problem_of([&] {
-               if (crew.rank() != 0) return;
-               Manifest manifest{.kind = kKind, .metadata = metadata, .parts = {}};
-               for (const std::string& text : entries) {
-                 if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, folder.string()));
-               }
-               manifest.commit(folder);
-             }));
+    throw_on_all(comm, error_text_of([&] {
+                   if (!pieces.empty()) entry = write_part(folder, tag, comm.rank(), pieces).to_text();
+                 }));
+    const std::vector<std::string> entries = comm.gather_texts(entry);
+    throw_on_all(comm, error_text_of([&] {
+                   if (comm.rank() != 0) return;
+                   Manifest manifest{.kind = kKind, .metadata = metadata, .parts = {}};
+                   for (const std::string& text : entries) {
+                     if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, folder.string()));
+                   }
+                   manifest.commit(folder);
+                 }));
   } catch (const FileError&) {
-    if (crew.rank() == 0) remove_parts(folder, tag);
+    if (comm.rank() == 0) remove_parts(folder, tag);
     throw;
   }
 }
@@ -161,7 +162,7 @@ Tensor Checkpoint::read(const CheckpointTensor& like) const {
     set_.read(like.name, bytes_of(copy));
     return copy;
   }
-  for (const HeldPart::Box& box : like.part->boxes()) {
+  for (const ParameterPart::Box& box : like.part->boxes()) {
     const Tensor piece(copy.dtype(), Shape(box.length));
     set_.read(like.name, {.begin = box.begin, .extent = box.length}, bytes_of(piece));
     const std::vector<std::int64_t> zero(box.length.size(), 0);

@@ -1,4 +1,4 @@
-// Tensors of several ranks in a folder, written whole or not at all.
+// Saves the tensors of several ranks to a folder, completely or not at all, and reads them.
 #pragma once
 
 #include <filesystem>
@@ -6,29 +6,31 @@
 #include <vector>
 
 #include "file/saved_set.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "plan/layout.h"
 
 namespace pleiad {
 
-/// A tensor under its name; `part` tells which rectangle of the whole it is, null: all of it, on every rank the same.
+/// A named tensor. `part` says which part of the whole array it is; null means all of it, identical on every rank.
 struct CheckpointTensor {
   std::string name;
   Tensor tensor;
-  const HeldPart* part = nullptr;
+  const ParameterPart* part = nullptr;
 };
 
-/// Collective: a FileError on every rank where any of them fails; what the folder held before is then whole.
+/// Collective. Throws FileError on every rank if any rank fails; the previous contents of the folder then remain
+/// complete.
 void write_checkpoint(const std::filesystem::path& folder, const std::vector<CheckpointTensor>& tensors,
-                      const Metadata& metadata, Crew& crew);
+                      const Metadata& metadata, Communicator& comm);
 
-/// A checkpoint to read from. A FileError that names the file.
+/// A checkpoint opened for reading. All members throw a FileError that names the file.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
-  /// Of the metadata, which must have it.
+  /// Returns a value of the metadata. Throws if the key is missing.
   [[nodiscard]] const std::string& at(const std::string& key) const;
-  /// A copy of what `like` wants. A FileError that says what was expected and what is there.
+  /// Returns a copy of the part that `like` describes. Throws a FileError with the expected and the found type and
+  /// shape if they differ.
   [[nodiscard]] Tensor read(const CheckpointTensor& like) const;
   [[nodiscard]] bool has(const std::string& name) const { return set_.has(name); }
   void verify() const { set_.verify(); }
@@ -38,9 +40,9 @@ class Checkpoint {
   SavedSet set_;
 };
 
-/// What `work` throws, in words, or nothing: to be told to the other ranks.
-[[nodiscard]] std::string problem_of(FunctionRef<void()> work);
-/// Throws on all ranks, as a FileError, what any of them has to tell; `mine` is empty where all is well. Collective.
-void agree_on(Crew& crew, const std::string& mine);
+/// Runs `work` and returns the text of the exception that it throws, or an empty text.
+[[nodiscard]] std::string error_text_of(FunctionRef<void()> work);
+/// Collective. Throws FileError on all ranks if `mine` is not empty on any of them. An empty text means success.
+void throw_on_all(Communicator& comm, const std::string& mine);
 
 }  // namespace pleiad

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostTiles = 64;
 
-/// Pictures side by side in as good as a square, with a line of the darkest between them.
+/// Arranges images in a nearly square grid with lines of the darkest value between them.
 class Mosaic {
  public:
   Mosaic(std::int64_t count, std::int64_t height, std::int64_t width, std::int64_t channels)
@@ -43,7 +43,7 @@ class Mosaic {
   std::vector<std::uint8_t> pixels_;
 };
 
-/// Of a square of so many places; 0 where they make none.
+/// Returns the side of a square with this number of pixels, or 0 if there is none greater than 1.
 std::int64_t side_of(std::int64_t places) {
   const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(places))));
   return side > 1 && side * side == places ? side : 0;
@@ -60,7 +60,7 @@ bool log_pictures(EventLog& log, const std::string& tag, const Tensor& numbers, 
   const Shape& shape = images.shape();
   const std::int64_t height = shape[1];
   const std::int64_t width = shape[2];
-  // Channels that are no colours are pictures of their own.
+  // Channels other than red, green and blue are shown as separate images.
   const bool colours = shape[3] == 3;
   const std::int64_t maps = colours ? 1 : shape[3];
   const std::int64_t tiles = std::min(kMostTiles, shape[0] * maps);
@@ -98,7 +98,7 @@ void log_parameters(EventLog& log, const nn::Net& net, std::int64_t step) {
     numbers.resize(static_cast<std::size_t>(parameter.value.count()));
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = parameter.value.at(static_cast<std::int64_t>(i));
     log.histogram("parameters/" + parameter.name, step, numbers);
-    // A bias is no picture, nor is a filter of one pixel.
+    // Skips biases and 1x1 filters, which make no useful image.
     const Shape& shape = parameter.value.shape();
     if (shape.rank() == 2 || (shape.rank() == 4 && shape[1] * shape[2] > 1)) {
       log_pictures(log, "filters/" + parameter.name, parameter.value, step);

@@ -1,11 +1,11 @@
-// What a net shows to TensorBoard.
+// Images of a net for TensorBoard.
 #pragma once
 
 #include "pleiad/tensor.h"
 
 namespace pleiad {
 
-/// Whether log_pictures can show numbers of this shape.
+/// Returns true if log_pictures can show tensors of this shape.
 [[nodiscard]] bool makes_pictures(const Shape& shape);
 
 }  // namespace pleiad

@@ -13,17 +13,17 @@
 namespace pleiad {
 namespace {
 
-RuleMemory memory_of(const ParameterRule& rule) { return {.arrays = rule.history(), .numbers = rule.unit()}; }
+OptimizerState state_of(const ParameterRule& rule) { return {.arrays = rule.history(), .numbers = rule.unit()}; }
 
-/// What a parameter is bound to after an update.
+/// Restores the norm that the parameter must keep after an update.
 void keep_norm(const nn::Parameter& p) {
   if (p.norm > 0) kernel::scale_rows(p.value, p.row, p.norm);
 }
 
-/// One process: the update follows the gradient at once, or goes with it.
-class NoExchange final : public Exchange {
+/// For one process: updates each parameter as soon as its gradient is complete, or while the gradient is computed.
+class LocalExchange final : public Exchange {
  public:
-  NoExchange(nn::Net& net, const TrainOptions& options) : net_(net) {
+  LocalExchange(nn::Net& net, const TrainOptions& options) : net_(net) {
     for (const nn::Parameter& p : net.parameters()) {
       rules_.push_back(std::make_unique<ParameterRule>(p, options.updater));
     }
@@ -31,7 +31,7 @@ class NoExchange final : public Exchange {
       if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.set_update(i, rules_[i].get());
     }
   }
-  ~NoExchange() override {
+  ~LocalExchange() override {
     for (std::size_t i = 0; i < rules_.size(); ++i) net_.set_update(i, nullptr);
   }
   void begin(const StepRates& rates, Trace*) override {
@@ -46,9 +46,9 @@ class NoExchange final : public Exchange {
   [[nodiscard]] std::string take_problem() override {
     return first_problem(rules_, [](const auto& rule) { return rule->take_problem(); });
   }
-  [[nodiscard]] std::vector<RuleMemory> memory() override {
-    std::vector<RuleMemory> all;
-    for (const auto& rule : rules_) all.push_back(memory_of(*rule));
+  [[nodiscard]] std::vector<OptimizerState> optimizer_state() override {
+    std::vector<OptimizerState> all;
+    for (const auto& rule : rules_) all.push_back(state_of(*rule));
     return all;
   }
 
@@ -57,7 +57,7 @@ class NoExchange final : public Exchange {
   std::vector<std::unique_ptr<ParameterRule>> rules_;
 };
 
-/// A parameter whose gradient needs no other rank's, or was summed: this rank updates it.
+/// Updates a parameter on this rank, because its gradient needs no other rank or has been summed already.
 class LocalUpdate {
  public:
   LocalUpdate(const nn::Parameter& parameter, const UpdaterOptions& options)
@@ -68,72 +68,74 @@ class LocalUpdate {
     rule_->end_step();
   }
   [[nodiscard]] std::string take_problem() const { return rule_->take_problem(); }
-  [[nodiscard]] RuleMemory memory() const { return memory_of(*rule_); }
+  [[nodiscard]] OptimizerState optimizer_state() const { return state_of(*rule_); }
 
  private:
   std::unique_ptr<ParameterRule> rule_;
 };
 
-/// Gradients are summed over the ranks by another thread while backward goes on; each rank then makes the same update.
-class AllReduce final : public Exchange {
+/// Sums gradients over the ranks in another thread while backward continues. Every rank then applies the same update.
+class AllReduceExchange final : public Exchange {
  public:
-  AllReduce(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew)
-      : net_(net), layout_(layout), crew_(crew) {
+  AllReduceExchange(nn::Net& net, const TrainOptions& options, Layout& layout, Communicator& comm)
+      : net_(net), layout_(layout), comm_(comm) {
     for (const nn::Parameter& p : net.parameters()) {
       updates_.emplace_back(p, options.updater);
       summed_.push_back(layout.part_of(p.name) == nullptr);
     }
   }
-  ~AllReduce() override { crew_.drop(); }
+  ~AllReduceExchange() override { comm_.drop(); }
   void begin(const StepRates& rates, Trace* trace) override {
     trace_ = trace;
     for (const LocalUpdate& update : updates_) update.begin(rates);
   }
   void ready(std::size_t i) override {
-    crew_.post([this, i] {
+    comm_.post([this, i] {
       const nn::Parameter& p = net_.parameters()[i];
       const Trace::Span span(trace_, Trace::Track::exchange, summed_[i] ? "all_reduce" : "update", p.name);
       if (summed_[i]) {
-        crew_.session().all_reduce(p.gradient.view());
+        comm_.session().all_reduce(p.gradient.view());
       } else {
-        layout_.sum_alike(p.name, p.gradient);
+        layout_.sum_over_holders(p.name, p.gradient);
       }
       updates_[i].apply(p.gradient);
       keep_norm(p);
     });
   }
-  void finish() override { crew_.finish(); }
+  void finish() override { comm_.finish(); }
   [[nodiscard]] std::string take_problem() override { return first_problem(updates_, &LocalUpdate::take_problem); }
-  [[nodiscard]] std::vector<RuleMemory> memory() override {
-    std::vector<RuleMemory> all;
-    for (const LocalUpdate& update : updates_) all.push_back(update.memory());
+  [[nodiscard]] std::vector<OptimizerState> optimizer_state() override {
+    std::vector<OptimizerState> all;
+    for (const LocalUpdate& update : updates_) all.push_back(update.optimizer_state());
     return all;
   }
 
  private:
   nn::Net& net_;
   Layout& layout_;
-  Crew& crew_;
+  Communicator& comm_;
   std::vector<LocalUpdate> updates_;
   std::vector<bool> summed_;
   Trace* trace_ = nullptr;
 };
 
-/// Parameters live in tables. Synchronous: a round's gradients are summed in rank order and the rule runs once.
-class Tables final : public Exchange {
+/// Keeps the parameters in tables. With clock "sync", the gradients of a round are summed in rank order and the rule is
+/// applied once.
+class TableExchange final : public Exchange {
  public:
-  Tables(nn::Net& net, const TrainOptions& options, const Layout& layout, Crew& crew) : net_(net), crew_(crew) {
+  TableExchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Communicator& comm)
+      : net_(net), comm_(comm) {
     const bool sync = options.clock == "sync";
-    if (options.groups > 0) group_.emplace(crew, options.groups);
+    if (options.groups > 0) group_.emplace(comm, options.groups);
     for (nn::Parameter& p : net.parameters()) {
       if (p.norm > 0) {
         throw InvalidArgument(fmt::format(
             "parameter \"{}\" is kept at norm {}, which tables do not know of; set exchange to \"all_reduce\"", p.name,
             p.norm));
       }
-      Place& place = places_.emplace_back();
+      TableParameter& parameter = parameters_.emplace_back();
       if (layout.part_of(p.name) != nullptr) {
-        place.own.emplace(p, options.updater);
+        parameter.own.emplace(p, options.updater);
         continue;
       }
       TableOptions table{.name = p.name,
@@ -143,82 +145,84 @@ class Tables final : public Exchange {
                          .ordered = sync,
                          .updater = options.updater};
       table.updater.weight_decay *= p.decay_scale;
-      place.table.emplace(crew.session().create_array(p.value.count(), table, p.value.view()));
-      if (crew.rank() < crew.workers()) place.table->get(p.value.view());
-      const ArrayTable::RuleState state = place.table->rule_state();
-      for (int k = 0; k < state.arrays; ++k) place.copy.arrays.emplace_back(p.value.dtype(), p.value.shape());
-      place.copy.numbers = Tensor(DType::float64, {state.numbers});
+      parameter.table.emplace(comm.session().create_array(p.value.count(), table, p.value.view()));
+      if (comm.rank() < comm.workers()) parameter.table->get(p.value.view());
+      const ArrayTable::RuleState state = parameter.table->rule_state();
+      for (int k = 0; k < state.arrays; ++k) parameter.copy.arrays.emplace_back(p.value.dtype(), p.value.shape());
+      parameter.copy.numbers = Tensor(DType::float64, {state.numbers});
     }
   }
-  ~Tables() override { crew_.drop(); }
+  ~TableExchange() override { comm_.drop(); }
   void begin(const StepRates& rates, Trace* trace) override {
     rates_ = rates;
     trace_ = trace;
-    for (const Place& place : places_) {
-      if (place.own) place.own->begin(rates);
+    for (const TableParameter& parameter : parameters_) {
+      if (parameter.own) parameter.own->begin(rates);
     }
   }
   void ready(std::size_t i) override {
-    crew_.post([this, i] {
+    comm_.post([this, i] {
       const nn::Parameter& p = net_.parameters()[i];
-      const Place& place = places_[i];
-      const Trace::Span span(trace_, Trace::Track::exchange, place.own ? "update" : "table", p.name);
-      if (place.own) return place.own->apply(p.gradient);
+      const TableParameter& parameter = parameters_[i];
+      const Trace::Span span(trace_, Trace::Track::exchange, parameter.own ? "update" : "table", p.name);
+      if (parameter.own) return parameter.own->apply(p.gradient);
       if (group_) group_->sum_at_first(p.gradient);
       if (!group_ || group_->first()) {
-        place.table->add(p.gradient.view(),
-                         {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
-        place.table->get(p.value.view());
+        parameter.table->add(p.gradient.view(),
+                             {.learning_rate = rates_.learning_rate * p.rate_scale, .momentum = rates_.momentum});
+        parameter.table->get(p.value.view());
       }
       if (group_) group_->take_first(p.value);
     });
   }
-  void finish() override { crew_.finish(); }
-  [[nodiscard]] std::string take_problem() override {  // a table's own come out of the calls of it
-    return first_problem(places_, [](const Place& place) { return place.own ? place.own->take_problem() : ""; });
+  void finish() override { comm_.finish(); }
+  [[nodiscard]] std::string take_problem() override {  // errors of table updates are thrown by the calls on the table
+    return first_problem(parameters_, [](const TableParameter& parameter) {
+      return parameter.own ? parameter.own->take_problem() : "";
+    });
   }
 
-  [[nodiscard]] std::vector<RuleMemory> memory() override {
-    crew_.barrier();  // everybody's adds are in
-    std::vector<RuleMemory> all;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const Place& place = places_[i];
-      if (place.table && crew_.rank() == 0) {
+  [[nodiscard]] std::vector<OptimizerState> optimizer_state() override {
+    comm_.barrier();  // all ranks have completed their adds
+    std::vector<OptimizerState> all;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const TableParameter& parameter = parameters_[i];
+      if (parameter.table && comm_.rank() == 0) {
         std::vector<View> arrays;
-        for (const Tensor& array : place.copy.arrays) arrays.push_back(array.view());
-        place.table->save_to(net_.parameters()[i].value.view(), arrays, place.copy.numbers.values<double>());
+        for (const Tensor& array : parameter.copy.arrays) arrays.push_back(array.view());
+        parameter.table->save_to(net_.parameters()[i].value.view(), arrays, parameter.copy.numbers.values<double>());
       }
-      all.push_back(place.own ? place.own->memory() : place.copy);
+      all.push_back(parameter.own ? parameter.own->optimizer_state() : parameter.copy);
     }
-    for (std::size_t i = 0; i < places_.size(); ++i) {  // one rank reads, so that all have the same
-      if (!places_[i].table) continue;
-      crew_.broadcast(net_.parameters()[i].value.view(), 0);
-      for (const Tensor& array : all[i].arrays) crew_.broadcast(array.view(), 0);
-      if (all[i].numbers.count() > 0) crew_.broadcast(all[i].numbers.view(), 0);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {  // one rank reads, so that all ranks get the same values
+      if (!parameters_[i].table) continue;
+      comm_.broadcast(net_.parameters()[i].value.view(), 0);
+      for (const Tensor& array : all[i].arrays) comm_.broadcast(array.view(), 0);
+      if (all[i].numbers.count() > 0) comm_.broadcast(all[i].numbers.view(), 0);
     }
     return all;
   }
-  void reload(const std::vector<RuleMemory>& memory) override {
-    crew_.barrier();
-    for (std::size_t i = 0; crew_.rank() == 0 && i < places_.size(); ++i) {
-      if (!places_[i].table) continue;
+  void reload(const std::vector<OptimizerState>& memory) override {
+    comm_.barrier();
+    for (std::size_t i = 0; comm_.rank() == 0 && i < parameters_.size(); ++i) {
+      if (!parameters_[i].table) continue;
       std::vector<ConstView> arrays;
       for (const Tensor& array : memory[i].arrays) arrays.push_back(array.view());
-      places_[i].table->load_from(net_.parameters()[i].value.view(), arrays, memory[i].numbers.values<double>());
+      parameters_[i].table->load_from(net_.parameters()[i].value.view(), arrays, memory[i].numbers.values<double>());
     }
-    crew_.barrier();
+    comm_.barrier();
   }
 
  private:
-  /// A table, or for a parameter that is cut over the ranks this rank's own rule.
-  struct Place {
+  /// A table; or, for a parameter that is split over the ranks, this rank's own rule.
+  struct TableParameter {
     std::optional<ArrayTable> table = {};
     std::optional<LocalUpdate> own = {};
-    RuleMemory copy = {};
+    OptimizerState copy = {};
   };
   nn::Net& net_;
-  Crew& crew_;
-  std::vector<Place> places_;
+  Communicator& comm_;
+  std::vector<TableParameter> parameters_;
   std::optional<RankGroup> group_;
   StepRates rates_;
   Trace* trace_ = nullptr;
@@ -261,12 +265,12 @@ bool exchanges(const TrainOptions& options, const Session* session) {
          (name == "auto" && session != nullptr && session->size() > 1);
 }
 
-std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Crew& crew) {
-  // In deterministic mode every rank has the whole gradient of what it holds.
-  if (!crew.shared() || options.plan.deterministic) return std::make_unique<NoExchange>(net, options);
-  if (options.exchange == "replicas") return replicas(net, options, crew);
-  if (options.exchange == "tables") return std::make_unique<Tables>(net, options, layout, crew);
-  return std::make_unique<AllReduce>(net, options, layout, crew);
+std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Communicator& comm) {
+  // In deterministic mode every rank has the complete gradient of what it holds.
+  if (!comm.shared() || options.plan.deterministic) return std::make_unique<LocalExchange>(net, options);
+  if (options.exchange == "replicas") return replicas(net, options, comm);
+  if (options.exchange == "tables") return std::make_unique<TableExchange>(net, options, layout, comm);
+  return std::make_unique<AllReduceExchange>(net, options, layout, comm);
 }
 
 }  // namespace pleiad

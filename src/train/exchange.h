@@ -1,4 +1,5 @@
-// What happens to a gradient between backward and the next forward.
+// Processes the gradients between backward and the next forward: exchanges them between ranks and updates the
+// parameters.
 #pragma once
 
 #include <memory>
@@ -6,48 +7,50 @@
 #include <vector>
 
 #include "core/trace.h"
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "plan/layout.h"
 #include "pleiad/train.h"
 #include "train/rule.h"
 
 namespace pleiad {
 
-/// The rates of a step.
+/// Learning rate and momentum of a step.
 struct StepRates {
   double learning_rate = 0;
   double momentum = 0;
 };
 
-/// What a rule keeps beside a parameter: arrays like it, and a few numbers.
-struct RuleMemory {
+/// What an update rule stores for a parameter: arrays of its shape and a few single values.
+struct OptimizerState {
   std::vector<Tensor> arrays;
   Tensor numbers;
 };
 
-/// One step is begin, ready(i) for each parameter as its gradient becomes whole, and finish; after it the parameters
-/// are the next step's.
+/// A step consists of begin, ready(i) as soon as the gradient of parameter i is complete, and finish. After finish the
+/// parameters hold the values for the next step.
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// `trace`: who writes the exchange of each parameter down, or null.
+  /// `trace` records the exchange of each parameter; may be null.
   virtual void begin(const StepRates& rates, Trace* trace) = 0;
   virtual void ready(std::size_t parameter) = 0;
   virtual void finish() {}
-  /// After finish: what a user's rule threw on this rank in this step, whose other updates were made all the same.
+  /// Returns the error of a user's update rule on this rank in this step, or an empty text. Call it after finish. The
+  /// other updates of the step have been applied even if it failed.
   [[nodiscard]] virtual std::string take_problem() = 0;
-  /// Beside the net's parameters. The rules' own memory, or copies where tables hold it: then the parameters get the
-  /// tables' values too, and this is collective.
-  [[nodiscard]] virtual std::vector<RuleMemory> memory() = 0;
-  /// After the parameters, and what memory() returned, were changed from outside. Collective.
-  virtual void reload(const std::vector<RuleMemory>& memory) { (void)memory; }
+  /// Returns the rules' state in the order of the net's parameters: the state itself, or copies if tables hold it. With
+  /// tables the call is collective and also copies the tables' values to the net's parameters.
+  [[nodiscard]] virtual std::vector<OptimizerState> optimizer_state() = 0;
+  /// Collective. Call it after the parameters and the tensors that optimizer_state() returned have been changed.
+  virtual void reload(const std::vector<OptimizerState>& memory) { (void)memory; }
 };
 
-/// Checks options.exchange and options.clock. `session` may be null where nothing is to be exchanged.
+/// Checks options.exchange and options.clock. Returns true if gradients are exchanged. `session` may be null if they
+/// are not.
 [[nodiscard]] bool exchanges(const TrainOptions& options, const Session* session);
 
-/// `crew` is of one rank where nothing is exchanged. Parameters that `layout` cuts are this rank's own affair.
+/// `comm` has one rank if nothing is exchanged. Each rank updates the parameters that `layout` splits by itself.
 [[nodiscard]] std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout,
-                                                      Crew& crew);
+                                                      Communicator& comm);
 
 }  // namespace pleiad

@@ -1,35 +1,36 @@
-// Groups of ranks: those of one make a step together, and do not wait for other groups.
+// Groups of ranks. The ranks of a group make each step together and do not wait for other groups.
 #pragma once
 
 #include <memory>
 
-#include "plan/crew.h"
+#include "plan/communicator.h"
 #include "train/exchange.h"
 
 namespace pleiad {
 
-/// The group of this rank: ranks one after another, as many in each. What its ranks do together goes by messages, which
-/// other groups need not know of.
+/// The group of this rank: consecutive ranks, the same number in each group. Its ranks communicate by point-to-point
+/// messages, which other groups do not take part in.
 class RankGroup {
  public:
-  RankGroup(Crew& crew, int groups);
-  /// Whether this rank speaks for the group.
-  [[nodiscard]] bool first() const { return crew_.rank() == first_; }
-  /// The group's sum, in rank order, in the tensor of its first rank; and in those of all.
+  RankGroup(Communicator& comm, int groups);
+  /// Returns true for the first rank of the group.
+  [[nodiscard]] bool first() const { return comm_.rank() == first_; }
+  /// Sums `numbers` over the group in rank order; the result is on its first rank. sum() puts the result on all its
+  /// ranks.
   void sum_at_first(const Tensor& numbers);
   void sum(const Tensor& numbers);
-  /// All have the numbers of the first.
+  /// Copies the values of the first rank to all ranks of the group.
   void take_first(const Tensor& numbers);
 
  private:
-  Crew& crew_;
+  Communicator& comm_;
   int first_;
   int size_;
-  Tensor other_;  // what came from another rank
+  Tensor other_;  // receives the values of another rank
 };
 
-/// Each group updates parameters of its own; every options.sync_every steps its changes are added to those of the
-/// others in tables, without waiting for anybody, and it goes on with what is there.
-[[nodiscard]] std::unique_ptr<Exchange> replicas(nn::Net& net, const TrainOptions& options, Crew& crew);
+/// Each group updates its own replica of the parameters. Every options.sync_every steps it adds its changes to the
+/// tables without waiting for other groups, and continues with the values that the tables then hold.
+[[nodiscard]] std::unique_ptr<Exchange> replicas(nn::Net& net, const TrainOptions& options, Communicator& comm);
 
 }  // namespace pleiad

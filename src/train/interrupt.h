@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM during a run, as something to ask about.
+// Turns SIGINT and SIGTERM into a flag that a run can poll.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace pleiad {
 
-/// While one lives, SIGINT and SIGTERM set a flag; a second signal of the same kind ends the process. A signal that the
-/// program handles itself is left alone.
+/// While an object lives, SIGINT and SIGTERM set a flag, and a second signal of the same kind ends the process. Does
+/// not touch signals that the program handles itself.
 class Interrupt {
  public:
   Interrupt() {
@@ -35,7 +35,7 @@ class Interrupt {
 
  private:
   static constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
-  static std::atomic<bool>& raised_flag() {  // signals belong to the process
+  static std::atomic<bool>& raised_flag() {  // static, because signal handlers belong to the process
     static std::atomic<bool> flag = false;
     return flag;
   }

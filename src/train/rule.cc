@@ -39,7 +39,7 @@ ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOption
   check_descends(options);
   const StateLayout layout = rule_->state();
   guard_ = find_user_rule(options.rule) != nullptr;
-  if (guard_ && layout.per_unit > 0) {  // parameters come in pieces of any size
+  if (guard_ && layout.per_unit > 0) {  // blocks of a parameter have any size, so a unit cannot be one block
     throw InvalidArgument(
         fmt::format("updater \"{}\" was registered by the user and keeps numbers of a unit: it works in tables only; "
                     "set exchange to "
@@ -65,7 +65,7 @@ void ParameterRule::begin_step(double learning_rate, double momentum) {
   next_unit_.copy_from(unit_);
 }
 
-// Each piece counts for itself on a copy, so that a parameter that comes in pieces is still one unit.
+// Each block works on a copy of the unit state, so that a parameter that is updated in blocks still counts as one unit.
 void ParameterRule::apply(std::int64_t begin, std::int64_t count, const void* gradient) {
   std::array<double, kMaxUnit> unit{};
   for (std::int64_t i = 0; i < unit_.count(); ++i)

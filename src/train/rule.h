@@ -1,4 +1,4 @@
-// One parameter's update rule with its state: the tables' own rules, on the net's memory.
+// The update rule of one parameter with its state. The rules are those of the tables, applied to the net's memory.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@
 
 namespace pleiad {
 
-/// Refuses rules that do not go down a gradient: "sum", which an UpdaterOptions has that names none.
+/// Throws InvalidArgument for rules that do not descend along the gradient: "sum", which is the default of
+/// UpdaterOptions.
 void check_descends(const UpdaterOptions& options);
 
 class ParameterRule final : public kernel::BlockUpdate {
  public:
   ParameterRule(const nn::Parameter& parameter, const UpdaterOptions& options);
-  /// Before each step: its rates.
+  /// Sets the rates of a step. Call it before the step's first update.
   void begin_step(double learning_rate, double momentum);
-  /// The whole parameter, by the compute threads.
+  /// Updates the whole parameter on the compute threads.
   void apply_all(const Tensor& gradient);
-  /// After the step's last piece.
+  /// Call it after the last block of a step.
   void end_step();
-  /// What a user's rule threw since it was last asked for; empty where nothing was.
+  /// Returns the first error of a user's rule since the last call, or an empty text.
   [[nodiscard]] std::string take_problem();
 
   [[nodiscard]] std::optional<Linear> linear() const override { return linear_; }
   void apply(std::int64_t begin, std::int64_t count, const void* gradient) override;
 
-  /// The history, and one number a unit: what a checkpoint holds.
+  /// The state that a checkpoint holds: the arrays per element, and the values per unit.
   [[nodiscard]] const std::vector<Tensor>& history() const { return history_; }
   [[nodiscard]] const Tensor& unit() const { return unit_; }
 
@@ -48,13 +49,14 @@ class ParameterRule final : public kernel::BlockUpdate {
   std::optional<Linear> linear_;
   std::vector<Tensor> history_;  // per element
   Tensor unit_;                  // per unit; a parameter is one unit
-  Tensor next_unit_;             // what the pieces of this step leave, all the same
-  bool guard_ = false;           // a user's rule may throw, where compute threads and the midst of a step must not
+  Tensor next_unit_;             // the unit state after this step; every block computes the same
+  // catch exceptions of a user's rule, because they must not leave a compute thread or end a step midway
+  bool guard_ = false;
   std::mutex mutex_;
-  std::string problem_;  // the first one; guarded by mutex_
+  std::string problem_;  // the first error; guarded by mutex_
 };
 
-/// The first of what `of` finds for each; all are asked.
+/// Calls `of` for every element and returns the first text that is not empty.
 template <class All, class F>
 [[nodiscard]] std::string first_problem(const All& all, F of) {
   std::string first;

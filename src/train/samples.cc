@@ -36,7 +36,7 @@ class ArraySamples final : public Samples {
       const std::int64_t row = from.count() / count_;
       const Shape sample = net.input_sample(name);
       const std::optional<Rect> tile = net.input_tile(name);
-      const bool tiles = tile && row == to.count() / to.shape()[0];  // cut already
+      const bool tiles = tile && row == to.count() / to.shape()[0];  // the tensor holds tiles already
       if (to.dtype() != from.dtype() || (sample.count() != row && !tiles)) {
         throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} a sample; received {} of shape {}", name,
                                           name_of(to.dtype()), sample.text(), name_of(from.dtype()),
@@ -56,7 +56,7 @@ class ArraySamples final : public Samples {
   }
 
  private:
-  /// Which sample stands at a place of the sequence.
+  /// Returns the index of the sample at a position of the sequence.
   std::int64_t place(std::int64_t index) {
     const std::int64_t round = index / count_;
     const std::int64_t within = index % count_;
@@ -65,7 +65,7 @@ class ArraySamples final : public Samples {
     return order_[static_cast<std::size_t>(within)];
   }
 
-  /// The rows of a tile, and nothing else of the image.
+  /// Copies only the rows of the tile.
   static void put_tile(const Tensor& to, std::int64_t row, const Tensor& from, std::int64_t sample, const Rect& tile,
                        const Shape& shape) {
     const auto place = static_cast<std::size_t>(shape[2]) * size_of(from.dtype());

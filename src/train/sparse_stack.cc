@@ -16,7 +16,7 @@ SparseStack::SparseStack(SparseStackOptions options) : options_(std::move(option
   if (options_.stages.empty()) throw InvalidArgument("stack: stages: expected some; received none");
   if (!(options_.sparsity >= 0))
     throw InvalidArgument(fmt::format("stack: sparsity is not below 0; received {}", options_.sparsity));
-  (void)classifier();  // shapes that do not fit are told here, by the layer
+  (void)classifier();  // makes the layers report shapes that do not fit
 }
 
 nn::Net SparseStack::empty_net(const std::string& name, bool label) const {

@@ -85,7 +85,7 @@ nn::Net RbmStack::unrolled() const {
   for (std::size_t i = size(); i-- > 0;) {
     const std::string name = stage_name("dec", i);
     std::string activation = i == 0 && options_.visible_units == "gaussian" ? "linear" : "sigmoid";
-    if (i == 0 && options_.loss == "sigmoid") activation = "linear";  // the loss has the sigmoid
+    if (i == 0 && options_.loss == "sigmoid") activation = "linear";  // the loss applies the sigmoid
     nn::DenseOptions dense{.out = i == 0 ? options_.visible : options_.hidden[i - 1],
                            .activation = activation,
                            .transposed = true,

@@ -1,4 +1,4 @@
-// Nets that are trained one after the other, each on top of those before it.
+// Trains nets one after the other, each on top of the previous ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,11 +11,11 @@
 
 namespace pleiad {
 
-/// The name of the i-th layer or stage of a kind, counted from 1 for users: "enc1".
+/// Returns the name of the i-th layer or stage, counted from 1, for example "enc1".
 inline std::string stage_name(const char* kind, std::size_t i) { return fmt::format("{}{}", kind, i + 1); }
 
-/// For a stack with size(), stage(i) and take(i, net). Checkpoints of stage i lie in the folder "<name><i + 1>". False
-/// where a run was ended.
+/// Trains each stage of a stack that has size(), stage(i) and take(i, net). The checkpoints of stage i are in the
+/// subfolder "<name><i + 1>". Returns false if a run was stopped.
 template <class Stack>
 bool train_stages(Stack& stack, const char* name, Samples& samples, const TrainOptions& options, Session* session,
                   const std::function<TrainCalls(std::size_t)>& calls) {

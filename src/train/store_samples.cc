@@ -1,4 +1,4 @@
-// Samples from a store, by the loader: what a trainer asks for in order is ready when it asks.
+// Reads samples from a store through the loader, which prefetches them in order.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@
 namespace pleiad {
 namespace {
 
-/// From {channels, places} to {places, channels}, sample after sample.
+/// Transposes {channels, positions} to {positions, channels} for each sample.
 template <class To, class From>
 void channels_last(const From* from, To* to, std::int64_t samples, std::int64_t channels, std::int64_t places) {
   parallel_for(samples, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -27,7 +27,7 @@ void channels_last(const From* from, To* to, std::int64_t samples, std::int64_t 
   });
 }
 
-/// The same for a tile of the images.
+/// Does the same for a tile of the images.
 template <class To, class From>
 void put_tile(const From* from, To* to, std::int64_t samples, const Shape& sample, const Rect& tile) {
   const std::int64_t channels = sample[2];
@@ -83,10 +83,11 @@ class StoreSamples final : public Samples {
   }
 
  private:
-  /// Returns where the share of a rank begins in a batch. Shares differ in size if ranks do not divide the batch.
+  /// Returns the index in a batch of the first sample of a rank. The sizes differ if the batch is not divisible by
+  /// `ranks`.
   [[nodiscard]] std::int64_t share_begin(int rank) const { return batch_ * rank / ranks_; }
 
-  /// A loader that stands before this place of the sequence.
+  /// Positions the loader before sample `at` of the sequence.
   void open(std::int64_t at) {
     if (!loader_) {
       loader_.emplace(store_, LoaderOptions{.batch = batch_,
@@ -117,7 +118,7 @@ class StoreSamples final : public Samples {
     const std::int64_t samples = to.shape()[0];
     const bool image = field.shape.size() == 3;
     const Shape sample = net.input_sample(input);
-    const bool flat = sample.rank() <= 1;  // a net that takes vectors has no channels to put last
+    const bool flat = sample.rank() <= 1;  // a net that takes vectors has no channel axis
     bool fits = sample.count() == field.count();
     if (image && !flat) {
       fits = sample.rank() == 3 && sample[0] == field.shape[1] && sample[1] == field.shape[2] &&
@@ -151,9 +152,9 @@ class StoreSamples final : public Samples {
   std::int64_t batch_ = 0;
   int rank_ = 0;
   int ranks_ = 1;
-  std::int64_t next_ = 0;  // the place at which the loader stands
+  std::int64_t next_ = 0;  // the loader's position in the sequence
   std::optional<Loader> loader_;
-  std::vector<std::pair<std::string, std::size_t>> inputs_;  // of the net, and the field for it
+  std::vector<std::pair<std::string, std::size_t>> inputs_;  // input of the net and index of its field
 };
 
 }  // namespace

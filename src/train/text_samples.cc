@@ -63,7 +63,8 @@ class TextSamples final : public Samples {
                                         options_.input, name_of(to.dtype()), to.shape().sample().text(), width));
     }
     if (batch_ == 0) throw StateError("text_samples: filled before its batch was told");
-    const std::int64_t row = (static_cast<std::int64_t>(codes_.size()) - 1) / batch_;  // characters of a part
+    // number of characters per row of the batch
+    const std::int64_t row = (static_cast<std::int64_t>(codes_.size()) - 1) / batch_;
     const std::int64_t pieces = row / options_.steps;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t part = (first + i) % batch_;

@@ -19,16 +19,16 @@ using data::PickleValue;
 using Kind = PickleValue::Kind;
 using Bytes = std::span<const std::byte>;
 
-// The zip format's marks.
+// Signatures of the zip format.
 constexpr std::uint32_t kEntry = 0x04034B50;
 constexpr std::uint32_t kCentral = 0x02014B50;
 constexpr std::uint32_t kEnd = 0x06054B50;
 constexpr std::uint32_t kEnd64 = 0x06064B50;
 constexpr std::uint32_t kEnd64Locator = 0x07064B50;
 constexpr std::size_t kEndBytes = 22;
-constexpr std::uint64_t kNarrow = 0xFFFFFFFF;  // the number stands elsewhere, in 64 bits
+constexpr std::uint64_t kNarrow = 0xFFFFFFFF;  // the real value is stored elsewhere in 64 bits
 
-/// The files of an archive, none of them compressed, as torch.save leaves them.
+/// The files of a zip archive. torch.save does not compress them.
 class Archive {
  public:
   explicit Archive(const std::filesystem::path& path) : file_(path) {
@@ -41,7 +41,7 @@ class Archive {
   [[noreturn]] void fail(const std::string& what) const {
     throw FileError(fmt::format("{}: {}", file_.path().string(), printable(what)));
   }
-  /// The one file whose name ends so; its folder too.
+  /// Returns the first file whose name ends with `end`, and sets `folder` to the rest of its name.
   [[nodiscard]] Bytes ending_with(const std::string& end, std::string& folder) const {
     for (const auto& [name, bytes] : entries_) {
       if (!name.ends_with(end)) continue;
@@ -95,7 +95,7 @@ class Archive {
     const std::uint64_t comment = number<std::uint16_t>(at + 32);
     std::uint64_t local = number<std::uint32_t>(at + 42);
     const std::uint64_t end = at + 46 + name_bytes + extra_bytes + comment;
-    (void)number<std::uint8_t>(end - 1);  // all of it is there
+    (void)number<std::uint8_t>(end - 1);  // throws if the entry is truncated
     const std::string name(reinterpret_cast<const char*>(file_.bytes().data()) + at + 46,
                            static_cast<std::size_t>(name_bytes));
     if (method != 0) fail(fmt::format("\"{}\" is compressed; torch.save leaves it as it is", name));
@@ -108,7 +108,8 @@ class Archive {
     return end;
   }
 
-  /// Numbers of 64 bits, in the order: size, packed size, place; each only where the narrow one says so.
+  /// Reads the zip64 extra field: size, packed size and offset in 64 bits. Each is present only if the 32-bit field is
+  /// kNarrow.
   void widen(std::uint64_t extra, std::uint64_t bytes, std::uint64_t entry, std::uint64_t& size,
              std::uint64_t& local) const {
     for (std::uint64_t at = extra; at + 4 <= extra + bytes; at += 4 + number<std::uint16_t>(at + 2)) {
@@ -213,7 +214,7 @@ class StateDict {
                 const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) const {
     const std::size_t size = size_of(dtype);
     const auto room = static_cast<std::int64_t>(storage.size() / size);
-    // The farthest element, and the number of them, must be inside.
+    // The farthest element and the number of elements must fit in the storage.
     std::int64_t last = start;
     std::int64_t count = 1;
     bool fits = true;

@@ -1,4 +1,4 @@
-// State dicts that PyTorch's torch.save wrote.
+// Reads state dicts that torch.save wrote.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace pleiad {
 
-/// Whether the file begins as torch.save's do: it is a zip archive.
+/// Returns true if the file starts like those of torch.save: they are zip archives.
 [[nodiscard]] PLEIAD_API bool is_torch_file(const std::filesystem::path& path);
 
-/// Copies of a state dict's arrays of float32, float64, int32 or int64, or of that under the key "state_dict" or
-/// "model_state_dict". Nothing of the file is executed. A FileError that names the file and, where it is about one, the
-/// array.
+/// Returns copies of the float32, float64, int32 and int64 arrays of a state dict, or of the one under the key
+/// "state_dict" or "model_state_dict". Never executes code from the file. Throws a FileError that names the file and
+/// the array concerned, if any.
 [[nodiscard]] nn::NamedTensors read_torch_file(const std::filesystem::path& path);
 
 }  // namespace pleiad

@@ -13,10 +13,10 @@
 #include "core/threads.h"
 #include "file/atomic.h"
 #include "pleiad/error.h"
-#include "train/described.h"
 #include "train/event_log.h"
 #include "train/interrupt.h"
-#include "train/trainer_inside.h"
+#include "train/named_values.h"
+#include "train/trainer_impl.h"
 #include "updater/user_rule.h"
 
 namespace pleiad {
@@ -24,10 +24,10 @@ namespace {
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// Averages of metrics over samples.
-class Mean {
+/// Weighted averages of metrics over samples.
+class MetricsMean {
  public:
-  /// `metrics` are means over `samples` samples.
+  /// `metrics` are averages over `samples` samples.
   void add(const Metrics& metrics, std::int64_t samples) {
     if (names_.empty()) {
       for (const auto& [name, value] : metrics) names_.push_back(name);
@@ -45,10 +45,10 @@ class Mean {
   }
   /// Averages over all ranks and resets. Pass same = true to skip communication when every rank already holds the same
   /// values.
-  Metrics take(Crew& crew, bool same) {
+  Metrics take(Communicator& comm, bool same) {
     Metrics means;
     if (names_.empty()) return means;
-    if (!same) crew.sum(sums_);
+    if (!same) comm.sum(sums_);
     for (std::size_t i = 0; i < names_.size(); ++i) means.emplace_back(names_[i], sums_[i] / sums_.back());
     names_.clear();
     return means;
@@ -56,10 +56,11 @@ class Mean {
 
  private:
   std::vector<std::string> names_;
-  std::vector<double> sums_;  // the last one counts
+  std::vector<double> sums_;  // the last element is the sum of the weights
 };
 
-/// The cores of this host are shared by its ranks; ranks that are threads have one each. OMP_NUM_THREADS wins.
+/// Divides the cores of this host among its ranks; ranks that are threads get one each. OMP_NUM_THREADS takes
+/// precedence.
 void share_cores(const Session& session) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr || session.size() == 1) return;
   int neighbours = 0;
@@ -69,18 +70,18 @@ void share_cores(const Session& session) {
   set_compute_threads(session.engine() == "inproc" ? 1 : usable_cores() / neighbours);
 }
 
-/// All ranks go on with what rank 0 has: parameters, untrained numbers and the seed.
-void agree(nn::Net& net, Crew& crew) {
-  for (const nn::Parameter& p : net.parameters()) crew.broadcast(p.value.view(), 0);
-  for (const auto& [name, state] : net.states()) crew.broadcast(state.view(), 0);
+/// Gives all ranks the parameters, states and seed of rank 0.
+void broadcast_initial_state(nn::Net& net, Communicator& comm) {
+  for (const nn::Parameter& p : net.parameters()) comm.broadcast(p.value.view(), 0);
+  for (const auto& [name, state] : net.states()) comm.broadcast(state.view(), 0);
   std::vector<std::int64_t> seed = {static_cast<std::int64_t>(net.options().seed)};
-  crew.broadcast(seed, 0);
+  comm.broadcast(seed, 0);
   net.set_seed(static_cast<std::uint64_t>(seed[0]));
 }
 
-/// The first rank's that has something to tell: all ranks end with the same words. Collective.
-std::string first_told(Crew& crew, const std::string& mine) {
-  const std::vector<std::string> all = crew.gather_texts(mine);
+/// Collective. Returns the text of the first rank whose text is not empty, so that all ranks report the same error.
+std::string first_error(Communicator& comm, const std::string& mine) {
+  const std::vector<std::string> all = comm.gather_texts(mine);
   const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
   return fmt::format("on rank {} {}", first - all.begin(), *first);
 }
@@ -89,114 +90,114 @@ bool due(const TrainOptions& options, std::int64_t frequency, std::int64_t after
   return frequency > 0 && step >= after && (options.from_zero || step > 0) && (step - after) % frequency == 0;
 }
 
-// Ranks that do not wait for one another vote seldom, or the vote would be what they wait for.
+// Ranks that do not wait for one another vote rarely, because a vote makes them wait.
 constexpr std::int64_t kAsyncVotes = 16;
 
 }  // namespace
 
-Trainer::Inside::Inside(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
+Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
   if (session != nullptr) share_cores(*session);
-  crew = std::make_shared<Crew>(exchanges(options, session) ? session : nullptr);
+  comm = std::make_shared<Communicator>(exchanges(options, session) ? session : nullptr);
   if (!options.schedule.type.empty()) check(options.schedule);
   if (!options.momentum.type.empty()) check(options.momentum);
-  if (crew->size() > ranks()) check_servers();
-  if (crew->shared()) {
-    expect_same(crew->session(), "trainer", described(options));
-    expect_same(crew->session(), fmt::format("net \"{}\"", net.options().name), described(net));
+  if (comm->size() > ranks()) check_servers();
+  if (comm->shared()) {
+    expect_same(comm->session(), "trainer", named_values(options));
+    expect_same(comm->session(), fmt::format("net \"{}\"", net.options().name), named_values(net));
   }
   const Plan plan = make_plan(net, options.plan, ranks(), options.batch);
-  agree(net, *crew);
+  broadcast_initial_state(net, *comm);
   shares = plan.shares();
-  layout = Layout(net, plan, crew);
-  exchange = make_exchange(net, options, layout, *crew);
+  layout = Layout(net, plan, comm);
+  exchange = make_exchange(net, options, layout, *comm);
   own_rule = find_user_rule(options.updater.rule) != nullptr;
   net.set_gradient_scale(plan.deterministic ? 1 : gradient_scale());
   net.set_deterministic(plan.deterministic);
-  if (ranks() > 1 && synchronous()) net.set_parts(crew.get());
+  if (ranks() > 1 && synchronous()) net.set_parts(comm.get());
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
     exchange->ready(parameter);
-    if (net.parameters()[parameter].apart) exchange->finish();  // its gradient's memory is needed again
+    if (net.parameters()[parameter].apart) exchange->finish();  // the memory of its gradient is reused
   };
 }
 
-Trainer::Inside::~Inside() {
+Trainer::Impl::~Impl() {
   net.set_gradient_scale(1);
   net.set_deterministic(false);
   net.set_parts(nullptr);
   net.set_trace(nullptr);
 }
 
-void Trainer::Inside::check_servers() const {
+void Trainer::Impl::check_servers() const {
   if (options.exchange != "tables" || options.plan.kind != "data") {
     throw InvalidArgument(
         fmt::format("{} of {} ranks only serve: that is for exchange \"tables\" and plan \"data\"; "
                     "received \"{}\" and \"{}\"",
-                    crew->size() - ranks(), crew->size(), options.exchange, options.plan.kind));
+                    comm->size() - ranks(), comm->size(), options.exchange, options.plan.kind));
   }
   for (const std::string& name : net.layer_names()) {
     if (net.layer(name).couples_samples()) {
       throw InvalidArgument(fmt::format("layer \"{}\" sums over the batch of all ranks, of which {} only serve", name,
-                                        crew->size() - ranks()));
+                                        comm->size() - ranks()));
     }
   }
 }
 
-StepRates Trainer::Inside::rates() const {
+StepRates Trainer::Impl::rates() const {
   return {
       .learning_rate = options.schedule.type.empty() ? options.updater.learning_rate : rate_at(options.schedule, now()),
       .momentum = options.momentum.type.empty() ? options.updater.momentum : rate_at(options.momentum, now())};
 }
 
-double Trainer::Inside::gradient_scale() const {
+double Trainer::Impl::gradient_scale() const {
   const int groups = std::max(options.groups, 1);
   if (shares != ranks() || serves())
     return static_cast<double>(groups) / ranks();  // ranks that split images share samples
   return static_cast<double>(groups) * static_cast<double>(local()) / static_cast<double>(options.batch);
 }
 
-std::string Trainer::Inside::where_not_finite(double loss) const {
+std::string Trainer::Impl::where_not_finite(double loss) const {
   return fmt::format("the loss is {}; the first layer, in forward order, whose output is not finite is \"{}\"", loss,
                      net.first_not_finite());
 }
 
-void Trainer::Inside::check_loss(double loss) {
+void Trainer::Impl::check_loss(double loss) {
   const bool bad = !std::isfinite(loss);
   if (!options.check_finite) {
-    if (bad && !told_not_finite) {
+    if (bad && !reported_not_finite) {
       fmt::print(stderr, "pleiad: step {}: {}; training continues, as check_finite is off\n", now(),
                  where_not_finite(loss));
-      told_not_finite = true;
+      reported_not_finite = true;
     }
     return;
   }
   if (!(synchronous() ? any(bad) : bad)) return;
   std::string where = bad ? where_not_finite(loss) : "";
-  if (synchronous() && crew->size() > 1) where = first_told(*crew, where);
+  if (synchronous() && comm->size() > 1) where = first_error(*comm, where);
   throw StateError(fmt::format("step {}: {}", now(), where));
 }
 
-void Trainer::Inside::check_report(const Report& report, const std::string& mine) {
-  // All ranks have the same averages, and so agree whether there is something to tell.
+void Trainer::Impl::check_report(const Report& report, const std::string& mine) {
+  // All ranks have the same averages, so they broadcast_initial_state on whether to report.
   const bool bad =
       std::ranges::any_of(report.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
   if (!bad || !any(!mine.empty())) return;
-  const std::string where = crew->size() > 1 ? first_told(*crew, mine) : mine;
+  const std::string where = comm->size() > 1 ? first_error(*comm, mine) : mine;
   const std::string text = fmt::format("evaluation at step {}: {}", report.step, where);
   if (options.check_finite) throw StateError(text);
   if (rank() == 0) fmt::print(stderr, "pleiad: {}\n", text);
 }
 
-void Trainer::Inside::check_rule() {
+void Trainer::Impl::check_rule() {
   if (!own_rule) return;
   std::string problem = exchange->take_problem();
   if (!(synchronous() ? any(!problem.empty()) : !problem.empty())) return;
-  if (synchronous() && crew->size() > 1) problem = first_told(*crew, problem);
+  if (synchronous() && comm->size() > 1) problem = first_error(*comm, problem);
   throw RuleError(fmt::format("step {}: {}", now(), problem));
 }
 
-double Trainer::Inside::train() {
+double Trainer::Impl::train() {
   if (serves()) {
     check_loss(0);
     check_rule();
@@ -219,44 +220,44 @@ double Trainer::Inside::train() {
   return loss;
 }
 
-bool Trainer::Inside::any(bool mine) {
-  if (crew->size() == 1) return mine;
+bool Trainer::Impl::any(bool mine) {
+  if (comm->size() == 1) return mine;
   double vote = mine ? 1 : 0;
-  crew->sum({&vote, 1});
+  comm->sum({&vote, 1});
   return vote > 0;
 }
 
-Trace* Trainer::Inside::tracing() {
+Trace* Trainer::Impl::tracing() {
   if (options.trace.empty() || now() < trace_begin || now() >= trace_begin + options.trace_steps) return nullptr;
   traced = true;
   return &trace;
 }
 
-void Trainer::Inside::write_trace() {
+void Trainer::Impl::write_trace() {
   if (!any(traced)) return;
   traced = false;
-  const std::vector<std::string> all = crew->gather_texts(trace.take(rank()));
+  const std::vector<std::string> all = comm->gather_texts(trace.take(rank()));
   if (rank() != 0) return;
   const std::string document = Trace::document(all);
   write_whole_file(options.trace, std::as_bytes(std::span(document)));
 }
 
 Trainer::Trainer(nn::Net& net, TrainOptions options)
-    : inside_(std::make_unique<Inside>(net, std::move(options), nullptr)) {}
+    : impl_(std::make_unique<Impl>(net, std::move(options), nullptr)) {}
 Trainer::Trainer(nn::Net& net, TrainOptions options, Session& session)
-    : inside_(std::make_unique<Inside>(net, std::move(options), &session)) {}
+    : impl_(std::make_unique<Impl>(net, std::move(options), &session)) {}
 Trainer::~Trainer() = default;
 
-double Trainer::step() { return inside_->train(); }
-std::int64_t Trainer::current_step() const { return inside_->now(); }
-std::int64_t Trainer::current_place() const { return inside_->place.values<std::int64_t>()[0]; }
-std::int64_t Trainer::local_batch() const { return inside_->local(); }
-std::int64_t Trainer::batch() const { return inside_->options.batch; }
-int Trainer::share() const { return inside_->share(); }
-int Trainer::shares() const { return inside_->shares; }
+double Trainer::step() { return impl_->train(); }
+std::int64_t Trainer::current_step() const { return impl_->now(); }
+std::int64_t Trainer::current_place() const { return impl_->place.values<std::int64_t>()[0]; }
+std::int64_t Trainer::local_batch() const { return impl_->local(); }
+std::int64_t Trainer::batch() const { return impl_->options.batch; }
+int Trainer::share() const { return impl_->share(); }
+int Trainer::shares() const { return impl_->shares; }
 
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   if (batch <= 0) {
     batch = in.options.batch;
   } else if (batch < in.shares) {
@@ -273,7 +274,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   in.net.prepare(part.size());
   if (batches <= 0 || batches > whole) batches = whole;
   const std::int64_t start = now_ns();
-  Mean mean;
+  MetricsMean mean;
   if (in.serves()) {
     mean.add_nothing(in.net.metrics());
     batches = 0;
@@ -290,7 +291,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
       not_finite = in.where_not_finite(loss);
     }
   }
-  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.crew, in.options.plan.deterministic)};
+  Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.comm, in.options.plan.deterministic)};
   report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
   in.check_report(report, not_finite);
   in.net.prepare(in.local());
@@ -299,25 +300,25 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
 
 namespace {
 
-/// What takes its time here is no time of training: a moment before it is moved on.
-class Pause {
+/// Excludes its lifetime from the measured training time by moving `moment` forward.
+class TimingPause {
  public:
-  explicit Pause(std::int64_t& moment) : moment_(moment), start_(now_ns()) {}
-  ~Pause() { moment_ += now_ns() - start_; }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
+  explicit TimingPause(std::int64_t& moment) : moment_(moment), start_(now_ns()) {}
+  ~TimingPause() { moment_ += now_ns() - start_; }
+  TimingPause(const TimingPause&) = delete;
+  TimingPause& operator=(const TimingPause&) = delete;
 
  private:
   std::int64_t& moment_;
   const std::int64_t start_;
 };
 
-/// The part of a run that goes on at its frequencies.
-class Run {
+/// The periodic actions of a run: reports, evaluation, checkpoints and event logs.
+class TrainingRun {
  public:
-  Run(Trainer& trainer, Trainer::Inside& in, const TrainCalls& calls)
+  TrainingRun(Trainer& trainer, Trainer::Impl& in, const TrainCalls& calls)
       : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {
-    for (const std::string& layer : in.options.events_pictures) {  // all ranks say it, before the first step
+    for (const std::string& layer : in.options.events_pictures) {  // throws on all ranks, before the first step
       if (const Shape shape = in.net.output(layer).shape(); !makes_pictures(shape)) {
         throw InvalidArgument(fmt::format("events_pictures: outputs of \"{}\" have the shape {}, and make no pictures",
                                           layer, shape.text()));
@@ -330,7 +331,7 @@ class Run {
     if (log_) log(report);
     return !calls_.report || calls_.report(report);
   }
-  /// What goes beside the reports.
+  /// Writes parameters and layer outputs to the event log.
   void details() {
     if (!log_) return;
     log_parameters(*log_, in_.net, in_.now());
@@ -341,7 +342,7 @@ class Run {
   }
 
   bool evaluate(Samples* samples, nn::Phase phase) {
-    const Pause pause(shown_ns_);
+    const TimingPause pause(shown_ns_);
     const TrainOptions& o = in_.options;
     const bool test = phase == nn::Phase::test;
     return samples == nullptr || tell(trainer_.evaluate(*samples, phase, test ? o.test_batches : o.validate_batches,
@@ -349,7 +350,7 @@ class Run {
   }
 
   bool checkpoint() {
-    const Pause pause(shown_ns_);
+    const TimingPause pause(shown_ns_);
     saved_at_ = in_.now();
     bool go_on = true;
     if (!in_.options.checkpoint_folder.empty()) go_on = save();
@@ -369,7 +370,7 @@ class Run {
     shown_ns_ = ns;
     return tell({.step = in_.now() - (in_.options.from_zero ? 1 : 0),
                  .phase = nn::Phase::train,
-                 .metrics = mean_.take(*in_.crew, in_.options.plan.deterministic),
+                 .metrics = mean_.take(*in_.comm, in_.options.plan.deterministic),
                  .samples_per_second = samples / seconds});
   }
 
@@ -396,9 +397,9 @@ class Run {
 
   std::optional<EventLog> log_;
   Trainer& trainer_;
-  Trainer::Inside& in_;
+  Trainer::Impl& in_;
   const TrainCalls& calls_;
-  Mean mean_;
+  MetricsMean mean_;
   std::int64_t shown_at_;
   std::int64_t shown_ns_;
   std::int64_t saved_at_ = -1;
@@ -407,11 +408,11 @@ class Run {
 }  // namespace
 
 void Trainer::train_on(Samples& samples) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   in.trained_on = samples.identity();
-  if (in.crew->shared()) {
-    in.crew->run([&] {
-      expect_same(in.crew->session(), "samples",
+  if (in.comm->shared()) {
+    in.comm->run([&] {
+      expect_same(in.comm->session(), "samples",
                   {{"count", fmt::format("{}", samples.count())}, {"identity", in.trained_on}});
     });
   }
@@ -423,12 +424,12 @@ void Trainer::train_on(Samples& samples) {
 }
 
 bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainCalls& calls) {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   const TrainOptions& o = in.options;
   train_on(train);
   in.trace_begin = in.now() + o.trace_from;
   const Interrupt interrupt;
-  Run run(*this, in, calls);
+  TrainingRun run(*this, in, calls);
   const bool sync = in.synchronous();
   bool stop = false;
   bool ended = true;
@@ -438,7 +439,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if (due(o, o.validate, o.validate_after, at)) go_on &= run.evaluate(validate, nn::Phase::validate);
     if (due(o, o.test, o.test_after, at)) go_on &= run.evaluate(test, nn::Phase::test);
     if (due(o, o.checkpoint, o.checkpoint_after, at)) go_on &= run.checkpoint();
-    if (go_on || !sync) {  // without a clock a rank goes on until all have voted
+    if (go_on || !sync) {  // without a common clock, a rank continues until all have voted
       if (!in.serves()) {
         static const std::string no_name;
         const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
@@ -454,7 +455,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
   }
   if (ended && o.test > 0) {
-    if (!sync) (void)in.exchange->memory();  // all ranks have what all of them have added
+    if (!sync) (void)in.exchange->optimizer_state();  // copies everything that all ranks have added to this rank
     (void)run.evaluate(test, nn::Phase::test);
   }
   if ((o.checkpoint > 0 || o.checkpoint_at_end) && !run.saved()) (void)run.checkpoint();

@@ -87,10 +87,10 @@ int load_snapshot(const fs::path& root) {
 }
 
 void commit_checkpoint(const fs::path& root, int version) {
-  Crew crew(nullptr);
+  Communicator comm(nullptr);
   Tensor tensor(DType::float32, Shape({2, 3}));
   std::fill_n(static_cast<float*>(tensor.raw()), 6, static_cast<float>(version));
-  write_checkpoint(root / "state", {{.name = "w", .tensor = tensor}}, {{"version", std::to_string(version)}}, crew);
+  write_checkpoint(root / "state", {{.name = "w", .tensor = tensor}}, {{"version", std::to_string(version)}}, comm);
 }
 
 int load_checkpoint(const fs::path& root) {

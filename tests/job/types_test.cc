@@ -5,7 +5,7 @@
 #include <map>
 
 #include "job/job.pb.h"
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "pleiad/data.h"
 #include "pleiad/error.h"
 #include "pleiad/nn/layers.h"

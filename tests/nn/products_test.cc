@@ -29,7 +29,7 @@ class Products : public testing::Test {
     for (T& x : out) x = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random_));
     return out;
   }
-  /// Aligned, and no number where nothing was laid out.
+  /// Aligned, and no number where nothing was packed out.
   static Tensor memory(std::int64_t count) {
     Tensor t(dtype_of<T>, {count});
     t.fill(kNan);
@@ -80,10 +80,10 @@ TYPED_TEST(Products, OfLaidOutSidesAreThoseOfPlainLoops) {
     const Operand left_given{.data = a.data(), .stride = a_stride, .transposed = left_turned};
     const Operand right_given{.data = b.data(), .stride = b_stride, .transposed = right_turned};
     for (const Range rows : this->cuts(m, 1)) {
-      for (const Range columns : this->cuts(k, 7)) lay_left<T>(left_given, m, k, rows, columns, TestFixture::of(left));
+      for (const Range columns : this->cuts(k, 7)) pack_left<T>(left_given, m, k, rows, columns, TestFixture::of(left));
     }
     for (const Range columns : this->cuts(n, kPanel<T>))
-      lay_right<T>(right_given, k, n, columns, TestFixture::of(right));
+      pack_right<T>(right_given, k, n, columns, TestFixture::of(right));
     std::vector<T> made = given;
     for (const Range columns : this->cuts(n, kPanel<T>)) {
       multiply<T>(p, TestFixture::of(left), TestFixture::of(right), columns, made.data(), c_stride);
@@ -115,10 +115,10 @@ TYPED_TEST(Products, AnElementHasTheSameBitsHoweverTheBatchIsCut) {
   const auto product = [&](Range rows) {
     const std::int64_t count = rows.end - rows.begin;
     const Tensor left = TestFixture::memory(count * k);
-    lay_left<T>({.data = a.data() + rows.begin * k, .stride = k}, count, k, {0, count}, {0, k}, TestFixture::of(left));
+    pack_left<T>({.data = a.data() + rows.begin * k, .stride = k}, count, k, {0, count}, {0, k}, TestFixture::of(left));
     std::vector<T> c(static_cast<std::size_t>(count * n));
     const Tensor right = TestFixture::memory(right_size(k, n));
-    lay_right<T>({.data = b.data(), .stride = n}, k, n, {0, n}, TestFixture::of(right));
+    pack_right<T>({.data = b.data(), .stride = n}, k, n, {0, n}, TestFixture::of(right));
     multiply<T>({.m = count, .n = n, .k = k}, TestFixture::of(left), TestFixture::of(right), {0, n}, c.data(), n);
     return c;
   };
@@ -141,9 +141,9 @@ TYPED_TEST(Products, OfZerosAndOnesAreSumsOfRows) {
     const std::vector<T> b = this->numbers(k * n);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(m * code_size(k)), 0xff);
     for (const Range rows : this->cuts(m, 1)) pick_codes<T>(a.data(), m, k, rows, codes.data());
-    const Tensor laid = TestFixture::memory(right_size(k, n));
-    lay_right<T>({.data = b.data(), .stride = n}, k, n, {0, n}, TestFixture::of(laid));
-    const Rows<T> rows_of_b = draw % 2 == 0 ? plain_rows(b.data(), n) : laid_rows<T>(TestFixture::of(laid), k);
+    const Tensor packed = TestFixture::memory(right_size(k, n));
+    pack_right<T>({.data = b.data(), .stride = n}, k, n, {0, n}, TestFixture::of(packed));
+    const Rows<T> rows_of_b = draw % 2 == 0 ? plain_rows(b.data(), n) : packed_rows<T>(TestFixture::of(packed), k);
     std::vector<T> c(static_cast<std::size_t>(m * c_stride), TestFixture::kNan);
     for (const Range columns : this->cuts(n, kPanel<T>)) {
       add_picked<T>({.m = m, .n = n, .k = k}, codes.data(), rows_of_b, columns, c.data(), c_stride);

@@ -58,8 +58,8 @@ TEST(Recurrent, EqualsThePlainLoopsOnManyThreads) {
       (void)(b.layer->forward(b.pass), 0);  // the second sequence begins where the first ended
       const Tensor y(dtype, b.pass.y[0].shape()), h(dtype, {geometry.batch, geometry.hidden});
       const Tensor c = cell == Cell::lstm ? Tensor(dtype, {geometry.batch, geometry.hidden}) : Tensor();
-      const kernel::RecurrentNumbers numbers{b.pass.parameter[0], b.pass.parameter[1],
-                                             bias ? b.pass.parameter[2] : Tensor()};
+      const kernel::RecurrentParameters numbers{b.pass.parameter[0], b.pass.parameter[1],
+                                                bias ? b.pass.parameter[2] : Tensor()};
       for (int twice = 0; twice < 2; ++twice) {
         dtype == DType::float32 ? kernel::ref::recurrent<float>(geometry, numbers, b.pass.x[0], y, h, c)
                                 : kernel::ref::recurrent<double>(geometry, numbers, b.pass.x[0], y, h, c);

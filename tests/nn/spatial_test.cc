@@ -88,12 +88,12 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
   whole.backward();
 
   Net net = made.net();
-  const auto crew = std::make_shared<Crew>(&session);
+  const auto comm = std::make_shared<Communicator>(&session);
   const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap ? "always" : "never"};
   const Plan plan = make_plan(net, options, session.size(), batch);
-  Layout layout(net, plan, crew);
+  Layout layout(net, plan, comm);
   net.set_gradient_scale(1.0 / session.size());
-  net.set_parts(crew.get());
+  net.set_parts(comm.get());
   const std::int64_t local = batch / plan.grid.groups;
   net.prepare(local);
   const Interval mine = part_of(batch, plan.grid.groups, plan.grid.group_of(session.rank()));
@@ -110,7 +110,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
                             t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
     net.forward(nn::Phase::train, 0, mine.begin);
     double loss = net.loss() / session.size();
-    crew->sum({&loss, 1});
+    comm->sum({&loss, 1});
     ASSERT_NEAR(loss, whole.loss(), 1e-10 * std::max(1.0, whole.loss()));
     net.backward();
   }
@@ -126,10 +126,10 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
   for (std::size_t i = 0; i < net.parameters().size(); ++i) {
     const nn::Parameter& p = net.parameters()[i];
     const Tensor& expected = whole.parameters()[i].gradient;
-    if (const HeldPart* held = layout.part_of(p.name)) {
-      layout.sum_alike(p.name, p.gradient);
+    if (const ParameterPart* held = layout.part_of(p.name)) {
+      layout.sum_over_holders(p.name, p.gradient);
       Tensor part(DType::float64, held->shape());
-      take_part(*held, expected, part);
+      extract_part(*held, expected, part);
       ASSERT_LT(distance(p.gradient, part), 1e-10) << p.name;
       continue;
     }

@@ -162,8 +162,8 @@ class PLEIAD_API Net {
   [[nodiscard]] std::string text() const;
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Makes a net from Net::text(). Invalid text is a FileError that begins with `where` or names the layer.

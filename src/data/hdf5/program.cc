@@ -1,8 +1,8 @@
-// The program pleiad-hdf5: all that touches the HDF5 library, in a process of its own. A damaged file can make that
-// library crash; here it takes nobody with it, and who reads no HDF5 files does not load it.
+// The program pleiad-hdf5 contains all code that uses the HDF5 library, in a separate process. A damaged file can crash
+// the library; here the crash does not affect the caller. Programs that read no HDF5 files do not load the library.
 //
-//   pleiad-hdf5 read FILE DATA [LABEL]   a line of JSON on stdout, then the numbers that do not lie in one piece
-//   pleiad-hdf5 write FILE               a line of JSON on stdin, then the numbers of each dataset
+//   pleiad-hdf5 read FILE DATA [LABEL]   writes a line of JSON to stdout, then the values that are not contiguous
+//   pleiad-hdf5 write FILE               reads a line of JSON from stdin, then the values of each dataset
 #include <fmt/format.h>
 #include <hdf5.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What the library hands out, closed on every way.
+/// Closes an object of the library on every exit.
 class Handle {
  public:
   Handle(hid_t id, herr_t (*close)(hid_t), const std::string& what) : id_(id), close_(close) {
@@ -56,7 +56,7 @@ Type type_named(const std::string& name) {
   throw std::runtime_error("no type is called " + name);
 }
 
-/// The narrowest of ours that holds every number of a stored type.
+/// Returns the narrowest of our types that holds every value of a stored type.
 Type type_of(hid_t stored, const std::string& what) {
   const std::size_t size = H5Tget_size(stored);
   switch (H5Tget_class(stored)) {
@@ -79,7 +79,7 @@ void write_out(const void* data, std::size_t size) {
   const auto* at = static_cast<const char*>(data);
   while (size > 0) {
     const ssize_t done = ::write(STDOUT_FILENO, at, size);
-    if (done <= 0) _exit(3);  // nobody listens
+    if (done <= 0) _exit(3);  // the reader is gone
     at += done;
     size -= static_cast<std::size_t>(done);
   }
@@ -107,14 +107,14 @@ Dataset look_at(hid_t file, const std::string& name, bool label) {
   const Type type = label ? type_named("float64") : type_of(stored, what);
   dataset.type = type.name;
   dataset.element = type.bytes;
-  // A header may say anything: no more is read than what is stored can unpack to.
+  // The header may be wrong: no more is read than the stored data can unpack to.
   std::uint64_t bytes = type.bytes;
   for (const hsize_t extent : dataset.shape) {
     require(extent > 0, what + " has no numbers");
     require(!__builtin_mul_overflow(bytes, extent, &bytes) && bytes < (std::uint64_t{1} << 62),
             what + " is larger than memory can be");
   }
-  constexpr std::uint64_t kMostPacked = 1032;  // what deflate can make of a byte
+  constexpr std::uint64_t kMostPacked = 1032;  // maximum number of bytes that deflate makes of one
   hsize_t there = 0;
   require(H5Fget_filesize(file, &there) >= 0 && bytes / kMostPacked / type.bytes <= there,
           what + " says that it has more numbers than the file can hold");
@@ -128,7 +128,7 @@ Dataset look_at(hid_t file, const std::string& name, bool label) {
   return dataset;
 }
 
-/// In pieces of whole records, converted to our types.
+/// Sends the values in blocks of whole records, converted to our types.
 void send(hid_t file, const Dataset& dataset) {
   const std::string what = "dataset \"" + dataset.name + "\"";
   const Handle set(H5Dopen2(file, dataset.name.c_str(), H5P_DEFAULT), H5Dclose, what + " cannot be opened");
@@ -160,7 +160,7 @@ void read_file(const std::vector<std::string>& words) {
   std::vector<Dataset> sets;
   json head = json::array();
   for (std::size_t i = 2; i < words.size(); ++i) {
-    // Labels are asked for, and need not be there.
+    // A label dataset with '?' is optional.
     if (i == 3 && words[i].starts_with('?') && H5Lexists(file, words[i].c_str() + 1, H5P_DEFAULT) <= 0) continue;
     sets.push_back(look_at(file, words[i].starts_with('?') ? words[i].substr(1) : words[i], i == 3));
     head.push_back(sets.back().head);
@@ -227,5 +227,5 @@ int main(int argc, char** argv) {
     const std::string line = json{{"error", error.what()}}.dump() + "\n";
     write_out(line.data(), line.size());
   }
-  _exit(0);  // not through the library's own end, which stumbles over what is damaged
+  _exit(0);  // without the library's own exit handlers, which can crash on damaged files
 }

@@ -1,4 +1,5 @@
-// Matrix products by OpenBLAS, row after row, float32 and float64. OpenBLAS runs on one thread; the split is ours.
+// Matrix products with OpenBLAS, row-major, for float32 and float64. OpenBLAS runs on one thread; Pleiad splits the
+// work.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace pleiad::kernel {
 
 struct Operand {
   const void* data = nullptr;
-  std::int64_t stride = 0;  ///< from one row to the next as it lies in memory
+  std::int64_t stride = 0;  ///< elements between the starts of two rows in memory
   bool transposed = false;
 };
 
@@ -21,13 +22,13 @@ struct Product {
   double beta = 0;
 };
 
-/// Loads OpenBLAS where nobody has yet; a StateError says why that failed. To be called before compute threads begin,
-/// which cannot throw.
+/// Loads OpenBLAS if it is not loaded yet. Throws StateError with the reason if that fails. Call it before compute
+/// threads start, because they cannot throw.
 void need_gemm();
 
-/// c = alpha * a * b + beta * c, where a is m x k and b is k x n after transposition; on the calling thread.
+/// Computes c = alpha * a * b + beta * c on the calling thread. After transposition, a is m x k and b is k x n.
 void gemm_here(DType dtype, const Product& p, const Operand& a, const Operand& b, void* c, std::int64_t c_stride);
-/// The same, split over the compute threads.
+/// Does the same, split over the compute threads.
 void gemm(DType dtype, const Product& p, const Operand& a, const Operand& b, void* c, std::int64_t c_stride);
 
 }  // namespace pleiad::kernel

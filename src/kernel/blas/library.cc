@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kLibrary = "libopenblas.so.0";
 constexpr const char* kChoice = "OPENBLAS_CORETYPE";
 
-/// The name of the kernels that are better than OpenBLAS's own choice, or null.
+/// Returns the name of kernels that are faster than OpenBLAS's own choice, or null.
 const char* better_kernels() {
 #if defined(__x86_64__)
   constexpr unsigned kZen3And4 = 0x19;
@@ -47,12 +47,12 @@ Blas load() {
   if (kernels != nullptr) setenv(kChoice, kernels, 1);
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   const std::string problem = library == nullptr ? dlerror() : "";
-  if (kernels != nullptr) unsetenv(kChoice);  // numpy and others have an OpenBLAS of their own
+  if (kernels != nullptr) unsetenv(kChoice);  // other programs' OpenBLAS, for example numpy's, must not see it
   if (library == nullptr) {
     throw StateError(
         fmt::format("cannot load OpenBLAS, which nets need ({}); Debian's package is libopenblas0", problem));
   }
-  // Its own threads beside OpenMP's would cost two to three times the time.
+  // OpenBLAS's own threads besides OpenMP's would take two to three times the time.
   symbol<decltype(&openblas_set_num_threads)>(library, "openblas_set_num_threads")(1);
   return {.sgemm = symbol<decltype(&cblas_sgemm)>(library, "cblas_sgemm"),
           .dgemm = symbol<decltype(&cblas_dgemm)>(library, "cblas_dgemm")};

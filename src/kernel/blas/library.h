@@ -1,4 +1,4 @@
-// OpenBLAS, loaded when it is first needed.
+// Loads OpenBLAS when it is first needed.
 #pragma once
 
 #include <cblas.h>
@@ -10,11 +10,11 @@ struct Blas {
   decltype(&cblas_dgemm) dgemm;
 };
 
-/// Runs on the calling thread alone. A StateError where the library is not there.
+/// The functions run on the calling thread only. Throws StateError if the library cannot be loaded.
 ///
-/// It is loaded by hand because it chooses its kernels while it is loaded, and does not choose well everywhere: on
-/// AMD's Zen 4 it takes those for Intel's 512-bit vectors, which are 5 to 8% slower there than the 256-bit ones. What
-/// the user asks for by OPENBLAS_CORETYPE holds.
+/// It is loaded with dlopen because it chooses its kernels while loading and does not choose well on all CPUs: on AMD's
+/// Zen 4 it takes the kernels for Intel's 512-bit vectors, which are 5 to 8% slower there than the 256-bit ones.
+/// OPENBLAS_CORETYPE overrides the choice.
 [[nodiscard]] const Blas& blas();
 
 }  // namespace pleiad::kernel

@@ -9,21 +9,21 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kDepth = 768;               // of k, in one pass over c
-constexpr std::int64_t kLeftElements = 48 * 1024;  // of the left side, to stay in the second cache
+constexpr std::int64_t kDepth = 768;               // of k, per pass over c
+constexpr std::int64_t kLeftElements = 48 * 1024;  // of the left operand that fit in the L2 cache
 
-/// Up to a few rows of c by one or two panels.
+/// A tile of c: a few rows by one or two panels.
 template <class T>
 struct Tile {
   const T* left;   // k x rows
-  const T* right;  // k x kPanel; the next panel is `panel` further
+  const T* right;  // k x kPanel; the next panel is `panel` elements further
   T* c;
   std::int64_t k, panel, c_stride;
   int rows, panels, columns;
   T alpha, beta;
 };
 
-/// kVectors of kBytes each in a row, kRows rows, all in registers.
+/// Computes kRows rows of kVectors vectors with kBytes bytes each, all in registers.
 template <class T, int kBytes, int kVectors, int kRows>
 PLEIAD_INLINE void tile_of(const Tile<T>& t) {
   using V = typename Lanes<T, kBytes>::Vector;
@@ -32,7 +32,7 @@ PLEIAD_INLINE void tile_of(const Tile<T>& t) {
   const T* a = t.left;
   const T* b = t.right;
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {  // while the sums are made, what they go to comes into the cache
+  for (int r = 0; r < kRows; ++r) {  // prefetches the destination while the sums are computed
     for (int v = 0; v < kVectors; v += kPanel<T> / kLanes) __builtin_prefetch(t.c + r * t.c_stride + v * kLanes, 1);
   }
   for (std::int64_t k = 0; k < t.k; ++k) {
@@ -49,7 +49,8 @@ PLEIAD_INLINE void tile_of(const Tile<T>& t) {
     a += kRows;
     b += kPanel<T>;
   }
-  if (t.columns != kVectors * kLanes) {  // rare, so through memory and not unrolled: the code is much smaller
+  // rare, so it goes through memory and is not unrolled, which keeps the code small
+  if (t.columns != kVectors * kLanes) {
     T part[kRows][kVectors * kLanes];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -86,7 +87,7 @@ PLEIAD_INLINE void tile_by_rows(const Tile<T>& t) {
   if constexpr (kRows > 1) tile_by_rows<T, kBytes, kVectors, kRows - 1>(t);
 }
 
-/// to[i][j] = from[j][i], as many lanes each way: log2(lanes) perfect shuffles of all numbers.
+/// Transposes a square of lanes x lanes: to[i][j] = from[j][i]. Uses log2(lanes) perfect shuffles of all elements.
 template <class T, int kBytes>
 PLEIAD_INLINE void transpose_square(const T* from, std::int64_t stride, T* to, std::int64_t to_stride) {
   using V = typename Lanes<T, kBytes>::Vector;
@@ -108,7 +109,7 @@ PLEIAD_INLINE void transpose_square(const T* from, std::int64_t stride, T* to, s
   for (int i = 0; i < kLanes; ++i) store(to + i * to_stride, x[i]);
 }
 
-/// Rows of `count` numbers, `rows` of them, `stride` apart; transposed they are `to_stride` apart.
+/// `rows` rows of `count` elements, `stride` apart; transposed rows are `to_stride` apart.
 template <class T>
 struct Turn {
   const T* from;
@@ -130,7 +131,7 @@ PLEIAD_INLINE void turn(const Turn<T>& t) {
     for (std::int64_t i = count; i < t.count; ++i) t.to[i * t.to_stride + r] = t.from[r * t.stride + i];
   }
   const Turn<T> rest{t.from + rows * t.stride, t.rows - rows, t.count, t.stride, t.to + rows, t.to_stride};
-  if constexpr (kBytes > 16) return turn<T, kBytes / 2>(rest);  // fewer rows by smaller squares
+  if constexpr (kBytes > 16) return turn<T, kBytes / 2>(rest);  // the remaining rows in smaller squares
   for (std::int64_t r = 0; r < rest.rows; ++r) {
     for (std::int64_t i = 0; i < rest.count; ++i) rest.to[i * rest.to_stride + r] = rest.from[r * rest.stride + i];
   }
@@ -169,16 +170,16 @@ const Kernels<T>& kernels() {
   return chosen;
 }
 
-/// The rows of m in blocks of nearly equal height.
+/// Splits m rows into blocks of nearly equal height.
 struct Blocks {
   std::int64_t m, count;
   Blocks(std::int64_t rows, std::int64_t largest) : m(rows), count((rows + largest - 1) / largest) {}
   [[nodiscard]] Range at(std::int64_t i) const { return {m * i / count, m * (i + 1) / count}; }
-  /// The block that has row r.
+  /// Returns the block that contains row r.
   [[nodiscard]] std::int64_t of(std::int64_t r) const { return ((r + 1) * count - 1) / m; }
 };
 
-/// body(range of k) for passes of nearly equal depth.
+/// Calls body(range of k) for passes of nearly equal depth.
 template <class Body>
 void for_passes(Range k, Body&& body) {
   const std::int64_t depth = k.end - k.begin;
@@ -186,14 +187,15 @@ void for_passes(Range k, Body&& body) {
   for (std::int64_t i = 0; i < passes; ++i)
     body(Range{k.begin + depth * i / passes, k.begin + depth * (i + 1) / passes});
 }
-/// body(columns) for as many panels as a tile has.
+/// Calls body(columns) for each tile's range of panels.
 template <class T, class Body>
 void for_tiles(Range columns, Body&& body) {
   const std::int64_t wide = kernels<T>().panels * kPanel<T>;
   for (std::int64_t c = columns.begin; c < columns.end; c += wide) body(Range{c, std::min(c + wide, columns.end)});
 }
 
-/// One tile's columns of the blocks `which`, over `k`. `right` begins at k.begin; its panels are `height` rows high.
+/// Computes one tile's columns of the blocks `which` over the range k. `right` starts at k.begin; its panels have
+/// `height` rows.
 template <class T>
 void tiles(const Product& p, const Blocks& blocks, Range which, Range k, const T* left, const T* right,
            std::int64_t height, Range columns, bool first, T* c, std::int64_t c_stride) {
@@ -218,7 +220,7 @@ void tiles(const Product& p, const Blocks& blocks, Range which, Range k, const T
 }  // namespace
 
 template <class T>
-void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to) {
+void pack_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, T* to) {
   constexpr std::int64_t kWide = kPanel<T>;
   const T* from = static_cast<const T*>(b.data);
   if (b.transposed) {
@@ -230,7 +232,7 @@ void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, 
     }
     return;
   }
-  constexpr std::int64_t kAtOnce = 4;  // rows: long runs to read, not too short ones to write
+  constexpr std::int64_t kAtOnce = 4;  // rows at once: long runs to read, and not too short ones to write
   for (std::int64_t i = 0; i < k; i += kAtOnce) {
     const std::int64_t end = std::min(i + kAtOnce, k);
     for (std::int64_t c = columns.begin; c < columns.end; c += kWide) {
@@ -249,7 +251,7 @@ void lay_right(const Operand& b, std::int64_t k, std::int64_t n, Range columns, 
 }
 
 template <class T>
-void lay_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to) {
+void pack_left(const Operand& a, std::int64_t m, std::int64_t k, Range rows, Range columns, T* to) {
   if (rows.begin >= rows.end) return;
   const Blocks blocks(m, kernels<T>().rows);
   const T* from = static_cast<const T*>(a.data);
@@ -274,7 +276,7 @@ void multiply(const Product& p, const T* left, const T* right, Range columns, T*
   if (p.m == 0 || columns.begin >= columns.end) return;
   const Blocks blocks(p.m, kernels<T>().rows);
   for_passes({0, p.k}, [&](Range k) {
-    // So many rows that their part of the left side stays in the second cache while all panels pass.
+    // Takes as many rows as fit in the L2 cache while all panels pass.
     const std::int64_t depth = std::max<std::int64_t>(k.end - k.begin, 1);
     const std::int64_t at_once = std::max<std::int64_t>(kLeftElements / depth / kernels<T>().rows, 1);
     for (std::int64_t first = 0; first < blocks.count; first += at_once) {
@@ -287,9 +289,9 @@ void multiply(const Product& p, const T* left, const T* right, Range columns, T*
   });
 }
 
-#define PLEIAD_PANELS(T)                                                                   \
-  template void lay_right<T>(const Operand&, std::int64_t, std::int64_t, Range, T*);       \
-  template void lay_left<T>(const Operand&, std::int64_t, std::int64_t, Range, Range, T*); \
+#define PLEIAD_PANELS(T)                                                                    \
+  template void pack_right<T>(const Operand&, std::int64_t, std::int64_t, Range, T*);       \
+  template void pack_left<T>(const Operand&, std::int64_t, std::int64_t, Range, Range, T*); \
   template void multiply<T>(const Product&, const T*, const T*, Range, T*, std::int64_t);
 PLEIAD_PANELS(float)
 PLEIAD_PANELS(double)

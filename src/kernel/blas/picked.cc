@@ -8,21 +8,21 @@
 namespace pleiad::kernel {
 namespace {
 
-constexpr std::int64_t kRows = 4;     // of b, to a code
-constexpr std::int64_t kSums = 16;    // of kRows rows
-constexpr std::int64_t kGroups = 16;  // whose sums stay in the first cache: 16 KB
+constexpr std::int64_t kRows = 4;     // rows of b per code
+constexpr std::int64_t kSums = 16;    // possible sums of kRows rows
+constexpr std::int64_t kGroups = 16;  // groups whose sums fit in the L1 cache: 16 KB
 
-/// Some groups of rows, all samples, one panel of columns.
+/// Some groups of rows, all samples, and one panel of columns.
 template <class T>
-struct Job {
+struct PickLoop {
   const std::uint8_t* codes;
   const T* b;  // the first row
   T* c;
   std::int64_t samples, groups, code_stride, rows, b_stride, c_stride, wide;
-  bool first;  // c is set, not added to
+  bool first;  // set c instead of adding to it
 };
 
-/// A panel's columns of one row, in vectors. Where the panel is not whole: `wide` of them, beyond them zeros.
+/// Loads a panel's columns of one row into vectors. Pads a panel that is not whole: `wide` columns, then zeros.
 template <class T, int kBytes, bool kWhole>
 PLEIAD_INLINE void load_row(typename Lanes<T, kBytes>::Vector* v, const T* from, std::int64_t wide) {
   constexpr int kLanes = Lanes<T, kBytes>::kCount;
@@ -44,9 +44,9 @@ PLEIAD_INLINE void store_row(const typename Lanes<T, kBytes>::Vector* v, T* to, 
   if constexpr (!kWhole) std::copy_n(part, wide, to);
 }
 
-/// So many samples at once that their sums stay in registers and additions need not wait for each other.
+/// Adds so many samples at once that their sums stay in registers and additions need not wait for each other.
 template <class T, int kBytes, bool kWhole, int kSamples>
-PLEIAD_INLINE void add_samples(const Job<T>& j, std::int64_t s, const T* sums) {
+PLEIAD_INLINE void add_samples(const PickLoop<T>& j, std::int64_t s, const T* sums) {
   using V = typename Lanes<T, kBytes>::Vector;
   constexpr int kLanes = Lanes<T, kBytes>::kCount;
   constexpr int kVectors = 64 / kBytes;
@@ -77,9 +77,9 @@ PLEIAD_INLINE void add_samples(const Job<T>& j, std::int64_t s, const T* sums) {
   }
 }
 
-/// The sixteen sums of one group's rows; rows beyond the last are zeros.
+/// Computes the sixteen sums of one group's rows. Rows beyond the last one count as zeros.
 template <class T, int kBytes, bool kWhole>
-PLEIAD_INLINE void sums_of(const Job<T>& j, std::int64_t first, T* sums) {
+PLEIAD_INLINE void sums_of(const PickLoop<T>& j, std::int64_t first, T* sums) {
   using V = typename Lanes<T, kBytes>::Vector;
   constexpr int kVectors = 64 / kBytes;
   constexpr int kLanes = Lanes<T, kBytes>::kCount;
@@ -102,7 +102,7 @@ PLEIAD_INLINE void sums_of(const Job<T>& j, std::int64_t first, T* sums) {
 }
 
 template <class T, int kBytes, bool kWhole, int kAtOnce>
-PLEIAD_INLINE void add_panel(const Job<T>& j) {
+PLEIAD_INLINE void add_panel(const PickLoop<T>& j) {
   alignas(64) T sums[kGroups * kSums * kPanel<T>];
   for (std::int64_t g = 0; g < j.groups; ++g) {
     sums_of<T, kBytes, kWhole>(j, g * kRows, sums + g * kSums * kPanel<T>);
@@ -118,19 +118,19 @@ PLEIAD_INLINE void add_panel(const Job<T>& j) {
   for (; s < j.samples; ++s) add_samples<T, kBytes, kWhole, 1>(j, s, sums);
 }
 template <class T, int kBytes, int kAtOnce>
-PLEIAD_INLINE void add_groups(const Job<T>& j) {
+PLEIAD_INLINE void add_groups(const PickLoop<T>& j) {
   j.wide == kPanel<T> ? add_panel<T, kBytes, true, kAtOnce>(j) : add_panel<T, kBytes, false, kAtOnce>(j);
 }
-#define PLEIAD_FOR(T)                                                    \
-  PLEIAD_V4 void groups_v4(const Job<T>& j) { add_groups<T, 64, 8>(j); } \
-  PLEIAD_V3 void groups_v3(const Job<T>& j) { add_groups<T, 32, 4>(j); } \
-  void groups_any(const Job<T>& j) { add_groups<T, 16, 2>(j); }
+#define PLEIAD_FOR(T)                                                         \
+  PLEIAD_V4 void groups_v4(const PickLoop<T>& j) { add_groups<T, 64, 8>(j); } \
+  PLEIAD_V3 void groups_v3(const PickLoop<T>& j) { add_groups<T, 32, 4>(j); } \
+  void groups_any(const PickLoop<T>& j) { add_groups<T, 16, 2>(j); }
 PLEIAD_FOR(float)
 PLEIAD_FOR(double)
 #undef PLEIAD_FOR
 
 template <class T>
-void run_groups(const Job<T>& j) {
+void run_groups(const PickLoop<T>& j) {
   static const Level level = cpu_level();
   level == Level::v4 ? groups_v4(j) : level == Level::v3 ? groups_v3(j) : groups_any(j);
 }
@@ -171,17 +171,17 @@ void add_picked(const Product& p, const std::uint8_t* codes, const Rows<T>& b, R
   const std::int64_t groups = code_size(p.k);
   for (std::int64_t column = columns.begin; column < columns.end; column += kPanel<T>) {
     for (std::int64_t g = 0; g < groups; g += kGroups) {
-      run_groups(Job<T>{.codes = codes + g * p.m,
-                        .b = b.data + column * b.column_stride + g * kRows * b.stride,
-                        .c = c + column,
-                        .samples = p.m,
-                        .groups = std::min(kGroups, groups - g),
-                        .code_stride = p.m,
-                        .rows = p.k - g * kRows,
-                        .b_stride = b.stride,
-                        .c_stride = c_stride,
-                        .wide = std::min(kPanel<T>, columns.end - column),
-                        .first = g == 0});
+      run_groups(PickLoop<T>{.codes = codes + g * p.m,
+                             .b = b.data + column * b.column_stride + g * kRows * b.stride,
+                             .c = c + column,
+                             .samples = p.m,
+                             .groups = std::min(kGroups, groups - g),
+                             .code_stride = p.m,
+                             .rows = p.k - g * kRows,
+                             .b_stride = b.stride,
+                             .c_stride = c_stride,
+                             .wide = std::min(kPanel<T>, columns.end - column),
+                             .first = g == 0});
     }
   }
 }

@@ -1,4 +1,4 @@
-// Convolution by oneDNN 2.6: images channels last, weights as oneDNN likes them for each pass.
+// Convolution with oneDNN 2.6: channels-last images, and weights in the layout that oneDNN prefers for each pass.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <optional>
@@ -28,7 +28,8 @@ struct Argument {
   const memory& value;
 };
 
-/// By the C interface: the C++ one makes a map and a list for each call, and a step allocates nothing of ours.
+/// Uses the C interface, because the C++ one allocates a map and a list in each call, and a step of ours must not
+/// allocate.
 template <std::size_t kCount>
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const Argument (&arguments)[kCount]) {
   dnnl_exec_arg_t list[kCount];
@@ -37,10 +38,11 @@ void execute(const dnnl::primitive& primitive, const dnnl::stream& stream, const
                           "a primitive could not be executed");
 }
 
-/// A tensor of ours as oneDNN wants it for one primitive: in place where the layouts are the same, else by a reorder.
-class Adapted {
+/// Adapts one of our tensors to the layout that a oneDNN primitive needs: in place if the layouts are equal, else with
+/// a reorder.
+class LayoutAdapter {
  public:
-  Adapted(const memory::desc& ours, const memory::desc& theirs, bool out)
+  LayoutAdapter(const memory::desc& ours, const memory::desc& theirs, bool out)
       : ours_(ours, engine(), nullptr), same_(ours == theirs) {
     if (same_) return;
     theirs_ = memory(theirs, engine());
@@ -64,9 +66,9 @@ class Adapted {
   std::optional<dnnl::reorder> reorder_;
 };
 
-class ByDnn final : public ConvPlan {
+class DnnConvPlan final : public ConvPlan {
  public:
-  explicit ByDnn(const Conv& c) : c_(c), stream_(engine()), forward_pd_(make_forward()), forward_(forward_pd_) {
+  explicit DnnConvPlan(const Conv& c) : c_(c), stream_(engine()), forward_pd_(make_forward()), forward_(forward_pd_) {
     weight_.emplace(weight_desc_, forward_pd_.weights_desc(), false);
     x_ = memory(x_desc(), engine(), nullptr);
     y_ = memory(y_desc(), engine(), nullptr);
@@ -136,7 +138,7 @@ class ByDnn final : public ConvPlan {
   [[nodiscard]] memory::dims strides() const { return {c_.h.stride, c_.w.stride}; }
   [[nodiscard]] memory::dims dilations() const { return {c_.h.dilation - 1, c_.w.dilation - 1}; }
   [[nodiscard]] memory::dims before() const { return {c_.h.pad_begin, c_.w.pad_begin}; }
-  /// What is left over after the last window is no padding of ours.
+  /// Returns the padding after the image, without the elements that are left over after the last window.
   [[nodiscard]] memory::dims after() const {
     const auto used = [](const SlidingWindow& w, std::int64_t in, std::int64_t out) {
       return (out - 1) * w.stride + w.reach() - in - w.pad_begin;
@@ -189,7 +191,7 @@ class ByDnn final : public ConvPlan {
   dnnl::convolution_forward forward_;
   std::optional<dnnl::convolution_backward_data> backward_data_;        // made when first needed
   std::optional<dnnl::convolution_backward_weights> backward_weights_;  // made when first needed
-  std::optional<Adapted> weight_, weight_for_data_, weight_gradient_;
+  std::optional<LayoutAdapter> weight_, weight_for_data_, weight_gradient_;
   memory x_, y_, bias_, dx_, bias_gradient_;
 };
 
@@ -197,7 +199,7 @@ class ByDnn final : public ConvPlan {
 
 std::unique_ptr<ConvPlan> plan_conv_by_dnn(const Conv& conv) {
   try {
-    return std::make_unique<ByDnn>(conv);
+    return std::make_unique<DnnConvPlan>(conv);
   } catch (const dnnl::error& problem) {
     throw InternalError(std::string("oneDNN: ") + problem.what());
   }

@@ -1,4 +1,4 @@
-// Activations as their definitions say them, with derivatives by x: the oracle of kernel/activation.h, which goes by y.
+// Activations by definition, with derivatives by x: the oracle of kernel/activation.h, which derives by y.
 #pragma once
 
 #include <cmath>
@@ -49,7 +49,7 @@ void activate_backward(const Activation& f, const Tensor& x, const Tensor& dy, c
   for (std::int64_t i = 0; i < x.count(); ++i) data<T>(dx)[i] = data<T>(dy)[i] * derivative(f, data<T>(x)[i]);
 }
 
-/// Over the last axis, without the shift that keeps large scores finite.
+/// Softmax over the last axis, without the shift that keeps large scores finite.
 template <class T>
 void softmax(const Tensor& x, const Tensor& y) {
   const std::int64_t n = x.shape()[x.shape().rank() - 1];
@@ -60,7 +60,7 @@ void softmax(const Tensor& x, const Tensor& y) {
   }
 }
 
-/// By the whole matrix of derivatives.
+/// Uses the whole Jacobian matrix.
 template <class T>
 void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
   const std::int64_t n = y.shape()[y.shape().rank() - 1];

@@ -1,4 +1,4 @@
-// Convolution as its definition says it.
+// Convolution by definition.
 #include "kernel/conv.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace pleiad::kernel {
 namespace {
 
-class Loops final : public ConvPlan {
+class LoopConvPlan final : public ConvPlan {
  public:
-  Loops(const Conv& conv, DType dtype) : c_(conv), dtype_(dtype) {}
+  LoopConvPlan(const Conv& conv, DType dtype) : c_(conv), dtype_(dtype) {}
 
   void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y) override {
     by_type(dtype_, [&]<class T>(T) {
@@ -58,7 +58,7 @@ class Loops final : public ConvPlan {
   }
 
  private:
-  /// tap(x's index, the weight's index, channels) for each place of the window that lies inside the image.
+  /// Calls tap(index in x, index in weight, channels) for each position of the window that is inside the image.
   template <class Tap>
   void taps(std::int64_t n, std::int64_t i, std::int64_t j, std::int64_t o, Tap&& tap) const {
     const std::int64_t in = c_.in_c / c_.groups;
@@ -74,7 +74,7 @@ class Loops final : public ConvPlan {
       }
     }
   }
-  /// The taps of all outputs of some images and channels, with the output's gradient.
+  /// Calls tap(gradient of the output, ...) for all taps of all outputs of some images and channels.
   template <class T, class Tap>
   void outputs(const Tensor& dy, std::int64_t n0, std::int64_t n1, std::int64_t o0, std::int64_t o1, Tap&& tap) const {
     for (std::int64_t n = n0; n < n1; ++n) {
@@ -96,7 +96,7 @@ class Loops final : public ConvPlan {
 }  // namespace
 
 std::unique_ptr<ConvPlan> plan_conv_by_loops(const Conv& conv, DType dtype) {
-  return std::make_unique<Loops>(conv, dtype);
+  return std::make_unique<LoopConvPlan>(conv, dtype);
 }
 
 }  // namespace pleiad::kernel

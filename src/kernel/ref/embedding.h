@@ -1,4 +1,4 @@
-// Layers from indices and cross-map pooling as their definitions say them: the oracle of the fast ones.
+// Index layers and cross-map pooling by definition: the oracle of the fast kernels.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace pleiad::kernel::ref {
 
-/// y[i] is row index[i] of the table: the product of a one-hot vector and the table.
+/// Sets y[i] to row index[i] of the table: the product of a one-hot vector and the table.
 template <class T>
 void embed(const Tensor& index, const Tensor& table, const Tensor& y) {
   const std::int64_t words = table.shape()[0], width = table.shape()[1];
@@ -36,7 +36,7 @@ void embed_backward(const Tensor& index, const Tensor& dy, const Tensor& gradien
   }
 }
 
-/// y[i, w] is 1 where index[i] is w.
+/// Sets y[i, w] to 1 if index[i] is w, else to 0.
 template <class T>
 void one_hot(const Tensor& index, std::int64_t words, const Tensor& y) {
   for (std::int64_t i = 0; i < index.count(); ++i) {
@@ -46,7 +46,7 @@ void one_hot(const Tensor& index, std::int64_t words, const Tensor& y) {
   }
 }
 
-/// y[n, i, j, o] is the sum over the input's maps c of weight[o, c] * x[n, i, j, c].
+/// Sets y[n, i, j, o] to the sum of weight[o, c] * x[n, i, j, c] over the maps c of the input.
 template <class T>
 void cross_map_pooling(const Tensor& x, const Tensor& weight, const Tensor& y) {
   const std::int64_t maps = x.shape()[3], out = weight.shape()[0];

@@ -1,5 +1,5 @@
-// Dense, convolution, pooling, LRN and batch normalisation as their definitions say them: the oracle of the fast ones.
-// Nothing is fused, split or reordered.
+// Dense, convolution, pooling, LRN and batch normalisation by definition: the oracle of the fast kernels. Nothing is
+// fused, split or reordered.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace pleiad::kernel::ref {
 
-/// x * weight^T + bias, before the activation.
+/// Returns x * weight^T + bias, before the activation.
 template <class T>
 std::vector<T> dense_sums(const Dense& d, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   std::vector<T> z(static_cast<std::size_t>(d.batch * d.out));
@@ -56,7 +56,7 @@ void dense_backward(const Dense& d, const Tensor& x, const Tensor& weight, const
   }
 }
 
-/// tap(output, input, weight) for every product of a convolution.
+/// Calls tap(output, input, weight) for every product of a convolution.
 template <class Tap>
 void each_product(const Conv& c, Tap&& tap) {
   const std::int64_t in = c.in_c / c.groups;
@@ -114,7 +114,7 @@ void conv_backward(const Conv& c, const Tensor& x, const Tensor& weight, const T
   for (std::size_t i = 0; c.bias && i < dz.size(); ++i) data<T>(db)[i % static_cast<std::size_t>(c.out_c)] += dz[i];
 }
 
-/// window(output, divisor, inputs in the order of rows and columns) for every output of a pooling.
+/// Calls window(output, divisor, inputs in the order of rows and columns) for every output of a pooling.
 template <class Each>
 void each_window(const Pool& p, const Tensor& x, const Tensor& y, Each&& window) {
   const Shape &in = x.shape(), &out = y.shape();
@@ -173,7 +173,7 @@ void pool_backward(const Pool& p, const Tensor& x, const Tensor& y, const Tensor
   });
 }
 
-/// s of kernel/lrn.h at each element.
+/// Returns s of kernel/lrn.h for each element.
 template <class T>
 std::vector<T> lrn_scale(const Lrn& l, const Tensor& x) {
   const std::int64_t maps = x.shape()[x.shape().rank() - 1];
@@ -194,7 +194,7 @@ void lrn_forward(const Lrn& l, const Tensor& x, const Tensor& y) {
   for (std::size_t i = 0; i < s.size(); ++i) data<T>(y)[i] = data<T>(x)[i] * std::pow(s[i], static_cast<T>(-l.beta));
 }
 
-/// dy[i] reaches x[j] through y[i]'s own factor and through s[i].
+/// dy[i] contributes to dx[j] through the factor in y[i] and through s[i].
 template <class T>
 void lrn_backward(const Lrn& l, const Tensor& x, const Tensor& dy, const Tensor& dx) {
   const std::int64_t maps = x.shape()[x.shape().rank() - 1];
@@ -213,7 +213,8 @@ void lrn_backward(const Lrn& l, const Tensor& x, const Tensor& dy, const Tensor&
   }
 }
 
-/// In training; mean and variance are those of the batch. The gradient goes column by column through both.
+/// Batch normalisation in training: mean and variance are those of the batch. The gradient of each column goes through
+/// both.
 template <class T>
 void batch_norm(const Tensor& x, double epsilon, const Tensor& scale, const Tensor& shift, const Tensor& y,
                 const Tensor& mean, const Tensor& variance, const Tensor& dy, const Tensor& dx, const Tensor& dscale,

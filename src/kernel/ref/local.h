@@ -1,4 +1,4 @@
-// Local filtering and contrast normalisation as their definitions say them: the oracle of the fast ones.
+// Local filtering and contrast normalisation by definition: the oracle of the fast kernels.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace pleiad::kernel::ref {
 
-/// tap(output, input, weight) for every product of a local filtering.
+/// Calls tap(output, input, weight) for every product of a local filtering.
 template <class Tap>
 void each_local_tap(const LocalConv& c, Tap&& tap) {
   for (std::int64_t n = 0; n < c.batch; ++n) {
@@ -47,7 +47,7 @@ void local_weight_gradient(const LocalConv& c, const Tensor& y, const Tensor& x,
       c, [&](std::int64_t o, std::int64_t i, std::int64_t k) { data<T>(dw)[k] += data<T>(y)[o] * data<T>(x)[i]; });
 }
 
-/// sum(place around) over the window at row i, column j of image n, the places inside the image alone.
+/// Calls body(row, column) for the positions of the window around row i and column j that are inside the image.
 template <class Body>
 void each_around(const Shape& s, std::int64_t size, std::int64_t i, std::int64_t j, Body&& body) {
   for (std::int64_t u = i - size / 2; u <= i + size / 2; ++u) {
@@ -57,7 +57,7 @@ void each_around(const Shape& s, std::int64_t size, std::int64_t i, std::int64_t
   }
 }
 
-/// (v - M) / sqrt(sum of G v^2).
+/// Computes (v - M) / sqrt(sum of G v^2).
 template <class T>
 void gaussian_contrast(std::int64_t size, const Tensor& x, const Tensor& y) {
   const Shape& s = x.shape();

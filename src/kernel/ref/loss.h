@@ -1,4 +1,4 @@
-// The losses as their definitions say them: value, metric and gradient by x.
+// The losses by definition: value, metric and gradient by x.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@ struct LossResult {
   double metric = 0;
 };
 
-/// The mean of -log softmax(x)[label]; the metric is the share of labels among the top_k scores, of which equal ones
-/// come in the order of their classes.
+/// Returns the mean of -log softmax(x)[label]. The metric is the fraction of labels among the top_k scores; equal
+/// scores are ordered by class.
 template <class T>
 LossResult softmax_loss(const Tensor& x, const Tensor& label, std::int64_t top_k, const Tensor& dx) {
   const std::int64_t n = x.count() / x.shape()[0], rows = x.shape()[0];

@@ -1,4 +1,4 @@
-// Contrastive divergence as its definition says it: the oracle of the layer.
+// Contrastive divergence by definition: the oracle of the layer.
 #pragma once
 
 #include <cmath>
@@ -20,11 +20,11 @@ struct RbmGradient {
   std::vector<T> weight;  // hidden x visible
   std::vector<T> hidden_bias;
   std::vector<T> visible_bias;
-  T squared_error = 0;  // of a sample's last reconstruction, mean over the batch
+  T squared_error = 0;  // of the last reconstruction, averaged over the batch
 };
 
-/// The mean over the samples of (h- v-) - (h+ v+). draw(sample, step of the chain, unit, mean) gives the state of a
-/// hidden unit; the visible ones stay at their means unless draw_visible gives their states.
+/// Returns the mean over the samples of (h- v-) - (h+ v+). draw(sample, step of the chain, unit, mean) returns the
+/// state of a hidden unit. Visible units keep their means unless draw_visible returns their states.
 template <class T>
 RbmGradient<T> contrastive_divergence(const Rbm& rbm, const Tensor& x, const Tensor& weight, const Tensor& hidden_bias,
                                       const Tensor& visible_bias,

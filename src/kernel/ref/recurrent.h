@@ -1,5 +1,5 @@
-// Recurrent cells as their definitions say them, one unit after the other: the oracle of the fast ones. Their gradients
-// are checked against finite differences.
+// Recurrent cells by definition, one unit after the other: the oracle of the fast kernels, whose gradients are checked
+// against finite differences.
 #pragma once
 
 #include <cmath>
@@ -11,9 +11,9 @@
 
 namespace pleiad::kernel::ref {
 
-/// hidden and cell: (batch, hidden), as recurrent_forward takes and leaves them.
+/// hidden and cell: (batch, hidden); used and updated like those of recurrent_forward.
 template <class T>
-void recurrent(const Recurrent& r, const RecurrentNumbers& p, const Tensor& x, const Tensor& y, const Tensor& hidden,
+void recurrent(const Recurrent& r, const RecurrentParameters& p, const Tensor& x, const Tensor& y, const Tensor& hidden,
                const Tensor& cell) {
   const std::int64_t H = r.hidden;
   const auto s = [](T a) { return 1 / (1 + std::exp(-a)); };

@@ -8,8 +8,8 @@
 namespace pleiad::nn {
 namespace {
 
-/// What activations have in common: one input, an output like it.
-class Same : public Layer {
+/// Base of the activations: one input, and one output of the same shape.
+class ActivationLayer : public Layer {
  public:
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
@@ -17,7 +17,7 @@ class Same : public Layer {
   }
 };
 
-class Elementwise final : public Same {
+class Elementwise final : public ActivationLayer {
  public:
   explicit Elementwise(const ActivationOptions& options)
       : name_(options.function),
@@ -39,7 +39,7 @@ class Elementwise final : public Same {
   const kernel::Activation activation_;
 };
 
-class Softmax final : public Same {
+class Softmax final : public ActivationLayer {
  public:
   [[nodiscard]] std::string kind() const override { return "activation"; }
   [[nodiscard]] std::string summary() const override { return "softmax"; }
@@ -60,13 +60,13 @@ const Fields<ActivationOptions>& activation_fields() {
 }  // namespace
 
 LayerPtr activation(const ActivationOptions& options) {
-  if (options.function == "softmax") return remembering(std::make_unique<Softmax>(), activation_fields(), options);
+  if (options.function == "softmax") return with_options(std::make_unique<Softmax>(), activation_fields(), options);
   std::vector<std::string> known = kernel::function_names();
   known.emplace_back("softmax");
   if (std::ranges::find(known, options.function) == known.end()) {
     throw InvalidArgument(unknown_name("activation", options.function, known));
   }
-  return remembering(std::make_unique<Elementwise>(options), activation_fields(), options);
+  return with_options(std::make_unique<Elementwise>(options), activation_fields(), options);
 }
 LayerPtr activation_from(const LayerFields& text) { return activation(read_fields(activation_fields(), text)); }
 

@@ -37,7 +37,8 @@ class BatchNorm final : public Layer {
     return {{.name = "mean", .shape = {channels(in)}, .wanted = constant(0)},
             {.name = "variance", .shape = {channels(in)}, .wanted = constant(1)}};
   }
-  /// The batch's mean and variance; and where it lies in parts, the sums over them of the gradients by scale and shift.
+  /// The mean and variance of the batch; and the gradients by scale and shift summed over all ranks, when there are
+  /// several.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return Shapes(4, Shape{channels(in)}); }
   void prepare(const Shapes& in, DType) override { sums_.resize(static_cast<std::size_t>(3 * channels(in) + 1)); }
 
@@ -71,7 +72,7 @@ class BatchNorm final : public Layer {
  private:
   static std::int64_t channels(const Shapes& in) { return in[0][in[0].rank() - 1]; }
 
-  // Deterministic mode: sums of all parts, so the gradients by scale and shift are the whole batch's.
+  // Deterministic mode: the sums run over all ranks, so the gradients by scale and shift are those of the whole batch.
   void exact_moments(const Pass& pass) {
     const std::int64_t count = pass.state[0].count();
     kernel::ExactSums sums(count + 1);
@@ -103,8 +104,9 @@ class BatchNorm final : public Layer {
                                      pass.parameter[0], pass.dy[0], pass.dx[0], pass.gradient[0], pass.gradient[1],
                                      rows_);
   }
-  /// The mean of the parts' means; the mean of their variances and the variance of their means, each as heavy as it has
-  /// rows. In double precision, so that the square of the mean may be taken away.
+  /// Combines the moments of all ranks, weighted by their numbers of rows: the mean is the mean of their means, the
+  /// variance is the mean of their variances plus the variance of their means. Uses double precision, because the
+  /// square of the mean is subtracted.
   void join_moments(const Pass& pass) {
     const auto count = static_cast<std::size_t>(pass.state[0].count());
     const auto by = static_cast<double>(rows_);
@@ -140,7 +142,7 @@ class BatchNorm final : public Layer {
                              to.values<T>().begin(), [](double sum) { return static_cast<T>(sum); });
     });
   }
-  /// The running variance is that of a sample (n - 1), as usual.
+  /// Updates the running averages. The running variance is the unbiased estimate, with divisor n - 1.
   void remember(const Pass& pass) const {
     const auto n = static_cast<double>(rows_);
     kernel::blend(pass.state[0], pass.workspace[0], options_.momentum, 1);
@@ -167,7 +169,7 @@ const Fields<BatchNormOptions>& batch_norm_fields() {
 }  // namespace
 
 LayerPtr batch_norm(const BatchNormOptions& options) {
-  return remembering(std::make_unique<BatchNorm>(options), batch_norm_fields(), options);
+  return with_options(std::make_unique<BatchNorm>(options), batch_norm_fields(), options);
 }
 LayerPtr batch_norm_from(const LayerFields& text) { return batch_norm(read_fields(batch_norm_fields(), text)); }
 

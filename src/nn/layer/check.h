@@ -1,4 +1,4 @@
-// What layers ask of their inputs, with errors that say what was expected and what came.
+// Checks of layer inputs and options. The errors say what was expected and what was received.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ inline void expect_inputs(const Shapes& in, std::size_t count) {
   }
 }
 
-/// (batch, height, width, channels).
+/// Requires one input of shape (batch, height, width, channels).
 inline const Shape& expect_image(const Shapes& in) {
   expect_inputs(in, 1);
   if (in[0].rank() != 4) {
@@ -29,7 +29,7 @@ struct Padding {
   std::int64_t begin;
   std::int64_t end;
 };
-/// How far the window of places `out` reaches past the places `in`, which are what there is of what it needs.
+/// Returns how far the window over the output positions `out` reaches beyond the input positions `in` that are present.
 inline Padding padding_of(const SlidingWindow& window, Interval out, Interval in) {
   const Interval need = window.input(out);
   if (in.empty()) return {need.size(), 0};

@@ -118,7 +118,7 @@ class Convolution final : public Layer {
   }
 
  private:
-  /// Sums over all parts.
+  /// Computes the gradients summed over all ranks.
   void exact_gradient(Pass& pass) {
     const std::int64_t weights = pass.gradient[0].count();
     kernel::ExactSums sums(weights + (o_.bias ? o_.filters : 0));
@@ -180,7 +180,7 @@ ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_
           .pad_right = pad};
 }
 LayerPtr convolution(const ConvolutionOptions& options) {
-  return remembering(std::make_unique<Convolution>(options), convolution_fields(), options);
+  return with_options(std::make_unique<Convolution>(options), convolution_fields(), options);
 }
 LayerPtr convolution_from(const LayerFields& text) { return convolution(read_fields(convolution_fields(), text)); }
 

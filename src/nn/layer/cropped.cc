@@ -7,13 +7,13 @@ namespace {
 
 class Cropped final : public Layer {
  public:
-  Cropped(LayerPtr same, const TilePlace& place) : same_(std::move(same)), place_(place) {}
+  Cropped(LayerPtr same, const TilePlace& place) : same_(std::move(same)), region_(place) {}
   [[nodiscard]] std::string kind() const override { return same_->kind(); }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
-    return {{in[0][0], place_.out.h.size(), place_.out.w.size(), in[0][3]}};
+    return {{in[0][0], region_.out.h.size(), region_.out.w.size(), in[0][3]}};
   }
-  /// Its own, and then the outputs, of all places.
+  /// The workspace of the wrapped layer, followed by the uncropped output.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     Shapes all = same_->workspace(in);
     all.push_back(in[0]);
@@ -50,13 +50,13 @@ class Cropped final : public Layer {
 
  private:
   void copy(const Tensor& wide, const Tensor& inner, bool out) const {
-    const Rect& in = place_.in;
+    const Rect& in = region_.in;
     const auto place = static_cast<std::size_t>(wide.shape()[3]) * size_of(wide.dtype());
-    const std::size_t length = static_cast<std::size_t>(place_.out.w.size()) * place;
+    const std::size_t length = static_cast<std::size_t>(region_.out.w.size()) * place;
     auto* at = static_cast<std::byte*>(inner.raw());
     for (std::int64_t n = 0; n < wide.shape()[0]; ++n) {
-      for (std::int64_t h = place_.out.h.begin; h < place_.out.h.end; ++h, at += length) {
-        const std::int64_t row = (n * in.h.size() + h - in.h.begin) * in.w.size() + place_.out.w.begin - in.w.begin;
+      for (std::int64_t h = region_.out.h.begin; h < region_.out.h.end; ++h, at += length) {
+        const std::int64_t row = (n * in.h.size() + h - in.h.begin) * in.w.size() + region_.out.w.begin - in.w.begin;
         auto* const there = static_cast<std::byte*>(wide.raw()) + static_cast<std::size_t>(row) * place;
         out ? copy_bytes(at, there, length) : copy_bytes(there, at, length);
       }
@@ -64,7 +64,7 @@ class Cropped final : public Layer {
   }
 
   const LayerPtr same_;
-  const TilePlace place_;
+  const TilePlace region_;
   Tensor wide_gradient_;
 };
 

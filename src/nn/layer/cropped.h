@@ -1,13 +1,13 @@
-// A layer that keeps the image's size, on a part of it: computed on all that its outputs need, of which the outputs are
-// the inner part.
+// Runs a layer that keeps the image size on a part of an image: the layer computes all positions that the outputs
+// depend on, and the outputs are cropped from its result.
 #pragma once
 
 #include "pleiad/nn/layer.h"
 
 namespace pleiad::nn {
 
-/// `same` gives as many places as it takes, and at a place's own outputs uses nothing that input_interval does not
-/// name: so what it makes of places near the edge of `place.in` does not matter.
+/// `same` must have outputs of its inputs' size. The outputs in `place.out` must depend only on inputs that
+/// input_interval names, so that wrong values near the edge of `place.in` do not matter.
 [[nodiscard]] LayerPtr cropped(LayerPtr same, const TilePlace& place);
 
 }  // namespace pleiad::nn

@@ -55,7 +55,7 @@ class CrossMapPooling final : public Layer {
     const std::int64_t maps = pass.x[0].shape()[3];
     return {.batch = pass.x[0].count() / maps, .in = maps, .out = options_.maps, .activation = {}};
   }
-  /// The sum over the positions of all parts, as that of a convolution by 1x1 filters.
+  /// Computes the gradient summed over the positions of all ranks, as that of a convolution with 1x1 filters.
   static void exact_gradient(Pass& pass) {
     const Shape& in = pass.x[0].shape();
     const Shape& out = pass.y[0].shape();
@@ -78,7 +78,7 @@ class CrossMapPooling final : public Layer {
 
   const CrossMapPoolingOptions options_;
   const Tensor none_;
-  kernel::ExactSums sums_;  // deterministic mode: of the outputs
+  kernel::ExactSums sums_;  // deterministic mode: exact sums of the outputs
 };
 
 const Fields<CrossMapPoolingOptions>& cross_map_fields() {
@@ -94,7 +94,7 @@ const Fields<CrossMapPoolingOptions>& cross_map_fields() {
 }  // namespace
 
 LayerPtr cross_map_pooling(const CrossMapPoolingOptions& options) {
-  return remembering(std::make_unique<CrossMapPooling>(options), cross_map_fields(), options);
+  return with_options(std::make_unique<CrossMapPooling>(options), cross_map_fields(), options);
 }
 LayerPtr cross_map_pooling_from(const LayerFields& text) {
   return cross_map_pooling(read_fields(cross_map_fields(), text));

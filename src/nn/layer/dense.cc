@@ -88,7 +88,7 @@ class Dense final : public Layer {
   const DenseOptions options_;
   const kernel::Activation activation_;
   const Tensor none_;
-  kernel::ExactSums sums_;  // deterministic mode's
+  kernel::ExactSums sums_;  // used in deterministic mode
 };
 
 const Fields<DenseOptions>& dense_fields() {
@@ -108,7 +108,7 @@ const Fields<DenseOptions>& dense_fields() {
 }  // namespace
 
 LayerPtr dense(const DenseOptions& options) {
-  return remembering(std::make_unique<Dense>(options), dense_fields(), options);
+  return with_options(std::make_unique<Dense>(options), dense_fields(), options);
 }
 LayerPtr dense_from(const LayerFields& text) { return dense(read_fields(dense_fields(), text)); }
 

@@ -8,7 +8,7 @@
 namespace pleiad::nn {
 namespace {
 
-/// Its random numbers are those of its name: two dropouts of one net draw different ones.
+/// The layer's name selects the random stream, so two dropout layers of one net draw different masks.
 class Dropout final : public Layer {
  public:
   explicit Dropout(const DropoutOptions& options) : ratio_(options.ratio) {
@@ -48,8 +48,8 @@ class Dropout final : public Layer {
 
  private:
   const double ratio_;
-  std::optional<Rect> tile_;  // of the image, where this is a part of it
-  std::int64_t width_ = 0;    // of the image
+  std::optional<Rect> tile_;  // region of the image, if this layer works on a tile
+  std::int64_t width_ = 0;    // width of the whole image
 };
 
 const Fields<DropoutOptions>& dropout_fields() {
@@ -60,7 +60,7 @@ const Fields<DropoutOptions>& dropout_fields() {
 }  // namespace
 
 LayerPtr dropout(const DropoutOptions& options) {
-  return remembering(std::make_unique<Dropout>(options), dropout_fields(), options);
+  return with_options(std::make_unique<Dropout>(options), dropout_fields(), options);
 }
 LayerPtr dropout_from(const LayerFields& text) { return dropout(read_fields(dropout_fields(), text)); }
 

@@ -1,4 +1,5 @@
-// Layers from indices: embedding, one_hot; and the two halves of a piece of text, char_rnn and rnn_label.
+// Layers whose inputs are indices: embedding, one_hot, and char_rnn and rnn_label, which split text into inputs and
+// labels.
 #include "kernel/embedding.h"
 
 #include "kernel/elementwise.h"
@@ -8,14 +9,14 @@
 namespace pleiad::nn {
 namespace {
 
-/// A layer whose input are int32 indices.
-class OfIndices : public Layer {
+/// Base of the layers whose inputs are int32 indices.
+class IndexLayer : public Layer {
  public:
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] DType input_type(std::size_t, DType) const override { return DType::int32; }
 
  protected:
-  /// The indices' shape with one axis more.
+  /// Returns the shape of the indices with an axis of length `width` appended.
   static Shape wider(const Shapes& in, std::int64_t width) {
     expect_inputs(in, 1);
     if (in[0].rank() < 1 || in[0].rank() >= Shape::kMaxRank) {
@@ -27,7 +28,7 @@ class OfIndices : public Layer {
   }
 };
 
-class Embedding final : public OfIndices {
+class Embedding final : public IndexLayer {
  public:
   explicit Embedding(const EmbeddingOptions& options) : o_(options) {
     expect_at_least("words", o_.words, 1);
@@ -50,7 +51,7 @@ class Embedding final : public OfIndices {
   const EmbeddingOptions o_;
 };
 
-class OneHot final : public OfIndices {
+class OneHot final : public IndexLayer {
  public:
   explicit OneHot(const OneHotOptions& options) : o_(options) { expect_at_least("words", o_.words, 1); }
   [[nodiscard]] std::string kind() const override { return "one_hot"; }
@@ -62,10 +63,11 @@ class OneHot final : public OfIndices {
   const OneHotOptions o_;
 };
 
-/// Of (batch, steps + 1) indices the labels: what follows each. As `both`, the first `steps` too, before them.
-class Following final : public OfIndices {
+/// Takes (batch, steps + 1) indices and outputs the labels: the index that follows each step. If `both`, the first
+/// output holds the first `steps` indices and the second the labels.
+class NextStepLabels final : public IndexLayer {
  public:
-  explicit Following(bool both) : both_(both) {}
+  explicit NextStepLabels(bool both) : both_(both) {}
   [[nodiscard]] std::string kind() const override { return both_ ? "char_rnn" : "rnn_label"; }
   [[nodiscard]] DType output_type(std::size_t, DType) const override { return DType::int32; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
@@ -109,13 +111,13 @@ const Fields<OneHotOptions>& one_hot_fields() {
 }  // namespace
 
 LayerPtr embedding(const EmbeddingOptions& options) {
-  return remembering(std::make_unique<Embedding>(options), embedding_fields(), options);
+  return with_options(std::make_unique<Embedding>(options), embedding_fields(), options);
 }
 LayerPtr one_hot(const OneHotOptions& options) {
-  return remembering(std::make_unique<OneHot>(options), one_hot_fields(), options);
+  return with_options(std::make_unique<OneHot>(options), one_hot_fields(), options);
 }
-LayerPtr char_rnn() { return std::make_unique<Following>(true); }
-LayerPtr rnn_label() { return std::make_unique<Following>(false); }
+LayerPtr char_rnn() { return std::make_unique<NextStepLabels>(true); }
+LayerPtr rnn_label() { return std::make_unique<NextStepLabels>(false); }
 LayerPtr embedding_from(const LayerFields& text) { return embedding(read_fields(embedding_fields(), text)); }
 LayerPtr one_hot_from(const LayerFields& text) { return one_hot(read_fields(one_hot_fields(), text)); }
 LayerPtr char_rnn_from(const LayerFields& text) { return read_no_fields(text), char_rnn(); }

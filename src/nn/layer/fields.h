@@ -1,5 +1,5 @@
-// The options of a layer by name. A layer's file ends in its factory from text:
-//   LayerPtr dense_from(const LayerFields& fields) { return dense(read_fields<DenseOptions>(kFields, fields)); }
+// The options of a layer by name. A layer's source file ends with its factory from text:
+//   LayerPtr dense_from(const LayerFields& fields) { return dense(read_fields(dense_fields(), fields)); }
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace pleiad::nn {
 template <class Options>
 using Fields = std::vector<OptionField<Options>>;
 
-/// The options of a Param. Names such as "weight.init" are made of them by add_param_fields.
+/// The options of a Param. add_param_fields makes names such as "weight.init" from them.
 [[nodiscard]] const std::vector<AnyOptionField>& param_fields();
 
-/// "weight.init", "weight.std" and so on, for a Param among the options.
+/// Adds "weight.init", "weight.std" and so on for a Param among the options.
 template <class Options>
 void add_param_fields(Fields<Options>& to, const std::string& name, Param Options::* member) {
   for (AnyOptionField field : param_fields()) {
@@ -44,9 +44,9 @@ Options read_fields(const Fields<Options>& known, const LayerFields& fields) {
   return options;
 }
 
-/// Stores in the layer those of its options that differ from their defaults.
+/// Stores in the layer the options that differ from their defaults, and returns the layer.
 template <class Options>
-LayerPtr remembering(LayerPtr layer, const Fields<Options>& known, const Options& options) {
+LayerPtr with_options(LayerPtr layer, const Fields<Options>& known, const Options& options) {
   static const Options usual;
   LayerFields fields;
   for (const auto& field : known) {
@@ -58,7 +58,7 @@ LayerPtr remembering(LayerPtr layer, const Fields<Options>& known, const Options
   return layer;
 }
 
-/// For layers without options.
+/// Throws unless `fields` is empty. For layers without options.
 inline void read_no_fields(const LayerFields& fields) {
   if (!fields.empty()) throw InvalidArgument(fmt::format("takes no options; received \"{}\"", fields.front().first));
 }

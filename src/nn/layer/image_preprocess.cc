@@ -7,7 +7,8 @@
 namespace pleiad::nn {
 namespace {
 
-/// In training the piece and the mirror are drawn for each sample; otherwise the piece is the middle, as it is.
+/// In training, draws a random crop and a random mirroring for each sample. In the other phases, takes the centre crop
+/// without mirroring.
 class ImagePreprocess final : public Layer {
  public:
   explicit ImagePreprocess(const ImagePreprocessOptions& options) : o_(options) { expect_at_least("crop", o_.crop, 0); }
@@ -48,7 +49,8 @@ class ImagePreprocess final : public Layer {
   static std::int64_t place(std::int64_t i, std::int64_t width, std::int64_t channels, bool mirrored) {
     return mirrored ? (width - 1 - i / channels) * channels + i % channels : i;
   }
-  /// body(scale, first number of the piece's row in x, in y, width, channels, mirrored) for each row of each sample.
+  /// Calls body(scale, offset of the crop's row in x, offset in y, width, channels, mirrored) for each row of each
+  /// sample.
   template <class Body>
   void each_row(const Pass& pass, Body&& body) const {
     const Shape& in = pass.x[0].shape();
@@ -87,7 +89,7 @@ const Fields<ImagePreprocessOptions>& image_preprocess_fields() {
 }  // namespace
 
 LayerPtr image_preprocess(const ImagePreprocessOptions& options) {
-  return remembering(std::make_unique<ImagePreprocess>(options), image_preprocess_fields(), options);
+  return with_options(std::make_unique<ImagePreprocess>(options), image_preprocess_fields(), options);
 }
 LayerPtr image_preprocess_from(const LayerFields& text) {
   return image_preprocess(read_fields(image_preprocess_fields(), text));

@@ -26,12 +26,12 @@ class LocalContrast final : public Layer {
   [[nodiscard]] std::string kind() const override { return "local_contrast"; }
   [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override { return {expect_image(in)}; }
-  /// gaussian: v and the norms; box: differences from the means, and s.
+  /// gaussian: v and the norms. box: the differences from the means, and s.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     if (box_) return {in[0], in[0]};
     return {in[0], {in[0][0], in[0][1], in[0][2]}};
   }
-  /// Both parts look around each place.
+  /// Subtraction and division each read a window around the position.
   [[nodiscard]] Interval input_interval(Interval out, int) const override {
     if (out.empty()) return {};
     const std::int64_t reach = o_.size / 2 * (subtracts_ && divides_ ? 2 : 1);
@@ -80,7 +80,7 @@ const Fields<LocalContrastOptions>& local_contrast_fields() {
 }  // namespace
 
 LayerPtr local_contrast(const LocalContrastOptions& options) {
-  return remembering(std::make_unique<LocalContrast>(options), local_contrast_fields(), options);
+  return with_options(std::make_unique<LocalContrast>(options), local_contrast_fields(), options);
 }
 LayerPtr local_contrast_from(const LayerFields& text) {
   return local_contrast(read_fields(local_contrast_fields(), text));

@@ -45,7 +45,7 @@ class LocalConvolution final : public Layer {
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
   }
-  /// A transposed layer reaches what its filters look at.
+  /// A transposed layer spreads: each input position adds to the output positions that its filter covers.
   [[nodiscard]] bool spreads() const override {
     return o_.transposed && !o_.bias && activation_.function == kernel::Function::linear;
   }
@@ -95,7 +95,7 @@ class LocalConvolution final : public Layer {
   }
 
  private:
-  /// From maps at the places `in` to the places `out` of images, which are all that they reach.
+  /// Returns the layer that computes, from maps at the positions `in`, all image positions `out` that they reach.
   [[nodiscard]] LayerPtr transposed_on(const TilePlace& place) const {
     LocalConvolutionOptions o = o_;
     o.height = place.out.h.size();
@@ -104,7 +104,7 @@ class LocalConvolution final : public Layer {
     part->pad_as(*this, place.in, place.out);
     return part;
   }
-  /// The padding that `whole` has at these places of maps and images.
+  /// Sets the padding that `whole` has at these positions of maps and images.
   void pad_as(const LocalConvolution& whole, const Rect& maps, const Rect& images) {
     const Padding h = padding_of(whole.h_, maps.h, images.h);
     const Padding w = padding_of(whole.w_, maps.w, images.w);
@@ -113,7 +113,7 @@ class LocalConvolution final : public Layer {
     w_.pad_begin = w.begin;
     w_.pad_end = w.end;
   }
-  /// Deterministic mode: bands of columns would be summed one after the other.
+  /// Limits the computation to one thread in deterministic mode: several threads would change the order of summation.
   class OneThread {
    public:
     explicit OneThread(bool only) : before_(only ? compute_threads() : 0) {
@@ -129,7 +129,7 @@ class LocalConvolution final : public Layer {
     const int before_;
   };
 
-  /// `in` is the image, or for a transposed layer what its filters made of one.
+  /// `in` is the shape of the image; for a transposed layer, of the maps.
   [[nodiscard]] kernel::LocalConv geometry(const Shape& in) const {
     if (!o_.transposed) {
       const std::int64_t out_h = h_.output(in[1]);
@@ -196,7 +196,7 @@ const Fields<LocalConvolutionOptions>& local_convolution_fields() {
 }  // namespace
 
 LayerPtr local_convolution(const LocalConvolutionOptions& options) {
-  return remembering(std::make_unique<LocalConvolution>(options), local_convolution_fields(), options);
+  return with_options(std::make_unique<LocalConvolution>(options), local_convolution_fields(), options);
 }
 LayerPtr local_convolution_from(const LayerFields& text) {
   return local_convolution(read_fields(local_convolution_fields(), text));

@@ -41,7 +41,7 @@ const Fields<LrnOptions>& lrn_fields() {
 }  // namespace
 
 LayerPtr lrn(const LrnOptions& options) {
-  return remembering(std::make_unique<LocalResponse>(options), lrn_fields(), options);
+  return with_options(std::make_unique<LocalResponse>(options), lrn_fields(), options);
 }
 LayerPtr lrn_from(const LayerFields& text) { return lrn(read_fields(lrn_fields(), text)); }
 

@@ -1,4 +1,4 @@
-// Layers that write what comes to them into a file: csv_output, record_output.
+// Layers that write their input to a file: csv_output and record_output.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,15 +9,15 @@
 namespace pleiad::nn {
 namespace {
 
-/// Appends to a file. Where a batch lies in parts, part n > 0 has a file of its own, "path.n".
-class File {
+/// Appends to a file. If a batch is split over ranks, rank n > 0 writes to its own file, "path.n".
+class OutputFile {
  public:
-  explicit File(std::string path) : path_(std::move(path)) {}
-  ~File() {
+  explicit OutputFile(std::string path) : path_(std::move(path)) {}
+  ~OutputFile() {
     if (file_ != nullptr) std::fclose(file_);
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const Pass& pass, const std::string& text) {
     const int part = pass.parts == nullptr ? 0 : pass.parts->index();
@@ -35,7 +35,7 @@ class File {
   std::FILE* file_ = nullptr;
 };
 
-/// Writes its input, and gives each sample's number in the file.
+/// Writes its input to the file and outputs each sample's index in it.
 class Output : public Layer {
  public:
   explicit Output(const std::string& path) : file_(path) {
@@ -67,18 +67,18 @@ class Output : public Layer {
   void backward(Pass&) override {}
 
  protected:
-  /// Sample n of the batch, as the file has it.
+  /// Appends sample n of the batch to `to` in the file's format.
   virtual void add(const Pass& pass, std::int64_t n, std::string& to) = 0;
-  /// How many samples were written.
+  /// Returns the number of samples written so far.
   [[nodiscard]] std::int64_t count() const { return count_; }
 
  private:
-  File file_;
+  OutputFile file_;
   std::int64_t count_ = 0;
   std::string text_;
 };
 
-/// A line a sample: its label first, where there is one.
+/// Writes one line per sample, starting with its label if there is one.
 class CsvOutput final : public Output {
  public:
   explicit CsvOutput(const CsvOutputOptions& options) : Output(options.path), separator_(options.separator) {}
@@ -101,8 +101,8 @@ class CsvOutput final : public Output {
   const std::string separator_;
 };
 
-/// SINGA's kvfile: {key length, key, value length, value}, lengths as 64 bits, little end first; the key is the
-/// sample's number as %08d, the value a RecordProto {shape = 1, label = 2, data = 4 (packed floats)}.
+/// Writes SINGA's kvfile: {key length, key, value length, value}, with 64-bit little-endian lengths. The key is the
+/// sample's index as %08d; the value is a RecordProto {shape = 1, label = 2, data = 4 (packed floats)}.
 class RecordOutput final : public Output {
  public:
   explicit RecordOutput(const RecordOutputOptions& options) : Output(options.path) {}
@@ -118,7 +118,7 @@ class RecordOutput final : public Output {
       varint(static_cast<std::uint64_t>(x.shape()[axis]), value);
     }
     if (pass.x.size() == 2) {
-      value += '\x10';  // of a negative label, all 64 bits
+      value += '\x10';  // a negative label takes all 64 bits
       varint(static_cast<std::uint64_t>(
                  static_cast<std::int64_t>(pass.x[1].values<std::int32_t>()[static_cast<std::size_t>(n)])),
              value);
@@ -158,10 +158,10 @@ const Fields<RecordOutputOptions>& record_fields() {
 }  // namespace
 
 LayerPtr csv_output(const CsvOutputOptions& options) {
-  return remembering(std::make_unique<CsvOutput>(options), csv_fields(), options);
+  return with_options(std::make_unique<CsvOutput>(options), csv_fields(), options);
 }
 LayerPtr record_output(const RecordOutputOptions& options) {
-  return remembering(std::make_unique<RecordOutput>(options), record_fields(), options);
+  return with_options(std::make_unique<RecordOutput>(options), record_fields(), options);
 }
 LayerPtr csv_output_from(const LayerFields& text) { return csv_output(read_fields(csv_fields(), text)); }
 LayerPtr record_output_from(const LayerFields& text) { return record_output(read_fields(record_fields(), text)); }

@@ -86,7 +86,7 @@ const Fields<PoolingOptions>& pooling_fields() {
 }  // namespace
 
 LayerPtr pooling(const PoolingOptions& options) {
-  return remembering(std::make_unique<Pooling>(options), pooling_fields(), options);
+  return with_options(std::make_unique<Pooling>(options), pooling_fields(), options);
 }
 LayerPtr pooling_from(const LayerFields& text) { return pooling(read_fields(pooling_fields(), text)); }
 

@@ -1,5 +1,5 @@
-// A restricted Boltzmann machine. It ends a net as a loss does: its gradients are contrastive divergence's estimates,
-// so that rules, exchanges and checkpoints are those of any other layer.
+// A restricted Boltzmann machine. It ends a net as a loss does: its gradients are the estimates of contrastive
+// divergence, so update rules, gradient exchange and checkpoints work as for any other layer.
 #include "kernel/rbm.h"
 
 #include "core/text.h"
@@ -58,15 +58,15 @@ class Rbm final : public Layer {
              .shape = {o_.chains, o_.hidden},
              .wanted = {.init = {.type = "uniform", .low = 0, .high = 1}}}};
   }
-  /// Both phases one above the other: visible, hidden; what the chains are at; the weight laid out for all the ways up;
-  /// with persistent chains, reconstructions.
+  /// The visible units and the hidden units, each with the positive phase above the negative one; the state of the
+  /// chains; the weight packed for all upward products; and, with persistent chains, the reconstruction.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
     const std::int64_t visible = width(in[0]);
     const std::int64_t rows = in[0][0] + chains(in[0][0]);
     Shapes all = {{rows, visible},
                   {rows, o_.hidden},
                   {chains(in[0][0]), o_.hidden},
-                  {kernel::laid_size(upward(in[0][0], visible))}};
+                  {kernel::packed_size(upward(in[0][0], visible))}};
     if (o_.chains > 0) all.push_back({in[0][0], visible});
     return all;
   }
@@ -84,8 +84,8 @@ class Rbm final : public Layer {
     const Tensor hidden = kernel::rows_of(pass.workspace[1], 0, batch);
     const Tensor negative = kernel::rows_of(pass.workspace[0], batch, all);
     kernel::copy(seen, pass.x[0]);
-    kernel::lay_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
-    up(pass, seen, hidden, kernel::zeros_and_ones(seen));  // as binary data are
+    kernel::pack_weight(upward(batch, seen.shape()[1]), pass.parameter[0], pass.workspace[3]);
+    up(pass, seen, hidden, kernel::zeros_and_ones(seen));  // as binary data is
     const Tensor reconstruction = o_.chains > 0 ? pass.workspace[4] : negative;
     if (pass.phase != Phase::train) {
       down(pass, hidden, reconstruction);
@@ -115,7 +115,7 @@ class Rbm final : public Layer {
     const std::int64_t all = pass.workspace[0].shape()[0];
     const double factor = pass.dy[0].at(0);
     kernel::contrast_columns(pass.workspace[0], batch, factor, pass.gradient[2]);
-    // As the gradient of a dense layer by its weight, of both phases at once.
+    // The gradient is that of a dense layer by its weight, over the rows of both phases at once.
     kernel::scale(kernel::rows_of(pass.workspace[1], 0, batch), -factor / static_cast<double>(batch));
     kernel::scale(kernel::rows_of(pass.workspace[1], batch, all), factor / static_cast<double>(all - batch));
     kernel::dense_backward(
@@ -133,13 +133,13 @@ class Rbm final : public Layer {
   [[nodiscard]] kernel::Dense upward(std::int64_t batch, std::int64_t visible) const {
     return {.batch = batch, .in = visible, .out = o_.hidden, .activation = of(gaussian_hidden_)};
   }
-  /// `picks`: v is zeros and ones alone.
+  /// `picks`: v consists of zeros and ones only.
   void up(const Pass& pass, const Tensor& v, const Tensor& h, bool picks) const {
     kernel::Dense way = upward(v.shape()[0], v.shape()[1]);
     way.picks = picks;
     kernel::dense_forward(way, v, pass.parameter[0], pass.parameter[1], h, pass.workspace[3]);
   }
-  /// `sampled`: h is what `sample` made, so zeros and ones where its units are binary.
+  /// `sampled`: h was made by `sample`, so it consists of zeros and ones if the hidden units are binary.
   void down(const Pass& pass, const Tensor& h, const Tensor& v, bool sampled = false) const {
     kernel::dense_forward({.batch = h.shape()[0],
                            .in = o_.hidden,
@@ -149,7 +149,7 @@ class Rbm final : public Layer {
                            .picks = sampled && !gaussian_hidden_ && o_.sample != "none"},
                           h, pass.parameter[0], pass.parameter[2], v);
   }
-  /// The draws of a step take numbers one after the other. Persistent chains are the same on all ranks.
+  /// The draws of one step take consecutive random numbers. Persistent chains are identical on all ranks.
   void sample(const Pass& pass, std::uint64_t draw, bool gaussian, const Tensor& mean, const Tensor& to) const {
     if (o_.sample == "none") return mean.raw() == to.raw() ? void() : kernel::copy(to, mean);
     const std::int64_t widest = std::max(o_.hidden, pass.workspace[0].shape()[1]);
@@ -189,7 +189,7 @@ const Fields<RbmOptions>& rbm_fields() {
 
 }  // namespace
 
-LayerPtr rbm(const RbmOptions& options) { return remembering(std::make_unique<Rbm>(options), rbm_fields(), options); }
+LayerPtr rbm(const RbmOptions& options) { return with_options(std::make_unique<Rbm>(options), rbm_fields(), options); }
 LayerPtr rbm_from(const LayerFields& text) { return rbm(read_fields(rbm_fields(), text)); }
 
 }  // namespace pleiad::nn

@@ -14,13 +14,13 @@ using kernel::Cell;
 
 const char* kind_of(Cell cell) { return cell == Cell::rnn ? "rnn" : cell == Cell::gru ? "gru" : "lstm"; }
 
-/// (batch, features) is a sequence of one step.
+/// Treats (batch, features) as a sequence of one step.
 Shape as_sequence(const Shape& shape) { return shape.rank() == 2 ? Shape{shape[0], 1, shape[1]} : shape; }
 Tensor as_sequence(const Tensor& tensor) {
   return tensor.empty() ? tensor : Tensor(tensor.dtype(), as_sequence(tensor.shape()), tensor.raw());
 }
 
-/// A layer over (batch, steps, features), or over (batch, features), one step.
+/// A layer over (batch, steps, features). (batch, features) is a sequence of one step.
 class RecurrentLayer final : public Layer {
  public:
   RecurrentLayer(Cell cell, const RecurrentOptions& options, const std::string& activation)
@@ -62,14 +62,15 @@ class RecurrentLayer final : public Layer {
     const Shape in = as_sequence(inputs[0]);
     const Shape one = {in[0], o_.hidden};
     const Shape all = {in[0], in[1], o_.hidden};
-    // With a second input `back` goes on to it, and where it ended is copied out of it.
+    // With a second input, `back` receives the gradient of the initial state, and the initial state is copied out of
+    // that input.
     const kernel::Recurrent r = geometry(in);
     return {{in[0], in[1], r.gates() * o_.hidden},
             all,
             cell_ == Cell::rnn ? one : all,
             one,
             one,
-            {r.laid_size()},
+            {r.packed_size()},
             {r.left_size()}};
   }
   [[nodiscard]] Shapes carried(const Shapes& inputs) const override {
@@ -112,10 +113,10 @@ class RecurrentLayer final : public Layer {
   [[nodiscard]] kernel::Recurrent geometry(const Shape& in) const {
     return {.cell = cell_, .batch = in[0], .steps = in[1], .in = in[2], .hidden = o_.hidden, .function = function_};
   }
-  [[nodiscard]] kernel::RecurrentNumbers numbers(const std::vector<Tensor>& from) const {
+  [[nodiscard]] kernel::RecurrentParameters numbers(const std::vector<Tensor>& from) const {
     return {.weight = from[0], .recurrent = from[1], .bias = o_.bias ? from[2] : none_};
   }
-  /// The last step of (batch, steps, hidden) into (batch, hidden), or back.
+  /// Copies the last step of (batch, steps, hidden) to (batch, hidden), or in the other direction if `back`.
   static void copy_last(const Tensor& sequence, const Tensor& one, bool back = false) {
     const std::int64_t steps = sequence.shape()[1], hidden = sequence.shape()[2];
     kernel::by_type(one.dtype(), [&]<class T>(T) {
@@ -128,7 +129,7 @@ class RecurrentLayer final : public Layer {
   }
   static kernel::RecurrentMemory memory(const Pass& pass) {
     const std::vector<Tensor>& w = pass.workspace;
-    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .laid = w[5], .left = w[6]};
+    return {.gates = w[0], .previous = w[1], .inner = w[2], .cell = w[3], .back = w[4], .packed = w[5], .left = w[6]};
   }
 
   const Cell cell_;
@@ -163,13 +164,13 @@ const Fields<RnnOptions>& rnn_fields() {
 }  // namespace
 
 LayerPtr rnn(const RnnOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::rnn, options, options.activation), rnn_fields(), options);
 }
 LayerPtr gru(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), recurrent_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::gru, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr lstm(const RecurrentOptions& options) {
-  return remembering(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), recurrent_fields(), options);
+  return with_options(std::make_unique<RecurrentLayer>(Cell::lstm, options, "tanh"), recurrent_fields(), options);
 }
 LayerPtr rnn_from(const LayerFields& text) { return rnn(read_fields(rnn_fields(), text)); }
 LayerPtr gru_from(const LayerFields& text) { return gru(read_fields(recurrent_fields(), text)); }

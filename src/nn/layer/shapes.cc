@@ -1,5 +1,4 @@
-// Layers that move numbers and compute nothing, or only sums: flatten, slice, concat, split, branch, bridge, dummy,
-// sum.
+// Layers that only move or add values: flatten, slice, concat, split, branch, bridge, dummy, sum.
 #include <functional>
 #include <numeric>
 
@@ -32,7 +31,7 @@ std::size_t checked_axis(std::int64_t axis, const Shape& shape) {
   return static_cast<std::size_t>(axis);
 }
 
-/// Copies between a whole and its parts along an axis. An empty part is left out.
+/// Copies between a tensor and its parts along an axis. Skips parts without memory.
 void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, int axis, bool into_parts) {
   const std::size_t size = size_of(whole.dtype());
   const auto bytes = [&](const Tensor& t) {
@@ -102,7 +101,7 @@ class Concat final : public Layer {
   }
   void forward(Pass& pass) override { copy_parts(pass.y[0], pass.x, static_cast<int>(options_.axis), false); }
   void backward(Pass& pass) override {
-    for (std::size_t i = 0; i < pass.dx.size(); ++i) {  // an input without a gradient still has its place
+    for (std::size_t i = 0; i < pass.dx.size(); ++i) {  // an input without a gradient still occupies its position
       parts_.push_back(pass.dx[i].empty() ? Tensor(pass.x[i].dtype(), pass.x[i].shape(), nullptr) : pass.dx[i]);
     }
     copy_parts(pass.dy[0], parts_, static_cast<int>(options_.axis), true);
@@ -111,10 +110,10 @@ class Concat final : public Layer {
 
  private:
   const ConcatOptions options_;
-  std::vector<Tensor> parts_;  // keeps its memory from step to step
+  std::vector<Tensor> parts_;  // a member so that its memory is reused in every step
 };
 
-/// Under several names.
+/// Copies its input to each output.
 class Split final : public Layer {
  public:
   Split(const char* kind, const SplitOptions& options) : kind_(kind), copies_(options.copies) {
@@ -140,7 +139,7 @@ class Split final : public Layer {
   const std::int64_t copies_;
 };
 
-/// Numbers of (step, sample, element).
+/// Outputs random values that depend on the step, the sample and the element.
 class Dummy final : public Layer {
  public:
   explicit Dummy(const DummyOptions& options) : shape_(std::span<const std::int64_t>(options.shape)) {
@@ -217,21 +216,21 @@ const Fields<SplitOptions>& split_fields() {
 LayerPtr flatten() { return std::make_unique<Flatten>(); }
 LayerPtr sum() { return std::make_unique<Sum>(); }
 LayerPtr slice(const SliceOptions& options) {
-  return remembering(std::make_unique<Slice>(options), slice_fields(), options);
+  return with_options(std::make_unique<Slice>(options), slice_fields(), options);
 }
 LayerPtr concat(const ConcatOptions& options) {
-  return remembering(std::make_unique<Concat>(options), concat_fields(), options);
+  return with_options(std::make_unique<Concat>(options), concat_fields(), options);
 }
 LayerPtr split(const SplitOptions& options) {
-  return remembering(std::make_unique<Split>("split", options), split_fields(), options);
+  return with_options(std::make_unique<Split>("split", options), split_fields(), options);
 }
 LayerPtr branch(const SplitOptions& options) {
-  return remembering(std::make_unique<Split>("branch", options), split_fields(), options);
+  return with_options(std::make_unique<Split>("branch", options), split_fields(), options);
 }
 LayerPtr bridge() { return std::make_unique<Split>("bridge", SplitOptions{.copies = 1}); }
 LayerPtr dummy(const DummyOptions& options) {
   if (options.shape.empty()) return std::make_unique<Split>("dummy", SplitOptions{.copies = 1});
-  return remembering(std::make_unique<Dummy>(options), dummy_fields(), options);
+  return with_options(std::make_unique<Dummy>(options), dummy_fields(), options);
 }
 
 LayerPtr flatten_from(const LayerFields& text) { return read_no_fields(text), flatten(); }

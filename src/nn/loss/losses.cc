@@ -1,4 +1,4 @@
-// The losses. y[0] is the loss, a single number; each further output is a metric.
+// The losses. y[0] is the loss, a single value; each further output is a metric.
 #include "kernel/elementwise.h"
 #include "kernel/loss.h"
 #include "nn/layer/check.h"
@@ -53,7 +53,7 @@ class SoftmaxLoss final : public Loss {
 
  protected:
   void check_target(const Shapes& in) const override {
-    for (int axes = 1; axes < in[0].rank(); ++axes) {  // one a sample, or one for each place of it
+    for (int axes = 1; axes < in[0].rank(); ++axes) {  // one label per sample, or one per position of it
       if (in[1].count() == in[0].count(0, axes) && in[1][0] == in[0][0]) return;
     }
     throw InvalidArgument(fmt::format("expected {} labels, one a sample, for scores of shape {}; received the shape {}",
@@ -128,10 +128,10 @@ const Fields<SoftmaxLossOptions>& softmax_loss_fields() {
 }  // namespace
 
 LayerPtr softmax_loss(const SoftmaxLossOptions& options) {
-  return remembering(std::make_unique<SoftmaxLoss>(options), softmax_loss_fields(), options);
+  return with_options(std::make_unique<SoftmaxLoss>(options), softmax_loss_fields(), options);
 }
 LayerPtr sum_loss(const SumLossOptions& options) {
-  return remembering(std::make_unique<SumLoss>(options), sum_fields(), options);
+  return with_options(std::make_unique<SumLoss>(options), sum_fields(), options);
 }
 LayerPtr sum_loss_from(const LayerFields& text) { return sum_loss(read_fields(sum_fields(), text)); }
 LayerPtr sigmoid_loss() { return std::make_unique<SigmoidLoss>(); }

@@ -18,7 +18,7 @@
 #include "nn/interrupt.h"
 #include "nn/phase.h"
 #include "nn/tensors.h"
-#include "plan/same.h"
+#include "plan/expect_same.h"
 #include "session.h"
 #include "waiting.h"
 

@@ -1,4 +1,4 @@
-// A net's numbers in files that others read and write.
+// Exports and imports parameters in the file formats of other programs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ nn::NamedTensors read_safetensors(const std::string& path) {
   return all;
 }
 
-/// All are checked before any is changed.
+/// Checks all tensors before it changes any.
 void load_own_state(const nn::Net& net, const nn::NamedTensors& state, const std::string& path) {
   std::vector<std::pair<Tensor, Tensor>> pairs;
   for (const auto& [name, own] : own_state(net)) {
@@ -75,7 +75,7 @@ void export_parameters(const nn::Net& net, const std::string& path, const std::s
                       .shape = {tensor.shape().begin(), tensor.shape().end()},
                       .bytes = {static_cast<const std::byte*>(tensor.raw()), tensor.bytes()}});
   }
-  // PyTorch's own readers look at "format".
+  // PyTorch's readers check the key "format".
   const Metadata metadata = {{"format", layout == "torch" ? "pt" : "pleiad"}};
   write_safetensors(path, arrays, metadata);
 }

@@ -1,4 +1,4 @@
-// A net without its numbers, as JSON, and back.
+// Saves the structure of a net, without parameter values, as JSON, and loads it.
 #include <fmt/format.h>
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 #include "core/option_field.h"
 #include "file/json_text.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/nn/layers.h"
 
 namespace pleiad::nn {
@@ -54,7 +54,7 @@ void add_layer(Net& net, const nlohmann::json& layer, const std::string& where) 
 }  // namespace
 
 std::string Net::text() const {
-  const Inside& in = *inside_;
+  const Impl& in = *impl_;
   Json all = {{"pleiad_net", kVersion},
               {"name", in.options.name},
               {"dtype", name_of(in.options.dtype)},

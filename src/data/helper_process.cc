@@ -1,4 +1,4 @@
-#include "data/helper.h"
+#include "data/helper_process.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kDeadlineMs = 60000;
 
-/// Beside the library, or for programs that hold the library inside them in the lib folder beside theirs.
+/// Looks beside the library; for programs that contain the library, also in the lib folder next to theirs.
 std::string path_of(const std::string& program, const std::string& where) {
   Dl_info here{};
   dladdr(reinterpret_cast<void*>(&path_of), &here);
@@ -37,7 +37,7 @@ std::string path_of(const std::string& program, const std::string& where) {
 
 }  // namespace
 
-Helper::Helper(const std::string& program, const std::vector<std::string>& arguments, std::string where)
+HelperProcess::HelperProcess(const std::string& program, const std::vector<std::string>& arguments, std::string where)
     : program_(program), where_(std::move(where)) {
   const std::string path = path_of(program, where_);
   std::vector<char*> words = {const_cast<char*>(path.c_str())};
@@ -45,7 +45,7 @@ Helper::Helper(const std::string& program, const std::vector<std::string>& argum
   words.push_back(nullptr);
   int in[2];
   int out[2];
-  // A socket in place of a pipe: writing to one whose reader is gone can be an error and no signal.
+  // A socket instead of a pipe, because MSG_NOSIGNAL turns a write without a reader into an error instead of SIGPIPE.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0) fail(std::strerror(errno));
   if (::pipe2(out, O_CLOEXEC) != 0) {
     ::close(in[0]);
@@ -71,14 +71,14 @@ Helper::Helper(const std::string& program, const std::vector<std::string>& argum
   }
 }
 
-Helper::~Helper() {
+HelperProcess::~HelperProcess() {
   if (process_ > 0) ::kill(process_, SIGKILL);
   (void)ending();
   if (input_ >= 0) ::close(input_);
   if (output_ >= 0) ::close(output_);
 }
 
-std::string Helper::ending() {
+std::string HelperProcess::ending() {
   if (process_ < 0) return "it has ended";
   int status = 0;
   pid_t done = 0;
@@ -86,14 +86,14 @@ std::string Helper::ending() {
     done = ::waitpid(process_, &status, 0);
   } while (done < 0 && errno == EINTR);
   process_ = -1;
-  if (done < 0) return "it has ended";  // somebody else has waited for it
+  if (done < 0) return "it has ended";  // other code has waited for it
   if (WIFSIGNALED(status)) return fmt::format("it was ended by signal {}", WTERMSIG(status));
   return fmt::format("it ended with code {}", WEXITSTATUS(status));
 }
 
-void Helper::fail(const std::string& what) { throw FileError(fmt::format("{}: {}", where_, what)); }
+void HelperProcess::fail(const std::string& what) { throw FileError(fmt::format("{}: {}", where_, what)); }
 
-void Helper::write(std::span<const std::byte> bytes) {
+void HelperProcess::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     pollfd ready{input_, POLLOUT, 0};
     const int count = ::poll(&ready, 1, kDeadlineMs);
@@ -104,17 +104,17 @@ void Helper::write(std::span<const std::byte> bytes) {
     }
     const ssize_t done = ::send(input_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (done < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (done <= 0) return;  // what it has to say about that is still to be read
+    if (done <= 0) return;  // the program's error is still to be read
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
 
-void Helper::close_input() {
+void HelperProcess::close_input() {
   ::close(input_);
   input_ = -1;
 }
 
-std::size_t Helper::read_some(std::span<std::byte> out) {
+std::size_t HelperProcess::read_some(std::span<std::byte> out) {
   while (true) {
     pollfd ready{output_, POLLIN, 0};
     const int count = ::poll(&ready, 1, kDeadlineMs);
@@ -130,9 +130,9 @@ std::size_t Helper::read_some(std::span<std::byte> out) {
   }
 }
 
-std::string Helper::read_line() {
+std::string HelperProcess::read_line() {
   std::string line;
-  while (true) {  // byte by byte, as what follows is not text; lines are short
+  while (true) {  // byte by byte, because binary data follows; lines are short
     std::byte letter{};
     (void)read_some({&letter, 1});
     if (letter == std::byte{'\n'}) return line;
@@ -141,7 +141,7 @@ std::string Helper::read_line() {
   }
 }
 
-void Helper::read(std::span<std::byte> out) {
+void HelperProcess::read(std::span<std::byte> out) {
   while (!out.empty()) out = out.subspan(read_some(out));
 }
 

@@ -1,12 +1,12 @@
-#include "plan/worker.h"
+#include "plan/task_thread.h"
 
 #include "core/threads.h"
 
 namespace pleiad {
 
-Worker::Worker() : thread_([this] { loop(); }) {}
+TaskThread::TaskThread() : thread_([this] { loop(); }) {}
 
-Worker::~Worker() {
+TaskThread::~TaskThread() {
   {
     const std::scoped_lock lock(mutex_);
     stop_ = true;
@@ -15,7 +15,7 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::post(std::function<void()> task) {
+void TaskThread::post(std::function<void()> task) {
   {
     const std::scoped_lock lock(mutex_);
     tasks_.push_back(std::move(task));
@@ -23,7 +23,7 @@ void Worker::post(std::function<void()> task) {
   changed_.notify_all();
 }
 
-void Worker::wait() {
+void TaskThread::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return next_ == tasks_.size() && !busy_; });
   tasks_.clear();
@@ -35,7 +35,7 @@ void Worker::wait() {
   problem.raise();
 }
 
-void Worker::drop() noexcept {
+void TaskThread::drop() noexcept {
   std::unique_lock lock(mutex_);
   next_ = tasks_.size();
   changed_.wait(lock, [&] { return !busy_; });
@@ -44,8 +44,8 @@ void Worker::drop() noexcept {
   problem_.reset();
 }
 
-void Worker::loop() {
-  set_compute_threads(1);  // the others are at work on backward
+void TaskThread::loop() {
+  set_compute_threads(1);  // the other cores compute backward
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stop_ || next_ < tasks_.size(); });

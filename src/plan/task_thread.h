@@ -1,4 +1,4 @@
-// One thread that does what it is given, in order.
+// A thread that runs tasks in order.
 #pragma once
 
 #include <condition_variable>
@@ -12,18 +12,19 @@
 
 namespace pleiad {
 
-class Worker {
+class TaskThread {
  public:
-  Worker();
-  /// Waits for what is under way; what is not begun is dropped.
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  TaskThread();
+  /// Waits for the running task and discards the others.
+  ~TaskThread();
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
 
   void post(std::function<void()> task);
-  /// Returns when everything posted is done, or throws what the first failed task threw; tasks after it are dropped.
+  /// Blocks until all posted tasks have finished. Rethrows the exception of the first task that failed; later tasks are
+  /// discarded.
   void wait();
-  /// Waits for what is under way and drops the rest, and what went wrong.
+  /// Waits for the running task and discards the others and any error.
   void drop() noexcept;
 
  private:
@@ -31,7 +32,7 @@ class Worker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::function<void()>> tasks_;  // guarded by mutex_; from next_ on to be done
+  std::vector<std::function<void()>> tasks_;  // guarded by mutex_; tasks from next_ on have not started
   std::size_t next_ = 0;                      // guarded by mutex_
   bool busy_ = false;                         // guarded by mutex_
   bool stop_ = false;                         // guarded by mutex_

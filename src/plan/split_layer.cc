@@ -1,4 +1,4 @@
-#include "plan/cut_layer.h"
+#include "plan/split_layer.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 
 namespace pleiad {
 
-Cut Cut::of(std::int64_t outputs, int ranks) {
-  Cut cut;
+OutputSplit OutputSplit::of(std::int64_t outputs, int ranks) {
+  OutputSplit cut;
   for (int r = 0; r <= ranks; ++r) {
     cut.begin.push_back(outputs / ranks * r + std::min<std::int64_t>(r, outputs % ranks));
   }
@@ -17,15 +17,15 @@ Cut Cut::of(std::int64_t outputs, int ranks) {
 
 namespace {
 
-class CutLayer final : public nn::Layer {
+class SplitLayer final : public nn::Layer {
  public:
-  CutLayer(const nn::Layer& whole, nn::LayerPtr own, Cut cut, std::shared_ptr<Crew> crew)
+  SplitLayer(const nn::Layer& whole, nn::LayerPtr own, OutputSplit cut, std::shared_ptr<Communicator> comm)
       : kind_(whole.kind()),
         summary_(whole.summary()),
         own_(std::move(own)),
         cut_(std::move(cut)),
-        crew_(std::move(crew)),
-        ranks_(crew_->size()) {
+        comm_(std::move(comm)),
+        ranks_(comm_->size()) {
     set_options(whole.options());
   }
 
@@ -63,34 +63,34 @@ class CutLayer final : public nn::Layer {
   [[nodiscard]] int shift_parameter() const override { return own_->shift_parameter(); }
 
   void forward(nn::Pass& pass) override {
-    hand_down(pass);
-    crew_->gather(pass.x[0].view(), pass_.x[0].view());
+    bind_pass(pass);
+    comm_->gather(pass.x[0].view(), pass_.x[0].view());
     own_->forward(pass_);
-    // Everybody gets everybody's outputs, and takes those of its samples.
-    const std::int64_t own = cut_.length(crew_->rank());
+    // Every rank receives the outputs of all ranks and keeps those of its own samples.
+    const std::int64_t own = cut_.length(comm_->rank());
     move({sent_, 0, cut_.widest(), 0}, {pass_.y[0], 0, own, 0}, own, rows(pass_.y[0], own));
-    crew_->gather(sent_.view(), received_.view());
+    comm_->gather(sent_.view(), received_.view());
     const std::int64_t mine = rows(pass.y[0], cut_.begin.back());
     for (int r = 0; r < ranks_; ++r) {
       move({pass.y[0], 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(r)]},
-           {received_, r * sent_.count() + crew_->rank() * mine * cut_.widest(), cut_.widest(), 0}, cut_.length(r),
+           {received_, r * sent_.count() + comm_->rank() * mine * cut_.widest(), cut_.widest(), 0}, cut_.length(r),
            mine);
     }
   }
 
   void backward(nn::Pass& pass) override {
-    hand_down(pass);
+    bind_pass(pass);
     if (!pass.dx[0].empty() && pass_.dx[0].empty()) pass_.dx[0] = Tensor(pass.x[0].dtype(), pass_.x[0].shape());
-    crew_->gather(pass.dy[0].view(), whole_.view());
-    const std::int64_t own = cut_.length(crew_->rank());
-    move({pass_.dy[0], 0, own, 0}, {whole_, 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(crew_->rank())]},
+    comm_->gather(pass.dy[0].view(), whole_.view());
+    const std::int64_t own = cut_.length(comm_->rank());
+    move({pass_.dy[0], 0, own, 0}, {whole_, 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(comm_->rank())]},
          own, rows(pass_.dy[0], own));
     own_->backward(pass_);
-    if (!pass.dx[0].empty()) crew_->scatter_sum(pass_.dx[0].view(), pass.dx[0].view());
+    if (!pass.dx[0].empty()) comm_->scatter_sum(pass_.dx[0].view(), pass.dx[0].view());
   }
 
  private:
-  /// Rows of a matrix of `width` columns that begins at element `at`, from `column` on.
+  /// The rows of a matrix of `width` columns that starts at element `at`, from column `column` on.
   struct Columns {
     const Tensor& tensor;
     std::int64_t at;
@@ -112,7 +112,7 @@ class CutLayer final : public nn::Layer {
     all[0].set(0, in[0][0] * ranks_);
     return all;
   }
-  void hand_down(const nn::Pass& pass) {
+  void bind_pass(const nn::Pass& pass) {
     pass_.parameter = pass.parameter;
     pass_.gradient = pass.gradient;
     pass_.update = pass.update;
@@ -125,19 +125,20 @@ class CutLayer final : public nn::Layer {
   const std::string kind_;
   const std::string summary_;
   const nn::LayerPtr own_;
-  const Cut cut_;
-  const std::shared_ptr<Crew> crew_;
+  const OutputSplit cut_;
+  const std::shared_ptr<Communicator> comm_;
   const int ranks_;
-  nn::Pass pass_;    // of own_: all ranks' samples, this rank's outputs
-  Tensor sent_;      // this rank's outputs, as wide as the widest rank's
-  Tensor received_;  // all ranks' sent_
-  Tensor whole_;     // the gradients by all outputs of all samples
+  nn::Pass pass_;    // passes of own_: the samples of all ranks, this rank's outputs
+  Tensor sent_;      // this rank's outputs, padded to the width of the widest rank
+  Tensor received_;  // sent_ of all ranks
+  Tensor whole_;     // gradients by all outputs of all samples
 };
 
 }  // namespace
 
-nn::LayerPtr cut_layer(const nn::Layer& whole, nn::LayerPtr own, Cut cut, std::shared_ptr<Crew> crew) {
-  return std::make_unique<CutLayer>(whole, std::move(own), std::move(cut), std::move(crew));
+nn::LayerPtr split_layer(const nn::Layer& whole, nn::LayerPtr own, OutputSplit cut,
+                         std::shared_ptr<Communicator> comm) {
+  return std::make_unique<SplitLayer>(whole, std::move(own), std::move(cut), std::move(comm));
 }
 
 }  // namespace pleiad

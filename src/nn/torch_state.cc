@@ -1,4 +1,5 @@
-// A net's numbers as PyTorch's modules have them. Images are channels last here and channels first there.
+// Converts a net's parameters to and from PyTorch's state dicts. Images are channels last here and channels first
+// there.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,13 +10,13 @@
 
 #include "core/text.h"
 #include "kernel/types.h"
-#include "nn/net_inside.h"
+#include "nn/net_impl.h"
 #include "pleiad/error.h"
 
 namespace pleiad::nn {
 namespace {
 
-/// What a net consists of.
+/// The parts of a net that the conversion reads.
 struct Graph {
   const std::vector<Value>& values;
   const std::vector<Node>& nodes;
@@ -23,29 +24,31 @@ struct Graph {
   const NamedTensors& states;
 };
 
-/// One array of a module: where its numbers are here, and how they lie there.
-struct Portable {
-  std::string name;  ///< in the module: "weight"
+/// One array of a PyTorch module and the tensor that holds its values here.
+struct TorchArray {
+  std::string name;  ///< name in the module, for example "weight"
   Tensor own;
-  Shape view;             ///< of `own`, with as many axes as are exchanged
-  std::vector<int> axes;  ///< of `view`, in PyTorch's order
-  Shape torch;            ///< as PyTorch has it
-  /// Where PyTorch has the numbers as a sum, the other summand; it must be 0 from the place `apart` on.
+  Shape view;             ///< shape of `own`, split into the axes that are permuted
+  std::vector<int> axes;  ///< axes of `view` in PyTorch's order
+  Shape torch;            ///< shape in PyTorch
+  /// Name of a second PyTorch array to add to this one on loading, or empty. From element `apart` on its values must be
+  /// 0.
   std::string also = {};
   std::int64_t apart = 0;
 };
 
 struct Module {
   std::string layer;
-  std::vector<Portable> arrays;
+  std::vector<TorchArray> arrays;
 };
 
-Portable as_is(const std::string& name, const Tensor& own) {
+TorchArray as_is(const std::string& name, const Tensor& own) {
   const Shape flat{own.count()};
   return {.name = name, .own = own, .view = flat, .axes = {0}, .torch = own.shape()};
 }
 
-/// The image that a flat value was made of, or nothing: layers between that keep the order of numbers are passed.
+/// Returns the shape of the image that the flat value `id` was made from, or nothing. Looks through layers that keep
+/// the order of the elements.
 std::optional<Shape> image_behind(const Graph& net, int id) {
   while (true) {
     const Value& value = net.values[static_cast<std::size_t>(id)];
@@ -58,10 +61,10 @@ std::optional<Shape> image_behind(const Graph& net, int id) {
   }
 }
 
-Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
+TorchArray dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
   const std::int64_t in = own.shape()[transposed ? 0 : 1];
   const std::int64_t out = own.shape()[transposed ? 1 : 0];
-  Portable weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
+  TorchArray weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
   if (transposed) weight.axes = {1, 0};
   if (image) {
     const Shape& i = *image;
@@ -71,19 +74,19 @@ Portable dense_weight(const Tensor& own, const std::optional<Shape>& image, bool
   return weight;
 }
 
-/// One number a place of what batch normalisation sees: its channels, or the places of a flattened image.
-Portable by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
+/// Converts an array of batch normalisation: one element per channel, or per element of a flattened image.
+TorchArray by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
   if (!flattened) return as_is(name, own);
   const Shape& i = *flattened;
   return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
 }
 
-/// A recurrent layer's array. PyTorch has a second bias, beside U h', which is the same as ours but in a GRU's n, where
-/// r multiplies it.
-Portable recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
+/// Converts an array of a recurrent layer. PyTorch has a second bias next to U h'. It is equivalent to ours except in
+/// the gate n of a GRU, where r multiplies it.
+TorchArray recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
   if (name == "weight") return as_is("weight_ih_l0", own);
   if (name == "recurrent") return as_is("weight_hh_l0", own);
-  Portable bias = as_is("bias_ih_l0", own);
+  TorchArray bias = as_is("bias_ih_l0", own);
   bias.also = "bias_hh_l0";
   bias.apart = kind == "gru" ? own.count() / 3 * 2 : own.count();
   return bias;
@@ -99,7 +102,7 @@ Module module_of(const Graph& net, const Node& node) {
   for (const int id : node.parameters) {
     const Parameter& parameter = net.parameters[static_cast<std::size_t>(id)];
     const std::string name = parameter.name.substr(parameter.name.rfind('/') + 1);
-    if (parameter.name != node.name + "/" + name) continue;  // that of another layer
+    if (parameter.name != node.name + "/" + name) continue;  // the parameter belongs to another layer
     const Tensor& own = parameter.value;
     if (kind == "convolution" && name == "weight") {
       const Shape& s = own.shape();
@@ -109,8 +112,8 @@ Module module_of(const Graph& net, const Node& node) {
       module.arrays.push_back(dense_weight(own, image, transposed != options.end() && transposed->second != "false"));
     } else if (((kind == "convolution" || kind == "dense") && name == "bias") || kind == "embedding") {
       module.arrays.push_back(as_is(name, own));
-    } else if (kind == "cross_map_pooling") {  // a convolution of single places
-      Portable weight = as_is(name, own);
+    } else if (kind == "cross_map_pooling") {  // equivalent to a convolution with 1x1 filters
+      TorchArray weight = as_is(name, own);
       weight.torch = {own.shape()[0], own.shape()[1], 1, 1};
       module.arrays.push_back(weight);
     } else if (kind == "rnn" || kind == "gru" || kind == "lstm") {
@@ -143,11 +146,11 @@ std::vector<Module> modules_of(const Graph& net) {
   return modules;
 }
 
-/// Calls each(place here, place there).
+/// Calls each(index here, index in PyTorch) for every element.
 template <class F>
-void each_place(const Portable& array, F&& each) {
+void each_place(const TorchArray& array, F&& each) {
   const int rank = array.view.rank();
-  std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the view's axes, in elements
+  std::array<std::int64_t, Shape::kMaxRank> stride{};  // of the axes of the view, in elements
   std::int64_t step = 1;
   for (int axis = rank; axis-- > 0;) {
     stride[static_cast<std::size_t>(axis)] = step;
@@ -168,7 +171,8 @@ void each_place(const Portable& array, F&& each) {
 
 std::string module_in(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-/// The module of each layer: as named, by the layer's name, or in order.
+/// Returns the module for each layer: by `named` and by the layers' names, or in order if `named` is empty and no name
+/// matches.
 std::vector<std::string> names_of(const std::vector<Module>& modules, const NamedTensors& state,
                                   const std::vector<std::pair<std::string, std::string>>& named) {
   std::vector<std::string> there;
@@ -204,8 +208,8 @@ bool is_count(const std::string& name) { return name.ends_with(".num_batches_tra
 
 NamedTensors Net::torch_state() const {
   NamedTensors state;
-  for (const Module& module : modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states})) {
-    for (const Portable& array : module.arrays) {
+  for (const Module& module : modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states})) {
+    for (const TorchArray& array : module.arrays) {
       const Tensor copy(array.own.dtype(), array.torch);
       const std::size_t size = size_of(copy.dtype());
       each_place(array, [&](std::int64_t here, std::int64_t there) {
@@ -220,11 +224,10 @@ NamedTensors Net::torch_state() const {
 }
 
 void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pair<std::string, std::string>>& named) {
-  const std::vector<Module> modules =
-      modules_of({inside_->values, inside_->nodes, inside_->parameters, inside_->states});
+  const std::vector<Module> modules = modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states});
   const std::vector<std::string> names = names_of(modules, state, named);
   struct Pair {
-    const Portable* array;
+    const TorchArray* array;
     const Tensor* from;
     const Tensor* also;  ///< to be added, or null
   };
@@ -232,7 +235,7 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
   std::vector<std::string> known;
   std::vector<std::string> received;
   for (const auto& [name, tensor] : state) received.push_back(name);
-  const auto wanted = [&](const std::string& name, const std::string& layer, const Portable& array) {
+  const auto wanted = [&](const std::string& name, const std::string& layer, const TorchArray& array) {
     known.push_back(name);
     const auto found = std::ranges::find(state, name, [](const auto& pair) { return pair.first; });
     if (found == state.end()) {
@@ -250,7 +253,7 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
   };
   for (std::size_t m = 0; m < modules.size(); ++m) {
     const std::string& layer = modules[m].layer;
-    for (const Portable& array : modules[m].arrays) {
+    for (const TorchArray& array : modules[m].arrays) {
       Pair pair{.array = &array, .from = wanted(names[m] + "." + array.name, layer, array), .also = nullptr};
       if (!array.also.empty()) {
         const std::string name = names[m] + "." + array.also;

@@ -1,4 +1,4 @@
-// A trainer's state: in memory, in checkpoints, and back.
+// Saves the state of a trainer to memory and to checkpoints, and restores it.
 #include <fmt/format.h>
 #include <algorithm>
 
@@ -7,12 +7,12 @@
 #include "core/text.h"
 #include "file/series.h"
 #include "pleiad/error.h"
-#include "train/trainer_inside.h"
+#include "train/trainer_impl.h"
 
 namespace pleiad {
 namespace {
 
-/// Where two texts differ first, as "A; B": lines.
+/// Returns the first lines that differ between two texts, as "A; here: B".
 std::string first_difference(const std::string& a, const std::string& b) {
   std::istringstream first(a);
   std::istringstream second(b);
@@ -30,7 +30,7 @@ std::string first_difference(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMemory>& memory) const {
+std::vector<CheckpointTensor> Trainer::Impl::tensors(const std::vector<OptimizerState>& memory) const {
   std::vector<CheckpointTensor> all = {{"step", step}, {"seed", seed}, {"place", place}};
   const std::vector<nn::Parameter>& parameters = net.parameters();
   for (const nn::Parameter& p : parameters) all.push_back({p.name, p.value, layout.part_of(p.name)});
@@ -39,9 +39,10 @@ std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMem
   for (const auto& [name, tensor] : net.carried()) {
     Shape whole = tensor.shape();
     whole.set(0, options.batch);
-    carried_parts.push_back(std::make_unique<HeldPart>(HeldPart::along(whole, 0, {{first(), first() + local()}})));
+    carried_parts.push_back(
+        std::make_unique<ParameterPart>(ParameterPart::along(whole, 0, {{first(), first() + local()}})));
     carried_parts.back()->writes =
-        !serves() && rank() % (ranks() / shares) == 0;  // ranks that share samples carry the same
+        !serves() && rank() % (ranks() / shares) == 0;  // ranks that share samples have the same state
     all.push_back({name, tensor, carried_parts.back().get()});
   }
   for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -54,14 +55,14 @@ std::vector<CheckpointTensor> Trainer::Inside::tensors(const std::vector<RuleMem
   return all;
 }
 
-void Trainer::Inside::restore(const std::vector<RuleMemory>& memory, const std::vector<Tensor>& copies) {
+void Trainer::Impl::restore(const std::vector<OptimizerState>& memory, const std::vector<Tensor>& copies) {
   const std::vector<CheckpointTensor> own = tensors(memory);
   for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.copy_from(copies[i]);
   exchange->reload(memory);
   net.set_seed(static_cast<std::uint64_t>(seed.values<std::int64_t>()[0]));
 }
 
-Metadata Trainer::Inside::metadata() const {
+Metadata Trainer::Impl::metadata() const {
   return {{"net", net.text()},
           {"rule", options.updater.rule},
           {"samples", trained_on},
@@ -72,27 +73,28 @@ Metadata Trainer::Inside::metadata() const {
 
 std::vector<std::pair<std::string, Tensor>> Trainer::state() {
   std::vector<std::pair<std::string, Tensor>> all;
-  for (const CheckpointTensor& t : inside_->tensors(inside_->exchange->memory())) all.emplace_back(t.name, t.tensor);
+  for (const CheckpointTensor& t : impl_->tensors(impl_->exchange->optimizer_state()))
+    all.emplace_back(t.name, t.tensor);
   return all;
 }
 
 nn::Net Trainer::whole_net() {
-  Inside& in = *inside_;
-  (void)in.exchange->memory();  // from tables, where they hold the numbers
+  Impl& in = *impl_;
+  (void)in.exchange->optimizer_state();  // copies the values of the tables to the net's parameters
   nn::Net whole = nn::net_from_text(in.net.text(), in.net.options().name);
   for (const nn::Parameter& p : in.net.parameters()) {
     const Tensor& to = whole.parameter(p.name).value;
     whole.fix(p.name, p.fixed);
-    const HeldPart* const part = in.layout.part_of(p.name);
+    const ParameterPart* const part = in.layout.part_of(p.name);
     if (part == nullptr) {
       to.copy_from(p.value);
       continue;
     }
     to.fill(0);
-    for (const HeldPart::Box& box : part->writes ? part->boxes() : std::vector<HeldPart::Box>{}) {
+    for (const ParameterPart::Box& box : part->writes ? part->boxes() : std::vector<ParameterPart::Box>{}) {
       copy_box(to.dtype(), to.raw(), part->whole, box.begin, p.value.raw(), p.value.shape(), box.held, box.length);
     }
-    in.crew->run([&] { in.crew->session().all_reduce(to.view()); });
+    in.comm->run([&] { in.comm->session().all_reduce(to.view()); });
   }
   const auto states = in.net.states();
   for (std::size_t i = 0; i < states.size(); ++i) whole.states()[i].second.copy_from(states[i].second);
@@ -100,9 +102,9 @@ nn::Net Trainer::whole_net() {
 }
 
 void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from) {
-  const std::vector<RuleMemory> memory = inside_->exchange->memory();
-  std::vector<Tensor> copies;  // all are found before any is changed
-  for (const CheckpointTensor& own : inside_->tensors(memory)) {
+  const std::vector<OptimizerState> memory = impl_->exchange->optimizer_state();
+  std::vector<Tensor> copies;  // checks all tensors before it changes any
+  for (const CheckpointTensor& own : impl_->tensors(memory)) {
     const auto found = std::ranges::find(from, own.name, [](const auto& named) { return named.first; });
     if (found == from.end()) {
       throw InvalidArgument(fmt::format("state: \"{}\" is missing among {} tensors", own.name, from.size()));
@@ -115,16 +117,16 @@ void Trainer::load_state(const std::vector<std::pair<std::string, Tensor>>& from
     }
     copies.push_back(tensor.raw() == own.tensor.raw() ? tensor.clone() : tensor);
   }
-  inside_->restore(memory, copies);
+  impl_->restore(memory, copies);
 }
 
 void Trainer::save(const std::string& folder) {
-  Inside& in = *inside_;
-  write_checkpoint(folder, in.tensors(in.exchange->memory()), in.metadata(), *in.crew);
+  Impl& in = *impl_;
+  write_checkpoint(folder, in.tensors(in.exchange->optimizer_state()), in.metadata(), *in.comm);
 }
 
 void Trainer::checkpoint() {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   const std::filesystem::path folder = in.options.checkpoint_folder;
   if (folder.empty()) throw InvalidArgument("checkpoint: options.checkpoint_folder is empty");
   save(step_folder(folder, in.now()).string());
@@ -132,11 +134,11 @@ void Trainer::checkpoint() {
 }
 
 void Trainer::load(const std::string& folder) {
-  Inside& in = *inside_;
-  const std::vector<RuleMemory> memory = in.exchange->memory();
+  Impl& in = *impl_;
+  const std::vector<OptimizerState> memory = in.exchange->optimizer_state();
   std::vector<Tensor> copies;
   std::string samples;
-  agree_on(*in.crew, problem_of([&] {
+  throw_on_all(*in.comm, error_text_of([&] {
     const Checkpoint from(folder);
     if (const std::string& net = from.at("net"); net != in.net.text()) {
       throw FileError(fmt::format("{}: is of another net; it has {}", folder, first_difference(net, in.net.text())));
@@ -153,19 +155,19 @@ void Trainer::load(const std::string& folder) {
 }
 
 bool Trainer::resume() {
-  Inside& in = *inside_;
+  Impl& in = *impl_;
   const std::string& folder = in.options.checkpoint_folder;
   if (folder.empty()) throw InvalidArgument("resume: options.checkpoint_folder is empty");
   std::vector<std::int64_t> last = {-1};
   if (in.rank() == 0) {
     const std::vector<std::int64_t> steps = steps_in(folder, true);
     for (std::size_t i = steps.size(); i-- > 0 && last[0] < 0;) {
-      const std::string damage = problem_of([&] { Checkpoint(step_folder(folder, steps[i])).verify(); });
+      const std::string damage = error_text_of([&] { Checkpoint(step_folder(folder, steps[i])).verify(); });
       if (damage.empty()) last[0] = steps[i];
       if (!damage.empty()) fmt::print(stderr, "pleiad: {}; the checkpoint before it is taken\n", damage);
     }
   }
-  in.crew->broadcast(last, 0);
+  in.comm->broadcast(last, 0);
   if (last[0] < 0) return false;
   load(step_folder(folder, last[0]).string());
   return true;

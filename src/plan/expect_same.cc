@@ -1,4 +1,4 @@
-#include "plan/same.h"
+#include "plan/expect_same.h"
 
 #include <fmt/format.h>
 
@@ -14,10 +14,10 @@
 namespace pleiad {
 namespace {
 
-constexpr std::size_t kShown = 4;      // differences in a message
-constexpr std::size_t kLongest = 120;  // characters of a value in a message
-constexpr char kBetween = '\x1f';      // between a name and its value
-constexpr char kListEnd = '\x1e';      // after a value
+constexpr std::size_t kShown = 4;      // differences that a message shows
+constexpr std::size_t kLongest = 120;  // characters that a message shows of a value
+constexpr char kBetween = '\x1f';      // separates a name from its value
+constexpr char kListEnd = '\x1e';      // terminates a value
 
 std::string packed_fields(const NamedValues& fields) {
   std::string text;
@@ -36,7 +36,7 @@ std::map<std::string, std::string> unpacked_fields(const std::string& text) {
   return fields;
 }
 
-/// The text of rank `root` on all ranks.
+/// Returns the text of rank `root` on all ranks.
 std::string broadcast_text(Session& session, const std::string& mine, int root, std::int64_t length) {
   std::vector<std::int32_t> words(static_cast<std::size_t>(length) / 4 + 1);
   if (session.rank() == root) std::memcpy(words.data(), mine.data(), mine.size());

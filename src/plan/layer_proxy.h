@@ -1,4 +1,4 @@
-// What stands in the place of a layer in a rank's net and seems to be it.
+// Base of the layers that replace a layer of a rank's net and report its properties.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace pleiad {
 
-class StandIn : public nn::Layer {
+class LayerProxy : public nn::Layer {
  public:
-  explicit StandIn(nn::LayerPtr whole) : whole_(std::move(whole)) { set_options(whole_->options()); }
+  explicit LayerProxy(nn::LayerPtr whole) : whole_(std::move(whole)) { set_options(whole_->options()); }
 
   [[nodiscard]] std::string kind() const override { return whole_->kind(); }
   [[nodiscard]] std::string summary() const override { return whole_->summary(); }

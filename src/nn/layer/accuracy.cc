@@ -1,4 +1,4 @@
-// What a net answers: the places of its largest scores, and how often they are right.
+// Layers that evaluate scores: argsort returns the indices of the largest ones, accuracy compares them with labels.
 #include "core/threads.h"
 #include "kernel/embedding.h"
 #include "kernel/loss.h"
@@ -77,10 +77,10 @@ const Fields<ArgsortOptions>& answers_fields() {
 }  // namespace
 
 LayerPtr argsort(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Argsort>(options), answers_fields(), options);
+  return with_options(std::make_unique<Argsort>(options), answers_fields(), options);
 }
 LayerPtr accuracy(const ArgsortOptions& options) {
-  return remembering(std::make_unique<Accuracy>(options), answers_fields(), options);
+  return with_options(std::make_unique<Accuracy>(options), answers_fields(), options);
 }
 LayerPtr argsort_from(const LayerFields& text) { return argsort(read_fields(answers_fields(), text)); }
 LayerPtr accuracy_from(const LayerFields& text) { return accuracy(read_fields(answers_fields(), text)); }

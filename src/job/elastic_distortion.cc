@@ -5,22 +5,22 @@
 #include <numbers>
 
 #include "core/random.h"
-#include "job/own_layers.h"
+#include "job/singa_layers.h"
 #include "pleiad/error.h"
 
 namespace pleiad::job {
 namespace {
 
-/// Where the pixels of a distorted image come from: offsets by pixel, in pixels of the result.
-struct Field {
+/// Source positions of the pixels of a distorted image: an offset for each pixel, in pixels of the result.
+struct DisplacementField {
   std::vector<float> y;
   std::vector<float> x;
 };
 
-class Elastic final : public nn::Layer {
+class ElasticDistortion final : public nn::Layer {
  public:
-  explicit Elastic(const MnistProto& conf) : conf_(conf) {
-    // A window of the bell; each axis by itself.
+  explicit ElasticDistortion(const MnistProto& conf) : conf_(conf) {
+    // A separable Gaussian window.
     const int reach = conf.kernel() / 2;
     const double sigma = conf.sigma() > 0 ? conf.sigma() : 1;
     double sum = 0;
@@ -52,7 +52,7 @@ class Elastic final : public nn::Layer {
     const RandomStream stream(pass.seed, pass.name);
     const bool draws = pass.phase == nn::Phase::train;
     const std::int64_t every = std::max(conf_.elastic_freq(), 1);
-    Field field;
+    DisplacementField field;
     std::int64_t drawn = -1;
     for (std::int64_t n = 0; n < in[0]; ++n) {
       const std::int64_t number = (pass.first_sample + n) / every;
@@ -64,14 +64,14 @@ class Elastic final : public nn::Layer {
   void backward(nn::Pass&) override {}
 
  private:
-  static Field still(std::int64_t height, std::int64_t width) {
+  static DisplacementField still(std::int64_t height, std::int64_t width) {
     const auto count = static_cast<std::size_t>(height * width);
     return {.y = std::vector<float>(count), .x = std::vector<float>(count)};
   }
 
-  [[nodiscard]] Field draw(const RandomStream& stream, std::int64_t number, std::uint32_t step, std::int64_t height,
-                           std::int64_t width) const {
-    Field field = still(height, width);
+  [[nodiscard]] DisplacementField draw(const RandomStream& stream, std::int64_t number, std::uint32_t step,
+                                       std::int64_t height, std::int64_t width) const {
+    DisplacementField field = still(height, width);
     const auto sample = static_cast<std::uint32_t>(number);
     const auto count = static_cast<std::uint64_t>(height * width);
     const auto between = [&](std::uint64_t element) { return 2 * stream.uniform(element, sample, step) - 1; };
@@ -120,8 +120,8 @@ class Elastic final : public nn::Layer {
     }
   }
 
-  /// Sample n: each pixel lies between four of the image's, beyond whose border the nearest goes on.
-  static void move(const nn::Pass& pass, std::int64_t n, const Field& field) {
+  /// Resamples sample n by bilinear interpolation. Positions beyond the border take the nearest pixel.
+  static void move(const nn::Pass& pass, std::int64_t n, const DisplacementField& field) {
     const Shape& in = pass.x[0].shape();
     const Shape& out = pass.y[0].shape();
     const float* x = pass.x[0].values<float>().data() + n * in[1] * in[2] * in[3];
@@ -158,6 +158,6 @@ bool distorts(const MnistProto& conf) {
   return conf.kernel() != 0 || conf.alpha() != 0 || conf.beta() != 0 || conf.gamma() != 0 || conf.resize() != 0;
 }
 
-nn::LayerPtr elastic(const MnistProto& conf) { return std::make_unique<Elastic>(conf); }
+nn::LayerPtr elastic_distortion(const MnistProto& conf) { return std::make_unique<ElasticDistortion>(conf); }
 
 }  // namespace pleiad::job

@@ -1,4 +1,4 @@
-#include "plan/crew.h"
+#include "plan/communicator.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace pleiad {
 
-Crew::Crew(Session* session) : session_(session) {
+Communicator::Communicator(Session* session) : session_(session) {
   if (session == nullptr) return;
   rank_ = session->rank();
   size_ = session->size();
@@ -21,58 +21,58 @@ Crew::Crew(Session* session) : session_(session) {
                                         worker, session->worker_rank(worker)));
     }
   }
-  worker_ = std::make_unique<Worker>();
+  tasks_ = std::make_unique<TaskThread>();
 }
 
-void Crew::post(std::function<void()> task) {
-  if (worker_ == nullptr) return task();
-  worker_->post(std::move(task));
+void Communicator::post(std::function<void()> task) {
+  if (tasks_ == nullptr) return task();
+  tasks_->post(std::move(task));
 }
 
-void Crew::finish() {
-  if (worker_ != nullptr) worker_->wait();
+void Communicator::finish() {
+  if (tasks_ != nullptr) tasks_->wait();
 }
 
-void Crew::drop() noexcept {
-  if (worker_ != nullptr) worker_->drop();
+void Communicator::drop() noexcept {
+  if (tasks_ != nullptr) tasks_->drop();
 }
 
-void Crew::run(FunctionRef<void()> task) {
+void Communicator::run(FunctionRef<void()> task) {
   finish();
   task();
 }
 
-void Crew::sum(std::span<double> numbers) {
+void Communicator::sum(std::span<double> numbers) {
   if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
 }
 
-void Crew::sum(std::span<std::int64_t> numbers) {
+void Communicator::sum(std::span<std::int64_t> numbers) {
   if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
 }
 
-void Crew::broadcast(View numbers, int root) {
+void Communicator::broadcast(View numbers, int root) {
   if (session_ != nullptr) run([&] { session_->broadcast(numbers, root); });
 }
 
-void Crew::gather(ConstView mine, View all) {
+void Communicator::gather(ConstView mine, View all) {
   if (session_ != nullptr) return run([&] { session_->all_gather(mine, all); });
   copy_bytes(all.data, mine.data, static_cast<std::size_t>(mine.count) * size_of(mine.dtype));
 }
 
-void Crew::scatter_sum(ConstView all, View mine) {
+void Communicator::scatter_sum(ConstView all, View mine) {
   if (session_ != nullptr) return run([&] { session_->reduce_scatter(all, mine); });
   copy_bytes(mine.data, all.data, static_cast<std::size_t>(mine.count) * size_of(mine.dtype));
 }
 
-void Crew::barrier() {
+void Communicator::barrier() {
   if (session_ != nullptr) run([&] { session_->barrier(); });
 }
 
-std::vector<std::string> Crew::gather_texts(const std::string& mine) {
+std::vector<std::string> Communicator::gather_texts(const std::string& mine) {
   if (session_ == nullptr) return {mine};
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));
   gather(std::vector<std::int64_t>{static_cast<std::int64_t>(mine.size())}, lengths);
-  // Texts travel as int32, filled up to the longest.
+  // Texts are sent as int32, padded to the longest one.
   const auto words = static_cast<std::size_t>(std::ranges::max(lengths) / 4 + 1);
   std::vector<std::int32_t> packed(words);
   std::memcpy(packed.data(), mine.data(), mine.size());

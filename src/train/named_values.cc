@@ -1,4 +1,4 @@
-#include "train/described.h"
+#include "train/named_values.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +21,7 @@ void add_schedule(NamedValues& to, const std::string& name, const nn::Schedule& 
 
 }  // namespace
 
-NamedValues described(const TrainOptions& o) {
+NamedValues named_values(const TrainOptions& o) {
   NamedValues to;
   const auto add = [&](const char* name, const auto& value) { to.emplace_back(name, fmt::format("{}", value)); };
   add("batch", o.batch);
@@ -64,7 +64,7 @@ NamedValues described(const TrainOptions& o) {
   return to;
 }
 
-NamedValues described(const nn::Net& net) {
+NamedValues named_values(const nn::Net& net) {
   NamedValues to = {{"dtype", std::string(name_of(net.options().dtype))}};
   for (const std::string& name : net.input_names()) {
     to.emplace_back(fmt::format("input \"{}\"", name), net.input_sample(name).text());

@@ -1,4 +1,4 @@
-#include "job/described.h"
+#include "job/named_values.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
@@ -40,10 +40,10 @@ void describe_message(const pb::Message& message, const std::string& prefix, Nam
 
 }  // namespace
 
-NamedValues described(const JobProto& job) {
+NamedValues named_values(const JobProto& job) {
   NamedValues to;
   describe_message(job, "", to);
-  // The same layer name may occur in several phases: a name occurs once.
+  // Layers of different phases may have the same name, but names must be unique here.
   std::map<std::string, int> seen;
   for (auto& [name, value] : to) {
     if (const int before = seen[name]++; before > 0) name += fmt::format(" ({})", before + 1);

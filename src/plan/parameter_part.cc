@@ -1,17 +1,17 @@
-#include "plan/held_part.h"
+#include "plan/parameter_part.h"
 
 #include "core/kernels.h"
 
 namespace pleiad {
 
-HeldPart HeldPart::along(const Shape& whole, int axis, std::vector<Interval> runs) {
-  HeldPart part{.whole = whole, .runs = {}};
+ParameterPart ParameterPart::along(const Shape& whole, int axis, std::vector<Interval> runs) {
+  ParameterPart part{.whole = whole, .runs = {}};
   for (int a = 0; a < whole.rank(); ++a) part.runs.push_back({{0, whole[a]}});
   part.runs[static_cast<std::size_t>(axis)] = std::move(runs);
   return part;
 }
 
-Shape HeldPart::shape() const {
+Shape ParameterPart::shape() const {
   Shape held = whole;
   for (int a = 0; a < whole.rank(); ++a) {
     std::int64_t length = 0;
@@ -21,13 +21,13 @@ Shape HeldPart::shape() const {
   return held;
 }
 
-std::int64_t HeldPart::Box::count() const {
+std::int64_t ParameterPart::Box::count() const {
   std::int64_t product = 1;
   for (const std::int64_t n : length) product *= n;
   return product;
 }
 
-std::vector<HeldPart::Box> HeldPart::boxes() const {
+std::vector<ParameterPart::Box> ParameterPart::boxes() const {
   std::vector<Box> all = {{}};
   for (const std::vector<Interval>& axis : runs) {
     std::vector<Box> longer;
@@ -76,8 +76,8 @@ void copy_box(DType dtype, void* to, const Shape& to_shape, const std::vector<st
   }
 }
 
-void take_part(const HeldPart& held, const Tensor& whole, const Tensor& part) {
-  for (const HeldPart::Box& box : held.boxes()) {
+void extract_part(const ParameterPart& held, const Tensor& whole, const Tensor& part) {
+  for (const ParameterPart::Box& box : held.boxes()) {
     copy_box(whole.dtype(), part.raw(), part.shape(), box.held, whole.raw(), held.whole, box.begin, box.length);
   }
 }
