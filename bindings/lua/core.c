@@ -67,7 +67,7 @@ static int open_library(lua_State* L) {
   if (library == NULL) return failure(L, dlerror());
 #define FIND(name)                            \
   *(void**)&lib.name = dlsym(library, #name); \
-  if (*(void**)&lib.name == NULL) return failure(L, "it has no function " #name);
+  if (*(void**)&lib.name == NULL) return failure(L, "libpleiad lacks the function " #name);
   FUNCTIONS(FIND)
   lua_pushboolean(L, 1);
   return 1;
@@ -138,7 +138,7 @@ static int new_buffer(lua_State* L) {
   const int dtype = field(L, 1, "code");
   const int bytes = field(L, 1, "bytes");
   const lua_Number count = luaL_checknumber(L, 2);
-  if (!(count >= 0) || count > 1e15) return failure(L, "no memory for that many values");
+  if (!(count >= 0) || count > 1e15) return failure(L, "cannot allocate memory for that many values");
   Buffer* made = lua_newuserdata(L, sizeof(Buffer) + (size_t)count * (size_t)bytes);
   made->count = (int64_t)count;
   made->dtype = dtype;
@@ -153,7 +153,7 @@ static Buffer* buffer_at(lua_State* L, int at) { return luaL_checkudata(L, at, k
 /* Elements offset ... offset + count of the buffer at `at`. */
 static char* range(lua_State* L, int at, int64_t offset, int64_t count) {
   Buffer* buffer = buffer_at(L, at);
-  if (offset < 0 || count < 0 || offset > buffer->count - count) luaL_argerror(L, at, "outside of the buffer");
+  if (offset < 0 || count < 0 || offset > buffer->count - count) luaL_argerror(L, at, "expected a range inside the buffer");
   return elements(buffer) + offset * buffer->bytes;
 }
 
@@ -187,7 +187,7 @@ static int copy(lua_State* L) {
   const int64_t count = whole(L, 6);
   char* to = range(L, 2, whole(L, 3), count);
   const char* from = range(L, 4, whole(L, 5), count);
-  if (buffer_at(L, 2)->dtype != buffer_at(L, 4)->dtype) return luaL_argerror(L, 4, "of another kind");
+  if (buffer_at(L, 2)->dtype != buffer_at(L, 4)->dtype) return luaL_argerror(L, 4, "expected a buffer of the same element type");
   memmove(to, from, (size_t)(count * buffer_at(L, 2)->bytes));
   return 0;
 }
@@ -228,7 +228,7 @@ static int close_table(lua_State* L) { return result(L, lib.pleiad_table_close(t
 /* The initial values at `at`, or null; they must be `count` of `dtype`. */
 static const void* initial_at(lua_State* L, int at, int64_t count, int dtype) {
   if (lua_isnoneornil(L, at)) return NULL;
-  if (buffer_at(L, at)->dtype != dtype) luaL_argerror(L, at, "of another kind");
+  if (buffer_at(L, at)->dtype != dtype) luaL_argerror(L, at, "expected a buffer of the table's element type");
   return range(L, at, 0, count);
 }
 
@@ -274,7 +274,7 @@ static int refuse(lua_State* L) { return result(L, lib.pleiad_table_refuse(sessi
 
 static const int64_t* ids_at(lua_State* L, int at, int64_t n) {
   if (lua_isnoneornil(L, at)) return NULL;
-  if (buffer_at(L, at)->dtype != PLEIAD_INT64) luaL_argerror(L, at, "expected int64");
+  if (buffer_at(L, at)->dtype != PLEIAD_INT64) luaL_argerror(L, at, "expected a buffer of int64");
   return (const int64_t*)(const void*)range(L, at, 0, n);
 }
 

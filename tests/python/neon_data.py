@@ -51,11 +51,11 @@ def cache():
     assert told == "" and numpy.array_equal(first, again)
     stamp = kept.stat().st_mtime_ns
     other, told = load(two)
-    assert "written anew" in told and "repo_path" in told and not numpy.array_equal(first, other)
+    assert "rewriting the file" in told and "repo_path" in told and not numpy.array_equal(first, other)
     assert kept.stat().st_mtime_ns != stamp
     write_mnist(two, 7)  # the same sizes
     changed, told = load(two)
-    assert "written anew: source." in told and not numpy.array_equal(changed, other)
+    assert "rewriting the file: source." in told and not numpy.array_equal(changed, other)
     half, told = load(two, sample_pct=0.5)
     assert "sample_pct" in told and len(half) == 4
     assert numpy.array_equal(load(two)[0], changed)

@@ -17,7 +17,7 @@ CASES = {
     "no date": ("a: 2001-99-99", "month"),
     "control character": ("a: \x1b[2J", "0x1b"),
     "delete": ("a: \x7f", "7f"),
-    "escaped in a key": ('{"\\e[2J": 1, "\\e[2J": 2}', "is there twice"),
+    "escaped in a key": ('{"\\e[2J": 1, "\\e[2J": 2}', "duplicate key"),
     "escaped in a name": ('!obj:neon.experiments.fit.FitExperiment {"\\e[2J": 1}', "\\x1b"),
 }
 

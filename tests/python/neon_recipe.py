@@ -160,7 +160,7 @@ with pleiad.init(timeout=600):
             assert model.layers[1].input.sent_bytes > 0 or comm.size > 4
     saved_and_continued()
     if comm.size > 1:
-        refused(lambda model: setattr(model.backend, "deterministic", True), ["deterministic", "step of its own"])
+        refused(lambda model: setattr(model.backend, "deterministic", True), ["deterministic", "has its own step"])
     if comm.size > 1:  # one process has whole images
         for plain in (
             ConvLayer(name="plain", nofm=2, fshape=[2, 2]),

@@ -145,7 +145,7 @@ BAD = {
         ["negative_epochs.yaml:7:", "num_epochs", "received -3"],
     ),
     "nul": (IRIS.replace("batch_size: 30", "batch_size: 3\0"), ["nul.yaml:7:", "0x00"]),
-    "no_text": (b"\xff\xfe\x00", ["no_text.yaml", "cannot be read"]),
+    "no_text": (b"\xff\xfe\x00", ["no_text.yaml", "cannot read the file"]),
     "deep": ("[" * 5000 + "]" * 5000, ["deep.yaml:1:", "nested"]),
     "generation": ("model: cnn\nepochs: 10\nbackend: gpu\n", ["neon 0.4 to 0.8", "1.0"]),
     "empty": ("", ["expected an experiment"]),

@@ -1,8 +1,8 @@
---- The backend of plain Lua 5.1 to 5.4: the C module multiverso.core, with the functions of backend_ffi.lua.
+--- The backend for plain Lua 5.1 to 5.4: the C module multiverso.core, with the same functions as backend_ffi.lua.
 local here = debug.getinfo(1, "S").source:match("^@(.*[/\\])") or "./"
 local version = _VERSION:match("%d%.%d")
 
---- The module on package.cpath, or the one in a build of the source tree.
+--- Loads the module from package.cpath, or from a build of the source tree.
 local function find()
   local good, found = pcall(require, "multiverso.core")
   if good then return found end

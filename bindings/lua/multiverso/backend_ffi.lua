@@ -1,6 +1,6 @@
---- The backend of LuaJIT: its FFI over pleiad.h. backend_c.lua has the same functions.
+--- The backend for LuaJIT: its FFI over pleiad.h. backend_c.lua has the same functions.
 ---
---- What can fail returns nil and words. A buffer is indexed from 0 and is not cleared when it is made.
+--- Functions that can fail return nil and a message. A buffer is indexed from 0, and its initial contents are undefined.
 local ffi = require "ffi"
 local kinds = require "multiverso.kinds"
 
@@ -59,7 +59,7 @@ function backend.start(options)
   return out[0]
 end
 
---- Whatever it returns, the session is over and its handle released.
+--- Ends the session and releases its handle, also if it returns an error.
 function backend.shutdown(session)
   local good, words = true, nil
   if lib.pleiad_session_shutdown(session) ~= 0 then good, words = failure() end
@@ -72,7 +72,7 @@ function backend.barrier(session)
   return true
 end
 
---- Numbers of this rank: workers, worker_id, server_id, and the rank of worker 0.
+--- Returns the number of workers, this rank's worker_id and server_id, and the rank of worker 0.
 function backend.world(session)
   local world, master = ffi.new("pleiad_world"), ffi.new("int32_t[1]")
   if lib.pleiad_session_world(session, world) ~= 0 then return failure() end
@@ -80,11 +80,11 @@ function backend.world(session)
   return {workers = world.workers, worker_id = world.worker_id, server_id = world.server_id, master = master[0]}
 end
 
--- Small buffers are LuaJIT's own memory. Large ones would cost their page faults each time: they come from a pool, to
--- which the collector brings them back. It cannot see their size, so it is called when much was handed out.
+-- Small buffers are LuaJIT memory. Large ones would cause page faults at each allocation, so they come from a pool, to which
+-- the garbage collector returns them. The collector does not see their size, so it is run after many bytes were allocated.
 local kPooled = 65536 -- bytes
-local kPatience = 4 * 2 ^ 20 -- bytes handed out before the collector is called, at least
-local kKept = 32 * 2 ^ 20 -- bytes in the pool, at most
+local kPatience = 4 * 2 ^ 20 -- minimum number of bytes allocated between runs of the collector
+local kKept = 32 * 2 ^ 20 -- maximum number of bytes in the pool
 local pool, kept = {}, 0
 local out, limit = 0, kPatience
 
@@ -136,7 +136,7 @@ for _, name in ipairs(kinds.names) do
   array_types[name] = ffi.typeof(kinds[name].c .. "[?]")
 end
 
---- Memory for `count` elements, or nil and words.
+--- Allocates memory for `count` elements. Returns nil and a message on failure.
 function backend.buffer(kind, count)
   local bytes = count * kind.bytes
   if bytes < kPooled then return array_types[kind.name](count) end
@@ -150,7 +150,7 @@ function backend.buffer(kind, count)
     if C.posix_memalign(box, 64, bytes) ~= 0 then
       collectgarbage()
       drop_pool()
-      if C.posix_memalign(box, 64, bytes) ~= 0 then return nil, ("no memory for %.0f bytes"):format(bytes) end
+      if C.posix_memalign(box, 64, bytes) ~= 0 then return nil, ("cannot allocate %.0f bytes"):format(bytes) end
     end
     memory = box[0]
   end
@@ -158,7 +158,7 @@ function backend.buffer(kind, count)
   return ffi.gc(ffi.cast(pointer_types[kind.name], memory), finalizer_of(bytes))
 end
 
---- Copies between buffers of one kind; they may overlap.
+--- Copies between buffers of the same element type, which may overlap.
 function backend.copy(kind, to, to_offset, from, from_offset, count)
   if to ~= from then
     ffi.copy(to + to_offset, from + from_offset, count * kind.bytes)
@@ -169,7 +169,7 @@ function backend.copy(kind, to, to_offset, from, from_offset, count)
   end
 end
 
---- A buffer from an element on, as the initial values of a table.
+--- Returns the part of a buffer from an element on, for the initial values of a table.
 function backend.start_of(buffer, offset) return buffer + offset end
 
 function backend.create_array(session, size, kind, options, initial)
@@ -184,7 +184,7 @@ function backend.create_matrix(session, rows, cols, kind, options, initial)
   return ffi.gc(made[0], lib.pleiad_table_free)
 end
 
---- Raises an error on all workers in place of the table that they create.
+--- Makes the collective creation of a table raise an error on all workers.
 function backend.refuse(session, words)
   if lib.pleiad_table_refuse(session, words) ~= 0 then return failure() end
   return true
@@ -207,7 +207,7 @@ function backend.get(handle, kind, ids, n, buffer, offset, count)
   return true
 end
 
---- With `wait` it returns when the add is complete, without when the buffers may be changed again.
+--- Returns when the add is complete if `wait` is true, and otherwise when the buffers may be changed.
 function backend.add(handle, kind, ids, n, buffer, offset, count, wait)
   local code
   local delta = buffer + offset

@@ -1,9 +1,9 @@
---- Errors that point at the line of the program, not at one of this module's, and say what was received.
+--- Raises errors that name the line of the user's program instead of a line of this module, and the value received.
 local check = {}
 
 local folder = debug.getinfo(1, "S").source:match("^(.*[/\\])") or "@./"
 
---- Raises. The position is that of the nearest caller outside this module.
+--- Raises an error at the position of the nearest caller outside this module.
 function check.fail(words, ...)
   local message = select("#", ...) > 0 and words:format(...) or words
   local level = 2
@@ -18,10 +18,10 @@ function check.fail(words, ...)
   end
 end
 
---- A number as a person writes it: 7 and not 7.0.
+--- Formats a number as a person writes it: 7 and not 7.0.
 function check.number(value) return ("%.14g"):format(value) end
 
---- What a value is, for messages: number 2.5, string "abc", table of 3, multiverso.FloatTensor of 2 x 3.
+--- Describes a value for messages: number 2.5, string "abc", table of 3, multiverso.FloatTensor of 2 x 3.
 function check.describe(value)
   local kind = type(value)
   if kind == "number" then return "number " .. check.number(value) end
@@ -31,12 +31,12 @@ function check.describe(value)
   return kind
 end
 
---- Whether a value is a whole number that a double holds exactly.
+--- Tells whether a value is an integer that a double holds exactly.
 function check.whole(value)
   return type(value) == "number" and value % 1 == 0 and value > -2 ^ 53 and value < 2 ^ 53
 end
 
---- How many letters to change, add or drop to turn one word into the other.
+--- Returns the edit distance of two words.
 local function distance(from, to)
   local row = {}
   for j = 0, #to do row[j] = j end
@@ -51,7 +51,7 @@ local function distance(from, to)
   return row[#to]
 end
 
---- Raises for a name that is not in the list `known`, naming all of them and the nearest.
+--- Raises an error for a name that is not in the list `known`, with all known names and the closest one.
 function check.unknown(where, what, name, known)
   local nearest, least = nil, 3
   for _, word in ipairs(known) do

@@ -1,4 +1,4 @@
---- What users hand over (torch's tensors, this module's, Lua tables) as memory that the backend takes, and back.
+--- Converts users' data (tensors of torch and of this module, Lua tables) to memory for the backend, and back.
 local adapter = require "multiverso.torch_adapter"
 local check = require "multiverso.check"
 local kinds = require "multiverso.kinds"
@@ -14,7 +14,7 @@ return function(backend, Tensor, torch)
     return Tensor.describe(value)
   end
 
-  --- Memory that a handler uses again and again for what must be converted. It grows and never shrinks.
+  --- Memory that a handler reuses for conversions. It grows and never shrinks.
   function data.staging(kind) return {kind = kind, size = 0} end
 
   local function room(staging, count)
@@ -31,12 +31,12 @@ return function(backend, Tensor, torch)
       fail("[%s] expected a number as value %s; received %s", where, index, data.describe(value))
     end
     if kind.low and not (value % 1 == 0 and value >= kind.low and value <= kind.high) then
-      fail("[%s] a table of %s cannot take value %s: %s", where, kind.name, index, check.number(value))
+      fail("[%s] a table of %s cannot hold value %s: %s", where, kind.name, index, check.number(value))
     end
     buffer[at] = value
   end
 
-  -- Returns the count, and rows and columns of a nested table.
+  -- Returns the number of values, and the numbers of rows and columns of a nested table.
   local function measure(where, list)
     if type(list[1]) ~= "table" then return #list end
     local cols = #list[1]
@@ -62,12 +62,12 @@ return function(backend, Tensor, torch)
     return buffer, 0, count, rows, cols
   end
 
-  -- `strict` demands the table's own type. Lua tables have no element type, so it does not concern them.
+  -- `strict` requires the table's own type. It does not apply to Lua tables, which have no element type.
   local function refuse_type(where, value, kind, strict)
     if strict then
-      fail("[%s] a table of %s with strict = true accepts nothing else; received %s", where, kind.name, data.describe(value))
+      fail("[%s] a table of %s with strict = true accepts only that type; received %s", where, kind.name, data.describe(value))
     end
-    fail("[%s] a table of %s cannot take a %s", where, kind.name, data.describe(value))
+    fail("[%s] a table of %s cannot hold a %s without loss", where, kind.name, data.describe(value))
   end
 
   local function from_torch(where, tensor, kind, staging, strict)
@@ -78,7 +78,7 @@ return function(backend, Tensor, torch)
     local rows, cols
     if dense:dim() == 2 then rows, cols = dense:size(1), dense:size(2) end
     if backend.name == "ffi" and count > 0 then
-      staging.keep = dense -- the pointer does not hold it
+      staging.keep = dense -- keeps it alive, which the pointer does not
       return dense:data(), 0, count, rows, cols
     end
     local buffer = room(staging, count)
@@ -89,7 +89,7 @@ return function(backend, Tensor, torch)
   local function from_own(where, tensor, kind, staging, strict)
     local shape, buffer, offset = tensor._shape, tensor._buffer, tensor._offset
     if tensor._kind ~= kind then
-      -- A table of integers takes no fractions and nothing wider than itself, whatever the values are.
+      -- A table of integers refuses floating-point and wider integer types, whatever the values are.
       if strict or kind.low and not (tensor._kind.low and tensor._kind.bytes <= kind.bytes) then
         refuse_type(where, tensor, kind, strict)
       end
@@ -100,8 +100,8 @@ return function(backend, Tensor, torch)
     return buffer, offset, tensor._count
   end
 
-  --- Returns buffer, offset, count, and rows and columns where the value has two dimensions. A tensor of the right kind
-  --- is not copied. The buffer lives as long as the value and the staging, until the staging is used again.
+  --- Returns buffer, offset, count, and the numbers of rows and columns if the value has two dimensions. Does not copy a
+  --- tensor of the right type. The buffer is valid while value and staging exist and until the staging is used again.
   function data.read(where, value, kind, staging, strict)
     if Tensor.is(value) then return from_own(where, value, kind, staging, strict) end
     if is_torch(value) then return from_torch(where, value, kind, staging, strict) end
@@ -109,7 +109,7 @@ return function(backend, Tensor, torch)
     return fail("[%s] expected a tensor or a table of numbers; received %s", where, data.describe(value))
   end
 
-  --- Row numbers, counted from 0, as a buffer of int64 and how many.
+  --- Returns row numbers, counted from 0, as a buffer of int64, and their count.
   function data.read_ids(where, value, rows, staging)
     local count, at
     if Tensor.is(value) then
@@ -130,18 +130,18 @@ return function(backend, Tensor, torch)
     for i = 1, count do
       local id = at(i)
       if not check.whole(id) then
-        fail("[%s] expected whole numbers as row ids; id %d is %s", where, i, data.describe(id))
+        fail("[%s] expected integers as row ids; id %d is %s", where, i, data.describe(id))
       end
       if id < 0 or id >= rows then
-        fail("[%s] row id %s (number %d of %d) is not in 0..%d: ids count from 0", where, check.number(id), i, count, rows - 1)
+        fail("[%s] row id %s (number %d of %d) is not in 0..%d; row ids are counted from 0", where, check.number(id), i, count, rows - 1)
       end
       buffer[i - 1] = id
     end
     return buffer, count
   end
 
-  --- A tensor for `count` values of a table: `into` if it is given and fits, else a new one of this shape. Returns it, and
-  --- the buffer and offset to write to; data.written must follow.
+  --- Returns a tensor for `count` values of a table, which is `into` if given or else a new one of this shape, and the buffer
+  --- and offset to write to. Call data.written afterwards.
   function data.target(where, kind, count, shape, into)
     if into == nil and not torch then
       local tensor = Tensor.empty(kind, {shape[1], shape[2]})
@@ -158,7 +158,7 @@ return function(backend, Tensor, torch)
         return tensor, buffer, 0
       end
     end
-    return fail("[%s] expected a dense tensor of %s values of %s to write to; received %s", where, check.number(count),
+    return fail("[%s] expected a writable dense tensor of %s values of %s; received %s", where, check.number(count),
       kind.name, data.describe(into))
   end
 

@@ -1,4 +1,4 @@
---- Multiverso's Lua API over Pleiad: `local multiverso = require "multiverso"`. docs/lua.md is its page.
+--- The Lua API of Multiverso, implemented by Pleiad: `local multiverso = require "multiverso"`. See docs/lua.md.
 local adapter = require "multiverso.torch_adapter"
 local check = require "multiverso.check"
 local library = require "multiverso.library"
@@ -12,7 +12,7 @@ local data = require "multiverso.data"(backend, Tensor, torch)
 
 -- The one session of the process.
 local session, numbers
-local world = {generation = 0} -- which session this is: the first is 1
+local world = {generation = 0} -- number of the current session, counted from 1
 
 function world.session(where)
   if not session then check.fail("[%s] there is no session; call multiverso.init() first", where) end
@@ -21,10 +21,11 @@ end
 
 local multiverso = {}
 
---- Joins the world that mpirun made, or makes a world of one. `given` is nil, sync (true or false) or a table of options.
+--- Joins the job that the launcher started, or starts a job of one process. `given` is nil, sync (true or false) or a table
+--- of options.
 function multiverso.init(given)
   local where = "multiverso.init"
-  if session then check.fail("[%s] the session is open already, and goes on; call multiverso.shutdown() first", where) end
+  if session then check.fail("[%s] a session is already open and stays open; call multiverso.shutdown() first", where) end
   local list, tables = options.for_session(where, given)
   local started, words = backend.start(list)
   if not started then check.fail("[%s] %s", where, words) end
@@ -34,13 +35,13 @@ function multiverso.init(given)
   world.table_options, world.master, world.generation = tables, found.master, world.generation + 1
 end
 
---- Flushes this worker's adds and waits for all.
+--- Completes this worker's adds and waits for all workers. Collective.
 function multiverso.barrier()
   local good, words = backend.barrier(world.session("multiverso.barrier"))
   if not good then check.fail("[multiverso.barrier] %s", words) end
 end
 
---- Collective. Whatever happens, the session is over; another init may follow.
+--- Ends the session, also if it raises an error. Another init may follow. Collective.
 function multiverso.shutdown()
   local ended = world.session("multiverso.shutdown")
   session, numbers = nil, nil
@@ -53,7 +54,7 @@ function multiverso.num_workers()
   return numbers.workers
 end
 
---- Counted from 0; -1 on a rank that is no worker.
+--- Returns the number of this worker, counted from 0, or -1 if this rank is not a worker.
 function multiverso.worker_id()
   world.session("multiverso.worker_id")
   return numbers.worker_id
@@ -66,11 +67,11 @@ end
 
 multiverso.ArrayTableHandler, multiverso.MatrixTableHandler = require "multiverso.tables"(backend, data, world)
 
---- This module's tensors, for where torch is absent.
+--- The tensors of this module, for programs without torch.
 multiverso.FloatTensor, multiverso.DoubleTensor = Tensor.FloatTensor, Tensor.DoubleTensor
 multiverso.IntTensor, multiverso.LongTensor = Tensor.IntTensor, Tensor.LongTensor
 
---- What is at work: "ffi" or "c", the path of libpleiad, its version, and whether torch was found.
+--- Returns the backend ("ffi" or "c"), the path of libpleiad, its version, and whether torch was found.
 multiverso.about = {
   backend = backend.name,
   library = library_path,

@@ -1,4 +1,4 @@
---- The element types of tables, and what each language calls them. `code` is pleiad_dtype's.
+--- The element types of tables with their names in each language. `code` is the value of pleiad_dtype.
 local kinds = {
   float32 = {name = "float32", code = 0, bytes = 4, c = "float", tensor = "FloatTensor"},
   float64 = {name = "float64", code = 1, bytes = 8, c = "double", tensor = "DoubleTensor"},

@@ -1,4 +1,4 @@
---- Finds libpleiad.so, and says where it looked if it is nowhere.
+--- Finds libpleiad.so. If there is none, the error lists where it was looked for.
 local library = {}
 
 local here = (debug.getinfo(1, "S").source:match("^@(.*[/\\])") or "./")
@@ -9,10 +9,10 @@ local function is_file(path)
   return file ~= nil
 end
 
--- Where a prefix may have its libraries.
+-- Folders of libraries under an installation prefix.
 local folders = {"lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"}
 
---- Paths in the order in which they are tried, each with why it is on the list.
+--- Returns the paths in the order in which they are tried, each with the reason why it is on the list.
 function library.candidates()
   local named = os.getenv("PLEIAD_LIBRARY")
   if named and named ~= "" then
@@ -34,7 +34,7 @@ function library.candidates()
   return list
 end
 
---- Opens the first candidate that `open(path)` takes: it returns true, or nil and words. Raises if there is none.
+--- Opens the first candidate for which `open(path)` returns true and not nil and a message. Raises if there is none.
 function library.load(open)
   local said = {}
   for _, candidate in ipairs(library.candidates()) do
@@ -46,7 +46,7 @@ function library.load(open)
     end
     said[#said + 1] = ("  %s (%s): %s"):format(candidate.path, candidate.why, why)
   end
-  error("multiverso: libpleiad.so is not found. Set PLEIAD_LIBRARY to it or to its folder. Looked at:\n"
+  error("multiverso: libpleiad.so was not found; set PLEIAD_LIBRARY to its path or folder. Looked at:\n"
     .. table.concat(said, "\n"), 0)
 end
 

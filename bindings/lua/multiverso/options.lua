@@ -1,4 +1,4 @@
---- Lua tables of options as the lists "name=value, name=value" that pleiad.h takes. docs/parameters.md has the meanings.
+--- Converts Lua tables of options to the lists "name=value, name=value" of pleiad.h. See docs/parameters.md for the options.
 local check = require "multiverso.check"
 local kinds = require "multiverso.kinds"
 
@@ -30,14 +30,14 @@ end
 local function text(where, name, value)
   local kind = type(value)
   if kind ~= "string" and kind ~= "number" and kind ~= "boolean" then
-    check.fail("[%s] option %s: expected a text, number or boolean; received %s", where, name, check.describe(value))
+    check.fail("[%s] option %s: expected a string, number or boolean; received %s", where, name, check.describe(value))
   end
   local word = kind == "number" and ("%.17g"):format(value) or tostring(value)
-  if word:find(",", 1, true) then check.fail("[%s] option %s: the value %q has a comma", where, name, word) end
+  if word:find(",", 1, true) then check.fail("[%s] option %s: expected a value without a comma; received %q", where, name, word) end
   return word
 end
 
--- Pairs in the order of their names, so that all ranks write the same list.
+-- Iterates over pairs in the order of their names, so that all ranks produce the same list.
 local function sorted(where, given)
   local names = {}
   for name in pairs(given) do
@@ -50,7 +50,7 @@ local function sorted(where, given)
   return names
 end
 
--- sync, updater and updater_type, of `given`, into the list `out`.
+-- Copies sync, updater and updater_type from `given` to the list `out`.
 local function rule(where, given, out)
   if given.sync ~= nil then
     if type(given.sync) ~= "boolean" then
@@ -59,7 +59,7 @@ local function rule(where, given, out)
     out.clock = given.sync and "sync" or "async"
   end
   if given.updater ~= nil and given.updater_type ~= nil then
-    check.fail("[%s] give updater (Pleiad's rules) or updater_type (Multiverso's), not both", where)
+    check.fail("[%s] expected either updater (Pleiad's rules) or updater_type (Multiverso's); received both", where)
   end
   if given.updater_type ~= nil then
     if not has(updater_types, given.updater_type) then
@@ -85,7 +85,7 @@ local function written(out)
   return table.concat(words, ", ")
 end
 
---- init's argument (nil, sync, or a table) as the session's list, and the options that all tables start from.
+--- Converts init's argument (nil, sync, or a table) to the session's list and the default options of all tables.
 function options.for_session(where, given)
   if given == nil then given = {} end
   if type(given) == "boolean" then given = {sync = given} end
@@ -106,7 +106,8 @@ function options.for_session(where, given)
   return written(session), tables
 end
 
---- The list of one table, its element type, and whether it is strict. `master` is the rank of worker 0, whose initial values count.
+--- Returns the option list of a table, its element type, and whether it is strict. `master` is the rank of worker 0, whose
+--- initial values are used.
 function options.for_table(where, common, given, master)
   if given == nil then given = {} end
   if type(given) ~= "table" then
@@ -125,12 +126,12 @@ function options.for_table(where, common, given, master)
   local dtype = out.dtype or "float32"
   local kind = has(kinds.names, dtype) and kinds[dtype]
   if not kind then check.unknown("[" .. where .. "]", "dtype", dtype, kinds.names) end
-  out.dtype = nil -- the function that makes the table takes it
+  out.dtype = nil -- passed as an argument instead
   if out.strict ~= nil and out.strict ~= "true" and out.strict ~= "false" then
     check.fail("[%s] option strict: expected true or false; received %s", where, out.strict)
   end
   local strict = out.strict == "true"
-  out.strict = nil -- this module's own
+  out.strict = nil -- handled by this module
   if master ~= 0 then out.init_rank = tostring(master) end
   return written(out), kind, strict
 end

@@ -1,5 +1,5 @@
---- ArrayTableHandler and MatrixTableHandler. A table lives until its close, until every worker has dropped its handlers,
---- or until the shutdown.
+--- ArrayTableHandler and MatrixTableHandler. A table exists until its close, until every worker has dropped its handlers,
+--- or until shutdown.
 local check = require "multiverso.check"
 local kinds = require "multiverso.kinds"
 local options = require "multiverso.options"
@@ -11,20 +11,20 @@ return function(backend, data, world)
 
   local function size_argument(where, what, value)
     if not check.whole(value) or value < 1 then
-      fail("[%s] expected %s as a whole number of at least 1; received %s", where, what, data.describe(value))
+      fail("[%s] expected %s as an integer of at least 1; received %s", where, what, data.describe(value))
     end
     return value
   end
 
-  -- What both kinds of handler have: the element type, memory for conversions, and the list of options for the creation.
+  -- The common part of both handlers: element type, memory for conversions, and the option list for the creation.
   local function begin(where, class, more)
     local list, kind, strict = options.for_table(where, world.table_options, more, world.master)
     local self = {_generation = world.generation, _kind = kind, _strict = strict, _staging = data.staging(kind)}
     return setmetatable(self, class), list
   end
 
-  -- Returns what `read` makes of the arguments of a creation. The creation is collective: a mistake on this worker is an
-  -- error on all workers, which would wait for this one otherwise.
+  -- Returns the result of `read`, which converts the arguments of a collective creation. An error on this worker is raised
+  -- on all workers, which would otherwise wait for this one.
   local function read_or_refuse(session, read)
     local good, made, list, initial = pcall(read)
     if good then return made, list, initial end
@@ -34,11 +34,11 @@ return function(backend, data, world)
 
   local function handle_of(self, class, where)
     if getmetatable(self) ~= class or not rawget(self, "_handle") then
-      fail("[%s] expected a handler that new made, called with a colon; received %s", where, data.describe(self))
+      fail("[%s] expected a handler from new, in a call with a colon; received %s", where, data.describe(self))
     end
     world.session(where)
     if self._generation ~= world.generation then
-      fail("[%s] the table belongs to a session that was shut down; make a new handler", where)
+      fail("[%s] the table belongs to a session that was shut down; create a new handler", where)
     end
     return self._handle
   end
@@ -56,7 +56,7 @@ return function(backend, data, world)
   end
 
   local function close(class, name)
-    --- Collective: releases the table's memory on all workers now. Later calls on the handler are errors.
+    --- Releases the table's memory on all workers. Later calls on the handler raise an error. Collective.
     return function(self)
       local where = name .. ":close"
       must(where, backend.close(handle_of(self, class, where)))
@@ -65,9 +65,10 @@ return function(backend, data, world)
   ArrayTableHandler.close = close(ArrayTableHandler, "ArrayTableHandler")
   MatrixTableHandler.close = close(MatrixTableHandler, "MatrixTableHandler")
 
-  -- An array of `size` values.
+  -- A one-dimensional table.
 
-  --- Collective. `init` (a tensor or table) counts on worker 0 only; `more` has options of the table: {dtype = ...}.
+  --- Creates an array of `size` values. `init` (a tensor or table) is used on worker 0 only. `more` holds options of the
+  --- table, such as {dtype = ...}. Collective.
   function ArrayTableHandler:new(size, init, more)
     local where = "ArrayTableHandler:new"
     local session = world.session(where)
@@ -77,7 +78,7 @@ return function(backend, data, world)
       if init == nil then return made, list end
       local buffer, offset, count = data.read(where, init, made._kind, made._staging, made._strict)
       if count ~= size then
-        fail("[%s] the table has %s values; received %s to start with", where, check.number(size), data.describe(init))
+        fail("[%s] expected %s initial values; received %s", where, check.number(size), data.describe(init))
       end
       return made, list, backend.start_of(buffer, offset)
     end)
@@ -86,7 +87,7 @@ return function(backend, data, world)
     return made
   end
 
-  --- Hands the values to the table's rule; with sync, returns when that was done.
+  --- Applies the values with the table's update rule. With sync, returns when they have been applied.
   function ArrayTableHandler:add(values, sync)
     local where = "ArrayTableHandler:add"
     local handle = handle_of(self, ArrayTableHandler, where)
@@ -98,7 +99,7 @@ return function(backend, data, world)
     must(where, backend.add(handle, self._kind, nil, 0, buffer, offset, count, wait))
   end
 
-  --- All values, as a new tensor of one dimension; or in `into`, a dense tensor of as many, which is returned.
+  --- Returns all values as a new one-dimensional tensor, or in `into`, a dense tensor with as many values.
   function ArrayTableHandler:get(into)
     local where = "ArrayTableHandler:get"
     local handle, kind, size = handle_of(self, ArrayTableHandler, where), self._kind, self._size
@@ -107,7 +108,7 @@ return function(backend, data, world)
     return data.written(tensor, buffer)
   end
 
-  -- A matrix, whole or by rows.
+  -- A two-dimensional table, read and written as a whole or by rows.
 
   function MatrixTableHandler:new(rows, cols, init, more)
     local where = "MatrixTableHandler:new"
@@ -127,7 +128,7 @@ return function(backend, data, world)
   MatrixTableHandler.New = MatrixTableHandler.new
   ArrayTableHandler.New = ArrayTableHandler.new
 
-  -- The memory of `values`, which must be `n` rows.
+  -- Returns the memory of `values`, which must have `n` rows.
   function MatrixTableHandler:_read(where, values, n)
     local buffer, offset, count, rows, cols = data.read(where, values, self._kind, self._staging, self._strict)
     if count ~= n * self._cols or (rows and count > 0 and (rows ~= n or cols ~= self._cols)) then
@@ -149,7 +150,7 @@ return function(backend, data, world)
     must(where, backend.add(handle, self._kind, ids, n or 0, buffer, offset, count, wait))
   end
 
-  --- All rows, or those of row_ids in that order, as a new tensor of two dimensions; or in `into`, as with arrays.
+  --- Returns all rows, or those of row_ids in that order, as a new two-dimensional tensor, or in `into` as with arrays.
   function MatrixTableHandler:get(row_ids, into)
     local where = "MatrixTableHandler:get"
     local handle, kind = handle_of(self, MatrixTableHandler, where), self._kind

@@ -1,5 +1,5 @@
---- A small dense tensor for where torch is absent. It reads like torch's: dimensions and indices count from 1, `t[i]` of
---- a matrix is a view of row i, arithmetic by signs makes new tensors and methods (`t:add(x)`) work in place.
+--- A small dense tensor for programs without torch, with torch's interface: dimensions and indices start at 1, `t[i]` of a
+--- matrix is a view of row i, operators create new tensors, and methods such as `t:add(x)` work in place.
 local check = require "multiverso.check"
 local kinds = require "multiverso.kinds"
 
@@ -11,7 +11,7 @@ return function(backend)
 
   local function words_of(shape) return #shape == 0 and "no" or table.concat(shape, " x ") end
 
-  --- "multiverso.FloatTensor of 2 x 3", and what check.describe says of other values.
+  --- Describes a tensor as "multiverso.FloatTensor of 2 x 3", and other values as check.describe does.
   function Tensor.describe(value)
     if Tensor.is(value) then return ("multiverso.%s of %s"):format(value._kind.tensor, words_of(value._shape)) end
     return check.describe(value)
@@ -38,7 +38,7 @@ return function(backend)
     return setmetatable({_kind = kind, _buffer = buffer, _offset = offset, _shape = shape, _count = count_of(shape)}, meta)
   end
 
-  --- A tensor with undefined contents.
+  --- Creates a tensor with undefined contents.
   function Tensor.empty(kind, shape)
     local buffer, words = backend.buffer(kind, count_of(shape))
     if not buffer then fail("[Tensor] %s", words) end
@@ -83,7 +83,8 @@ return function(backend)
     return at
   end
 
-  --- FloatTensor(n), FloatTensor(rows, cols), FloatTensor{1, 2} or FloatTensor{{1, 2}, {3, 4}}; sized ones hold zeros.
+  --- Creates a tensor: FloatTensor(n), FloatTensor(rows, cols), FloatTensor{1, 2} or FloatTensor{{1, 2}, {3, 4}}. Tensors
+  --- that are created by size hold zeros.
   local function constructor(kind)
     return function(...)
       local first = ...
@@ -149,7 +150,7 @@ return function(backend)
 
   -- Shape.
 
-  --- All sizes as a table, or the size of one dimension.
+  --- Returns all sizes as a table, or the size of one dimension.
   function methods:size(dimension)
     if dimension == nil then return {(unpack or table.unpack)(self._shape)} end
     local size = self._shape[dimension]
@@ -163,14 +164,14 @@ return function(backend)
   function methods:isContiguous() return true end
   function methods:contiguous() return self end
   function methods:type() return "multiverso." .. self._kind.tensor end
-  --- The memory, indexed from 0: a pointer under LuaJIT, else a checked buffer, which a view into it cannot give.
+  --- Returns the memory, indexed from 0: a pointer under LuaJIT, otherwise a checked buffer, which views do not have.
   function methods:data()
     if backend.name == "ffi" then return self._buffer + self._offset end
-    if self._offset ~= 0 then fail("[Tensor:data] the memory of a view can be had under LuaJIT only") end
+    if self._offset ~= 0 then fail("[Tensor:data] the memory of a view is available under LuaJIT only; use clone() first") end
     return self._buffer
   end
 
-  --- Changes the shape in place. What was there stays, in order; what is new is undefined.
+  --- Changes the shape in place. Existing values stay in order; new ones are undefined.
   function methods:resize(...)
     local shape = checked_shape("Tensor:resize", ...)
     local count = count_of(shape)
@@ -185,7 +186,7 @@ return function(backend)
     return self
   end
 
-  --- The same memory in another shape; one size may be -1.
+  --- Returns a view of the same memory in another shape, in which one size may be -1.
   function methods:view(...)
     local sizes, open, rest = {...}, nil, 1
     for i, n in ipairs(sizes) do
@@ -194,12 +195,12 @@ return function(backend)
     if open then sizes[open] = rest > 0 and self._count / rest or 0 end
     local shape = checked_shape("Tensor:view", sizes)
     if count_of(shape) ~= self._count then
-      fail("[Tensor:view] %s cannot be seen as %s", describe(self), words_of(shape))
+      fail("[Tensor:view] %s cannot be viewed as %s", describe(self), words_of(shape))
     end
     return over(self._kind, self._buffer, self._offset, shape)
   end
 
-  --- `size` rows (of a vector: elements) from `first` on; shares memory. Only the first dimension can be narrowed.
+  --- Returns a view of `size` rows (elements of a vector) from `first` on. Only the first dimension can be narrowed.
   function methods:narrow(dimension, first, size)
     if dimension ~= 1 then fail("[Tensor:narrow] only dimension 1 can be narrowed; received %s", describe(dimension)) end
     local start = position(self, first)
@@ -214,12 +215,12 @@ return function(backend)
 
   -- Contents.
 
-  --- Takes over the values of a tensor or table of as many elements, of any shape and kind.
+  --- Copies the values of a tensor or table with as many elements, of any shape and type.
   function methods:copy(source)
     if type(source) == "table" and not getmetatable(source) then source = Tensor[self._kind.tensor](source) end
     if not Tensor.is(source) then fail("[Tensor:copy] expected a tensor; received %s", describe(source)) end
     if source._count ~= self._count then
-      fail("[Tensor:copy] a %s cannot take the values of a %s", describe(self), describe(source))
+      fail("[Tensor:copy] expected as many values as in a %s; received a %s", describe(self), describe(source))
     end
     if source._kind == self._kind then
       backend.copy(self._kind, self._buffer, self._offset, source._buffer, source._offset, self._count)
@@ -253,7 +254,7 @@ return function(backend)
   end
   function methods:zero() return self:fill(0) end
 
-  --- Replaces each value by change(value); nil leaves it.
+  --- Replaces each value by change(value), unless that returns nil.
   function methods:apply(change)
     for i = self._offset, self._offset + self._count - 1 do
       local value = change(value_at(self, i))
@@ -262,7 +263,7 @@ return function(backend)
     return self
   end
 
-  -- Arithmetic. `step(a, b)` runs over two tensors, or a tensor and a number.
+  -- Arithmetic. `step(a, b)` is applied to two tensors, or to a tensor and a number.
 
   local function in_place(name, target, operand, step)
     local where = "Tensor:" .. name
@@ -288,7 +289,7 @@ return function(backend)
   local function times(a, b) return a * b end
   local function over_by(a, b) return a / b end
 
-  --- add(number), add(tensor) or add(number, tensor): the tensor times the number.
+  --- Adds in place: add(number), add(tensor), or add(number, tensor), which adds the product.
   function methods:add(first, second)
     if second == nil then return in_place("add", self, first, plus) end
     if type(first) ~= "number" then fail("[Tensor:add] expected a number first; received %s", describe(first)) end
@@ -320,7 +321,7 @@ return function(backend)
     if not Tensor.is(a) then return b:clone():mul(-1):add(a) end
     return in_place("-", a:clone(), b, minus)
   end
-  --- A number times a tensor, or the inner product of two vectors, as in torch; cmul multiplies element by element.
+  --- Returns a number times a tensor, or the inner product of two vectors, as in torch. cmul multiplies elementwise.
   meta.__mul = function(a, b)
     if not Tensor.is(a) then return b:clone():mul(a) end
     if not Tensor.is(b) then return a:clone():mul(b) end

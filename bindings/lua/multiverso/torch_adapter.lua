@@ -1,10 +1,10 @@
---- All that this module knows about torch: nothing but its documented calls.
+--- All uses of torch in this module. They are limited to its documented functions:
 ---
 --- `torch.typename`, `torch.FloatTensor` and its sisters; of a tensor `:nElement()`, `:dim()`, `:size(i)`,
 --- `:isContiguous()`, `:contiguous()`, `:type(name)`, `:data()` (LuaJIT only), `:storage()`, `:storageOffset()`.
 local adapter = {}
 
---- torch, or nil where there is none. One that is there and cannot be loaded is an error.
+--- Returns torch, or nil if it is not installed. Raises an error if it is installed but cannot be loaded.
 function adapter.find()
   local good, found = pcall(require, "torch")
   if good then return type(found) == "table" and found or _G.torch end
@@ -18,7 +18,7 @@ function adapter.is_tensor(torch, value)
   return name ~= nil and name:find("Tensor$") ~= nil
 end
 
---- "torch.DoubleTensor of 2 x 3"
+--- Describes a tensor as "torch.DoubleTensor of 2 x 3".
 function adapter.describe(torch, tensor)
   local sizes = {}
   for i = 1, tensor:dim() do sizes[i] = ("%d"):format(tensor:size(i)) end
@@ -30,7 +30,7 @@ local whole_types = {
   int64 = {"Byte", "Char", "Short", "Int", "Long"},
 }
 
---- Whether a table of `kind` can take such a tensor: one of integers takes no fractions and nothing wider than itself.
+--- Tells whether a table of `kind` accepts such a tensor. A table of integers refuses floating-point and wider types.
 function adapter.fits(torch, tensor, kind)
   local allowed = whole_types[kind.name]
   if not allowed then return true end
@@ -40,24 +40,24 @@ function adapter.fits(torch, tensor, kind)
   return false
 end
 
---- Whether a tensor has the element type of `kind`.
+--- Tells whether a tensor has the element type of `kind`.
 function adapter.is_exactly(torch, tensor, kind) return torch.typename(tensor) == "torch." .. kind.tensor end
 
---- The tensor itself, or a dense one of the type that a table of `kind` needs.
+--- Returns the tensor itself, or a dense copy of the type that a table of `kind` needs.
 function adapter.dense(torch, tensor, kind)
   if not adapter.is_exactly(torch, tensor, kind) then tensor = tensor:type("torch." .. kind.tensor) end
   return tensor:isContiguous() and tensor or tensor:contiguous()
 end
 
---- A tensor with undefined contents.
+--- Creates a tensor with undefined contents.
 function adapter.empty(torch, kind, shape)
   for _, size in ipairs(shape) do
-    if size == 0 then return torch[kind.tensor]() end -- torch knows no shape without elements
+    if size == 0 then return torch[kind.tensor]() end -- torch has no shapes without elements
   end
   return torch[kind.tensor]((unpack or table.unpack)(shape))
 end
 
---- Elements of a dense tensor, one after the other, through its storage: for a Lua without FFI.
+--- Iterates over the elements of a dense tensor through its storage, for Lua without FFI.
 function adapter.read(tensor, buffer)
   local storage, first = tensor:storage(), tensor:storageOffset()
   for i = 0, tensor:nElement() - 1 do buffer[i] = storage[first + i] end

@@ -1,9 +1,10 @@
-"""neon's experiments on Pleiad: YAML files that name a data set, a model and its layers, on one process or on a grid of them.
+"""neon's experiments on Pleiad: YAML files that describe a dataset, a model and its layers. They run in one process or on a grid
+of ranks.
 
     neon examples/neon/mnist_cnn.yaml
-    mpirun -np 4 neon examples/neon/mnist_distarray_cnn.yaml
+    pleiad launch -n 4 neon examples/neon/mnist_distarray_cnn.yaml
 
-docs/neon.md has the files' form, the classes, and how to distribute a model, layer or data set of your own.
+docs/neon.md describes the form of the files, the classes, and how to distribute a user-defined model, layer or dataset.
 """
 
 from neon.util.registry import Component, known, register

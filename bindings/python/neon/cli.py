@@ -17,10 +17,10 @@ from pleiad.nn.same import expect_same_file
 
 def main(words: "list[str] | None" = None) -> int:
     parser = argparse.ArgumentParser(
-        "neon", description="Run an experiment: neon file.yaml, or mpirun -np 4 neon file.yaml for four ranks."
+        "neon", description="Run an experiment: neon file.yaml, or pleiad launch -n 4 neon file.yaml on four ranks."
     )
-    parser.add_argument("file", help="the experiment, as YAML (docs/neon.md)")
-    parser.add_argument("-r", "--rng-seed", type=int, help="in place of the back end's")
+    parser.add_argument("file", help="the experiment as a YAML file (docs/neon.md)")
+    parser.add_argument("-r", "--rng-seed", type=int, help="overrides the seed of the back end")
     parser.add_argument(
         "-i",
         "--import",
@@ -28,13 +28,13 @@ def main(words: "list[str] | None" = None) -> int:
         action="append",
         default=[],
         metavar="MODULE",
-        help="a module of yours whose classes the file uses; may be given several times",
+        help="a Python module whose classes the file uses; may be repeated",
     )
-    parser.add_argument("-e", "--epochs", type=int, help="in place of the model's num_epochs")
-    parser.add_argument("-p", "--predictions", help="a file for the test set's predicted classes")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print the net first")
+    parser.add_argument("-e", "--epochs", type=int, help="overrides num_epochs of the model")
+    parser.add_argument("-p", "--predictions", help="write the predicted classes of the test set to this file")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the net before training")
     parser.add_argument(
-        "-d", "--deterministic", action="store_true", help="the same bits at every number of ranks; slow"
+        "-d", "--deterministic", action="store_true", help="bit-identical results for any number of ranks; slow"
     )
     given = parser.parse_args(words)
     session = None
@@ -43,7 +43,7 @@ def main(words: "list[str] | None" = None) -> int:
         expect_same_file(session, given.file, epochs=given.epochs, deterministic=given.deterministic)
         together(lambda: _experiment(given)).run()
         session.shutdown()
-    except SharedError as problem:  # all ranks have it, and are here
+    except SharedError as problem:  # raised on all ranks, which are all here
         if comm.rank == 0:
             print(f"neon: {problem}", file=sys.stderr)
         assert session is not None
@@ -63,13 +63,13 @@ def main(words: "list[str] | None" = None) -> int:
 
 
 def _is_news(session: pleiad.Session, problem: Exception) -> bool:
-    """Leaves the session. False where another rank tells this, or its end is what this rank met."""
+    """Leaves the session. Returns False if another rank reports this error, or if its death caused this rank's error."""
     mine = words_of(problem)
     head = f"rank {comm.rank}: "
     first = session.leave(head + mine)
     if not first or first.startswith(head):
         return True
-    if not re.match(r"rank \d+: ", first):  # the session's own words, which no rank has said that it will tell
+    if not re.match(r"rank \d+: ", first):  # a message of the session, which no rank has announced that it will report
         return isinstance(problem, TimeoutError) or comm.rank == 0
     return mine not in first and not isinstance(problem, OrderError | TransportError)
 
@@ -84,7 +84,7 @@ def _experiment(given: argparse.Namespace) -> FitExperiment:
     if given.epochs is not None and given.epochs < 0:
         raise Error(f"--epochs: expected 0 or more; received {given.epochs}")
     if experiment.backend is None and (given.rng_seed is not None or given.deterministic):
-        raise Error(f"{given.file}: it has no backend, whose seed and mode could be set")
+        raise Error(f"{given.file}: expected an experiment with a backend, whose seed and mode can be set; it has none")
     if given.rng_seed is not None:
         experiment.backend.rng_seed = given.rng_seed
     if given.deterministic:
@@ -99,7 +99,7 @@ def _experiment(given: argparse.Namespace) -> FitExperiment:
 
 
 def _generation(found: object) -> str:
-    """What a file is that describes no experiment, and what to do with it."""
+    """Says what kind of file this is instead of an experiment, and what to do with it."""
     if isinstance(found, dict) and not any(isinstance(value, neon.Component) for value in found.values()):
         return (
             "it has no tags !obj:. Files of neon 0.4 to 0.8 are read; those of neon 1.0 and later are settings of Python"

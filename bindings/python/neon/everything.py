@@ -1,4 +1,4 @@
-"""Imports every class that comes with neon, so that it is registered."""
+"""Imports all classes of the package, which registers them."""
 
 from neon import backends, datasets, experiments, layers, metrics, models, params, transforms
 

@@ -1,4 +1,4 @@
-"""Initial weights, learning rules and momentum: as YAML files say them and as the engine takes them."""
+"""Initial weights, learning rules and momentum: their YAML form and their form in the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ TYPES: "dict[str, type[ValGen]]" = {
 
 
 def generator_of(owner: Component, given: Any) -> "ValGen | None":
-    """The generator that weight_init describes: {type, low, high ...} or one of the classes above."""
+    """Returns the generator that weight_init describes: {type, low, high ...} or an object of a class above."""
     if given is None or isinstance(given, ValGen):
         return given
     if not isinstance(given, Mapping):
@@ -68,7 +68,7 @@ def generator_of(owner: Component, given: Any) -> "ValGen | None":
 
 
 def weight_of(owner: Component, given: Any, fans: "tuple[int, int] | None" = None) -> Any:
-    """An initialiser of pleiad.nn. fans: inputs and outputs of a filter, where they are not those of the parameter."""
+    """Returns an initialiser of pleiad.nn. fans: inputs and outputs of a filter, if they differ from the parameter's."""
     made = generator_of(owner, given)
     if made is None:
         return nn.init.he()
@@ -83,7 +83,7 @@ def weight_of(owner: Component, given: Any, fans: "tuple[int, int] | None" = Non
         return nn.init.uniform(-bound, bound)
     assert isinstance(made, AutoUniformValGen)
     if made.relu:
-        owner.refuse("weight_init", "auto_uniform with relu is not known; use node_normalized with a scale")
+        owner.refuse("weight_init", "auto_uniform does not support relu; use node_normalized with a scale")
     if fans is None:
         return nn.init.auto_uniform()
     return nn.init.uniform(-(fans[0] ** -0.5), fans[0] ** -0.5)
@@ -105,7 +105,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Momentum:
-    """The coefficient by epochs: `initial` before `start`, `saturated` from `saturate` on, a line between them."""
+    """The coefficient by epoch: `initial` before `start`, `saturated` from `saturate` on, and linear in between."""
 
     initial: float = 0.0
     saturated: float = 0.0
@@ -126,7 +126,7 @@ class Momentum:
 
 
 def momentum_of(owner: Component, field: str, given: Any) -> Momentum:
-    """From a number, or {type, coef, initial_coef, saturated_coef, start_epoch, saturate_epoch}."""
+    """Returns the momentum that a number or {type, coef, initial_coef, saturated_coef, start_epoch, saturate_epoch} describes."""
     if given is None:
         return Momentum()
     if not isinstance(given, Mapping):
@@ -139,18 +139,18 @@ def momentum_of(owner: Component, field: str, given: Any) -> Momentum:
         owner.refuse(field, f'unknown type "{kind}"; known: constant, linear_monotone, nesterov')
     numbers = {name: owner.number(field, name, value, 0) for name, value in words.items()}
     nesterov = kind == "nesterov"
-    # From a coefficient to the same one is a constant too; neon's files for Iris have it so.
+    # A coefficient that rises to itself is also a constant; neon's files for Iris use this form.
     if kind == "constant" and "coef" not in numbers and "initial_coef" in numbers:
         if numbers["initial_coef"] == numbers.get("saturated_coef"):
             numbers = {"coef": numbers["initial_coef"]}
     if kind == "constant" or (nesterov and "saturated_coef" not in numbers):
         extra = [name for name in numbers if name not in ("coef", "initial_coef")]
         if extra or len(numbers) > 1:
-            owner.refuse(field, f"a constant coefficient has coef alone; received {', '.join(numbers)}")
+            owner.refuse(field, f"expected only coef for a constant; received {', '.join(numbers)}")
         coefficient = numbers.get("coef", numbers.get("initial_coef", 0.0))
         return Momentum(coefficient, coefficient, nesterov=nesterov)
     if "coef" in numbers:
-        owner.refuse(field, f"{kind} rises from initial_coef to saturated_coef; it has no coef")
+        owner.refuse(field, f"{kind} rises from initial_coef to saturated_coef; remove coef")
     for name in ("initial_coef", "saturated_coef", "saturate_epoch"):
         if name not in numbers:
             owner.refuse(field, f"{kind} needs {name}")
@@ -162,7 +162,7 @@ def momentum_of(owner: Component, field: str, given: Any) -> Momentum:
 
 @dataclass(frozen=True)
 class Rule:
-    """How weights learn. ratio and step_epochs: the rate of epoch e is rate * ratio^floor((e + 1) / step_epochs)."""
+    """A learning rule. The learning rate of epoch e is rate * ratio^floor((e + 1) / step_epochs)."""
 
     kind: str = "gradient_descent"
     rate: float = 0.01
@@ -180,8 +180,8 @@ class Rule:
         return self.rate * self.ratio ** ((epoch + 1) // self.step_epochs)
 
     def updater(self) -> Updater:
-        """v = m * v - rate * (g + decay * w); w += v: the rate is in the velocity, so that schedules mean what neon
-        means by them."""
+        """Returns the update rule v = m * v - rate * (g + decay * w); w += v. The velocity includes the rate, so that schedules
+        mean the same as in neon."""
         if self.kind == "adadelta":
             return Updater("adadelta", learning_rate=1.0, decay=self.rho, epsilon=self.epsilon)
         fields: dict[str, Any] = {"learning_rate": self.rate}
@@ -195,7 +195,7 @@ class Rule:
         return Updater("momentum", rate_in_velocity=True, **fields)
 
     def schedules(self, epochs: int, steps: int) -> "dict[str, Any]":
-        """For a trainer: what changes from one epoch to the next, as steps."""
+        """Returns the trainer's schedules: changes by epoch, expressed in steps."""
         found: dict[str, Any] = {}
         count = max(epochs, 1)
         at = [epoch * steps for epoch in range(count)]
@@ -211,7 +211,7 @@ def rate_of(owner: Component, field: str, given: Any) -> float:
 
 
 def rule_of(owner: Component, given: Any) -> Rule:
-    """From lrule_init {type, lr_params}."""
+    """Returns the rule that lrule_init {type, lr_params} describes."""
     words = owner.only("lrule_init", given, ("type", "lr_params"))
     kind = str(words.get("type", ""))
     if kind not in KINDS:

@@ -1,4 +1,4 @@
-"""Back ends. Pleiad's engine computes for all of them. A back end has the seed, the element type and the error mode."""
+"""Back ends. Pleiad's engine computes for all of them. A back end holds the seed, the element type and the error mode."""
 
 from typing import Any
 
@@ -10,9 +10,11 @@ MODES = ("ignore", "warn", "raise", "call", "print", "log")
 
 
 class Backend(Component):
-    """rng_seed: of weights, dropout and shuffles. default_dtype: float32 or float64. deterministic: the same bits at every
-    number of ranks; slow. seterr_handling: NumPy's error modes ({all: warn}); `raise` also ends a run whose loss is not
-    finite."""
+    """Settings of the computation.
+
+    rng_seed: seed of weights, dropout and shuffling. default_dtype: "float32" or "float64". deterministic: make results
+    bit-identical for any number of ranks; slow. seterr_handling: NumPy's error modes, such as {all: warn}; "raise" also ends a
+    run whose loss is not finite."""
 
     fields = {
         "rng_seed": 0,
@@ -27,7 +29,7 @@ class Backend(Component):
     dtype: str
     deterministic: bool
     seterr_handling: Any
-    #: What the file asked for that this machine does differently; printed once.
+    #: What the file requests that this machine does differently. Printed once.
     notice = ""
 
     def __init__(self, **given: Any) -> None:
@@ -70,7 +72,7 @@ class CPU(Backend):
 
 
 class GPUBackend(Backend):
-    """A back end for a GPU. The engine computes on the processor, and says so once."""
+    """A back end for a GPU. The engine computes on the CPU and prints a notice once."""
 
     fields = {"device_id": 0}
 
@@ -98,7 +100,7 @@ REASON = (
 
 
 class FixedPoint(Component):
-    """Refused: see REASON."""
+    """Not supported; see REASON."""
 
     fields = {"rng_seed": 0, "seterr_handling": None, "default_dtype": None, "dtype": None}
 
@@ -107,7 +109,7 @@ class FixedPoint(Component):
 
 
 class fixpt_dtype(Component):  # noqa: N801  the name that files have
-    """Refused: see REASON."""
+    """Not supported; see REASON."""
 
     fields = {"sign_bit": True, "int_bits": 0, "frac_bits": 0, "overflow": 0, "rounding": 0}
 

@@ -1,5 +1,5 @@
-"""Data sets: `load()` leaves images in `inputs` and labels in `targets`, each with "train" and "test". With dist_flag each
-rank reads and keeps its part of every image, its quad.
+"""Datasets. `load()` stores images in `inputs` and labels in `targets`, both dicts with "train" and "test". With dist_flag each
+rank reads and keeps only its tile of every image, which neon calls a quad.
 """
 
 from neon.datasets.cifar10 import CIFAR10

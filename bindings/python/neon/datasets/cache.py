@@ -1,4 +1,4 @@
-"""Arrays that a data set keeps in a file, bound to where they come from."""
+"""Arrays that a dataset caches in a file, together with their origin."""
 
 import os
 import sys
@@ -18,15 +18,15 @@ CHUNK = 1 << 22
 
 
 class Cache:
-    """A safetensors file with the checksum of every array, the options that made them, and the size and checksum of every
-    source file. What does not agree with the source is not used: read() says so and returns None."""
+    """A safetensors file with the checksum of every array, the options that made them, and the size and checksum of every source
+    file. If any of these does not match, read() prints the reason and returns None."""
 
     def __init__(self, path: Path, options: "dict[str, str]", files: "Iterable[Path]") -> None:
         self.path = path
         self.wanted = {**options, **{f"source.{file.name}": _mark(file) for file in files}}
 
     def read(self) -> "tuple[dict[str, Array], dict[str, str]] | None":
-        """The arrays and the marks that were written with them, or None where they must be made again."""
+        """Returns the arrays and the marks that were written with them, or None if they must be created again."""
         from safetensors import SafetensorError, safe_open
 
         if not self.path.exists():
@@ -48,7 +48,7 @@ class Cache:
         return arrays, {name.removeprefix("mark."): text for name, text in notes.items() if name.startswith("mark.")}
 
     def write(self, arrays: "dict[str, Array]", marks: "dict[str, str]") -> None:
-        """Whole or not at all. The file's mode is what the umask gives."""
+        """Writes the file, completely or not at all. Its mode follows the umask."""
         from safetensors.numpy import save
 
         notes = {**self.wanted, **{f"mark.{name}": text for name, text in marks.items()}}
@@ -60,7 +60,7 @@ class Cache:
             fresh.replace(self.path)
         except OSError as problem:
             fresh.unlink(missing_ok=True)
-            raise FileError(f"{self.path}: cannot be written: {problem}") from None
+            raise FileError(f"{self.path}: cannot write the file: {problem}") from None
 
     def _difference(self, notes: "dict[str, str]") -> "str | None":
         kept = {name: text for name, text in notes.items() if not name.startswith(("crc32.", "mark."))}
@@ -71,7 +71,7 @@ class Cache:
         return f"{name} was {kept.get(name, 'not there')}, and is {self.wanted.get(name, 'not there')}"
 
     def _again(self, why: str) -> None:
-        print(f"{self.path}: written anew: {why}", file=sys.stderr, flush=True)
+        print(f"{self.path}: rewriting the file: {why}", file=sys.stderr, flush=True)
 
 
 def _mark(path: Path) -> str:
@@ -81,7 +81,7 @@ def _mark(path: Path) -> str:
             while chunk := file.read(CHUNK):
                 total, size = crc32(chunk, total), size + len(chunk)
     except OSError as problem:
-        raise FileError(f"{path}: cannot be read: {problem}") from None
+        raise FileError(f"{path}: cannot read the file: {problem}") from None
     return f"{size} bytes ({total:08x})"
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary or its Python form; a generated set where none is there."""
+"""CIFAR-10 in its binary or Python form, or a generated set of pictures if there is none."""
 
 import shutil
 import subprocess
@@ -15,15 +15,15 @@ from pleiad.errors import FileError
 
 RECORD = 3073
 
-#: The file that says that the pictures beside it are generated.
+#: The file that marks the pictures beside it as generated.
 MARK = "GENERATED"
 
 
 class CIFAR10(Dataset):
-    """32x32 images of three channels in 0 to 1, from repo_path: data_batch_1.bin to _5 and test_batch.bin, or the pickled
-    batches of CIFAR-10's Python version; there or in the folders that neon and the archives make (CIFAR10,
-    cifar-10-batches-bin, cifar-10-batches-py). Where there are none, `pleiad generate cifar10` makes pictures of ten kinds
-    of shapes in repo_path, and every run says so."""
+    """Images of 32 x 32 pixels and three channels in [0, 1], from repo_path: data_batch_1.bin to _5 and test_batch.bin, or the
+    pickled batches of the Python version. They may also be in the folders that neon and the archives create (CIFAR10,
+    cifar-10-batches-bin, cifar-10-batches-py). If there are none, `pleiad generate cifar10` generates pictures of ten kinds of
+    shapes in repo_path, and every run prints a notice."""
 
     shape = (32, 32, 3)
     fields = {"generate_train": 5000, "generate_test": 1000}
@@ -32,7 +32,7 @@ class CIFAR10(Dataset):
         return Path(self.repo_path or "~/data/cifar10").expanduser()
 
     def _files(self, name: str) -> "list[Path]":
-        """Binary files end in .bin; pickled batches have no suffix."""
+        """Returns the files of a part. Binary files end in .bin; pickled batches have no suffix."""
         root = self._root()
         start = "data_batch_" if name == "train" else "test_batch"
         for folder in (root, root / "CIFAR10"):
@@ -64,7 +64,7 @@ class CIFAR10(Dataset):
             print(f"neon: {root}: these pictures are generated and are not CIFAR-10", file=sys.stderr, flush=True)
 
     def load(self) -> None:
-        if comm.size == 1:  # of several ranks, load_together has done it
+        if comm.size == 1:  # with several ranks load_together has done it
             self.prepare()
         super().load()
 
@@ -77,9 +77,9 @@ class CIFAR10(Dataset):
             if done.returncode == 0:
                 (folder / MARK).write_text("pleiad generate cifar10 has made these pictures; they are not CIFAR-10.\n")
         except (OSError, subprocess.TimeoutExpired) as problem:
-            raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {problem}") from None
+            raise FileError(f"{folder}: has no CIFAR-10 files, and generating them failed: {problem}") from None
         if done.returncode:
-            raise FileError(f"{folder}: has no CIFAR-10 files, and none could be made: {done.stderr.strip()}")
+            raise FileError(f"{folder}: has no CIFAR-10 files, and generating them failed: {done.stderr.strip()}")
 
     def read_image_file(self, name: str) -> Array:
         files = self._files(name)
@@ -93,7 +93,7 @@ class CIFAR10(Dataset):
 
 
 def _images(path: Path) -> Array:
-    """(samples, 3, 32, 32). A binary file is mapped: only what is looked at is read."""
+    """Returns images (samples, 3, 32, 32). A binary file is memory-mapped, so only the parts that are used are read."""
     if path.suffix != ".bin":
         return nn.open_store("cifar10_python", path).read("data")
     return _records(path)[:, 1:].reshape(-1, 3, 32, 32)
@@ -113,7 +113,7 @@ def _records(path: Path) -> Array:
 
 
 def _mark(path: Path) -> str:
-    """Its size, and the sum of its first and last bytes: the rest is not read by all ranks."""
+    """Returns the file's size and a checksum of its first and last bytes, so that not all ranks read the whole file."""
     with path.open("rb") as file:
         ends = file.read(RECORD)
         file.seek(-min(RECORD, path.stat().st_size), 2)

@@ -1,4 +1,4 @@
-"""What data sets have in common: the quad of this rank, the share of samples, the serialised quads."""
+"""The common part of datasets: the tile of this rank, the fraction of samples, and the serialized tiles."""
 
 import os
 import sys
@@ -23,11 +23,13 @@ USUAL = Path("/usr/share/datasets/fashion-mnist")
 
 
 class Dataset(Component):
-    """repo_path: the folder with the files. sample_pct: how many samples are taken, from the first on: a percentage from 1
-    on, a fraction below 1. serialized_path: where the arrays are kept after the first reading, with {rank} and {size};
-    always safetensors, whatever the name's ending. grid: "2x2", "2x2x2" with batch groups, or "" for the squarest one.
+    """Base class of datasets.
 
-    A data set of your own has `shape` (height, width, channels) and `read_image_file`; or a `load` of its own."""
+    repo_path: folder of the files. sample_pct: how many samples are used, counted from the first: a percentage if at least 1, a
+    fraction if below 1. serialized_path: file in which the arrays are cached after they are first read, with {rank} and {size};
+    its format is always safetensors, whatever the suffix. grid: "2x2", "2x2x2" with batch groups, or "" for the squarest grid.
+
+    A user-defined dataset has `shape` (height, width, channels) and `read_image_file`, or overrides `load`."""
 
     fields = {
         "name": "",
@@ -50,7 +52,7 @@ class Dataset(Component):
         super().__init__(**given)
         self.inputs: dict[str, Array] = {}
         self.targets: dict[str, Array] = {}
-        #: What read_image_file says of the whole files, by name: the same on all ranks, though each keeps its quads alone.
+        #: What read_image_file reports about the whole files, by name. Equal on all ranks, although each keeps only its tiles.
         self.file_marks: dict[str, str] = {}
         if not 0 < self.sample_pct <= 100:
             self.refuse(
@@ -58,11 +60,11 @@ class Dataset(Component):
             )
 
     def sample_share(self) -> float:
-        """The share of the samples that is taken."""
+        """Returns the fraction of the samples that is used."""
         return self.sample_pct / 100 if self.sample_pct >= 1 else self.sample_pct
 
     def grid_of(self) -> tuple[int, int, int]:
-        """Rows and columns of ranks over an image, and batch groups: what `grid` says, or the squarest."""
+        """Returns the rows and columns of ranks over an image and the batch groups: those of `grid`, or the squarest."""
         if self.grid:
             rows, columns, groups = _core.grid(self.grid, comm.size)
             return rows, columns, groups
@@ -70,38 +72,38 @@ class Dataset(Component):
         return rows, comm.size // rows, 1
 
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of ranks over an image."""
+        """Returns the rows and columns of ranks over an image."""
         return self.grid_of()[:2]
 
     def quad(self) -> tuple[slice, slice]:
-        """The rows and columns of an image that this rank holds: all of them unless dist_flag is set."""
+        """Returns the rows and columns of an image that this rank holds: all of them unless dist_flag is set."""
         height, width, _ = self.shape
         if not self.dist_flag or comm.size == 1:
             return slice(0, height), slice(0, width)
         rows, columns, _ = self.grid_of()
-        tile = comm.rank % (rows * columns)  # each batch group has all tiles
+        tile = comm.rank % (rows * columns)  # each batch group covers all tiles
         return part_of(height, rows, tile // columns), part_of(width, columns, tile % columns)
 
     def read_image_file(self, name: str) -> Array:
-        """Images of "train" or "test" as (samples, height, width, channels): this rank's quad of each."""
+        """Returns the images of "train" or "test" as (samples, height, width, channels): of each image, this rank's tile."""
         raise NotImplementedError(f"{type(self).__name__}.read_image_file")
 
     def read_label_file(self, name: str) -> Array:
         raise NotImplementedError(f"{type(self).__name__}.read_label_file")
 
     def prepare(self) -> None:
-        """On all ranks, before any of them loads: what one rank does for all."""
+        """Hook for work that one rank does for all. Runs on all ranks before any of them loads."""
 
     def source_files(self) -> "Iterable[Path]":
-        """The files that the samples come from. The serialised quads are written anew when any of them changes. A data set
-        of your own that reads other files than those of repo_path names them here."""
+        """Returns the files that the samples come from. If any of them changes, the serialized tiles are rewritten. A
+        user-defined dataset that reads files outside repo_path must name them here."""
         folder = Path(self.repo_path).expanduser() if self.repo_path else None
         if folder is None or not folder.is_dir():
             return [] if folder is None else [folder]
         return sorted(path for path in folder.iterdir() if path.is_file())
 
     def load(self) -> None:
-        """Leaves `inputs` and `targets`; quick where the serialised quads are there already."""
+        """Sets `inputs` and `targets`. Fast if the serialized tiles exist."""
         if self.inputs:
             return
         cache = self._cache()
@@ -122,8 +124,8 @@ class Dataset(Component):
             cache.write(arrays, self.file_marks)
 
     def load_together(self) -> None:
-        """prepare() and load() on all ranks. A rank that fails, or that has other labels or image files than the rest, is
-        everybody's error."""
+        """Calls prepare() and load() on all ranks. If a rank fails, or has other labels or image files than the rest, all ranks
+        raise. Collective."""
         together(self.prepare)
         together(self._load)
         marks = [
@@ -145,7 +147,7 @@ class Dataset(Component):
                 )
 
     def _as_images(self, name: str, images: Array, quad: "tuple[int, ...]") -> Array:
-        """A load() of a user's own may leave rows of pixels, as neon 0.4 does."""
+        """Converts rows of pixels to images, because a user's load() may set rows as in neon 0.4."""
         if images.shape[1:] in (quad, self.shape):
             return images
         flat = images.reshape(len(images), -1)
@@ -156,11 +158,13 @@ class Dataset(Component):
         )
 
     def _as_labels(self, name: str, targets: Array) -> Array:
-        """A load() of a user's own may leave a row for each sample with a 1 for its class."""
+        """Converts one-hot rows to labels, because a user's load() may set such rows."""
         if targets.ndim == 2 and targets.shape[1] == self.classes:
             labels = targets.argmax(axis=1)
             if not numpy.array_equal(targets, numpy.eye(self.classes, dtype=targets.dtype)[labels]):
-                raise InvalidArgument(f"{type(self).__name__}: {name} targets: expected one 1 a row, else 0")
+                raise InvalidArgument(
+                    f"{type(self).__name__}: {name} targets: expected rows with one 1 and otherwise 0"
+                )
             return numpy.asarray(labels, numpy.int32)
         if targets.ndim != 1 or (targets.size and not 0 <= targets.min() <= targets.max() < self.classes):
             raise InvalidArgument(
@@ -173,13 +177,15 @@ class Dataset(Component):
         if not self.serialized_path:
             return None
         if self.dist_flag and comm.size > 1 and "{rank}" not in self.serialized_path:
-            self.refuse("serialized_path", f'"{self.serialized_path}" has no {{rank}}: each rank keeps its own quads')
+            self.refuse(
+                "serialized_path", f'"{self.serialized_path}" needs {{rank}}, because each rank keeps its own tiles'
+            )
         text = self.serialized_path.replace("{rank}", str(comm.rank)).replace("{size}", str(comm.size))
         path = Path(text).expanduser()
         if path.suffix in ("", ".pkl", ".pickle"):
             path = path.with_suffix(".safetensors")
         rows, columns = self.quad()
-        # Where the samples come from, and the options that choose and change them.
+        # The source of the samples, and the options that select and change them.
         options = {
             name: repr(getattr(self, name))
             for name in sorted(self.fields)

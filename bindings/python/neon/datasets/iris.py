@@ -11,9 +11,9 @@ CLASSES = ("setosa", "versicolor", "virginica")
 
 
 class Iris(Dataset):
-    """150 samples of four lengths in cm, of three classes. Every fifth sample is in the test set. They come from
-    iris.data or iris.csv in repo_path or its folder Iris, with four numbers and a class a line; where there is none, from
-    the file that comes with neon."""
+    """150 samples of four lengths in cm, of three classes. Every fifth sample belongs to the test set. They come from iris.data
+    or iris.csv in repo_path or its folder Iris, with four numbers and a class per line, or from the file that comes with the
+    package."""
 
     shape = (1, 1, 4)
     classes = 3

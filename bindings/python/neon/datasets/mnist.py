@@ -1,4 +1,4 @@
-"""MNIST and all that has its files: Fashion-MNIST."""
+"""MNIST, and datasets with the same file format such as Fashion-MNIST."""
 
 import contextlib
 import gzip
@@ -20,12 +20,12 @@ FILES = {
 }
 
 
-CHUNK = 1000  # images that are read at a time
+CHUNK = 1000  # number of images to read at a time
 
 
 class MNIST(Dataset):
-    """28x28 images of one channel in 0 to 1, from the files in repo_path or, where neon puts them, in its folder MNIST.
-    Without repo_path, Fashion-MNIST as Debian's package dataset-fashion-mnist has it."""
+    """Images of 28 x 28 pixels and one channel in [0, 1], from the files in repo_path or, as neon stores them, in its folder
+    MNIST. Without repo_path, Fashion-MNIST from Debian's package dataset-fashion-mnist."""
 
     shape = (28, 28, 1)
 
@@ -33,14 +33,14 @@ class MNIST(Dataset):
         return [self._path(*what) for what in FILES]
 
     def _path(self, name: str, what: str) -> Path:
-        """The file, or its compressed form where that is there."""
+        """Returns the path of the file, or of its compressed form if only that exists."""
         root = Path(self.repo_path).expanduser() if self.repo_path else USUAL
         file = FILES[name, what]
         places = [folder / found for folder in (root, root / "MNIST") for found in (f"{file}.gz", file)]
         return next((path for path in places if path.exists()), root / file)
 
     def read_image_file(self, name: str) -> Array:
-        """Read some images at a time: of each, this rank's quad is kept."""
+        """Reads the images in chunks and keeps this rank's tile of each."""
         rows, columns = self.quad()
         quads, mark = [], 0
         with self._open(name, "images") as (header, file, path):
@@ -80,7 +80,7 @@ class MNIST(Dataset):
             if isinstance(problem, FileError):
                 raise
             also = "" if zipped else f" (nor {path.name}.gz)"
-            raise FileError(f"{path}: cannot be read{also}: {problem}") from None
+            raise FileError(f"{path}: cannot read the file{also}: {problem}") from None
 
     @staticmethod
     def _bytes(file: "IO[bytes]", count: int, path: Path) -> Array:

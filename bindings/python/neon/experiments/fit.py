@@ -1,4 +1,4 @@
-"""Training alone."""
+"""An experiment that only trains."""
 
 import logging
 import sys
@@ -14,8 +14,8 @@ from neon.util.together import together
 
 
 class FitExperiment(Component):
-    """backend, model, and dataset (or datasets, a list of one). logging: {level, format, datefmt, filename} of Python's
-    logging, which classes of your own may use."""
+    """Trains a model. It has backend, model, and dataset (or datasets, a list of one). logging: {level, format, datefmt,
+    filename} of Python's logging, which user-defined classes may use."""
 
     fields = {
         "dist_flag": False,
@@ -54,7 +54,7 @@ class FitExperiment(Component):
             self._logging = self.only("logging", self.logging, ("level", "format", "datefmt", "filename"))
 
     def initialize(self) -> None:
-        """Hands the back end down where a file has it once."""
+        """Passes the back end to the model and the dataset if the file states it only once."""
         for each in (self.model, self.dataset, *self.model.layers):
             if each.backend is not None and self.backend is not None and each.backend is not self.backend:
                 each.refuse("backend", "the experiment has another back end")
@@ -70,7 +70,7 @@ class FitExperiment(Component):
                 self.refuse("logging", str(problem))
 
     def run(self) -> "dict[str, float]":
-        """Under a launcher the ranks run it together. Returns results by name."""
+        """Runs the experiment, on all ranks if there is a launcher. Returns results by name."""
         own = pleiad.sessions._current is None
         session = pleiad.init() if own else pleiad.session()
         try:

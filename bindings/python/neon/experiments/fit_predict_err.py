@@ -1,4 +1,4 @@
-"""Training, predictions, and how wrong they are."""
+"""An experiment that trains, predicts and measures the error."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,9 +14,9 @@ from pleiad.errors import FileError
 
 
 class FitPredictErrorExperiment(FitExperiment):
-    """metrics: {train: [...], test: [...]}, or the misclassified percentage of both; of a model that reconstructs its inputs,
-    the mean squared error. predictions: a file for the test set's
-    classes, a line a sample: the predicted one and the right one."""
+    """Trains a model and computes metrics. metrics: {train: [...], test: [...]}, by default the misclassified percentage of both,
+    or the mean squared error of a model that reconstructs its inputs. predictions: file for the classes of the test set, with
+    the predicted and the true class of a sample per line."""
 
     fields = {"predictions": "", "metrics": None}
 
@@ -40,7 +40,7 @@ class FitPredictErrorExperiment(FitExperiment):
         self.metrics = wanted
 
     def work(self) -> "dict[str, float]":
-        if self.predictions:  # before hours of training, not after them
+        if self.predictions:  # checked before hours of training
             if "test" not in self.metrics:
                 self.refuse("predictions", "they are those of the test set, and metrics has no test")
             if getattr(self.model, "reconstructs", False):
@@ -75,4 +75,4 @@ class FitPredictErrorExperiment(FitExperiment):
             with path.open(mode) as file:
                 file.writelines(lines)
         except OSError as problem:
-            raise FileError(f"{path}: cannot be written: {problem}") from None
+            raise FileError(f"{path}: cannot write the file: {problem}") from None

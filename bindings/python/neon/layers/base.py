@@ -19,7 +19,7 @@ DTYPES = ("weight", "velocity", "delta", "updates", "pre_act", "output", "berror
 
 
 def pair(given: Any, what: str) -> tuple[int, int]:
-    """(height, width) from a number or a list of two."""
+    """Returns (height, width) from a number or a list of two."""
     both = [given, given] if isinstance(given, int) else given
     if isinstance(both, list | tuple) and len(both) == 2:
         if all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in both):
@@ -28,7 +28,8 @@ def pair(given: Any, what: str) -> tuple[int, int]:
 
 
 def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
-    """(batch, rows, columns, channels, height, width): a view of the windows over images; none where a tile has none."""
+    """Returns a view of the windows over images: (batch, rows, columns, channels, height, width). It is empty if a tile has no
+    output."""
     if x.shape[1] < size[0] or x.shape[2] < size[1]:
         return numpy.empty((len(x), 0, 0, x.shape[3], *size), x.dtype)
     view = numpy.lib.stride_tricks.sliding_window_view(x, size, axis=(1, 2))
@@ -37,7 +38,7 @@ def windows(x: Array, size: tuple[int, int], stride: tuple[int, int]) -> Array:
 
 
 def add_windows(to: Array, parts: Array, stride: tuple[int, int]) -> None:
-    """to += the windows' parts, each at its places: the transposed of `windows`."""
+    """Adds the parts of all windows to their positions in `to`: the transposed operation of `windows`."""
     rows, columns, height, width = parts.shape[1], parts.shape[2], parts.shape[4], parts.shape[5]
     if rows == 0 or columns == 0:
         return
@@ -48,9 +49,9 @@ def add_windows(to: Array, parts: Array, stride: tuple[int, int]) -> None:
 
 
 class Layer(Component):
-    """name, batch_size, pos and backend repeat what the model has, and must agree with it. After fprop, `output` has the
-    outputs; after bprop, `berror` the error by the inputs. `input` is the array of the layer's inputs on this rank, with
-    get_fprop_view and get_bprop_view; it is there while the layer runs in a model."""
+    """Base class of layers. name, batch_size, pos and backend repeat values of the model and must agree with them. After fprop,
+    `output` holds the outputs; after bprop, `berror` holds the gradient of the inputs. `input` is the array of the layer's inputs
+    on this rank, with get_fprop_view and get_bprop_view; it is set while the layer runs in a model."""
 
     fields = {
         "name": "",
@@ -80,7 +81,7 @@ class Layer(Component):
             self.refuse("activation", f"expected an activation; received {self.activation!r}")
         if not self.activates and not isinstance(self.activation, Linear):
             self.refuse("activation", f"{type(self).__name__} has none; add an ActivationLayer")
-        for field in ("fshape", "stride", "ifmshape"):  # a wrong shape is known here, by its line
+        for field in ("fshape", "stride", "ifmshape"):  # checked here, where the line in the file is known
             if field in self.given and getattr(self, field) not in (None, 0):
                 pair(getattr(self, field), field)
         self.given_ifmshape: Any = getattr(self, "ifmshape", None)
@@ -91,14 +92,14 @@ class Layer(Component):
         self.berror: Array = numpy.empty(0)
         self.training = True
 
-    # What the engine makes of it.
+    # The engine's layers.
 
     def engine_layers(self) -> "list[nn.Layer]":
-        """In order; none where the layer computes nothing."""
+        """Returns the engine's layers in order. The list is empty if the layer computes nothing."""
         raise NotImplementedError(f"{type(self).__name__}.engine_layers")
 
     def activated(self, make: Any) -> "list[nn.Layer]":
-        """make(function), with the activation in it or as a layer of its own."""
+        """Returns make(function), with the activation inside the layer or as an additional layer."""
         function, options = self.activation.engine, self.activation.options
         if function in FUSED and not options:
             return [make(function)]
@@ -106,8 +107,7 @@ class Layer(Component):
 
     @property
     def users_own(self) -> bool:
-        """Whether the layer or its activation computes by code that is not neon's: the layer then runs as it is written,
-        inside the engine's net."""
+        """Whether the layer or its activation is user-defined code. The layer then runs as written, inside the engine's net."""
         methods = ("fprop", "bprop", "initialize", "adjust_for_dist", "update")
         functions = ("apply_function", "apply_derivative", "backward")
         found = [getattr(type(self), name) for name in methods if hasattr(type(self), name)]
@@ -116,12 +116,12 @@ class Layer(Component):
 
     @property
     def distributed(self) -> bool:
-        """Whether a layer of a user's own can work on a tile: its class has the suffix Dist. Any other one is given whole
-        images on every rank."""
+        """Whether a user-defined layer can work on a tile: its class name has the suffix Dist. Other user-defined layers
+        receive whole images on every rank."""
         return type(self).__name__.endswith("Dist")
 
     def expect_input(self, shape: "tuple[int, ...]") -> None:
-        """Refuses fields that do not agree with the output of the layer before, given for one sample."""
+        """Refuses fields that contradict the output shape of the previous layer, given for one sample."""
         shown = "x".join(map(str, shape))
         if self.given & {"ifmshape", "nifm"} and len(shape) != 3:
             field = "ifmshape" if "ifmshape" in self.given else "nifm"
@@ -140,19 +140,19 @@ class Layer(Component):
             if wanted is not None and str(wanted).rpartition(".")[2] != element.name:
                 self.refuse(f"{name}_dtype", f"the back end computes in {element.name}; received {wanted!r}")
 
-    # In NumPy.
+    # Computation in NumPy.
 
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
-        """Called with the shape of one input sample, before the first pass; returns that of an output."""
+        """Prepares the layer for the shape of an input sample, before the first pass. Returns the shape of an output."""
         self.in_shape = self.out_shape = in_shape
         return in_shape
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]] | None":
-        """Of images: the window that an output position needs, and its stride; None where it has none."""
+        """The window that an output position of an image depends on, and its stride; None if there is no window."""
         return None
 
     def padding(self) -> tuple[int, int]:
-        """Rows and columns that windows reach past the image's border."""
+        """The rows and columns by which windows extend beyond the image."""
         return 0, 0
 
     def expect_images(self, in_shape: tuple[int, ...]) -> None:
@@ -164,10 +164,10 @@ class Layer(Component):
     def expect_outputs(self) -> None:
         if min(self.out_shape) < 1:
             raise InvalidArgument(
-                f'layer "{self.name}": no output is left of images {self.in_shape[0]}x{self.in_shape[1]} by windows {self.window()}'
+                f'layer "{self.name}": images {self.in_shape[0]}x{self.in_shape[1]} are too small for windows {self.window()}'
             )
 
-    # For layers on tiles: `input` is there.
+    # Layers on tiles, for which `input` is set.
 
     def with_halo(self, inputs: Array) -> Array:
         return inputs if self.input is None else self.input.get_fprop_view(inputs)
@@ -177,7 +177,7 @@ class Layer(Component):
             self.berror = self.input.get_bprop_view(self.berror)
 
     def adjust_for_dist(self) -> None:
-        """After `input` is set: from now on the layer works on a tile. Layers with shapes of their own adjust them here."""
+        """Runs after `input` is set; from then on the layer works on a tile. Layers with user-defined shapes adjust them here."""
         if self.window() is not None:
             if not self.users_own:
                 self.refuse_tiles()
@@ -186,8 +186,8 @@ class Layer(Component):
 
     def refuse_tiles(self) -> None:
         raise InvalidArgument(
-            f'layer "{self.name}": {type(self).__name__} takes whole images; in a model with an fprop, bprop or'
-            " adjust_for_dist of your own take its twin with the suffix Dist"
+            f'layer "{self.name}": {type(self).__name__} needs whole images; in a model with its own fprop, bprop or'
+            " adjust_for_dist, use the class with the suffix Dist"
         )
 
     def fprop(self, inputs: Array) -> None:
@@ -198,7 +198,7 @@ class Layer(Component):
 
 
 class OnTiles(Layer):
-    """Before a layer with windows: its halo comes before fprop, the error by the halo goes back after bprop."""
+    """Exchanges for a layer with windows: fetches the halo before fprop, and returns the gradient of the halo after bprop."""
 
     def adjust_for_dist(self) -> None:
         assert self.input is not None
@@ -213,7 +213,7 @@ class OnTiles(Layer):
 
 
 class WeightLayer(Layer):
-    """Layers that learn: `weights` and `bias`, set by initialize(); bprop hands their gradients to update()."""
+    """Base class of layers with `weights` and `bias`. initialize() sets them, and bprop passes their gradients to update()."""
 
     fields = {"weight_init": None, "lrule_init": None, "learning_rate": None}
 
@@ -226,15 +226,15 @@ class WeightLayer(Layer):
         self.weights: Array = numpy.empty(0)
         self.bias: Array = numpy.empty(0)
         self._velocity: list[Array] = []
-        #: Takes the gradients where a model runs the layer: the engine's rule changes the weights then.
+        #: Receives the gradients if a model runs the layer; the engine's rule then changes the weights.
         self.take_gradients: Any = None
 
     def weight(self) -> Any:
-        """For pleiad.nn."""
+        """Returns the weight's initialiser and settings for pleiad.nn."""
         return weight_of(self, self.weight_init)
 
     def bias_value(self) -> float:
-        """What biases start as: bias_init, of the layer or of weight_init."""
+        """Returns the initial value of biases: bias_init of the layer or of weight_init."""
         own = float(getattr(self, "bias_init", 0.0))
         return own if "bias_init" in self.given else bias_of(self, self.weight_init)
 
@@ -247,12 +247,12 @@ class WeightLayer(Layer):
         return bool(getattr(self, "use_biases", False))
 
     def norm(self) -> float:
-        """What each filter is scaled to after an update; 0: filters are not scaled."""
+        """Returns the norm to which each filter is scaled after an update; 0 if filters are not scaled."""
         return 0.0
 
     def update(self, gradients: "list[Array]", momentum: Any) -> None:
-        """Takes the gradients by `weights` and `bias` of this rank's part of the images. In a model, they are summed over
-        the ranks that share the weights and the model's rule makes the step; alone, this is gradient descent."""
+        """Receives the gradients of `weights` and `bias` for this rank's part of the images. In a model they are summed over the
+        ranks that share the weights, and the model's rule makes the step. Outside a model, does gradient descent."""
         if self.take_gradients is not None:
             self.take_gradients(gradients)
             return

@@ -10,8 +10,8 @@ from pleiad import nn
 
 
 class ConvLayer(WeightLayer):
-    """nofm filters of fshape over images of ifmshape with nifm channels, without padding unless `pad` says so.
-    use_biases: whether maps have a bias, which starts as bias_init."""
+    """A convolution with nofm filters of fshape over images of ifmshape with nifm channels. `pad` is 0 by default. use_biases:
+    whether channels have a bias, which starts as bias_init."""
 
     fields = {
         "nifm": 0,
@@ -39,10 +39,10 @@ class ConvLayer(WeightLayer):
         self.nofm = self.whole("nofm", self.nofm, 1)
         for field in ("local_conv", "is_local"):
             if getattr(self, field):
-                self.refuse(field, "filters of each position are LocalFilteringLayer")
+                self.refuse(field, "filters that differ by position need a LocalFilteringLayer")
         if not self.shared_bias and self.use_biases:
             self.refuse(
-                "shared_bias", "a bias for each position is not computed; set it to True, or use_biases to False"
+                "shared_bias", "a bias per position is not supported; set it to True, or set use_biases to False"
             )
         if not self.use_biases and "bias_init" in self.given:
             self.refuse("bias_init", "use_biases is False")
@@ -61,7 +61,7 @@ class ConvLayer(WeightLayer):
     def initialize(self, in_shape: tuple[int, ...], seed: int, dtype: Any) -> tuple[int, ...]:
         self.expect_images(in_shape)
         if self.pad:
-            self.refuse("pad", "a layer or model of your own works without padding")
+            self.refuse("pad", "padding is not supported for user-defined layers and models; set it to 0")
         self.in_shape = in_shape
         self.ifmshape = list(in_shape[:2])
         net = nn.Net(dtype=dtype, seed=seed)

@@ -12,8 +12,8 @@ from pleiad import nn
 
 
 class FCLayer(WeightLayer):
-    """nout outputs, each of all inputs, of which there are nin where given. use_biases: whether outputs have a bias, which
-    starts as bias_init."""
+    """A fully connected layer with nout outputs and nin inputs, by default those of the previous layer. use_biases: whether outputs
+    have a bias, which starts as bias_init."""
 
     fields = {"nin": 0, "nout": REQUIRED, "use_biases": True, "bias_init": 0.0}
 
@@ -28,7 +28,7 @@ class FCLayer(WeightLayer):
         self.nout = self.whole("nout", self.nout, 1)
         if not self.use_biases and "bias_init" in self.given:
             self.refuse("bias_init", "use_biases is False")
-        self.joined = False  # the cost gives the error by the sums
+        self.joined = False  # whether the cost returns the gradient of the sums before the activation
 
     def expect_input(self, shape: "tuple[int, ...]") -> None:
         super().expect_input(shape)
@@ -38,7 +38,7 @@ class FCLayer(WeightLayer):
             self.refuse("nin", f"the layer before gives {count} values{also}; received {self.nin}")
 
     def units(self) -> int:
-        """How many outputs the engine's layer has."""
+        """Returns the number of outputs of the engine's layer."""
         return self.nout
 
     def bias_wish(self) -> Any:
@@ -75,7 +75,8 @@ class FCLayer(WeightLayer):
 
 
 class FCLayerDist(FCLayer):
-    """Over images in tiles: each rank multiplies its positions by their weights, and the partial sums are summed."""
+    """A fully connected layer over images in tiles. Each rank multiplies its positions by their weights, and the partial sums are
+    summed over the ranks."""
 
     def adjust_for_dist(self) -> None:
         assert self.input is not None
@@ -87,13 +88,13 @@ class FCLayerDist(FCLayer):
 
     def fprop(self, inputs_: Array) -> None:
         sums = numpy.ascontiguousarray(inputs_.reshape(len(inputs_), -1) @ self.weights.T)
-        if isinstance(self.input, GlobalArray):  # this rank has its tile; in the engine's net it is given whole images
+        if isinstance(self.input, GlobalArray):  # only then does this rank hold a tile; the engine passes whole images
             comm.all_reduce(sums)
         self.output = self.activation.apply_function(sums + self.bias if self.use_biases else sums)
 
 
 class BiasedLayer(FCLayer):
-    """neon 0.4's Layer: the bias is one more input, whose value is 1, and nin counts it. Its weights start as the others."""
+    """The Layer of neon 0.4: the bias is an additional input of value 1, which nin includes. Its weights start like the others."""
 
     bias_inputs: "tuple[int, ...]" = (1,)
 
@@ -101,14 +102,14 @@ class BiasedLayer(FCLayer):
         super().__init__(**given)
         for field in ("use_biases", "bias_init"):
             if field in self.given:
-                self.refuse(field, "the bias is an input of this layer; LayerWithNoBias has none")
+                self.refuse(field, "the bias is an input of this layer; use LayerWithNoBias for none")
 
     def weight(self) -> Any:
         return weight_of(self, self.weight_init, (self.nin, self.nout) if self.nin else None)
 
     def bias_wish(self) -> Any:
         if not self.nin:
-            self.refuse("nin", "expected the number of inputs, the bias included")
+            self.refuse("nin", "expected the number of inputs including the bias")
         if not self.use_biases:
             return False
         made = generator_of(self, self.weight_init)
@@ -133,7 +134,7 @@ class LayerDist(FCLayerDist, BiasedLayer):
 
 
 class AELayer(BiasedLayer):
-    """A layer of an Autoencoder. With nin as many as the layer before gives, it has no bias."""
+    """A layer of an Autoencoder. If nin equals the number of values of the previous layer, it has no bias."""
 
     bias_inputs = (0, 1)
 
@@ -143,10 +144,10 @@ class AELayer(BiasedLayer):
 
 
 class RBMLayer(BiasedLayer):
-    """A layer of an RBM or a DBN: visible and hidden units have biases, and nin and nout count both."""
+    """A layer of an RBM or a DBN. Visible and hidden units have biases, which nin and nout include."""
 
     def units(self) -> int:
         return self.nout - 1
 
 
-register_as("Layer", BiasedLayer)  # files of neon 0.4 name it so; in Python, Layer is what all layers derive from
+register_as("Layer", BiasedLayer)  # its name in files of neon 0.4; in Python, Layer is the base class of all layers

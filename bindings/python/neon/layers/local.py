@@ -1,4 +1,4 @@
-"""Local filters, and normalisation by neighbours: in space, or across maps."""
+"""Local filters, and normalisation over neighbouring positions or channels."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from pleiad import nn
 
 
 class LocalFilteringLayer(WeightLayer):
-    """Untied convolution: a filter for each position and map, no bias, each filter kept at L2 norm 1. In GB, sparsity,
-    tied_weights, pretraining and pretrain_learning_rate are those of the layer's own stage where given."""
+    """Unshared convolution: each position and channel has its own filter of L2 norm 1, without bias. In GB, sparsity, tied_weights,
+    pretraining and pretrain_learning_rate apply to the layer's own stage if given."""
 
     fields = {
         "nifm": 0,
@@ -72,7 +72,7 @@ class LocalFilteringLayer(WeightLayer):
 
     def fprop(self, inputs: Array) -> None:
         view = windows(inputs, *self.window())
-        if self.weights.size == 0:  # a tile without outputs
+        if self.weights.size == 0:  # this tile has no outputs
             self.output = numpy.empty((len(inputs), 0, 0, self.nofm), inputs.dtype)
             return
         sums = numpy.einsum("nhwcij,hwoijc->nhwo", view, self.weights, optimize=True)
@@ -91,12 +91,12 @@ class LocalFilteringLayer(WeightLayer):
 
 
 class LocalFilteringLayerDist(OnTiles, LocalFilteringLayer):
-    """Each rank has the filters of its output places: nothing is exchanged for them."""
+    """Each rank holds the filters of its output positions, so they need no exchange."""
 
     def adjust_for_dist(self) -> None:
         super().adjust_for_dist()
         assert self.input is not None
-        if isinstance(self.input, LayerInput):  # the engine has this rank's filters
+        if isinstance(self.input, LayerInput):  # the engine passes this rank's filters
             return
         rows, columns, _ = self.input.grid
         places = self.weights.shape
@@ -106,7 +106,7 @@ class LocalFilteringLayerDist(OnTiles, LocalFilteringLayer):
 
 
 class _Contrast(Layer):
-    """Layers whose outputs look at places around them, twice: a halo of twice the window's radius."""
+    """Base class of layers that read neighbouring positions twice, and so need a halo of twice the window's radius."""
 
     fshape: Any
     activates = False
@@ -115,12 +115,12 @@ class _Contrast(Layer):
         super().__init__(**given)
         self.radius()
         if "stride" in self.given and pair(getattr(self, "stride", 1), "stride") != (1, 1):
-            self.refuse("stride", f"the window moves by 1; received {getattr(self, 'stride', 1)}")
+            self.refuse("stride", f"expected 1; received {getattr(self, 'stride', 1)}")
 
     def radius(self) -> int:
         height, width = pair(self.fshape, "fshape")
         if height != width or height % 2 == 0:
-            self.refuse("fshape", f"the window is odd and square; received {self.fshape}")
+            self.refuse("fshape", f"expected an odd, square window; received {self.fshape}")
         return height // 2
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
@@ -136,7 +136,7 @@ class _Contrast(Layer):
         return super().initialize(in_shape, seed, dtype)
 
     def inner(self, wide: Array) -> Array:
-        """Of places with their halo, this rank's own: a view."""
+        """Returns a view of this rank's positions, without their halo."""
         if self.input is None:
             return wide
         (top, left), (rows, columns) = self._corner(), self.input.tile
@@ -147,7 +147,7 @@ class _Contrast(Layer):
         return self.input.tile[0].start - self.input.view[0].start, self.input.tile[1].start - self.input.view[1].start
 
     def spread(self, error: Array, like: Array) -> Array:
-        """Errors at this rank's places, with zeros in the halo."""
+        """Returns the gradients of this rank's positions, with zeros in the halo."""
         wide = numpy.zeros_like(like)
         if error.size:
             self.inner(wide)[...] = error
@@ -155,7 +155,7 @@ class _Contrast(Layer):
 
 
 def _sums(maps: Array, side: Array) -> Array:
-    """(n, h, w, ...) filtered by `side` along height and width, with zeros around."""
+    """Filters (n, h, w, ...) by `side` along height and width, with zeros outside."""
     radius = len(side) // 2
     for axis in (1, 2):
         around = [(0, 0)] * maps.ndim
@@ -166,7 +166,7 @@ def _sums(maps: Array, side: Array) -> Array:
 
 
 class LCNLayer(_Contrast):
-    """Local contrast normalisation by a Gaussian window over all maps; the image keeps its size."""
+    """Local contrast normalisation with a Gaussian window over all channels. The image keeps its size."""
 
     fields = {"nifm": 0, "ifmshape": None, "fshape": [3, 3], "stride": 1}
     spellings = {"nfm": "nifm", "pshape": "fshape"}
@@ -195,7 +195,7 @@ class LCNLayer(_Contrast):
 
 
 class LocalContrastNormLayer(_Contrast):
-    """neon 0.8's: over each map, by a box."""
+    """The local contrast normalisation of neon 0.8: over each channel, with a box window."""
 
     fields = {"fshape": [3, 3], "alpha": 1.0, "beta": 0.5}
 
@@ -230,7 +230,7 @@ class LocalContrastNormLayerDist(OnTiles, LocalContrastNormLayer):
 
 
 class CrossMapResponseNormLayer(Layer):
-    """x * (1 + alpha / k * the sum of x^2 over k maps)^-beta."""
+    """Computes x * (1 + alpha / k * the sum of x^2 over k channels)^-beta."""
 
     fields = {"ksize": 5, "alpha": 1.0, "beta": 0.75}
     activates = False

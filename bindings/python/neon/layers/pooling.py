@@ -1,4 +1,4 @@
-"""Pooling: the maximum, the average or the L2 norm of windows of each map."""
+"""Pooling: the maximum, the average or the L2 norm of windows of each channel."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pleiad import nn
 
 
 class PoolingLayer(Layer):
-    """op: max, avg or l2. The stride is the window's side unless given."""
+    """Pools windows. op: "max", "avg" or "l2". The stride is the window's side by default."""
 
     fields = {"op": "max", "nifm": 0, "nofm": 0, "ifmshape": None, "fshape": [2, 2], "stride": 0}
 
@@ -33,7 +33,7 @@ class PoolingLayer(Layer):
     def expect_input(self, shape: "tuple[int, ...]") -> None:
         super().expect_input(shape)
         if self.nofm not in (0, shape[-1]):
-            self.refuse("nofm", f"pooling keeps the {shape[-1]} maps that it takes; received {self.nofm}")
+            self.refuse("nofm", f"pooling keeps the number of channels, {shape[-1]}; received {self.nofm}")
 
     def window(self) -> "tuple[tuple[int, int], tuple[int, int]]":
         size = pair(self.fshape, "fshape")
@@ -66,7 +66,7 @@ class PoolingLayer(Layer):
         elif self.kinds[self.op] == "l2":
             norm = numpy.where(self.output == 0, 1, self.output)
             parts = (error / norm)[..., None, None] * view
-        else:  # of equal maxima the first one has the error
+        else:  # of equal maxima the first one receives the gradient
             flat = view.reshape(*view.shape[:4], -1)
             parts = numpy.zeros_like(flat)
             numpy.put_along_axis(parts, flat.argmax(axis=4)[..., None], error[..., None], axis=4)

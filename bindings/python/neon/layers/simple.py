@@ -1,4 +1,4 @@
-"""Layers that hold data or costs, or work element by element."""
+"""Layers that hold data or costs, and elementwise layers."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pleiad import nn
 
 
 class DataLayer(Layer):
-    """Where samples come in: nout numbers, or nofm images of ofmshape."""
+    """The input of a model: nout values, or nofm channels of images of ofmshape."""
 
     fields = {"nout": 0, "nofm": 0, "ofmshape": None}
     activates = False
@@ -22,11 +22,11 @@ class DataLayer(Layer):
         super().expect_input(shape)
         shown, count = "x".join(map(str, shape)), int(numpy.prod(shape))
         if self.nout not in (0, count):
-            self.refuse("nout", f"a sample of the data set has {count} values ({shown}); received {self.nout}")
+            self.refuse("nout", f"a sample of the dataset has {count} values ({shown}); received {self.nout}")
         if self.nofm not in (0, shape[-1]):
-            self.refuse("nofm", f"images of the data set are {shown}; received {self.nofm} maps")
+            self.refuse("nofm", f"images of the dataset are {shown}; received {self.nofm} channels")
         if self.ofmshape is not None and pair(self.ofmshape, "ofmshape") != shape[:2]:
-            self.refuse("ofmshape", f"images of the data set are {shown}; received {self.ofmshape}")
+            self.refuse("ofmshape", f"images of the dataset are {shown}; received {self.ofmshape}")
 
     def engine_layers(self) -> "list[nn.Layer]":
         return []
@@ -43,7 +43,7 @@ class ImageDataLayer(DataLayer):
 
 
 class CostLayer(Layer):
-    """The last layer of neon 0.8's files: the cost of the layer before it. ref_layer: the data layer with the targets."""
+    """The last layer in files of neon 0.8: the cost of the previous layer. ref_layer: the data layer with the targets."""
 
     fields = {"cost": None, "ref_layer": ""}
     activates = False
@@ -67,7 +67,7 @@ class ActivationLayer(Layer):
 
 
 class DropOutLayer(Layer):
-    """keep: the share that stays; what stays is scaled by 1 / keep."""
+    """Dropout. keep: the fraction of values that is kept and scaled by 1 / keep."""
 
     fields = {"keep": 0.5}
     activates = False

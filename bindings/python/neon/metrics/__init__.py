@@ -1,4 +1,4 @@
-"""Metrics of predictions (samples, classes) against labels or targets."""
+"""Metrics that compare predictions (samples, classes) with labels or targets."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ class MSE(SSE):
 
 
 class AUC(Metric):
-    """Of two classes: the share of pairs that are in the right order."""
+    """Area under the ROC curve of two classes: the fraction of pairs in the right order."""
 
     def __call__(self, outputs: Any, targets: Any) -> float:
         scores = numpy.asarray(outputs, float)

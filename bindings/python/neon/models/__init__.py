@@ -1,4 +1,4 @@
-"""Models: they build a net of their layers and train it."""
+"""Models, which build a net from their layers and train it."""
 
 from neon.models.autoencoder import Autoencoder
 from neon.models.convnet import MLP, Convnet

@@ -1,4 +1,4 @@
-"""An auto-encoder: layers that are trained to give the input again."""
+"""An auto-encoder: layers that are trained to reconstruct the input."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from neon.util.distarray.global_array import comm
 
 
 class Reconstructing(MLP):
-    """Models whose targets are their inputs, as rows of values. On several ranks the batch is shared out."""
+    """Base class of models whose targets are their inputs, as rows of values. Several ranks share each batch."""
 
     reconstructs = True
 
     def _expect(self, dataset: Any) -> None:
         if dataset.dist_flag and comm.size > 1:
-            dataset.refuse("dist_flag", f"{type(self).__name__} takes whole images; set it to False")
+            dataset.refuse("dist_flag", f"{type(self).__name__} needs whole images; set it to False")
         super()._expect(dataset)
 
     def input_shape(self, dataset: Any) -> "tuple[int, ...]":
@@ -26,4 +26,4 @@ class Reconstructing(MLP):
 
 
 class Autoencoder(Reconstructing):
-    """layers: AELayers or other fully connected ones, the last with as many outputs as a sample has values."""
+    """An auto-encoder. layers: AELayers or other fully connected ones; the last one has as many outputs as a sample has values."""

@@ -1,5 +1,5 @@
-"""Models of layers one on top of the other, trained by the engine. A layer of a user's own is a layer of the engine's net; a
-model's own fprop, bprop or adjust_for_dist is the step of the same loop."""
+"""Models of layers in sequence, trained by the engine. A user-defined layer runs as a layer of the engine's net. A user-defined
+fprop, bprop or adjust_for_dist of a model runs as the step of the same training loop."""
 
 import contextlib
 from typing import Any
@@ -23,7 +23,8 @@ Array = NDArray[Any]
 
 
 class MLP(Model):
-    """Under several ranks images are split by a grid of ranks where there are any, else the batch is."""
+    """A model of layers in sequence. On several ranks a grid of ranks splits images, if there are any, or else the ranks share
+    each batch."""
 
     #: Whether the targets are the inputs.
     reconstructs = False
@@ -31,16 +32,16 @@ class MLP(Model):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.trainer: nn.Trainer | None = None
-        #: The mean cost of each epoch's batches.
+        #: The mean cost of the batches of each epoch.
         self.costs: list[float] = []
-        #: The layers whose weights all ranks have, in a model with a step of its own.
+        #: The layers whose weights all ranks hold, in a model with its own step.
         self.shared_layers: set[str] = set()
         self._clock: Clock | None = None
         self._step: ModelStep | None = None
 
     @property
     def users_own(self) -> bool:
-        """Whether the model has a step of its own."""
+        """Whether the model has its own step."""
         methods = ("fprop", "bprop", "adjust_for_dist")
         return any(not getattr(type(self), method).__module__.startswith("neon.") for method in methods)
 
@@ -59,24 +60,26 @@ class MLP(Model):
         self._train_net(dataset, together(lambda: self._network(dataset)), self.num_epochs)
 
     def _expect(self, dataset: Any) -> None:
-        """What can be told before any data are read."""
+        """Checks what can be checked before any data are read."""
         self._share_grid(dataset)
         self.rule()
         if not self.users_own:
             return
         exact = self.backend is not None and self.backend.deterministic
         if exact and comm.size > 1:
-            self.backend.refuse("deterministic", f"{type(self).__name__} has a step of its own; run one process")
+            self.backend.refuse("deterministic", f"{type(self).__name__} has its own step; run it in one process")
 
     def _expect_samples(self, dataset: Any) -> None:
         count = len(dataset.targets["train"])
         if count < self.batch_size:
-            self.refuse("batch_size", f"the data set has {count} samples to train on; received {self.batch_size}")
+            self.refuse(
+                "batch_size", f"expected at most {count}, the number of training samples; received {self.batch_size}"
+            )
 
     def _share_grid(self, dataset: Any) -> None:
-        """The model's grid and the data set's are one."""
+        """Makes the grids of the model and the dataset agree."""
         if self.grid and dataset.grid and self.grid != dataset.grid:
-            self.refuse("grid", f'the data set has "{dataset.grid}"; received "{self.grid}"')
+            self.refuse("grid", f'expected "{dataset.grid}", that of the dataset; received "{self.grid}"')
         try:
             dataset.grid = self.grid or dataset.grid
             dataset.grid_shape()
@@ -98,7 +101,7 @@ class MLP(Model):
         return network
 
     def classes_of(self, dataset: Any) -> int:
-        """How many outputs the last layer has."""
+        """Returns the number of outputs of the last layer."""
         return int(dataset.classes)
 
     def input_shape(self, dataset: Any) -> "tuple[int, ...]":
@@ -109,7 +112,7 @@ class MLP(Model):
         return inputs if len(self.input_shape(dataset)) > 1 else inputs.reshape(len(inputs), -1)
 
     def samples_of(self, dataset: Any, net: nn.Net, name: str = "train") -> "dict[str, Array]":
-        """Arrays by the net's inputs."""
+        """Returns arrays by the names of the net's inputs."""
         inputs, labels = self.inputs_of(dataset, name), dataset.targets[name]
         arrays = {"x": inputs}
         for target in net.targets:
@@ -124,7 +127,7 @@ class MLP(Model):
     def _train_net(
         self, dataset: Any, network: Network, epochs: int, each: Any = None, learned: "dict[str, Array] | None" = None
     ) -> None:
-        """The loop. each(epoch, net): called before an epoch. learned: what parameters start as, this rank's parts."""
+        """Runs the training loop. each(epoch, net) is called before an epoch. learned: initial parameters, this rank's parts."""
         net = network.net
         rule, _ = self.rule()
         steps = self._steps(dataset)
@@ -162,7 +165,7 @@ class MLP(Model):
         self.trainer.load_state_dict(saved_tiles.load(self.deserialized_path, self.trainer.state_dict(), facts))
 
     def take(self, net: nn.Net, learned: "dict[str, Array]") -> None:
-        """Puts values that were learnt before into a net, by the names of its parameters."""
+        """Copies values that were learned before into a net, by the names of its parameters."""
         for name, array in learned.items():
             layer, _, kind = name.partition("/")
             found = name if self._step is None or name in net.parameters else f"loss/{layer}.{kind}"
@@ -180,7 +183,7 @@ class MLP(Model):
     def trainer_of(
         self, net: nn.Net, rule: Rule, dataset: Any, plan: "dict[str, Any] | None" = None, **more: Any
     ) -> nn.Trainer:
-        """On several ranks images are split by the data set's grid."""
+        """Creates the trainer. On several ranks the grid of the dataset splits images."""
         if self.verbose and comm.rank == 0:
             print(net.describe(), flush=True)
         words = plan if plan is not None else self.plan_of(dataset)
@@ -188,7 +191,7 @@ class MLP(Model):
         if self.backend is not None and self.backend.raises:
             more["check_finite"] = True
 
-        def check() -> None:  # a mistake in the file is told here: making a trainer is collective
+        def check() -> None:  # detects errors in the file before creating the trainer, which is collective
             if words.get("exchange") != "none":
                 nn.explain(net, ranks=comm.size, batch=self.batch_size, **words)
             number = nn.Sequential([nn.Dense(1)], input=(1,), loss=nn.EuclideanLoss())
@@ -201,7 +204,7 @@ class MLP(Model):
 
     def plan_of(self, dataset: Any) -> "dict[str, Any]":
         if self.users_own:
-            return {"exchange": "none"}  # every rank has its tiles of the whole batch
+            return {"exchange": "none"}  # every rank holds its tiles of the whole batch
         return self.engine_plan(dataset)
 
     def engine_plan(self, dataset: Any) -> "dict[str, Any]":
@@ -220,15 +223,15 @@ class MLP(Model):
         self.tell(number, self.costs[-1])
 
     def tell(self, epoch: int, cost: float) -> None:
-        """After each epoch."""
+        """Hook that runs after each epoch."""
         if comm.rank == 0:
             print(f"epoch {epoch} of {self.num_epochs}: cost {cost:.6g}", flush=True)
 
     # Prediction.
 
     def predict(self, dataset: Any, name: str) -> Array:
-        """The last layer's outputs for every sample, its activation included: whole images on every rank, also where each
-        rank computes a tile. Collective."""
+        """Returns the outputs of the last layer for every sample, including its activation: whole images on every rank, even if
+        each rank computes a tile. Collective."""
         if self.users_own:
             return self._predict_in_steps(dataset, name)
         assert self.trainer is not None
@@ -239,7 +242,7 @@ class MLP(Model):
         return self._whole(scores)
 
     def _whole(self, local: Array) -> Array:
-        """Whole images from this rank's tiles of them."""
+        """Returns whole images from the tiles of all ranks. Collective."""
         assert self.trainer is not None
         shape = self.out_shape
         if comm.size == 1 or local.ndim != 4 or local.shape[1:] == shape:
@@ -250,7 +253,7 @@ class MLP(Model):
 
     out_shape: "tuple[int, ...]" = ()
 
-    # A step of the model's own, in NumPy.
+    # The model's own step, in NumPy.
 
     def _step_network(self, dataset: Any) -> Network:
         shape = tuple(dataset.shape)
@@ -259,7 +262,7 @@ class MLP(Model):
             shape = tuple(layer.initialize(shape, self.seed, self.dtype))
         self.out_shape = shape
         if not joins(self) and self.cost.joins(self.computing[-1].activation):
-            self.computing[-1].refuse("activation", "the last layer of a model with a step of its own is an FCLayer")
+            self.computing[-1].refuse("activation", "the last layer of a model with its own step must be an FCLayer")
         before = {layer.name: layer.weights.shape for layer in self.computing if isinstance(layer, WeightLayer)}
         self._adjust()
         if comm.size > 1:
@@ -282,7 +285,7 @@ class MLP(Model):
         return network
 
     def _adjust(self) -> None:
-        """Gives layers their inputs: by adjust_for_dist; without a session, each layer has the whole image."""
+        """Sets the inputs of the layers by adjust_for_dist. Without a session each layer receives the whole image."""
         if comm.open:
             self.adjust_for_dist()
         for layer in self.computing:
@@ -291,10 +294,10 @@ class MLP(Model):
                 layer.input = LayerInput(layer.name, (self.batch_size, *layer.in_shape), whole, whole)
 
     def adjust_for_dist(self) -> None:
-        """A model that is not distributed leaves its layers as they are."""
+        """Sets the inputs of the layers. A model that is not distributed leaves them as they are."""
         if comm.size > 1:
             raise InvalidArgument(
-                f"{type(self).__name__} is not distributed and has a step of its own: derive from a Dist model, or run one"
+                f"{type(self).__name__} is not distributed but has its own step; derive it from a Dist model, or run it in one"
                 " process"
             )
 
@@ -314,7 +317,7 @@ class MLP(Model):
 
     def _predict_in_steps(self, dataset: Any, name: str) -> Array:
         assert self._step is not None and self.trainer is not None
-        self._step.hand(list(self.trainer.net.parameters.values()))  # a model that was loaded may not have made a step
+        self._step.hand(list(self.trainer.net.parameters.values()))  # a loaded model may not have made a step yet
         images, out = dataset.inputs[name], []
         for layer in self.computing:
             layer.training = False
@@ -328,4 +331,4 @@ class MLP(Model):
 
 
 class Convnet(MLP):
-    """The same; neon 0.4's name for models with convolutions."""
+    """The class MLP under the name that neon 0.4 has for models with convolutions."""

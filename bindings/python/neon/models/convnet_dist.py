@@ -6,12 +6,12 @@ from neon.util.distarray.global_array import GlobalArray, comm
 
 
 class ConvnetDist(Convnet):
-    """Trained by the engine's spatial plan. In a model with a step of its own, adjust_for_dist gives each layer over images
-    its `input`, and each layer gets its halos by itself."""
+    """A Convnet that the engine's spatial plan trains. In a model with its own step, adjust_for_dist gives each layer over images
+    its `input`, and each layer fetches its halos itself."""
 
     def adjust_for_dist(self) -> None:
         if not self.dataset.dist_flag and comm.size > 1:
-            self.dataset.refuse("dist_flag", f"{type(self).__name__} has a step of its own over tiles: set it to True")
+            self.dataset.refuse("dist_flag", f"{type(self).__name__} has its own step over tiles; set it to True")
         rows, columns = self.dataset.grid_shape()
         shape: tuple[int, ...] = self.dataset.shape
         for layer in self.computing:
@@ -19,7 +19,7 @@ class ConvnetDist(Convnet):
                 window = layer.window()
                 if window is None and not isinstance(layer, FCLayer):
                     shape = layer.out_shape
-                    continue  # element by element: its tile is enough
+                    continue  # elementwise layers need only the tile
                 size, stride = window or ((1, 1), (1, 1))
                 layer.input = GlobalArray(
                     (self.batch_size, *shape),

@@ -23,12 +23,12 @@ Stage = tuple[LocalFilteringLayer, Layer, Layer]
 
 
 class GB(MLP):
-    """layers: LocalFilteringLayer, L2PoolingLayer, LCNLayer, any number of times; then a fully connected layer. Stages are
-    pre-trained for num_pretrain_epochs each, to reconstruct their input at a price of `sparsity` on what is pooled. Then
-    come num_epochs epochs with labels, of which the first num_initial_epochs train the last layer alone.
+    """A model of stages, each a LocalFilteringLayer, an L2PoolingLayer and an LCNLayer, followed by a fully connected layer. Each
+    stage is pre-trained for num_pretrain_epochs to reconstruct its input with a penalty of `sparsity` on the pooled values. Then
+    follow num_epochs epochs with labels, of which the first num_initial_epochs train only the last layer.
 
-    On several ranks both split images by a grid. visualize: a folder for pictures of each stage's filters and of what it
-    makes of some images (matplotlib); true: "pictures". spot_check: print each stage's cost of one batch after it."""
+    On several ranks a grid splits the images in both phases. visualize: folder for pictures of each stage's filters and
+    reconstructions (needs matplotlib); true means "pictures". spot_check: print each stage's cost of one batch after it."""
 
     fields = {
         "pretraining": True,
@@ -60,7 +60,7 @@ class GB(MLP):
         if "num_initial_epochs" in self.given and self.num_initial_epochs > self.num_epochs:
             self.refuse(
                 "num_initial_epochs",
-                f"they are among num_epochs, {self.num_epochs}; received {self.num_initial_epochs}",
+                f"expected 0 to num_epochs, {self.num_epochs}; received {self.num_initial_epochs}",
             )
         for field in ("sparsity", "pretrain_learning_rate"):
             self.number(field, field, getattr(self, field), 0)
@@ -83,17 +83,19 @@ class GB(MLP):
         for i in range(0, len(body), 3):
             filters, pool, contrast = body[i : i + 3]
             if not isinstance(filters, LocalFilteringLayer):
-                filters.refuse("name", f"a stage begins with a LocalFilteringLayer; this is a {type(filters).__name__}")
+                filters.refuse(
+                    "name", f"a stage must start with a LocalFilteringLayer; received a {type(filters).__name__}"
+                )
             if not isinstance(pool, PoolingLayer) or pool.kinds[pool.op] != "l2":
-                pool.refuse("name", f"an L2PoolingLayer follows the filters; this is a {type(pool).__name__}")
+                pool.refuse("name", f"an L2PoolingLayer must follow the filters; received a {type(pool).__name__}")
             if not isinstance(contrast, LCNLayer):
-                contrast.refuse("name", f"an LCNLayer ends a stage; this is a {type(contrast).__name__}")
+                contrast.refuse("name", f"an LCNLayer must end a stage; received a {type(contrast).__name__}")
             found.append((filters, pool, contrast))
         return found
 
     def _train(self, dataset: Any) -> None:
         if not self.users_own:
-            together(lambda: self._network(dataset))  # a mistake in the file is told before hours of pre-training
+            together(lambda: self._network(dataset))  # detects errors in the file before hours of pre-training
         learned: dict[str, Array] = {}
         if self.pretraining and self.num_pretrain_epochs and not self.deserialized_path:
             for index, stage in enumerate(self.stages()):
@@ -102,14 +104,14 @@ class GB(MLP):
         self._train_net(dataset, together(lambda: self._network(dataset)), self.num_epochs, self._fix, learned)
 
     def _fix(self, epoch: int, net: nn.Net) -> None:
-        """The first epochs train the last layer alone."""
+        """Makes the first epochs train only the last layer."""
         for layer in self.computing[:-1]:
             names = [n for n in net.parameters if n.startswith((f"{layer.name}/", f"loss/{layer.name}."))]
             if names:
                 net.fix(*names, fixed=epoch < self.num_initial_epochs)
 
     def _stage_network(self, dataset: Any, index: int) -> Network:
-        """Stage `index` on top of those below, which are fixed: decoder, reconstruction, and the price of what is pooled."""
+        """Returns stage `index` on top of the lower ones, which are fixed: decoder, reconstruction and sparsity penalty."""
         network = Network(self, f"stage{index + 1}", tuple(dataset.shape), dataset.grid_of())
         net, stages = network.net, self.stages()
         for stage in stages[:index]:
@@ -120,7 +122,7 @@ class GB(MLP):
         filters, pool, _ = stages[index]
         source = network.value
         tied = self.tied_weights if filters.tied_weights is None else filters.tied_weights
-        network.scales = {}  # pre-training has a rate of its own
+        network.scales = {}  # pre-training has its own learning rate
         network.layer(filters, apart=bool(tied))
         hidden = network.value
         size, stride = filters.window()
@@ -172,8 +174,8 @@ class GB(MLP):
             self._pictures(index, trainer, network)
 
     def _pictures(self, index: int, trainer: nn.Trainer, network: Network) -> None:
-        """filtersN.png: the filters of some positions, a row each; reconstructionN.png: what stage N takes of some images,
-        and below it what its decoder makes of that again."""
+        """Writes filtersN.png, with the filters of some positions per row, and reconstructionN.png, with the input of stage N for
+        some images and below it the output of its decoder."""
         folder = Path("pictures" if self.visualize is True else str(self.visualize)).expanduser()
         shown = 12
         stages = self.stages()
@@ -203,7 +205,7 @@ class GB(MLP):
         together(draw)
 
     def _joined(self, local: Array, lengths: "list[int]") -> Array:
-        """Whole images of this rank's tiles."""
+        """Returns whole images from the tiles of all ranks. Collective."""
         if comm.size == 1 or list(local.shape[1:3]) == lengths:
             return local
         shape = (len(local), *lengths, local.shape[3])

@@ -5,8 +5,8 @@ from neon.models.gb import GB
 
 
 class GBDist(GB):
-    """GB already runs on ranks; the name is that of files with dist_flag. With layers of your own, adjust_for_dist gives
-    each layer over images its `input`, as that of ConvnetDist does."""
+    """A GB under the name that files with dist_flag use; GB itself also runs on several ranks. With user-defined layers,
+    adjust_for_dist gives each layer over images its `input`, as in ConvnetDist."""
 
     def adjust_for_dist(self) -> None:
         ConvnetDist.adjust_for_dist(self)  # type: ignore[arg-type]

@@ -1,3 +1,3 @@
-"""neon 0.4 has its layers here."""
+"""The layers, in the module in which neon 0.4 has them."""
 
 from neon.layers import *  # noqa: F403

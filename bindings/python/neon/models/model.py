@@ -1,4 +1,4 @@
-"""What models have in common: their fields, the checks of their layers, and the rule by which they learn."""
+"""The common part of models: their fields, the checks of their layers, and their learning rule."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,9 +15,9 @@ from pleiad.errors import InvalidArgument
 
 
 class Model(Component):
-    """layers, in order; cost: unless a CostLayer has it. num_epochs, batch_size (of all ranks together), learning_rate and
-    momentum, or a rule in lrule_init. serialized_path: a folder where the model is saved when it has learnt;
-    deserialized_path: one from which training continues, whatever number of ranks wrote it."""
+    """Base class of models. layers: in order. cost: unless a CostLayer has it. num_epochs, batch_size (of all ranks together),
+    learning_rate and momentum, or a rule in lrule_init. serialized_path: folder in which the trained model is saved.
+    deserialized_path: folder from which training continues; any number of ranks may have written it."""
 
     fields = {
         "name": "",
@@ -63,31 +63,31 @@ class Model(Component):
             self.refuse("batch_size", f"expected 1 or more; received {self.batch_size}")
         costs = [each for each in self.layers if isinstance(each, CostLayer)]
         if self.cost is not None and costs:
-            self.refuse("cost", f'the CostLayer "{costs[0].name}" has a cost too; give one')
+            self.refuse("cost", f'the CostLayer "{costs[0].name}" also has a cost; remove one of them')
         self.cost = self.cost or (costs[0].cost if costs else None) or CrossEntropy()
         if not isinstance(self.cost, Cost):
             self.refuse("cost", f"expected a cost; received {self.cost!r}")
         self._expect_layers()
 
     def _expect_layers(self) -> None:
-        """Names, and what layers repeat of the model."""
+        """Checks the names of the layers, and the values of the model that they repeat."""
         before = None
         for place, layer in enumerate(self.layers):
             layer.name = layer.name or f"layer{place}"
             if "batch_size" in layer.given and layer.batch_size != self.batch_size:
                 layer.refuse("batch_size", f"the model has {self.batch_size}; received {layer.batch_size}")
             if "pos" in layer.given and layer.pos != place:
-                layer.refuse("pos", f"the layer is number {place} of the list; received {layer.pos}")
+                layer.refuse("pos", f"expected {place}, the position in the list; received {layer.pos}")
             if layer.prev_layer and (before is None or layer.prev_layer != before.name):
-                layer.refuse("prev_layer", f"the layer before is {before.name if before else 'none'!r}")
+                layer.refuse("prev_layer", f"expected {before.name if before else 'none'!r}, the previous layer")
             layer.batch_size, layer.pos = self.batch_size, place
             if "backend" in layer.given and self.backend is not None and layer.backend is not self.backend:
-                layer.refuse("backend", "the model has another back end")
+                layer.refuse("backend", "expected the back end of the model")
             before = layer
             if isinstance(layer, DataLayer) and place != 0:
-                raise InvalidArgument(f'layer "{layer.name}": a data layer is the first one')
+                raise InvalidArgument(f'layer "{layer.name}": a data layer must be the first layer')
             if isinstance(layer, CostLayer) and layer is not self.layers[-1]:
-                raise InvalidArgument(f'layer "{layer.name}": a cost layer is the last one')
+                raise InvalidArgument(f'layer "{layer.name}": a cost layer must be the last layer')
         names = [layer.name for layer in self.layers]
         for layer in self.layers:
             if names.count(layer.name) > 1:
@@ -115,7 +115,7 @@ class Model(Component):
         return self.backend is not None and bool(self.backend.deterministic)
 
     def rule(self) -> "tuple[Rule, dict[str, float]]":
-        """The rule of all layers, and for each layer that learns its rate as a multiple of the rule's."""
+        """Returns the rule of all layers, and for each trained layer its learning rate as a multiple of the rule's."""
         if self.temp_dtype is not None and str(self.temp_dtype).rpartition(".")[2] != self.dtype.name:
             self.refuse("temp_dtype", f"the back end computes in {self.dtype.name}; received {self.temp_dtype!r}")
         learning = [layer for layer in self.computing if isinstance(layer, WeightLayer)]
@@ -126,7 +126,7 @@ class Model(Component):
         for layer in learning:
             own = rule_of(layer, layer.lrule_init) if layer.lrule_init is not None else None
             if own is not None and layer.learning_rate is not None:
-                layer.refuse("learning_rate", "lrule_init has a learning rate too; give one")
+                layer.refuse("learning_rate", "lrule_init also has a learning rate; remove one of them")
             if own is None:
                 own = mine or Rule(momentum=momentum_of(self, "momentum", self.momentum))
                 if layer.learning_rate is not None:
@@ -137,7 +137,7 @@ class Model(Component):
         shared = mine or found[0]
         for layer, own in zip(learning, found, strict=True):
             if own.but_rate() != shared.but_rate():
-                layer.refuse("lrule_init", "the layers of a model learn by one rule; their rates alone may differ")
+                layer.refuse("lrule_init", "all layers of a model must have the same rule; only their rates may differ")
         base = next((rule for rule in [shared, *found] if rule.rate > 0), shared)
         scales = {
             layer.name: own.rate / base.rate if base.rate else 1.0 for layer, own in zip(learning, found, strict=True)
@@ -145,15 +145,15 @@ class Model(Component):
         return base, scales
 
     def _own_rule(self) -> "Rule | None":
-        """What the model itself says; None where that is nothing."""
+        """Returns the rule of the model itself, or None if it has none."""
         if self.lrule_init is not None:
             for field in ("learning_rate", "momentum"):
                 if getattr(self, field) is not None:
-                    self.refuse(field, "lrule_init has the rule; give one")
+                    self.refuse(field, "lrule_init also has the rule; remove one of them")
             return rule_of(self, self.lrule_init)
         has_rules = any(getattr(layer, "lrule_init", None) is not None for layer in self.layers)
         if self.momentum is not None and has_rules:
-            self.refuse("momentum", "the layers have an lrule_init; give one")
+            self.refuse("momentum", "the layers also have an lrule_init; remove one of them")
         if self.learning_rate is None:
             return None
         return Rule(

@@ -1,4 +1,4 @@
-"""How a model's layers become a net of the engine."""
+"""Builds a net of the engine from the layers of a model."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ class Network:
                 layer.expect_input(tuple(shape))
 
     def layer(self, layer: Layer, linear: bool = False, apart: bool = False) -> None:
-        """Adds a layer. linear: without its activation. apart: its weight is shared, and each use is an update."""
+        """Adds a layer. linear: leave out its activation. apart: each use of its shared weight is a separate update."""
         try:
             self._add(layer, linear, apart)
         except FieldError:
             raise
-        except InvalidArgument as problem:  # what the engine says of it, with the line
+        except InvalidArgument as problem:  # adds the line in the file to the engine's message
             layer.refuse("fshape" if "fshape" in layer.given else "name", str(problem))
 
     def _add(self, layer: Layer, linear: bool, apart: bool) -> None:
@@ -69,7 +69,7 @@ class Network:
         self.running.append(running)
 
     def ending(self, classes: int) -> None:
-        """Adds the last layer and the cost, of labels or of targets."""
+        """Adds the last layer and the cost, which compares with labels or targets."""
         model, last = self.model, self.model.computing[-1]
         cost, joined = model.cost, bool(model.cost.joins(last.activation))
         own = last.users_own
@@ -83,7 +83,7 @@ class Network:
             )
             last.refuse("nout", f"{what}; received {last.nout}")
         if isinstance(cost, CrossEntropy) and not joined:
-            model.refuse("cost", "CrossEntropy goes with a last layer whose activation is Softmax or Logistic")
+            model.refuse("cost", "CrossEntropy needs Softmax or Logistic as the activation of the last layer")
         if own or type(cost) not in (CrossEntropy, SumSquaredDiffs):
             joins(model)
             target = self.net.input(self.value.shape, "target")
@@ -96,9 +96,9 @@ class Network:
             self.net.add(loss, self.value, self.net.input((), "label", "int32"), name="loss")
             return
         if cost.scale != 1:
-            cost.refuse("scale", "is there for CrossEntropy with Softmax; scale the learning rate instead")
+            cost.refuse("scale", "only CrossEntropy with Softmax supports it; scale the learning rate instead")
         if joined and not isinstance(last.activation, Logistic):
-            model.refuse("cost", "a model that reconstructs its inputs takes CrossEntropy with Logistic")
+            model.refuse("cost", "a model that reconstructs its inputs needs Logistic with CrossEntropy")
         assert isinstance(cost, CrossEntropy | SumSquaredDiffs)
         loss = nn.SigmoidLoss() if joined else nn.EuclideanLoss()
         self.net.add(loss, self.value, self.net.input(self.value.shape, "target"), name="loss")

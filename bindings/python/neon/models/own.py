@@ -1,4 +1,4 @@
-"""Layers of a user's own inside the engine's net, and a model's own fprop and bprop as a step of the engine's loop."""
+"""User-defined layers inside the engine's net, and a model's own fprop and bprop as the step of the engine's training loop."""
 
 import copy
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from pleiad.nn.own import OwnLayer, OwnParam, TilePlace
 
 
 class Clock:
-    """Which epoch a step belongs to, and the momentum that bprop is given for it."""
+    """Maps steps to epochs and to the momentum that bprop receives."""
 
     def __init__(self, rule: Any, steps: int) -> None:
         self.rule, self.steps = rule, steps
@@ -37,14 +37,14 @@ def driven(name: str) -> "Iterator[None]":
 
 
 def weights_of(layer: Layer) -> "dict[str, Array]":
-    """The arrays that a layer learns, by name."""
+    """Returns the trained arrays of a layer by name."""
     if not isinstance(layer, WeightLayer):
         return {}
     return {name: array for name, array in (("weight", layer.weights), ("bias", layer.bias)) if array.size}
 
 
 def hand_weights(layer: Layer, names: "list[str]", parameters: "list[Any]") -> None:
-    """Lets a layer read the engine's parameters as its weights and bias."""
+    """Makes a layer use the engine's parameters as its weights and bias."""
     for name, array in zip(names, parameters, strict=True):
         view = array.view()
         view.flags.writeable = False
@@ -52,12 +52,12 @@ def hand_weights(layer: Layer, names: "list[str]", parameters: "list[Any]") -> N
 
 
 def take_gradients(layer: WeightLayer, got: "list[Array] | None", gradients: "list[Any]") -> None:
-    """Copies what bprop gave to update() into the engine's gradients."""
+    """Copies what bprop passed to update() into the engine's gradients."""
     if all(gradient is None for gradient in gradients):
         return
     if got is None:
         raise InvalidArgument(
-            f'layer "{layer.name}": bprop did not call self.update([by weights, by bias], momentum): it has weights to learn'
+            f'layer "{layer.name}": bprop must call self.update([of weights, of bias], momentum), because the layer has weights'
         )
     for part, to in zip([each for each in got if numpy.size(each)], gradients, strict=True):
         if to is None:
@@ -70,21 +70,21 @@ def take_gradients(layer: WeightLayer, got: "list[Array] | None", gradients: "li
 
 
 class RunningLayer(OwnLayer):
-    """A layer of a user's own as the net runs it. On one rank it is given whole images; on several ranks a layer with the
-    suffix Dist works on a tile, and any other one on whole images."""
+    """A user-defined layer as the net runs it. On one rank it receives whole images. On several ranks a layer with the suffix Dist
+    works on a tile, and any other one on whole images."""
 
     def __init__(self, layer: Layer, seed: int, dtype: Any, rate_scale: float, grid: "tuple[int, int, int]") -> None:
         self.layer = layer
         self.kind = f"own:{type(layer).__module__}.{type(layer).__qualname__}"
         self.seed, self.dtype, self.rate_scale, self.grid = seed, dtype, rate_scale, grid
         self.of_places = isinstance(layer, LocalFilteringLayer)
-        self.apart = False  #: each use of a shared weight is an update of its own (GB's tied filters)
+        self.apart = False  #: whether each use of a shared weight is a separate update (GB's tied filters)
         self.clock: Clock | None = None
         self.shown: tuple[int, ...] = ()
         self.taken = False
 
     def start(self, shape: "tuple[int, ...]") -> None:
-        """Called with the shape of an input sample before the layer is added."""
+        """Prepares the layer for the shape of an input sample, before it is added to the net."""
         self.shown = tuple(self.layer.initialize(shape, self.seed, self.dtype))
         self.names = list(weights_of(self.layer))
         window = self.layer.window() or ((1, 1), (1, 1))
@@ -92,7 +92,7 @@ class RunningLayer(OwnLayer):
         self.windows = tuple((window[0][a], window[1][a], pad[a]) for a in (0, 1))  # type: ignore[assignment]
 
     def may_be_cut(self, shape: "tuple[int, ...]", deterministic: bool) -> None:
-        """After start: whether tiles are what it works on. In deterministic mode all ranks compute the whole image."""
+        """Decides, after start, whether the layer works on tiles. In deterministic mode all ranks compute the whole image."""
         self.spatial = self.layer.distributed and len(shape) == len(self.shown) == 3 and not deterministic
 
     def outputs(self, shapes: "list[tuple[int, ...]]") -> tuple[int, ...]:
@@ -112,7 +112,7 @@ class RunningLayer(OwnLayer):
 
     def on_tile(self, place: TilePlace) -> "RunningLayer":
         other = copy.copy(self)
-        if self.taken:  # the engine works on several regions of a tile: each has a layer of its own
+        if self.taken:  # the engine computes several regions of a tile, and each needs its own layer
             other.layer = copy.copy(self.layer)
         self.taken = True
         return other
@@ -178,8 +178,8 @@ class RunningLayer(OwnLayer):
 
 
 class CostOf(OwnLayer):
-    """The model's cost of what the last layer gives. activation: where it belongs to the cost, which is then given the sums
-    before it."""
+    """The model's cost of the last layer's output. activation: set if it belongs to the cost, which then receives the sums before
+    the activation."""
 
     kind = "own:cost"
     metrics = ("loss",)
@@ -211,8 +211,8 @@ class CostOf(OwnLayer):
 
 
 class ModelStep(OwnLayer):
-    """A model's own fprop and bprop: the step of the engine's loop, which has the samples, the rule and the schedules.
-    Every rank has its tiles, and its layers exchange by themselves."""
+    """A model's own fprop and bprop as the step of the engine's loop, which provides the samples, the rule and the schedules. Every
+    rank holds its tiles, and its layers exchange data themselves."""
 
     kind = "own:model"
     metrics = ("loss",)
@@ -237,7 +237,7 @@ class ModelStep(OwnLayer):
         return found
 
     def hand(self, parameters: "list[Any]") -> None:
-        """Lets the layers read the net's parameters, which are in the order of parameters()."""
+        """Makes the layers use the net's parameters, which have the order of parameters()."""
         left = list(parameters)
         for layer in self.learning:
             names = self.names[layer.name]
@@ -298,7 +298,7 @@ def _of_shape(layer: Layer, what: str, value: Any, shape: "tuple[int, ...]") -> 
 
 
 def joins(model: Any) -> bool:
-    """Tells the last layer whether the cost gives the error by its sums."""
+    """Tells the last layer whether the cost returns the gradient of its sums."""
     last = model.computing[-1]
     joined = isinstance(last, FCLayer) and bool(model.cost.joins(last.activation))
     if isinstance(last, FCLayer):

@@ -14,9 +14,9 @@ from pleiad import nn
 
 
 class DBN(Reconstructing):
-    """layers: RBMLayers. Each machine is trained for num_epochs, on the hidden units of the one below, by contrastive
-    divergence: hidden units are sampled once, the reconstruction and its hidden units are probabilities. The cost of an
-    epoch is that of the reconstruction: half the squared distance; CrossEntropy is taken after the epoch."""
+    """A deep belief network. layers: RBMLayers. Each machine is trained for num_epochs on the hidden units of the one below, by
+    contrastive divergence: hidden units are sampled once; the reconstruction and its hidden units are probabilities. The cost of
+    an epoch is that of the reconstruction: half the squared distance. CrossEntropy is computed after the epoch."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -25,12 +25,12 @@ class DBN(Reconstructing):
         if type(self.cost) not in (CrossEntropy, SumSquaredDiffs):
             self.refuse("cost", f"expected SumSquaredDiffs or CrossEntropy; received {type(self.cost).__name__}")
         if self.cost.scale != 1:
-            self.cost.refuse("scale", "the cost of an RBM is not scaled")
+            self.cost.refuse("scale", "the cost of an RBM cannot be scaled; remove it")
         for layer in self.computing:
             if not isinstance(layer, RBMLayer):
-                layer.refuse("name", f"expected an RBMLayer; this is a {type(layer).__name__}")
+                layer.refuse("name", f"expected an RBMLayer; received a {type(layer).__name__}")
             if "activation" in layer.given and not isinstance(layer.activation, Logistic):
-                layer.refuse("activation", "the units of an RBM are Logistic")
+                layer.refuse("activation", "expected Logistic units in an RBM")
         #: The mean cost of each epoch, by machine.
         self.machine_costs: list[list[float]] = []
 
@@ -50,7 +50,7 @@ class DBN(Reconstructing):
             shape = (layer.units(),)
 
     def machine(self, dataset: Any, index: int) -> nn.Net:
-        """The net in which machine `index` learns, on top of those below, which are fixed."""
+        """Returns the net that trains machine `index`, on top of the lower ones, which are fixed."""
         net = nn.Net(self.computing[index].name, dtype=self.dtype, seed=self.seed)
         value = net.input(self.input_shape(dataset), name="x")
         for layer in self.computing[:index]:
@@ -117,7 +117,7 @@ class DBN(Reconstructing):
         return Logistic().apply_function(hidden @ self.learned[f"{name}/weight"] + self.learned[f"{name}/visible_bias"])
 
     def predict(self, dataset: Any, name: str) -> Array:
-        """The reconstruction of every sample, by probabilities up and down again."""
+        """Returns the reconstruction of every sample, computed from probabilities up and down again."""
         value = self.inputs_of(dataset, name).astype(self.dtype)
         for layer in self.computing:
             value = self._up(value, layer.name)
@@ -127,12 +127,12 @@ class DBN(Reconstructing):
 
 
 class RBM(DBN):
-    """One machine."""
+    """A single restricted Boltzmann machine."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         if len(self.computing) != 1:
-            self.refuse("layers", f"an RBM is one RBMLayer; received {len(self.computing)} (a stack of them is a DBN)")
+            self.refuse("layers", f"expected one RBMLayer; received {len(self.computing)} (use DBN for a stack)")
 
     def folder(self, path: str, name: str) -> str:
         return path

@@ -1,4 +1,4 @@
-"""Saved state of a model with a step of its own: every rank keeps the state of its tile, and the same grid continues it."""
+"""Saved state of a model with its own step: every rank saves the state of its tile, and only the same grid can continue."""
 
 import json
 import os
@@ -19,7 +19,7 @@ FACTS = ("model", "rule", "ranks", "grid")
 
 
 def facts_of(model: Any, rule: str, grid: "tuple[int, int, int]") -> "dict[str, Any]":
-    """What a saved state and the model that continues it have in common."""
+    """Returns the properties on which a saved state and the model that continues it must agree."""
     return {"model": type(model).__name__, "rule": rule, "ranks": comm.size, "grid": list(grid)}
 
 
@@ -28,7 +28,7 @@ def file_of(folder: str) -> Path:
 
 
 def save(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> None:
-    """Collective: writes one file for each rank. None replaces an older one before all ranks have written theirs."""
+    """Writes one file per rank. No file replaces an older one before all ranks have written theirs. Collective."""
     facts = {**facts, "save": comm.gather_texts(uuid.uuid4().hex)[0]}
     arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
     arrays["facts"] = numpy.asarray(json.dumps(facts))
@@ -50,7 +50,7 @@ def save(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> 
 
 
 def load(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> "dict[str, Array]":
-    """Collective: the state that save() wrote. `state` is that of the model as it is now."""
+    """Loads the state that save() wrote. `state` is the current state of the model. Collective."""
     path = file_of(folder)
 
     def read() -> "tuple[str, dict[str, Array]]":
@@ -69,7 +69,9 @@ def load(folder: str, state: "Mapping[str, Array]", facts: "dict[str, Any]") -> 
             raise FileError(f"{mistake} a damaged or foreign file ({problem})") from problem
         for fact in FACTS:
             if found.get(fact) != facts[fact]:
-                raise FileError(f"{path}: {fact}: it was saved with {found.get(fact)}; this run has {facts[fact]}")
+                raise FileError(
+                    f"{path}: {fact}: expected {facts[fact]}, as in this run; it was saved with {found.get(fact)}"
+                )
         arrays = {name.removeprefix("state/"): array for name, array in arrays.items()}
         for name in sorted(set(arrays) | set(state)):
             there, here = (f"{each[name].dtype} {each[name].shape}" if name in each else "" for each in (arrays, state))

@@ -1,4 +1,4 @@
-"""Activations and costs: each a function and its derivative over NumPy arrays, and the engine's name for it."""
+"""Activations and costs. Each has a function and its derivative over NumPy arrays, and the name of its engine counterpart."""
 
 from typing import Any, ClassVar
 
@@ -12,19 +12,19 @@ Array = NDArray[Any]
 
 class Activation(Component):
     fields = {"backend": None}
-    engine: ClassVar[str] = "linear"  #: what pleiad.nn calls it
-    #: Further options of the engine's activation layer; with any, the activation is a layer of its own.
+    engine: ClassVar[str] = "linear"  #: its name in pleiad.nn
+    #: Further options of the engine's activation layer. If there are any, the activation is a separate layer.
     options: "dict[str, float]" = {}
 
     def apply_function(self, x: Array) -> Array:
         return x
 
     def apply_derivative(self, y: Array) -> Array:
-        """By the result of the function."""
+        """Returns the derivative, computed from the result of the function."""
         return numpy.ones_like(y)
 
     def backward(self, y: Array, error: Array) -> Array:
-        """The error by the input of the function, from its result and the error by that."""
+        """Returns the gradient of the function's input, from its result and the gradient of that."""
         return error * self.apply_derivative(y)
 
 
@@ -33,7 +33,7 @@ class Linear(Activation):
 
 
 class Identity(Linear):
-    """Linear, under the name that neon 0.4 has for it."""
+    """The class Linear under its name in neon 0.4."""
 
 
 class Logistic(Activation):
@@ -85,7 +85,7 @@ class Tanh(Activation):
 
 
 class Softmax(Activation):
-    """Of a last layer, together with CrossEntropy."""
+    """The activation of a last layer, together with CrossEntropy."""
 
     engine = "softmax"
 
@@ -98,8 +98,9 @@ class Softmax(Activation):
 
 
 class Cost(Component):
-    """apply_function(outputs, targets): of a sample, mean over the batch; apply_derivative: by the last layer's sums, where
-    the cost and the activation belong together, else by its outputs."""
+    """Base class of costs. apply_function(outputs, targets) returns the cost of a sample, averaged over the batch.
+    apply_derivative differentiates by the sums of the last layer if cost and activation belong together, otherwise by its
+    outputs."""
 
     fields = {"scale": 1.0, "backend": None}
 
@@ -116,7 +117,7 @@ class Cost(Component):
 
 
 class CrossEntropy(Cost):
-    """With Softmax: -log of the right class's share, times scale. Else of each output by itself, with Logistic."""
+    """With Softmax: -log of the probability of the right class, times scale. With Logistic: of each output separately."""
 
     def apply_function(self, outputs: Array, targets: Array) -> float:
         tiny = numpy.finfo(outputs.dtype).tiny

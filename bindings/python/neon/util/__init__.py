@@ -1,1 +1,1 @@
-"""What the classes share: their registry, YAML files, the world."""
+"""What the classes share: their registry, YAML files and collectives."""

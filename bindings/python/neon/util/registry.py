@@ -1,4 +1,4 @@
-"""The classes that a YAML file may create, and how they take their fields."""
+"""The classes that a YAML file may create, and how they receive their fields."""
 
 import copy
 import difflib
@@ -16,7 +16,7 @@ REQUIRED: Any = object()
 
 
 class FieldError(InvalidArgument):
-    """A field that cannot have its effect. `located`: the message begins with the file and the line."""
+    """A field has a value that cannot take effect. `located`: the message already starts with the file and the line."""
 
     def __init__(self, field: str, text: str, located: bool = False) -> None:
         super().__init__(text)
@@ -25,13 +25,13 @@ class FieldError(InvalidArgument):
 
 
 def register(cls: T) -> T:
-    """Lets YAML files create a class, by its name. What derives from Component is registered by itself."""
+    """Allows YAML files to create a class by its name. Subclasses of Component are registered automatically."""
     _classes[cls.__name__] = cls
     return cls
 
 
 def register_as(name: str, cls: type) -> None:
-    """Lets YAML files create a class by another name than its own."""
+    """Allows YAML files to create a class by another name than its own."""
     _classes[name] = cls
 
 
@@ -45,7 +45,8 @@ def nearest(word: str, names: "list[str]") -> str:
 
 
 def find(path: str) -> type:
-    """By "neon.models.convnet_dist.ConvnetDist", "layers.ConvLayer" or "my_module.MyLayer": the last word counts."""
+    """Finds a class by "neon.models.convnet_dist.ConvnetDist", "layers.ConvLayer" or "my_module.MyLayer"; only the last part of the
+    name counts."""
     name = path.rpartition(".")[2]
     if name in _classes:
         return _classes[name]
@@ -53,11 +54,11 @@ def find(path: str) -> type:
 
 
 class Component:
-    """Something that a YAML file creates. `fields` has its settings with their defaults, or REQUIRED. Every field has an
-    effect or is refused: a class never accepts a field that it does not read."""
+    """An object that a YAML file creates. `fields` holds its settings with their defaults, or REQUIRED. Every field takes effect or
+    is refused: a class never accepts a field that it does not read."""
 
     fields: ClassVar[Mapping[str, Any]] = {}
-    #: Other names of fields, as older files have them: {"nfm": "nifm"}.
+    #: Other names of fields, as in older files: {"nfm": "nifm"}.
     spellings: ClassVar[Mapping[str, str]] = {}
     _own: ClassVar[Mapping[str, Any]] = {}
     _file = ""
@@ -67,7 +68,7 @@ class Component:
         super().__init_subclass__(**more)
         cls._own = dict(vars(cls).get("fields", {}))
         merged: dict[str, Any] = {}
-        for base in reversed(cls.__mro__):  # what a class says itself, not what it has from others
+        for base in reversed(cls.__mro__):  # only what each class defines itself
             merged.update(vars(base).get("_own", {}))
         cls.fields = merged
         register(cls)
@@ -76,7 +77,7 @@ class Component:
         where = type(self).__name__
         for old, new in self.spellings.items():
             if old in given and new in given:
-                raise FieldError(old, f'{where}: "{old}" and "{new}" are two names of one field; give one')
+                raise FieldError(old, f'{where}: "{old}" and "{new}" are names of the same field; remove one of them')
             if old in given:
                 given[new] = given.pop(old)
         names = sorted({*self.fields, *self.spellings})
@@ -86,19 +87,19 @@ class Component:
         missing = [name for name, usual in self.fields.items() if usual is REQUIRED and name not in given]
         if missing:
             raise InvalidArgument(f"{where} needs {', '.join(missing)}; received {', '.join(given) or 'nothing'}")
-        #: The fields that the file or the caller gave.
+        #: The fields that the file or the caller passed.
         self.given = frozenset(given)
         for name, usual in self.fields.items():
             setattr(self, name, _like(usual, given[name], where, name) if name in given else copy.deepcopy(usual))
         self.dist_flag: bool = bool(getattr(self, "dist_flag", False))
 
     def located(self, file: str, line: int, lines: "Mapping[str, int]") -> None:
-        """Called by the loader: where the object and its fields stand in the file."""
+        """Records where the object and its fields stand in the file. The loader calls it."""
         self._file = file
         self._lines = {"": line, **lines, **{new: lines[old] for old, new in self.spellings.items() if old in lines}}  # type: ignore[misc]
 
     def refuse(self, field: str, text: str) -> NoReturn:
-        """Raises an error about a field, with its line where the object comes from a file."""
+        """Raises an error about a field, with its line if the object comes from a file."""
         message = f"{type(self).__name__}.{field}: {text}"
         line = self._lines.get(field, self._lines.get(""))
         if line is None:
@@ -106,7 +107,7 @@ class Component:
         raise FieldError(field, f"{self._file}:{line}: {message}", located=True)
 
     def only(self, field: str, value: Any, names: "tuple[str, ...]") -> "dict[str, Any]":
-        """A copy of a mapping in the file, whose keys must be among `names`."""
+        """Returns a copy of a mapping in the file, whose keys must be among `names`."""
         if not isinstance(value, Mapping):
             self.refuse(field, f"expected {{{', '.join(names)}}}; received {value!r}")
         for name in value:
@@ -117,7 +118,7 @@ class Component:
         return dict(value)
 
     def number(self, field: str, name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-        """A finite number in [low, high], also from text, as YAML reads 1e-3."""
+        """Returns a finite number in [low, high]. Also accepts text, because YAML reads 1e-3 as text."""
         try:
             number = float(value) if not isinstance(value, bool) else math.nan
         except (TypeError, ValueError):
@@ -132,15 +133,15 @@ class Component:
         return number
 
     def whole(self, field: str, value: Any, low: int) -> int:
-        """A whole number of at least `low`."""
+        """Returns an integer of at least `low`."""
         number = self.number(field, "number", value, low)
         if number != int(number):
-            self.refuse(field, f"expected a whole number; received {value!r}")
+            self.refuse(field, f"expected an integer; received {value!r}")
         return int(number)
 
 
 def _like(usual: Any, value: Any, where: str, name: str) -> Any:
-    """The value as the type of the default. YAML takes 1e-3 for text."""
+    """Converts the value to the type of the default. YAML reads 1e-3 as text."""
     if isinstance(usual, bool):
         if not isinstance(value, bool):
             raise FieldError(name, f"{where}.{name}: expected true or false; received {value!r}")

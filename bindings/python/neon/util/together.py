@@ -1,4 +1,4 @@
-"""Work that all ranks do: where it fails on one, all have the same error, and none waits for it."""
+"""Work that all ranks do: if it fails on one rank, all raise the same error, and none waits for that rank."""
 
 import json
 import traceback
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class SharedError(Error):
-    """All ranks raise it, with the same words."""
+    """An error that all ranks raise, with the same message."""
 
 
 def words_of(met: Exception) -> str:
-    """What neon says for a user is enough by itself; anything else needs its type and the place where it was raised."""
+    """Returns the message of an exception. One that neon raised for users needs no more; others get their type and position."""
     if isinstance(met, Error | OSError | ImportError):
         return str(met) or type(met).__name__
     last = traceback.extract_tb(met.__traceback__)[-1]
@@ -26,16 +26,16 @@ def words_of(met: Exception) -> str:
 
 
 def together(work: "Callable[[], T]") -> T:
-    """work() of this rank. Called by all ranks at the same place; what any of them meets, all raise as a SharedError.
+    """Runs work() on this rank. Collective. If work() raises on any rank, all ranks raise a SharedError.
 
-    work must not be collective: where it failed on one rank before its own exchange, that rank's word of the failure would
-    meet the others' exchange."""
+    work must not be collective: if it failed on one rank before its exchange, this rank's report of the failure would meet the
+    exchange of the others."""
     if comm.size == 1:
         return work()
     problem, result, cause = "", None, None
     try:
         result = work()
-    except Exception as met:  # a user's code too
+    except Exception as met:  # work may run user code
         problem, cause = words_of(met), met
     texts = comm.gather_texts(problem)
     bad = [rank for rank, text in enumerate(texts) if text]
@@ -47,7 +47,7 @@ def together(work: "Callable[[], T]") -> T:
 
 
 def expect_same(what: str, mine: str) -> None:
-    """A SharedError on all ranks where `mine` is not the same everywhere."""
+    """Raises a SharedError on all ranks unless `mine` is equal everywhere. Collective."""
     texts = comm.gather_texts(mine)
     for rank, text in enumerate(texts):
         if text != texts[0]:
@@ -55,7 +55,7 @@ def expect_same(what: str, mine: str) -> None:
 
 
 def expect_same_fields(**components: Component) -> None:
-    """A SharedError on all ranks, which names the field, where components differ between ranks. Paths may differ."""
+    """Raises a SharedError on all ranks that names the field in which components differ. Paths may differ. Collective."""
     if comm.size == 1:
         return
     mine = {name: value for head, each in components.items() for name, value in _fields_of(head, each).items()}
@@ -70,7 +70,7 @@ def expect_same_fields(**components: Component) -> None:
 
 
 def _fields_of(head: str, value: Any) -> "dict[str, str]":
-    """The fields of a component and of the components in it, by their paths: {"model.layers[0].nofm": "16"}."""
+    """Returns the fields of a component and of the components in it by their paths: {"model.layers[0].nofm": "16"}."""
     if isinstance(value, Component):
         names = [name for name in value.fields if not name.endswith("_path")]
         parts = [(f"{head}.{name}", getattr(value, name, None)) for name in names]

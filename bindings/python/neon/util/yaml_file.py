@@ -1,4 +1,4 @@
-"""YAML files whose !obj: tags create registered classes, and nothing else."""
+"""Loads YAML files, whose !obj: tags may only create registered classes."""
 
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,17 @@ from neon.util import registry
 from pleiad.errors import FileError, InvalidArgument
 
 TAG = "!obj:"
-DEEPEST = 50  #: levels of nesting; an experiment has about six
-LARGEST = 1_000_000  #: characters of a file; an experiment has a few thousand
-MOST_MERGED = 10_000  #: fields of a mapping after its merges ("<<")
+DEEPEST = 50  #: maximum nesting depth; experiments have about six levels
+LARGEST = 1_000_000  #: maximum number of characters of a file; experiments have a few thousand
+MOST_MERGED = 10_000  #: maximum number of fields of a mapping after its merges ("<<")
 
 
 def load(path: "str | Path") -> Any:
-    """What a file describes. A mistake is a FileError with file, line and what is known."""
+    """Returns the object that a file describes. Raises a FileError with file, line and what is known."""
     try:
         text = Path(path).expanduser().read_text()
     except (OSError, ValueError) as problem:
-        raise FileError(f"{path}: cannot be read: {problem}") from None
+        raise FileError(f"{path}: cannot read the file: {problem}") from None
     return loads(text, str(path))
 
 
@@ -32,13 +32,16 @@ def loads(text: str, name: str = "text") -> Any:
     try:
         return loader.get_single_data()
     except FileError as problem:
-        # A quoted string may spell control characters by escapes.
+        # A quoted string may contain escaped control characters.
         raise FileError(_printable(str(problem))) from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
         raise FileError(_printable(f"{name}{line}: {problem.problem or problem.context}")) from None
-    except (yaml.YAMLError, ValueError) as problem:  # a ValueError is of a number or a date that Python refuses
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as problem:  # PyYAML raises a ValueError for numbers and dates that Python refuses
         raise FileError(_printable(f"{name}: {' '.join(str(problem).split())}")) from None
     finally:
         loader.dispose()  # type: ignore[no-untyped-call]
@@ -54,7 +57,7 @@ def _expect_text(text: str, name: str) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         bad = yaml.reader.Reader.NON_PRINTABLE.search(line)
         if bad is not None:
-            raise FileError(f"{name}:{number}: the character {ord(bad[0]):#04x} does not belong in a YAML file")
+            raise FileError(f"{name}:{number}: the character {ord(bad[0]):#04x} is not allowed in a YAML file")
 
 
 class _Loader(yaml.SafeLoader):
@@ -86,7 +89,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise FileError(f'{self.where(key)}: "{key.value}" is there twice')
+                    raise FileError(f'{self.where(key)}: duplicate key "{key.value}"')
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 

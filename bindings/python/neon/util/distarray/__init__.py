@@ -1,4 +1,4 @@
-"""Arrays over ranks, and the ranks."""
+"""Distributed arrays and the ranks that hold them."""
 
 from neon.util.distarray.global_array import GlobalArray, comm
 

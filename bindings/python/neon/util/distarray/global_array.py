@@ -1,4 +1,4 @@
-"""GlobalArray: images of which each rank holds a tile; its views have the halos. comm: this process's place in the world."""
+"""GlobalArray: images of which each rank holds a tile, and whose views have halos. comm: this process's rank and collectives."""
 
 from typing import Any
 
@@ -11,8 +11,7 @@ from pleiad.spatial import part_of
 
 
 class GlobalArray(_GlobalArray):
-    """Images of which each rank holds a tile (pleiad.spatial.GlobalArray). It remembers whether a halo was taken whose
-    error has not been given back."""
+    """A pleiad.spatial.GlobalArray that records whether a halo was fetched whose gradient has not been returned yet."""
 
     _out = False
 
@@ -25,19 +24,19 @@ class GlobalArray(_GlobalArray):
         return super().get_bprop_view(error)
 
     def halo_is_out(self) -> bool:
-        """True after get_fprop_view, until get_bprop_view. The same on all ranks, which make the same calls."""
+        """True after get_fprop_view until get_bprop_view. Equal on all ranks, which make the same calls."""
         return self._out
 
 
 class Comm:
-    """rank, size and a few collectives of the session; a world of one where none is open."""
+    """rank, size and a few collectives of the session. Without a session, those of a single rank."""
 
-    #: The layer whose fprop or bprop the engine runs now: the engine exchanges then, and nobody else.
+    #: The layer whose fprop or bprop the engine is running. During that time only the engine may exchange data.
     driven = ""
 
     @property
     def open(self) -> bool:
-        """Whether there is a session, of whatever size."""
+        """Whether a session is open, of any size."""
         return pleiad.sessions._current is not None
 
     @property
@@ -51,7 +50,7 @@ class Comm:
         return 1 if session is None else session.size
 
     def all_reduce(self, array: Any) -> Any:
-        """Sums an array over the ranks, in place."""
+        """Sums an array over the ranks, in place. Collective."""
         self._expect_free("all_reduce")
         if self.size > 1:
             pleiad.session().all_reduce(array)
@@ -60,8 +59,8 @@ class Comm:
     def _expect_free(self, what: str) -> None:
         if self.driven and self.size > 1:
             raise StateError(
-                f'layer "{self.driven}": comm.{what} in fprop or bprop of a layer: the engine sums gradients and exchanges halos'
-                " itself; to exchange by hand, give the model an fprop and a bprop of your own"
+                f'layer "{self.driven}": comm.{what} was called in fprop or bprop of a layer, where the engine sums gradients and'
+                " exchanges halos itself; to exchange data by hand, give the model its own fprop and bprop"
             )
 
     def barrier(self) -> None:
@@ -70,7 +69,7 @@ class Comm:
             pleiad.session().barrier()
 
     def gather_texts(self, mine: str) -> "list[str]":
-        """Every rank's text, by rank."""
+        """Returns every rank's text, in rank order. Collective."""
         if self.size == 1:
             return [mine]
         data = mine.encode()
@@ -90,9 +89,8 @@ comm = Comm()
 
 
 class LayerInput:
-    """The `input` of a layer that runs inside the engine's net, with the interface of a GlobalArray. The engine has
-    exchanged the halos already, once for fprop and bprop: get_fprop_view returns the view as it is, and the error that
-    bprop leaves goes back to its owners after it."""
+    """The `input` of a layer that runs inside the engine's net, with the interface of a GlobalArray. The engine exchanges the halos
+    itself: get_fprop_view returns the view as it is, and the gradient that bprop leaves is returned to its owners afterwards."""
 
     def __init__(
         self, layer: str, shape: "tuple[int, ...]", tile: "tuple[slice, slice]", view: "tuple[slice, slice]"
@@ -120,17 +118,17 @@ class LayerInput:
         given = numpy.asarray(array)
         if given.shape[1:] != self.view_shape[1:]:
             raise InvalidArgument(
-                f'layer "{self.layer}": {what}: expected the layer\'s inputs or an error by them, of shape {self.view_shape};'
+                f'layer "{self.layer}": {what}: expected the layer\'s inputs or their gradient, of shape {self.view_shape};'
                 f" received {given.shape}"
             )
         return array
 
     def get_fprop_view(self, inputs: Any) -> Any:
-        """This rank's part of the inputs with its halo."""
+        """Returns this rank's part of the inputs with its halo."""
         return self._expect(inputs, "get_fprop_view")
 
     def get_bprop_view(self, error: Any) -> Any:
-        """The error by the view. The engine returns the halo's part to its owners and adds it there after bprop."""
+        """Takes the gradient of the view. After bprop the engine returns the halo's part to its owners and adds it there."""
         return self._expect(error, "get_bprop_view")
 
 
