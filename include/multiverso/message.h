@@ -1,4 +1,4 @@
-// A message of Multiverso: a header and blobs. Pleiad sends none of these; see "What is not here" in docs/migration.md.
+// A message of Multiverso: a header and blobs. Pleiad sends none of these; see "What is not supported" in docs/migration.md.
 #pragma once
 
 #include <cstddef>

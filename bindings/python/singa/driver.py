@@ -57,7 +57,7 @@ class Driver:
     def RegisterUpdater(user_type: str, rule: Any, **options: Any) -> None:  # noqa: N802
         """For updaters with this user_type one of Pleiad's rules with its options, or a rule of the script's own:
         rule(value, delta, state, numbers, rates) changes value, where delta is the gradient and state has as many arrays as
-        `arrays=` says; docs/python.md, "Rules of your own", has the rest."""
+        `arrays=` says; docs/updaters.md, "Your own rules", has the rest."""
         if callable(rule):
             pleiad.register_rule(user_type, rule, **options)
             rule, options = user_type, {}
