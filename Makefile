@@ -29,18 +29,26 @@ demo: ## set up, build, and train on Fashion-MNIST in several processes: a table
 JOBS := $(shell echo $$((2 * $$(nproc))))
 REPORTS := build/reports
 
-# Runs both suites even if the first fails, and ends in their counts. $(1): for ctest, $(2): for pytest. PyTorch's threads must not
-# spin, since there are more of them than cores.
+# Runs $(1) and, beside it, the Python suites; goes on if one of them fails, and ends in the counts. $(2): for pytest. PyTorch's threads
+# must not spin, since there are more of them than cores. The Python suites wait most of the time, so their output stays in a log until
+# the end.
 define run_suites
 @mkdir -p $(REPORTS); code=0; \
-tools/timed.sh "C++ suites" ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS) \
-  --output-junit $(CURDIR)/$(REPORTS)/ctest.xml $(1) 2>&1 | tee $(REPORTS)/ctest.log | $(SHORT) || code=1; \
-OMP_WAIT_POLICY=passive tools/timed.sh "Python suites" $(PYTEST) -n $(JOBS) --dist worksteal --junitxml=$(REPORTS)/pytest.xml $(2) 2>&1 | tee $(REPORTS)/pytest.log || code=1; \
+echo "the Python suites run beside what follows; their output: $(REPORTS)/pytest.log"; \
+OMP_WAIT_POLICY=passive tools/timed.sh "Python suites, beside the next parts" $(PYTEST) -n $(JOBS) --dist worksteal --junitxml=$(REPORTS)/pytest.xml $(2) \
+  >$(REPORTS)/pytest.log 2>&1 & python=$$!; \
+$(1) || code=1; \
+wait $$python || code=1; \
+cat $(REPORTS)/pytest.log; \
 tools/durations.py || code=1; \
 echo "tests: ctest: $$(grep -E 'tests passed|No tests' $(REPORTS)/ctest.log || echo did not finish);" \
      "pytest: $$(tail -n 1 $(REPORTS)/pytest.log)"; \
 exit $$code
 endef
+# $(1): for ctest.
+CTEST = tools/timed.sh "C++ suites" ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS) \
+  --output-junit $(CURDIR)/$(REPORTS)/ctest.xml $(1) 2>&1 | tee $(REPORTS)/ctest.log | $(SHORT)
+SANITIZE = tools/timed.sh "sanitizers" $(MAKE) --no-print-directory
 # ctest's lines about cases that passed stay in the log.
 SHORT := grep -Ev --line-buffered '(^ *Start +[0-9]+: |   Passed +[0-9.]+ sec)'
 
@@ -49,7 +57,7 @@ check: ## format, layout and the quick suites, without frameworks: under 3 minut
 	@tools/timed.sh "set-up" tools/setup.sh lint
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
-	$(call run_suites,-LE 'full|slow',-m 'quick and not full')
+	$(call run_suites,$(call CTEST,-LE 'full|slow'),-m 'quick and not full')
 
 # A case that fails runs once more and is named; more than two such cases fail the run. In test-full none runs twice.
 test: ## set up, build, check and test all but what takes long
@@ -57,16 +65,14 @@ test: ## set up, build, check and test all but what takes long
 	@tools/timed.sh "set-up" tools/setup.sh lint
 	@tools/timed.sh "build, with the frameworks' set-up beside it" $(MAKE) -j 2 --no-print-directory setup configured
 	@tools/timed.sh "format and layout" $(MAKE) --no-print-directory format-check layout
-	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize-short
-	$(call run_suites,-LE 'full|sanitized' -E NOT_BUILT --repeat until-pass:2,-m 'not full' --reruns 1)
+	$(call run_suites,$(SANITIZE) sanitize-short || code=1; $(call CTEST,-LE 'full|sanitized' -E NOT_BUILT --repeat until-pass:2),-m 'not full' --reruns 1)
 
 test-full: ## test, and all that takes long: sanitizers over everything, the linter
 	@rm -rf $(REPORTS)
 	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
-	@tools/timed.sh "sanitizers" $(MAKE) --no-print-directory sanitize
-	$(call run_suites,,)
+	$(call run_suites,$(SANITIZE) sanitize || code=1; $(call CTEST,),)
 
 # Configures anew, since set-up may have installed more, and builds.
 configured:
@@ -83,6 +89,8 @@ tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1 --gte
 tools/cases.py asan_files build/asan/bin/files --gtest_brief=1 --gtest_filter=-*WatchTest*:*ACopyAfterAnotherIsRight
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
+tools/cases.py asan_unit build/asan/bin/unit --gtest_brief=1
+tools/cases.py asan_wire build/asan/bin/wire --gtest_brief=1
 tools/cases.py asan_fuzz build/asan/bin/fuzz_file --gtest_brief=1
 tools/cases.py asan_data build/asan/bin/data --gtest_brief=1 --gtest_filter=-Generator*
 tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
@@ -94,7 +102,7 @@ export SANITIZED
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(BUILD_PRESET) asan --target conformance files data loader fuzz_file
+	$(BUILD_PRESET) asan --target conformance unit wire files data loader fuzz_file
 	$(BUILD_PRESET) tsan --target conformance loader
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 
@@ -110,13 +118,15 @@ sanitize: ## all C++ tests under the sanitizers, on ranks that are threads: MPI,
 benches: build ## build the benchmarks' programs
 	$(BUILD_PRESET) release --target benches
 
-# Of each target; there are 23.
+# FUZZ_SECONDS is the time of each of the 23 targets. FUZZ_RUNS, unless it is 0, is the number of inputs of all together.
 FUZZ_SECONDS ?= 600
-fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target
+FUZZ_RUNS ?= 0
+FUZZ_JOBS ?= 1
+fuzz: ## fuzz every parser with libFuzzer: FUZZ_SECONDS=600 for each target, or FUZZ_RUNS=100000000 in total
 	@tools/setup.sh fuzz
 	@[ -f build/fuzz/build.ninja ] || $(CMAKE) --preset fuzz >build/configure.log || { cat build/configure.log; exit 1; }
 	$(BUILD_PRESET) fuzz --target fuzz_file fuzz_job
-	@tools/fuzz.py --seconds $(FUZZ_SECONDS)
+	@tools/fuzz.py --seconds $(FUZZ_SECONDS) --runs $(FUZZ_RUNS) --jobs $(FUZZ_JOBS)
 
 CHAOS_FAULTS ?= 1000
 CHAOS_ADDS ?= 1000000

@@ -10,7 +10,7 @@
 #include <zmq.hpp>
 
 #include "bench/measure.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "session/core.h"
 #include "table/request.h"
 
@@ -30,7 +30,7 @@ struct Trip {
 // Calls one(first byte, bytes) for each chunk.
 template <class F>
 void by_chunks(std::size_t bytes, F&& one) {
-  const std::size_t chunk = bytes <= Messenger::kWholeBytes ? bytes : Messenger::kChunkBytes;
+  const std::size_t chunk = bytes <= RpcTransport::kWholeBytes ? bytes : RpcTransport::kChunkBytes;
   for (std::size_t done = 0; done < bytes; done += chunk) one(done, std::min(chunk, bytes - done));
 }
 

@@ -1,4 +1,4 @@
-// A command line: parsed, or answered with what is wrong and what is known.
+// Parses a command line. On a mistake, prints what is wrong and what is known.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,13 +31,13 @@ inline std::string unknown_word(const CLI::App& app, const std::string& word) {
                      near.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", near));
 }
 
-/// Prints the mistake; what the program ends with.
+/// Prints the error. Returns the exit code of the program.
 inline int fail(const CLI::App& app, const std::string& message) {
   fmt::print(stderr, "{}: {}\ntry \"{} --help\"\n", app.get_name(), message, app.get_name());
   return kUsageError;
 }
 
-/// `done`: the program is to end with what this returns.
+/// If `done` becomes true, the program must exit with the returned code.
 inline int parse(CLI::App& app, const Words& words, bool& done) {
   done = true;
   try {

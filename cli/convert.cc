@@ -1,4 +1,4 @@
-// The command `pleiad convert`: from one kind of store to another.
+// The command `pleiad convert`: converts a store to another kind.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,8 +23,8 @@ constexpr int kInterrupted = 130;
 
 std::atomic<bool> interrupted = false;
 
-/// "idx:images,labels" as kind and paths.
-struct Place {
+/// Kind and paths, parsed from text such as "idx:images,labels".
+struct StoreLocation {
   std::string kind;
   Words paths;
 };
@@ -41,7 +41,7 @@ Words split(const std::string& text, char at) {
   return words;
 }
 
-Place place_of(const std::string& text, const char* example) {
+StoreLocation parse_location(const std::string& text, const char* example) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos || colon + 1 == text.size()) {
     throw InvalidArgument(fmt::format("expected KIND:PATH, as {}; received \"{}\"", example, text));
@@ -50,13 +50,14 @@ Place place_of(const std::string& text, const char* example) {
 }
 
 std::unique_ptr<Store> open(const std::string& from, StoreOptions options) {
-  const Place place = place_of(from, "idx:images,labels");
+  const StoreLocation location = parse_location(from, "idx:images,labels");
   const std::vector<std::string> sets = dataset_names();
-  if (std::ranges::find(sets, place.kind) != sets.end() && (place.paths[0] == "train" || place.paths[0] == "test")) {
-    return open_dataset({.name = place.kind, .part = place.paths[0]});
+  if (std::ranges::find(sets, location.kind) != sets.end() &&
+      (location.paths[0] == "train" || location.paths[0] == "test")) {
+    return open_dataset({.name = location.kind, .part = location.paths[0]});
   }
-  options.kind = place.kind;
-  options.paths = place.paths;
+  options.kind = location.kind;
+  options.paths = location.paths;
   return open_store(options);
 }
 
@@ -72,16 +73,17 @@ std::optional<FieldType> type_named(const std::string& name) {
   throw InvalidArgument(unknown_name("type", name, known));
 }
 
-/// What the new records are: as asked for, or the stored type where the kind holds it, else the other common one.
-FieldType choose_type(const std::string& asked, FieldType stored, const std::string& kind) {
-  if (const auto type = type_named(asked)) return *type;
+/// Returns the element type of the new records: the requested one, or the stored type if the new kind supports it, or
+/// else the kind's usual type.
+FieldType choose_type(const std::string& args, FieldType stored, const std::string& kind) {
+  if (const auto type = type_named(args)) return *type;
   const bool bytes = kind == "idx" || kind == "cifar10" || kind == "images";
   if (bytes) return FieldType::uint8;
   if (kind == "hdf5" || stored == FieldType::uint8) return stored;
   return FieldType::float32;
 }
 
-struct Asked {
+struct ConvertOptions {
   std::string from, to, type, mean, separator = ",", to_separator = ",";
   StoreOptions in;
   std::vector<std::int64_t> out_shape;
@@ -89,22 +91,22 @@ struct Asked {
   int digits = 8;
 };
 
-int convert(Asked asked) {
+int convert(ConvertOptions args) {
   const auto one = [](const std::string& text) {
     if (text.size() != 1) throw InvalidArgument(fmt::format("a separator is one letter; received \"{}\"", text));
     return text[0];
   };
-  asked.in.separator = one(asked.separator);
-  const Place place = place_of(asked.to, "kvfile:train.bin");
-  const std::unique_ptr<Store> store = open(asked.from, asked.in);
+  args.in.separator = one(args.separator);
+  const StoreLocation location = parse_location(args.to, "kvfile:train.bin");
+  const std::unique_ptr<Store> store = open(args.from, args.in);
   const std::size_t data = store->field("data");
-  WriterOptions options{.kind = place.kind, .paths = place.paths, .data = store->fields()[data]};
-  options.data.type = choose_type(asked.type, options.data.type, place.kind);
-  if (!asked.out_shape.empty()) options.data.shape = asked.out_shape;
+  WriterOptions options{.kind = location.kind, .paths = location.paths, .data = store->fields()[data]};
+  options.data.type = choose_type(args.type, options.data.type, location.kind);
+  if (!args.out_shape.empty()) options.data.shape = args.out_shape;
   options.label = store->fields().size() > 1;
-  options.separator = one(asked.to_separator);
-  options.key_digits = asked.digits;
-  options.class_names = asked.class_names;
+  options.separator = one(args.to_separator);
+  options.key_digits = args.digits;
+  options.class_names = args.class_names;
 
   std::signal(SIGINT, [](int) { interrupted = true; });
   {
@@ -115,16 +117,16 @@ int convert(Asked asked) {
       return !interrupted.load();
     });
     if (!done) {
-      fmt::print(stderr, "pleiad convert: stopped; nothing is left of {}\n", join(place.paths));
+      fmt::print(stderr, "pleiad convert: stopped; nothing is left of {}\n", join(location.paths));
       return kInterrupted;
     }
   }
   std::signal(SIGINT, SIG_DFL);
-  fmt::print("{}: {} records of {}, {}{}\n", join(place.paths), grouped(store->size()), name_of(options.data.type),
+  fmt::print("{}: {} records of {}, {}{}\n", join(location.paths), grouped(store->size()), name_of(options.data.type),
              fmt::join(options.data.shape, " x "), options.label ? ", with labels" : "");
-  if (!asked.mean.empty()) {
-    write_mean(asked.mean, options.data.shape, statistics_of(*store, data, true).mean);
-    fmt::print("{}: the mean of each number\n", asked.mean);
+  if (!args.mean.empty()) {
+    write_mean(args.mean, options.data.shape, statistics_of(*store, data, true).mean);
+    fmt::print("{}: the mean of each number\n", args.mean);
   }
   return 0;
 }
@@ -132,27 +134,27 @@ int convert(Asked asked) {
 }  // namespace
 
 int pleiad::cli::run_convert(const Words& words) {
-  Asked asked;
+  ConvertOptions args;
   CLI::App app("Convert a store to another kind. The new one is there in whole when it is complete.", "pleiad convert");
   app.footer(
       fmt::format("Kinds: {}; to write: {}.\nData sets by name: fashion-mnist:train, cifar10:test...\n"
                   "  pleiad convert fashion-mnist:train kvfile:train.bin --mean mean.bin",
                   join(store_kinds()), join(writable_kinds())));
-  app.add_option("FROM", asked.from, "KIND:PATH[,PATH...], or SET:train, SET:test")->required();
-  app.add_option("TO", asked.to, "KIND:PATH (idx: images,labels)")->required();
-  app.add_option("--mean", asked.mean, "Write the mean of each number there too, as SINGA's mean record");
-  app.add_option("--type", asked.type, "Of the new numbers: uint8, float32...; otherwise what fits");
-  app.add_option("--shape", asked.in.shape, "Of a record, for text; images: scaled to it")->delimiter(',');
-  app.add_option("--to-shape", asked.out_shape, "Of a new record, of as many numbers")->delimiter(',');
-  app.add_option("--classes", asked.in.classes, "Labels must be less");
-  app.add_flag("!--no-label", asked.in.label, "Without labels");
-  app.add_flag("--header", asked.in.header, "csv: the first line has names");
-  app.add_option("--separator", asked.separator, "csv, textfile: of what is read")->capture_default_str();
-  app.add_option("--to-separator", asked.to_separator, "csv, textfile: of what is written")->capture_default_str();
-  app.add_option("--datasets", asked.in.datasets, "hdf5: names of data and labels")->delimiter(',');
-  app.add_option("--class-names", asked.class_names, "images: folders by label, to write")->delimiter(',');
-  app.add_option("--digits", asked.digits, "kvfile, lmdb: of the keys")->capture_default_str();
+  app.add_option("FROM", args.from, "KIND:PATH[,PATH...], or SET:train, SET:test")->required();
+  app.add_option("TO", args.to, "KIND:PATH (idx: images,labels)")->required();
+  app.add_option("--mean", args.mean, "Write the mean of each number there too, as SINGA's mean record");
+  app.add_option("--type", args.type, "Of the new numbers: uint8, float32...; otherwise what fits");
+  app.add_option("--shape", args.in.shape, "Of a record, for text; images: scaled to it")->delimiter(',');
+  app.add_option("--to-shape", args.out_shape, "Of a new record, of as many numbers")->delimiter(',');
+  app.add_option("--classes", args.in.classes, "Labels must be less");
+  app.add_flag("!--no-label", args.in.label, "Without labels");
+  app.add_flag("--header", args.in.header, "csv: the first line has names");
+  app.add_option("--separator", args.separator, "csv, textfile: of what is read")->capture_default_str();
+  app.add_option("--to-separator", args.to_separator, "csv, textfile: of what is written")->capture_default_str();
+  app.add_option("--datasets", args.in.datasets, "hdf5: names of data and labels")->delimiter(',');
+  app.add_option("--class-names", args.class_names, "images: folders by label, to write")->delimiter(',');
+  app.add_option("--digits", args.digits, "kvfile, lmdb: of the keys")->capture_default_str();
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
-  return convert(std::move(asked));
+  return convert(std::move(args));
 }

@@ -1,4 +1,4 @@
-// The command `pleiad explain`: how a net would lie on ranks.
+// The command `pleiad explain`: prints how a net would be split over ranks.
 #include <fmt/format.h>
 
 #include "command_line.h"
@@ -11,7 +11,7 @@ using cli::Words;
 
 namespace {
 
-/// A file that is neither a folder nor JSON is a job.
+/// A file whose first character is not that of JSON is a job.
 bool is_job(const std::string& name) {
   if (!std::filesystem::is_regular_file(name)) return false;
   std::ifstream file(name, std::ios::binary);

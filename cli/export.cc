@@ -1,4 +1,4 @@
-// The command `pleiad export`: a checkpoint's numbers as safetensors.
+// The command `pleiad export`: writes the parameters of a checkpoint as safetensors.
 #include <fmt/format.h>
 
 #include "command_line.h"

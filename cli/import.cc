@@ -1,4 +1,4 @@
-// The command `pleiad import`: a checkpoint of numbers that others have trained.
+// The command `pleiad import`: makes a checkpoint from parameters that another program has trained.
 #include <fmt/format.h>
 
 #include "command_line.h"

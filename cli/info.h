@@ -1,4 +1,4 @@
-// `pleiad info`: what this build and this machine are.
+// `pleiad info`: prints the version of this build and the properties of this machine.
 #pragma once
 
 namespace pleiad::cli {

@@ -1,4 +1,4 @@
-// `pleiad inspect`: what a snapshot, a checkpoint, a checkpoint of SINGA or a safetensors file holds.
+// `pleiad inspect`: prints the content of a snapshot, a checkpoint, a SINGA checkpoint or a safetensors file.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,12 @@ namespace pleiad::cli {
 
 struct InspectOptions {
   std::filesystem::path path;  ///< a saved set, a folder of them, a .safetensors file or SINGA's stepN-worker0
-  bool numbers = false;        ///< least, greatest and mean of every array
+  bool numbers = false;        ///< print minimum, maximum and mean of every array
   bool verify = false;         ///< read everything and compare the checksums
 };
 
-/// Prints it. Throws a FileError for what is none of these, or is damaged. Returns the process's exit code.
+/// Prints the content. Throws a FileError if the file is of another kind or is damaged. Returns the exit code of the
+/// process.
 int inspect(const InspectOptions& options);
 
 }  // namespace pleiad::cli

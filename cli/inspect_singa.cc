@@ -11,7 +11,7 @@ namespace {
 using data::WireReader;
 using data::WireType;
 
-/// Numbers that are packed, or one of them.
+/// Reads packed integers, or a single one.
 bool take_numbers(const WireReader& field, std::vector<std::int64_t>& to) {
   if (field.type() == WireType::varint) {
     to.push_back(static_cast<std::int64_t>(field.number()));
@@ -27,7 +27,7 @@ bool take_numbers(const WireReader& field, std::vector<std::int64_t>& to) {
   return true;
 }
 
-/// BlobProto {shape = 1, data = 2}.
+/// Reads a message BlobProto {shape = 1, data = 2}.
 bool take_blob(std::span<const std::byte> bytes, SingaParameter& to) {
   WireReader fields(bytes);
   while (fields.next()) {

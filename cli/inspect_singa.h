@@ -11,12 +11,12 @@ namespace pleiad::cli {
 
 struct SingaParameter {
   std::string name;
-  std::int64_t version = 0;  ///< the step that it was saved at
+  std::int64_t version = 0;  ///< the step at which it was saved
   std::vector<std::int64_t> shape;
   std::vector<float> values;
 };
 
-/// The parameters of a BlobProtos message; nothing where the file holds none.
+/// Returns the parameters of a BlobProtos message, or nothing if the file is not one.
 [[nodiscard]] std::optional<std::vector<SingaParameter>> read_singa_checkpoint(const std::filesystem::path& path);
 
 }  // namespace pleiad::cli

@@ -43,11 +43,11 @@ void say(const std::string& line) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
-std::string ranks_in_words(const std::vector<int>& ranks) {
+std::string list_of_ranks(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// One rank of this host, known by its wrapper's connection.
+/// One rank of this host, identified by its wrapper's connection.
 struct Rank {
   enum State { unknown, running, ended, failed, lost };
   State state = unknown;
@@ -63,7 +63,7 @@ class Job {
     sigprocmask(SIG_BLOCK, &watched, &inherited_mask_);
     signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
     listener_ = listen_for_reports();
-    prctl(PR_SET_CHILD_SUBREAPER, 1);  // what ranks and mpirun leave behind comes to us
+    prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of ranks and of mpirun become children of this process
     if (options.timeout > 0) timeout_at_ = after(options.timeout);
   }
 
@@ -76,20 +76,20 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  /// Nobody asked for its end, and it was once under way: it may do better next time.
+  /// Returns true if a restart makes sense: no user or timeout ended the job, and at least one rank had started.
   [[nodiscard]] bool may_restart() const { return stopped_by_ == 0 && !timed_out_ && !ranks_.empty(); }
 
-  /// `command` is mpirun's, and not used for ranks on this host.
+  /// `command` is that of mpirun; it is not used for ranks on this host.
   int run(const std::vector<std::string>& command) {
     setenv(kLauncherVariable, listener_.name.c_str(), 1);
     options_.local ? ranks_here_.start(options_, inherited_mask_) : start(command);
     while (mpirun_ != 0 || ranks_here_.running()) {
-      wait_for_news();
+      wait_for_events();
       keep_time();
     }
     ranks_here_.streams().finish();
-    take_reports();  // what arrived between the last look and the end
-    const int code = verdict();
+    take_reports();  // reports that arrived between the last poll and the end
+    const int code = report_result();
     if (code != 0) end_descendants();
     return code;
   }
@@ -104,7 +104,7 @@ class Job {
     mpirun_ = fork();
     if (mpirun_ < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
     if (mpirun_ == 0) {
-      setpgid(0, 0);  // a terminal's Ctrl-C reaches this process alone, which passes it on
+      setpgid(0, 0);  // Ctrl-C on a terminal reaches only this process, which forwards it
       ends.use();
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
@@ -115,7 +115,7 @@ class Job {
     ends.close_all();
   }
 
-  void wait_for_news() {
+  void wait_for_events() {
     std::vector<pollfd> watched = {{.fd = signals_, .events = POLLIN, .revents = 0},
                                    {.fd = listener_.fd, .events = POLLIN, .revents = 0}};
     for (const auto& [fd, rank] : connections_) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
@@ -140,7 +140,7 @@ class Job {
       timeout_at_ = kNever;
       if (!ending_) {
         timed_out_ = true;
-        say(fmt::format("{:g} s are over; ending {}", options_.timeout, ranks_in_words(ranks_that(Rank::running))));
+        say(fmt::format("{:g} s are over; ending {}", options_.timeout, list_of_ranks(ranks_that(Rank::running))));
         end();
       }
     }
@@ -151,7 +151,7 @@ class Job {
           release();
         } else {
           say(fmt::format("{:g} s after the failure of rank {}: ending {}", options_.grace, first_.rank,
-                          ranks_in_words(ranks_that(Rank::running))));
+                          list_of_ranks(ranks_that(Rank::running))));
           end();
         }
       }
@@ -159,7 +159,7 @@ class Job {
     if (now >= stop_at_) {
       stop_at_ = kNever;
       say(fmt::format("{:g} s after SIG{}: ending {}", options_.stop_timeout, sigabbrev_np(stopped_by_),
-                      ranks_in_words(ranks_that(Rank::running))));
+                      list_of_ranks(ranks_that(Rank::running))));
       end();
     }
     if (now >= kill_at_) {
@@ -168,17 +168,18 @@ class Job {
     }
   }
 
-  /// Ends every rank, on other hosts by mpirun.
+  /// Ends every rank; ranks on other hosts end through mpirun.
   void end() {
     ending_ = true;
     signal_ranks(SIGTERM);
     kill_at_ = after(kPatience);
   }
 
-  /// To the ranks on this host, or to mpirun, which hands on most signals. The wrappers follow a mpirun that is killed.
+  /// Sends a signal to the ranks on this host, or to mpirun, which forwards most signals. If mpirun is killed, the
+  /// wrappers end too.
   void signal_ranks(int signal) const { options_.local ? ranks_here_.signal_all(signal) : void(kill(mpirun_, signal)); }
 
-  /// Lets the wrappers of failed ranks go. With no rank left that runs, the job then ends by itself, and faster.
+  /// Releases the wrappers of failed ranks. If no rank is running, the job then ends by itself, and faster.
   void release() {
     ending_ = true;
     for (const auto& [fd, rank] : connections_) close(fd);
@@ -195,7 +196,7 @@ class Job {
     }
   }
 
-  /// False where the wrapper has closed the connection.
+  /// Returns false if the wrapper has closed the connection.
   bool take_reports_of(int fd, int& rank) {
     for (;;) {
       Report report;
@@ -207,7 +208,7 @@ class Job {
           ranks_[rank].last = report;
           if (report.kind == Report::started) {
             ranks_[rank].state = Rank::running;
-          } else if (report.status == 0 || report.asked || ending_) {
+          } else if (report.status == 0 || report.requested || ending_) {
             ranks_[rank].state = Rank::ended;
           } else {
             fail(rank);
@@ -224,8 +225,8 @@ class Job {
     end_at_ = after(options_.grace);
   }
 
-  /// A wrapper that ends without a word was killed: by mpirun where that ends the job (another rank has called
-  /// MPI_Abort), else by somebody else, and then mpirun will end the job.
+  /// A wrapper that ends without a report was killed: either by mpirun, which is ending the job (another rank called
+  /// MPI_Abort), or by another process, in which case mpirun is going to end the job.
   void lose(int rank) {
     if (rank < 0 || ending_ || ranks_[rank].state != Rank::running) return;
     ranks_[rank].state = Rank::lost;
@@ -252,13 +253,13 @@ class Job {
       take_ends();
     } else if (signal == SIGUSR1 || signal == SIGUSR2) {
       signal_ranks(signal);
-    } else if (signal == SIGTSTP || signal == SIGCONT) {  // Ctrl-Z, and what follows it
+    } else if (signal == SIGTSTP || signal == SIGCONT) {  // Ctrl-Z, and its continuation
       signal_ranks(signal);
       if (signal == SIGTSTP) raise(SIGSTOP);
     } else if (signal == SIGPIPE) {
       return;
     } else if (stopped_by_ != 0) {
-      signal_ranks(SIGKILL);  // asked twice
+      signal_ranks(SIGKILL);  // a second request
     } else {
       stop(signal);
     }
@@ -273,26 +274,27 @@ class Job {
       }
       return;
     }
-    // Orphans of the ranks come to this process, too, and are reaped with the wrappers.
+    // Orphans of the ranks become children of this process too, and are reaped along with the wrappers.
     for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
       ranks_here_.take_end(pid, status);
     }
     status_ = ranks_here_.status();
   }
 
-  /// Passes a request to end on to the ranks, which may save their state before they end.
+  /// Forwards a request to end to the ranks, which may save their state first.
   void stop(int signal) {
     stopped_by_ = signal;
     ending_ = true;
     say(fmt::format("SIG{}: ending the job; the ranks have {:g} s (a second signal ends them at once)",
                     sigabbrev_np(signal), options_.stop_timeout));
     stop_at_ = after(options_.stop_timeout);
-    // mpirun itself would leave the ranks a second. It hands on kStopSignal, which the wrappers turn into SIGINT.
+    // mpirun by itself would give the ranks only a second. It forwards kStopSignal, which the wrappers turn into
+    // SIGINT.
     signal_ranks(options_.local ? signal : kStopSignal);
   }
 
-  /// Says how a job that did not succeed ended.
-  [[nodiscard]] int verdict() const {
+  /// Prints how the job ended if it failed. Returns the exit code.
+  [[nodiscard]] int report_result() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     const auto say_end = [&](const std::string& cause, int code) {
       say(fmt::format("the job failed after {:.1f} s: {}; exit code {}", seconds, cause, code));
@@ -302,7 +304,7 @@ class Job {
       std::string cause = fmt::format("rank {} {}", first_.rank, describe(first_.status));
       std::vector<int> others = ranks_that(Rank::failed);
       std::erase(others, first_.rank);
-      if (!others.empty()) cause += fmt::format(", then {} failed", ranks_in_words(others));
+      if (!others.empty()) cause += fmt::format(", then {} failed", list_of_ranks(others));
       return say_end(cause, exit_code(first_.status));
     }
     if (stopped_by_ != 0) return say_end(fmt::format("ended by SIG{}", sigabbrev_np(stopped_by_)), 128 + stopped_by_);
@@ -324,10 +326,10 @@ class Job {
   Listener listener_;
   pid_t mpirun_ = 0;
   LocalRanks ranks_here_;
-  int status_ = 0;                  // of mpirun, or the first of a wrapper that failed
-  std::map<int, int> connections_;  // of wrappers: rank by file descriptor
+  int status_ = 0;                  // of mpirun, or of the first wrapper that failed
+  std::map<int, int> connections_;  // of wrappers: file descriptor to rank
   std::map<int, Rank> ranks_;
-  Report first_;  // the first failure; its rank is -1 until then
+  Report first_;  // the first failure; its rank is -1 if there is none
   int first_lost_ = -1;
   bool ending_ = false;
   bool timed_out_ = false;
@@ -340,8 +342,8 @@ class Job {
 
 }  // namespace
 
-int launch(const LaunchOptions& asked) {
-  LaunchOptions options = asked;
+int launch(const LaunchOptions& requested) {
+  LaunchOptions options = requested;
   options.local = !needs_mpirun(options);
   if (options.bind == "core" && options.hostfile.empty() && options.ranks > usable_cores()) {
     throw std::runtime_error(

@@ -1,4 +1,4 @@
-// `pleiad launch`: a job of several ranks, started on this host or by mpirun, and watched.
+// `pleiad launch`: starts a job of several ranks, on this host or by mpirun, and monitors it.
 #pragma once
 
 #include "mpirun.h"
@@ -7,7 +7,7 @@ namespace pleiad::cli {
 
 /// Runs the job to its end and leaves no process of a failed one behind. Returns 0, the code of the rank that failed
 /// first (128 + signal for a signal), 124 after a timeout, 128 + signal if this process was told to end, or mpirun's
-/// own code. Throws std::runtime_error where the job cannot start.
+/// own code. Throws std::runtime_error if the job cannot start.
 int launch(const LaunchOptions& options);
 
 }  // namespace pleiad::cli

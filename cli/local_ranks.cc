@@ -34,7 +34,7 @@ std::string new_key() {
   return key;
 }
 
-/// Forgets the launchers outside this one: its ranks are none of theirs.
+/// Removes the variables of other launchers: the ranks of this job do not belong to them.
 void forget_other_launchers() {
   static constexpr std::string_view kFamilies[] = {"PMIX_", "PMI_", "OMPI_COMM_WORLD_", "TORCHELASTIC_"};
   static constexpr std::string_view kNames[] = {
@@ -54,7 +54,7 @@ void forget_other_launchers() {
   for (const std::string& name : names) unsetenv(name.c_str());
 }
 
-/// The cores that this process may use, each as its hardware threads.
+/// Returns the cores that this process may use, each as the set of its hardware threads.
 std::vector<cpu_set_t> usable_core_sets() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -122,7 +122,7 @@ void LocalRanks::start(const LaunchOptions& options, const sigset_t& mask) {
       if (getppid() == self) execv(words[0], words.data());
       _exit(127);
     }
-    setpgid(pid, pid);  // here too, so that no signal can come too early
+    setpgid(pid, pid);  // in the parent too, so that a signal cannot arrive too early
     ends.close_all();
     wrappers_.push_back(pid);
   }

@@ -31,7 +31,7 @@ using pleiad::cli::fail;
 using pleiad::cli::parse;
 using pleiad::cli::Words;
 
-/// Cuts `launch -n 4 CMD ARGS` before CMD, so that the command keeps its own options. A "--" before CMD is dropped.
+/// Splits `launch -n 4 CMD ARGS` before CMD, so that the command keeps its own options. A "--" before CMD is dropped.
 Words cut_command(const CLI::App& app, Words& words) {
   std::size_t at = 0;
   for (; at < words.size() && words[at] != "--" && words[at].size() > 1 && words[at][0] == '-'; ++at) {
@@ -127,7 +127,7 @@ int run_inspect(const Words& words) {
   return pleiad::cli::inspect(options);
 }
 
-/// Commands that load the training engine and the data formats. They are in a program beside this one.
+/// Commands that need the training engine and the data formats. They are in a separate program beside this one.
 const Words kTools = {"convert", "explain", "export", "import", "run"};
 
 int run_tool(const Words& words) {
@@ -139,7 +139,8 @@ int run_tool(const Words& words) {
   throw std::runtime_error(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
 }
 
-/// An experiment of neon's: by the command neon, beside this one or on the PATH, else by Python's package.
+/// Runs a neon experiment with the command neon, found beside this program or on the PATH, or else with the Python
+/// package.
 int run_experiment(const Words& words) {
   const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "neon";
   for (const Words& first : {Words{beside.string()}, Words{"neon"}, Words{"python3", "-m", "neon"}}) {
@@ -156,7 +157,7 @@ int run_experiment(const Words& words) {
 bool is_yaml(const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); }
 
 int run(const Words& words) {
-  // Each rank's wrapper, as launch calls it: rank --grace 5 -- CMD ARGS...
+  // The wrapper of each rank, in the form in which launch calls it: rank --grace 5 -- CMD ARGS...
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
     return pleiad::cli::run_rank({.grace = std::stod(words[2])}, Words(words.begin() + 4, words.end()));
   }

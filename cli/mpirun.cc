@@ -23,7 +23,7 @@ bool is_program(const std::string& path) {
   return stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && access(path.c_str(), X_OK) == 0;
 }
 
-/// True where a batch system hands mpirun its hosts, and with them the number of ranks that each can take.
+/// Returns true if a batch system gives mpirun its hosts, and with them the number of ranks that each can take.
 bool has_allocation() {
   for (const char* name : {"SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE"}) {
     if (std::getenv(name) != nullptr) return true;
@@ -31,7 +31,8 @@ bool has_allocation() {
   return false;
 }
 
-/// True in a Slurm job's own script where all its tasks are on this host. salloc's shell may be on another one.
+/// Returns true in a Slurm job's own script if all its tasks are on this host. The shell of salloc may be on another
+/// one.
 bool slurm_gave_this_host_alone() {
   const char* nodes = std::getenv("SLURM_JOB_NUM_NODES");
   return nodes != nullptr && std::string(nodes) == "1" && std::getenv("SLURMD_NODENAME") != nullptr;
@@ -89,11 +90,11 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, const std:
   std::vector<std::string> words = {mpirun, "-n", std::to_string(options.ranks)};
   const auto add = [&words](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (geteuid() == 0) add({"--allow-run-as-root"});
-  // Of hosts that somebody else has counted out, mpirun takes no more than it was given.
+  // With hosts from a batch system or a hostfile, mpirun accepts at most the given number of ranks.
   if (one_host) add({"--oversubscribe"});
-  // On one host ranks need no TCP ports, which Open MPI would open to everybody on the network.
+  // On one host, ranks need no TCP ports, which Open MPI would open to the whole network.
   if (one_host && !is_set("OMPI_MCA_btl")) add({"--mca", "btl", "self,vader"});
-  // On one host the wrappers say what mpirun's long banners would; elsewhere its words are needed.
+  // On one host, the wrappers report what mpirun's long banners would; elsewhere its messages are needed.
   if (one_host && !options.verbose) add({"--quiet"});
   if (!options.hostfile.empty()) add({"--hostfile", options.hostfile});
   if (options.tag_output) add({"--tag-output"});

@@ -1,4 +1,4 @@
-// A net by what a command line calls it.
+// Finds a net by its name on the command line.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace pleiad::cli {
 
-/// An example's name, a file that Net::text() fills, or a checkpoint's folder.
+/// Returns a net, given the name of an example, a file written from Net::text(), or the folder of a checkpoint.
 inline nn::Net net_named(const std::string& name) {
   if (std::filesystem::is_directory(name)) return load_net(name);
   if (!std::filesystem::exists(name)) {

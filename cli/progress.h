@@ -1,4 +1,4 @@
-// How far a long piece of work is: one line that moves on a terminal, plain lines in a log.
+// The progress of a long operation: one line that is updated on a terminal, separate lines in a log.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// On a terminal ten times a second, in a log at each tenth of the work.
+  /// Prints the progress: ten times a second on a terminal, at each tenth of the work in a log.
   void show(std::int64_t done) {
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - start_).count();

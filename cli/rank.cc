@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr double kKillAfter = 2;  // seconds between SIGTERM and SIGKILL once mpirun is gone
+constexpr double kKillAfter = 2;  // seconds between SIGTERM and SIGKILL after mpirun is gone
 
 int rank_from_environment() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
@@ -44,13 +44,13 @@ void say(const std::string& line) {  // in one write, so that lines of several r
 class Wrapper {
  public:
   explicit Wrapper(const RankOptions& options) : options_(options), rank_(rank_from_environment()), parent_(getppid()) {
-    // Blocked before anything else happens, so that no signal ends the wrapper in place of the command.
+    // Blocked before anything else, so that no signal ends the wrapper instead of the command.
     sigset_t blocked;
     sigemptyset(&blocked);
     for (const int signal : kForwarded) sigaddset(&blocked, signal);
     sigaddset(&blocked, SIGCHLD);
     sigaddset(&blocked, kStopSignal);
-    sigaddset(&blocked, SIGPIPE);  // mpirun may be gone when the wrapper speaks
+    sigaddset(&blocked, SIGPIPE);  // mpirun may be gone when the wrapper writes
     sigprocmask(SIG_BLOCK, &blocked, &inherited_mask_);
     sigdelset(&blocked, SIGPIPE);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -64,23 +64,26 @@ class Wrapper {
       say(fmt::format("rank {} on host {} cannot start {}: {}", rank_, host_name(), command[0], std::strerror(error)));
       const int status = (error == ENOENT ? 127 : 126) << 8;
       send_report(launcher_, {.kind = Report::ended, .rank = rank_, .status = status});
-      hold();
+      wait_for_release();
       return exit_code(status);
     }
     send_report(launcher_, {.kind = Report::started, .rank = rank_, .pid = child_});
-    while (!status_) wait_for_news();
+    while (!status_) wait_for_events();
     const double seconds = std::chrono::duration<double>(Clock::now() - started_).count();
-    const bool failed = *status_ != 0 && !asked_;
+    const bool failed = *status_ != 0 && !requested_;
     if (failed) {
       say(fmt::format("rank {} (pid {} on host {}) {} after {:.1f} s", rank_, child_, host_name(), describe(*status_),
                       seconds));
     }
-    send_report(
-        launcher_,
-        {.kind = Report::ended, .rank = rank_, .pid = child_, .status = *status_, .asked = asked_, .seconds = seconds});
+    send_report(launcher_, {.kind = Report::ended,
+                            .rank = rank_,
+                            .pid = child_,
+                            .status = *status_,
+                            .requested = requested_,
+                            .seconds = seconds});
     if (failed) {
-      if (leads_group()) kill(0, SIGTERM);  // what the command has started and left
-      hold();
+      if (leads_group()) kill(0, SIGTERM);  // ends the processes that the command has started and left behind
+      wait_for_release();
     }
     return exit_code(*status_);
   }
@@ -88,7 +91,7 @@ class Wrapper {
  private:
   static bool leads_group() { return getpgrp() == getpid(); }
 
-  /// 0, or the error that kept the command from starting.
+  /// Returns 0, or the error that prevented the command from starting.
   int start(const std::vector<std::string>& command) {
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -117,7 +120,7 @@ class Wrapper {
     return failed ? error : 0;
   }
 
-  void wait_for_news() {
+  void wait_for_events() {
     pollfd watched[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                         {.fd = parent_watch_, .events = POLLIN, .revents = 0}};
     const int timeout = kill_at_ ? milliseconds_until(*kill_at_) : -1;
@@ -140,35 +143,35 @@ class Wrapper {
       return;
     }
     const auto sender = static_cast<pid_t>(info.ssi_pid);
-    if (sender == getpid()) return;  // sent to the whole group by this process
+    if (sender == getpid()) return;  // this process sent it to the whole group
     const bool from_mpirun = sender == parent_;
     if (signal == kStopSignal) {
       if (!from_mpirun) return;
-      asked_ = true;
+      requested_ = true;
       kill(leads_group() ? 0 : child_, SIGINT);
       return;
     }
-    if (from_mpirun && signal != SIGUSR1 && signal != SIGUSR2) asked_ = true;
-    // mpirun and the launcher signal the whole process group of the wrapper, and so has reached the command already.
+    if (from_mpirun && signal != SIGUSR1 && signal != SIGUSR2) requested_ = true;
+    // mpirun and the launcher signal the whole process group of the wrapper, so the command has received it already.
     if (!from_mpirun || !leads_group()) kill(child_, signal);
   }
 
   void end_without_parent() {
-    asked_ = true;
+    requested_ = true;
     kill(leads_group() ? 0 : child_, SIGTERM);
     kill_at_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kKillAfter));
   }
 
   void kill_child() {
     kill_at_.reset();
-    if (leads_group()) kill(0, SIGKILL);  // this process with it
+    if (leads_group()) kill(0, SIGKILL);  // including this process
     kill(child_, SIGKILL);
   }
 
-  /// Stays until the launcher closes the connection, a signal says that the job ends, or the grace period is over.
-  void hold() {
+  /// Waits until the launcher closes the connection, a signal tells that the job ends, or the grace period is over.
+  void wait_for_release() {
     using std::chrono::duration;
-    const double longest = launcher_ >= 0 ? 1e6 : std::min(options_.grace, 1e6);  // the launcher has the clock
+    const double longest = launcher_ >= 0 ? 1e6 : std::min(options_.grace, 1e6);  // the launcher measures the time
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(duration<double>(longest));
     while (Clock::now() < end) {
       pollfd watched[] = {{.fd = launcher_, .events = POLLIN, .revents = 0},
@@ -201,7 +204,7 @@ class Wrapper {
   Clock::time_point started_;
   std::optional<Clock::time_point> kill_at_;
   std::optional<int> status_;
-  bool asked_ = false;
+  bool requested_ = false;
 };
 
 }  // namespace

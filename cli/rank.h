@@ -7,18 +7,18 @@
 
 namespace pleiad::cli {
 
-/// mpirun hands it to every wrapper, as the launcher asks; they send SIGINT to their ranks. Without a handler it does
-/// nothing, so it does no harm in the ranks, which mpirun hands it to as well.
+/// The signal by which the launcher asks the job to stop: mpirun forwards it to every wrapper, and the wrappers send
+/// SIGINT to their ranks. mpirun sends it to the ranks as well, which ignore it by default.
 inline constexpr int kStopSignal = SIGURG;
 
 struct RankOptions {
-  double grace = 5;  ///< seconds the wrapper outlives a failed command, so that the other ranks can report
+  double grace = 5;  ///< seconds that the wrapper outlives a failed command, so that the other ranks can report
 };
 
-/// Runs `command` as a child that dies with this process, passes signals on to it, says on stderr how it ended if it
-/// failed, and tells the launcher. Returns the command's exit code, or 128 + its signal. mpirun ends a job when a
-/// process of it fails; so after a failure the wrapper stays until the launcher closes the connection, or for the
-/// grace period where the launcher is on another host. Call it first of all in a process with one thread.
+/// Runs `command` as a child that dies with this process, forwards signals to it, prints to stderr how it ended if it
+/// failed, and reports to the launcher. Returns the command's exit code, or 128 + its signal. mpirun ends a job when
+/// one of its processes fails. After a failure the wrapper therefore stays until the launcher closes the connection, or
+/// for the grace period if the launcher is on another host. Must be called first in a process with a single thread.
 int run_rank(const RankOptions& options, const std::vector<std::string>& command);
 
 }  // namespace pleiad::cli

@@ -27,7 +27,7 @@ Address address_of(const std::string& name) {
   Address address;
   address.where.sun_family = AF_UNIX;
   const std::size_t length = std::min(name.size(), sizeof address.where.sun_path - 1);
-  std::memcpy(address.where.sun_path + 1, name.data(), length);  // a leading zero byte: the abstract name space
+  std::memcpy(address.where.sun_path + 1, name.data(), length);  // a leading zero byte selects the abstract namespace
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
   return address;
 }

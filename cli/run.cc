@@ -1,4 +1,4 @@
-// The command `pleiad run`: a training job to its end, on this process or on the ranks that a launcher started.
+// The command `pleiad run`: runs a training job to its end, on this process or on the ranks that a launcher started.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kStopped = 130;
 
-/// SINGA's own options have one dash: -resume. Those that mean nothing here are taken and passed over.
+/// Adds a dash to SINGA's own options, which have only one: -resume. Those without a meaning here are accepted and
+/// ignored.
 Words with_two_dashes(Words words) {
   static const Words known = {"-conf", "-resume", "-test", "-singa_conf", "-singa_job"};
   for (std::string& word : words) {
@@ -29,7 +30,7 @@ Words with_two_dashes(Words words) {
 
 int pleiad::cli::run_run(const Words& words) {
   std::string file;
-  std::string passed_over;
+  std::string ignored;
   JobOptions options;
   options.display = on_terminal() ? "live" : "lines";
   CLI::App app("Run a training job. Alone, or under mpirun or `pleiad launch -n 4`, whose ranks are then its workers.",
@@ -38,8 +39,8 @@ int pleiad::cli::run_run(const Words& words) {
   app.add_flag("--resume", options.resume, "Go on from the last checkpoint of the workspace");
   app.add_flag("--test", options.test, "Do not train: test the parameters of checkpoint_path");
   app.add_option("--display", options.display, "lines, live or off")->capture_default_str();
-  app.add_option("--singa_conf", passed_over, "Taken for SINGA's sake, and passed over");
-  app.add_option("--singa_job", passed_over, "Taken for SINGA's sake, and passed over");
+  app.add_option("--singa_conf", ignored, "Taken for SINGA's sake, and passed over");
+  app.add_option("--singa_job", ignored, "Taken for SINGA's sake, and passed over");
   bool done = false;
   if (const int code = cli::parse(app, with_two_dashes(words), done); done) return code;
   const Job job = Job::from_file(file);

@@ -21,7 +21,7 @@ void make_pipe(int (&ends)[2]) {
 void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(to, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;  // nobody reads
+    if (written < 0 && errno != EINTR) return;  // no process reads it
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -77,7 +77,7 @@ void Streams::watch(std::vector<pollfd>& watched) const {
     if (output.from >= 0) watched.push_back({.fd = output.from, .events = POLLIN, .revents = 0});
   }
   if (input_ < 0) return;
-  // A terminal is read only from the foreground.
+  // Only a foreground process may read from a terminal.
   if (!pending_.empty()) {
     watched.push_back({.fd = input_, .events = POLLOUT, .revents = 0});
   } else if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
@@ -129,7 +129,7 @@ void Streams::pump_input() {
   const ssize_t written = write(input_, pending_.data(), pending_.size());
   if (written > 0) {
     pending_.erase(0, static_cast<std::size_t>(written));
-  } else if (written < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 reads no more
+  } else if (written < 0 && errno != EAGAIN && errno != EINTR) {  // rank 0 has stopped reading
     close(input_);
     input_ = -1;
   }

@@ -1,4 +1,4 @@
-// Standard input and output of ranks that `pleiad launch` starts by itself.
+// Standard input and output of ranks that `pleiad launch` starts without mpirun.
 #pragma once
 
 #include <poll.h>
@@ -8,9 +8,9 @@
 
 namespace pleiad::cli {
 
-/// Ranks write to this process's own output, or, tagged, into pipes whose lines are passed on with the rank before
-/// them. Rank 0 reads this process's standard input: directly, or over a pipe if it is a terminal, which a process of
-/// another group may not read.
+/// Ranks write to this process's own output or, if tagged, into pipes, whose lines are printed with the rank as prefix.
+/// Rank 0 reads this process's standard input: directly, or through a pipe if it is a terminal, because a process of
+/// another process group may not read from a terminal.
 class Streams {
  public:
   Streams() = default;
@@ -18,21 +18,21 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  /// A rank's ends; -1: this process's own.
+  /// A rank's file descriptors; -1: this process's own.
   struct Ends {
     int in = -1;
     int out = -1;
     int err = -1;
-    void use() const;        ///< in the rank's process: becomes its standard streams
+    void use() const;        ///< in the rank's process: makes them its standard streams
     void close_all() const;  ///< in this process, after the fork
   };
   [[nodiscard]] Ends open(int rank, bool tagged);
 
-  /// Adds what has to be watched.
+  /// Appends the file descriptors to poll.
   void watch(std::vector<pollfd>& watched) const;
-  /// Passes on whatever is there, without blocking.
+  /// Forwards all available data without blocking.
   void pump();
-  /// The ranks have ended: passes on the rest.
+  /// Called after the ranks have ended: forwards the remaining data.
   void finish();
 
  private:
@@ -40,13 +40,13 @@ class Streams {
     int from = -1;
     int to = -1;
     std::string tag;
-    std::string line;  // incomplete
+    std::string line;  // an incomplete line
   };
   void pump(Output& output);
   void pump_input();
 
   std::vector<Output> outputs_;
-  int input_ = -1;  // the writing end of rank 0's pipe
+  int input_ = -1;  // the write end of rank 0's pipe
   std::string pending_;
 };
 

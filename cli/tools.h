@@ -1,5 +1,5 @@
-// The commands that load the training engine and the data formats. They share one program, pleiad-tools, beside
-// `pleiad`.
+// The commands that need the training engine and the data formats. They form a separate program, pleiad-tools, which is
+// installed beside `pleiad`.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace pleiad::cli {
 
-/// Each takes the arguments after its name and returns the exit code. It throws what its work throws.
+/// Each function takes the arguments after the command's name and returns the exit code. Exceptions of the command's
+/// work are passed on.
 int run_convert(const std::vector<std::string>& words);
 int run_explain(const std::vector<std::string>& words);
 int run_export(const std::vector<std::string>& words);

@@ -189,10 +189,10 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
         // Between hosts the end of the victim's session, or a neighbour that met the death and shut down, may be known
         // before the death is.
         const bool names_the_dead =
-            hosts > 1
-                ? mine.error.find("rank 3") != std::string::npos  // or "[rank 3] add: the session ended meanwhile"
-                : mine.error.find("rank 3 ") != std::string::npos && mine.error.find("died") != std::string::npos;
-        const bool names_the_host = mine.error.find("is the host up") != std::string::npos;
+            hosts > 1 ? mine.error.find("rank 3") !=
+                            std::string::npos  // or "[rank 3] add: the session was shut down during the call"
+                      : mine.error.find("rank 3 ") != std::string::npos && mine.error.find("died") != std::string::npos;
+        const bool names_the_host = mine.error.find("check that the host") != std::string::npos;
         const bool names_the_failed = mine.error.find("after an add that failed") != std::string::npos;
         ASSERT_TRUE(names_the_dead || (hosts > 1 && (names_the_host || names_the_failed)));
         if (way.name == "async" || way.name == "backup") continue;

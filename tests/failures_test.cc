@@ -41,7 +41,7 @@ std::vector<std::optional<Observation>> observe_all(int ranks, const std::string
     Plan own = plan;
     own.end_later = [&](Session&) {
       engine->set_interrupt([&ended, self = engine.get()] {
-        if (self->life(self->rank()) != Life::finished) return false;
+        if (self->liveness(self->rank()) != Liveness::left) return false;
         ended = true;
         throw RankKilled{};
       });
@@ -78,7 +78,7 @@ void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool t
 }
 
 void await_death(const InprocEngine& engine) {
-  EXPECT_TRUE(eventually([&] { return engine.life(1) == Life::dead; }));
+  EXPECT_TRUE(eventually([&] { return engine.liveness(1) == Liveness::dead; }));
 }
 
 TEST(InprocFailure, InTheMiddleOfAnAdd) {
@@ -344,7 +344,7 @@ TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
     if (engine->rank() == 1) {
       while (!looked) std::this_thread::yield();
       done = true;
-      engine->abandon(Life::finished);
+      engine->abandon(Liveness::left);
       gone = true;
       return;
     }
@@ -517,7 +517,7 @@ TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
         session.receive(0, 1, large);
         ADD_FAILURE() << "half of it never came";
       } catch (const TransportError& error) {
-        EXPECT_NE(std::string(error.what()).find("given up half-way"), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("aborted midway"), std::string::npos) << error.what();
       }
       told = true;
     }

@@ -19,7 +19,7 @@ namespace pleiad::test {
 /// test. Ranks of a host stand one after another.
 inline void run_roles(const std::vector<std::string>& roles, int hosts, const std::function<void(Session&)>& body) {
   const auto ranks = static_cast<int>(roles.size());
-  std::vector<Place> places;
+  std::vector<RankLocation> places;
   std::vector<std::shared_ptr<InprocHost>> memory;
   for (int host = 0; host < hosts; ++host) {
     const int first = ranks * host / hosts;
@@ -28,7 +28,7 @@ inline void run_roles(const std::vector<std::string>& roles, int hosts, const st
     for (int r = first; r < end; ++r)
       places.push_back({.host = host, .local = r - first, .name = "node" + std::to_string(host)});
   }
-  const auto wire = hosts > 1 ? std::make_shared<InprocWire>(ranks) : nullptr;
+  const auto wire = hosts > 1 ? std::make_shared<InprocTransport>(ranks) : nullptr;
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < ranks; ++r) {
     SessionOptions options;
@@ -38,7 +38,7 @@ inline void run_roles(const std::vector<std::string>& roles, int hosts, const st
     const auto& host = memory[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];
     engines.push_back(std::make_shared<InprocEngine>(options, r, places, host, wire, nullptr));
   }
-  if (wire != nullptr) InprocEngine::introduce(engines, JobKey::random());
+  if (wire != nullptr) InprocEngine::connect_all(engines, JobKey::random());
   std::vector<std::thread> threads;
   for (auto& engine : engines) {
     threads.emplace_back([&body, engine = std::move(engine)] {

@@ -24,7 +24,7 @@ def network(tmp_path):
 
 
 # What a call says of a host: that its request was not answered, or that what it waits for cannot come.
-SILENT = re.compile(r"has not answered for|nothing was heard from")
+SILENT = re.compile(r"has not answered for|no message from")
 
 
 def lines_of(job):

@@ -191,7 +191,7 @@ def test_solo_is_solo_under_any_launcher(start, process):
 def test_two_processes_of_one_rank_are_an_error(start, process):
     job = start(*shell_launcher({**TORCH, "WORLD_SIZE": "3", "RANK": "$((r > 1 ? 1 : r))"}, 3, f"{process} world"))
     job.finish()
-    assert re.search(r"two processes say that they are rank 1: pid \d+ and pid \d+", job.text()), job.text()
+    assert re.search(r"two processes claim to be rank 1: pid \d+ and pid \d+", job.text()), job.text()
     assert said(job, "size") == {}
 
 

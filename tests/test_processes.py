@@ -95,10 +95,10 @@ def test_srun_without_pmix_is_a_world_of_one_or_an_error_that_says_what_to_do(st
 
 def test_a_rank_that_is_late_for_start_is_said_to_be(start, tmp_path):
     job = start(2, "late-start", tmp_path / "come", env={"PLEIAD_WARN_AFTER": "0.3"})
-    job.read_until(lambda job: any("start waits for the other processes" in line for line in job.err))
+    job.read_until(lambda job: any("start is waiting for the other processes" in line for line in job.err))
     (tmp_path / "come").touch()
     assert job.finish() == 0, job.text()
-    assert any("start waits for the other processes" in line for line in job.err), job.text()
+    assert any("start is waiting for the other processes" in line for line in job.err), job.text()
     assert job.left() == {}
 
 
@@ -119,7 +119,7 @@ def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(s
 def test_a_second_start_is_an_error_and_one_after_shutdown_is_not(start):
     job = run(start, 2, "again")
     for rank in (0, 1):
-        assert "already takes part in a world" in said(job, "second start")[rank]
+        assert "is already a rank of a world" in said(job, "second start")[rank]
         assert said(job, "nested")[rank] == ""
         assert said(job, "worked")[rank] == "20"
         assert said(job, "old table")[rank].startswith("state: ")

@@ -34,7 +34,7 @@ def kill_once(python_env, seed, folder):
             for call in ("error", "later", "barrier", "shutdown"):
                 assert line[call], f"{call} raised nothing: {what}"
             # Between hosts a neighbour that met the death and shut down may be known before the death is.
-            known = (f"rank {victim} ", "after an add that failed", "is the host up")
+            known = (f"rank {victim} ", "after an add that failed", "check that the host")
             assert any(words in line["error"] for words in known), what
         return rounds
     finally:

@@ -36,8 +36,8 @@ def test_a_stop_that_is_too_long_is_told_to_all_ranks_and_blamed_on_the_stopped_
     job.read_until(lambda job: len(said(job, "step")) == 3)
     (tmp_path / "end").touch()
     for rank, error in said(job, "step").items():
-        assert "rank 2 (" in error and ("heard from rank 2" in error or "rank 2 (on" in error), (rank, error)
-        assert "heard from rank 0" not in error and "heard from rank 1" not in error, (rank, error)
+        assert "rank 2 (" in error and ("no message from rank 2" in error or "rank 2 (on" in error), (rank, error)
+        assert "no message from rank 0" not in error and "no message from rank 1" not in error, (rank, error)
         assert "not answered" not in error or "rank 2 (on" in error.split("has not answered")[0], (rank, error)
 
 

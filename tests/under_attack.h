@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/inproc.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "session/core.h"
 #include "table/request.h"
 
@@ -39,15 +39,16 @@ inline void under_attack(const std::function<void(const Target&)>& attack, const
   SessionOptions options = options_for_tests();
   options.transport_security = security;
   const JobKey key = JobKey::random();
-  std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"}, {.host = 1, .local = 0, .name = "right"}};
-  const auto wire = std::make_shared<InprocWire>(2);
+  std::vector<RankLocation> places = {{.host = 0, .local = 0, .name = "left"},
+                                      {.host = 1, .local = 0, .name = "right"}};
+  const auto wire = std::make_shared<InprocTransport>(2);
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < 2; ++r) {
     engines.push_back(
         std::make_shared<InprocEngine>(options, r, places, std::make_shared<InprocHost>(1), wire, nullptr));
   }
-  InprocEngine::introduce(engines, key);
-  const Target target{.endpoint = endpoint_to(engines[1]->messenger()->addresses(), {}), .key = key};
+  InprocEngine::connect_all(engines, key);
+  const Target target{.endpoint = endpoint_to(engines[1]->rpc()->addresses(), {}), .key = key};
   constexpr int kAdds = 40;
   std::vector<std::thread> threads;
   for (int r = 0; r < 2; ++r) {
@@ -74,18 +75,18 @@ inline void under_attack(const std::function<void(const Target&)>& attack, const
   for (std::thread& thread : threads) thread.join();
 }
 
-// Waits until the channel is welcomed; false where it never is.
-inline bool welcomed(Channel& channel, int milliseconds) {
+// Waits until the channel is authenticated. Returns false if that does not happen in time.
+inline bool welcomed(RpcConnection& channel, int milliseconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  while (!channel.welcomed() && std::chrono::steady_clock::now() < end) {
-    channel.greet(std::chrono::steady_clock::now().time_since_epoch().count());
+  while (!channel.authenticated() && std::chrono::steady_clock::now() < end) {
+    channel.send_hello(std::chrono::steady_clock::now().time_since_epoch().count());
     (void)channel.receive();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return channel.welcomed();
+  return channel.authenticated();
 }
 
-inline zmq::message_t add_request(Channel& channel, std::uint64_t sequence, std::size_t elements) {
+inline zmq::message_t add_request(RpcConnection& channel, std::uint64_t sequence, std::size_t elements) {
   FrameHead head = channel.head(FrameKind::request);
   head.sequence = sequence;
   head.operation = static_cast<std::uint32_t>(TableOperation::add);

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "engine/inproc.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "session/core.h"
 #include "table/request.h"
 #include "table/table_service.h"
@@ -31,11 +31,11 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   set_up_socket(impostor);
   impostor.bind("tcp://127.0.0.1:*");
   impostor.set(zmq::sockopt::rcvtimeo, 120000);
-  Channel channel(context, JobKey::random(), 0, 1, impostor.get(zmq::sockopt::last_endpoint));
+  RpcConnection channel(context, JobKey::random(), 0, 1, impostor.get(zmq::sockopt::last_endpoint));
   const JobKey wrong = JobKey::random();
   std::int64_t now = 0;
   for (const bool proves : {false, true}) {
-    channel.greet(now += 10'000'000'000);
+    channel.send_hello(now += 10'000'000'000);
     zmq::message_t connection;
     zmq::message_t message;
     ASSERT_TRUE(impostor.recv(connection).has_value());
@@ -55,7 +55,7 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
       Nonce client;
       std::memcpy(client.data(), hello->body.data(), client.size());
       const Nonce mine = random_nonce();
-      const Proof proof = make_proof(wrong, "server", client, mine, 0, 1);
+      const AuthTag proof = make_auth_tag(wrong, "server", client, mine, 0, 1);
       std::vector<char> body;
       for (const std::span<const char> part :
            {std::span<const char>(client), std::span<const char>(mine), std::span<const char>(proof)}) {
@@ -63,13 +63,13 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
       }
       reply(FrameKind::challenge, body);
     }
-    reply(FrameKind::welcome, {});
+    reply(FrameKind::accepted, {});
     reply(FrameKind::pong, {});  // which the caller sees: all before it was looked at
     EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
-    EXPECT_FALSE(channel.welcomed()) << (proves ? "a proof by another key" : "no proof");
+    EXPECT_FALSE(channel.authenticated()) << (proves ? "a proof by another key" : "no proof");
   }
   // The next thing that it hears is another hello: no proof was sent to it.
-  channel.greet(now += 10'000'000'000);
+  channel.send_hello(now += 10'000'000'000);
   zmq::message_t message;
   ASSERT_TRUE(impostor.recv(message).has_value());
   ASSERT_TRUE(impostor.recv(message).has_value());
@@ -79,7 +79,7 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
 }
 
 // A client says hello about once a second. Where the way there and back takes more than half of one, each welcome comes
-// after the next hello: if it did not count then, nobody would ever be welcomed.
+// after the next hello: if it did not count then, nobody would ever be authenticated.
 TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
   const JobKey key = JobKey::random();
   zmq::context_t context;
@@ -87,7 +87,7 @@ TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
   set_up_socket(server);
   server.bind("tcp://127.0.0.1:*");
   server.set(zmq::sockopt::rcvtimeo, 120000);
-  Channel channel(context, key, 0, 1, server.get(zmq::sockopt::last_endpoint));
+  RpcConnection channel(context, key, 0, 1, server.get(zmq::sockopt::last_endpoint));
   zmq::message_t connection;
   zmq::message_t message;
   const auto hear = [&](FrameKind expected) {
@@ -103,33 +103,33 @@ TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
     (void)server.send(zmq::buffer(connection.to_string()), zmq::send_flags::sndmore);
     (void)server.send(frame, zmq::send_flags::none);
   };
-  channel.greet(10'000'000'000);
+  channel.send_hello(10'000'000'000);
   const FrameHead head = hear(FrameKind::hello);
   Nonce client;
   std::memcpy(client.data(), message.data<char>() + sizeof(FrameHead), client.size());
   const Nonce mine = random_nonce();
-  const Proof proof = make_proof(key, "server", client, mine, 0, 1);
+  const AuthTag proof = make_auth_tag(key, "server", client, mine, 0, 1);
   std::vector<char> body(client.begin(), client.end());
   body.insert(body.end(), mine.begin(), mine.end());
   body.insert(body.end(), proof.begin(), proof.end());
   reply(head, FrameKind::challenge, body);
   reply(head, FrameKind::pong, {});  // behind it, so that the caller knows when the challenge was dealt with
   EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
-  (void)hear(FrameKind::proof);
-  channel.greet(20'000'000'000);
+  (void)hear(FrameKind::response);
+  channel.send_hello(20'000'000'000);
   (void)hear(FrameKind::hello);
-  reply(head, FrameKind::welcome, {});
+  reply(head, FrameKind::accepted, {});
   reply(head, FrameKind::pong, {});
   EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
-  EXPECT_TRUE(channel.welcomed());
+  EXPECT_TRUE(channel.authenticated());
 }
 
 // Puts requests off until no more come, and notes how many and how long they are.
 class Hesitant final : public RequestHandler {
  public:
-  Hesitant(RequestHandler& real, Messenger& messenger) : real_(real), messenger_(messenger) {}
+  Hesitant(RequestHandler& real, RpcTransport& rpc) : real_(real), rpc_(rpc) {}
 
-  bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)>) override {
+  bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)>) override {
     held_.push_back({request, {request.body.begin(), request.body.end()}});
     ++requests;
     most = std::max(most, held_.size());
@@ -148,7 +148,7 @@ class Hesitant final : public RequestHandler {
         longest = std::max(longest, bytes);
         return std::span(answer);
       }));
-      messenger_.answer(held.request.back, nullptr, answer);
+      rpc_.answer(held.request.back, nullptr, answer);
     }
   }
   [[nodiscard]] bool unanswered() const override { return !held_.empty(); }
@@ -157,11 +157,11 @@ class Hesitant final : public RequestHandler {
 
  private:
   struct Held {
-    Request request;
+    IncomingRequest request;
     std::vector<char> body;
   };
   RequestHandler& real_;
-  Messenger& messenger_;
+  RpcTransport& rpc_;
   std::vector<Held> held_;
   int quiet_ = 0;
 };
@@ -171,10 +171,10 @@ constexpr std::int64_t kMany = 6'000'000;  // 24 MB, half of them on the other h
 TEST(Wire, ALongCallGoesInChunksOfWhichFewAreUnderWay) {
   const auto rank = [](Session& session) {
     const ArrayTable table = session.create_array(kMany);
-    Messenger& messenger = *session.core().engine().messenger();
+    RpcTransport& rpc = *session.core().engine().rpc();
     RequestHandler& service = *session.core().context().service;
-    Hesitant hesitant(service, messenger);
-    if (session.rank() == 1) messenger.set_handler(&hesitant);
+    Hesitant hesitant(service, rpc);
+    if (session.rank() == 1) rpc.set_handler(&hesitant);
     session.barrier();
     if (session.rank() == 0) {
       const std::vector<float> ones(kMany, 1);
@@ -185,10 +185,10 @@ TEST(Wire, ALongCallGoesInChunksOfWhichFewAreUnderWay) {
     }
     session.barrier();
     if (session.rank() != 1) return;
-    messenger.set_handler(&service);
-    EXPECT_GT(hesitant.requests, 2 * Messenger::kWindow);
-    EXPECT_LE(hesitant.most, Messenger::kWindow);
-    EXPECT_LE(hesitant.longest, Messenger::kWholeBytes + sizeof(TableHead));
+    rpc.set_handler(&service);
+    EXPECT_GT(hesitant.requests, 2 * RpcTransport::kWindow);
+    EXPECT_LE(hesitant.most, RpcTransport::kWindow);
+    EXPECT_LE(hesitant.longest, RpcTransport::kWholeBytes + sizeof(TableHead));
   };
   SessionOptions options;
   options.log_level = "off";
@@ -326,37 +326,37 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   EXPECT_NE(heard.find("PING"), std::string::npos) << "it was closed without a question";
 }
 
-// Two hosts whose messengers the test starts itself, so that it can stand between them.
+// Two hosts whose RPC transports the test starts itself, so that it can stand between them.
 struct Pair {
   explicit Pair(double host_timeout) {
     SessionOptions options;
     options.timeout = 240;
     options.host_timeout = host_timeout;
     options.log_level = "off";
-    const std::vector<Place> places = {{.host = 0, .local = 0, .name = "left"},
-                                       {.host = 1, .local = 0, .name = "right"}};
-    const auto wire = std::make_shared<InprocWire>(2);
+    const std::vector<RankLocation> places = {{.host = 0, .local = 0, .name = "left"},
+                                              {.host = 1, .local = 0, .name = "right"}};
+    const auto wire = std::make_shared<InprocTransport>(2);
     for (int r = 0; r < 2; ++r) {
       engines.push_back(
           std::make_shared<InprocEngine>(options, r, places, std::make_shared<InprocHost>(1), wire, nullptr));
-      messengers.push_back(std::make_unique<Messenger>(*engines.back(), key, true));
+      transports.push_back(std::make_unique<RpcTransport>(*engines.back(), key, true));
     }
   }
   /// Rank 0 reaches rank 1 at `port`.
   void start(int port) {
-    Addresses other = messengers[1]->addresses();
-    messengers[1]->start({messengers[0]->addresses(), other});
+    Addresses other = transports[1]->addresses();
+    transports[1]->start({transports[0]->addresses(), other});
     other.port = port;
-    messengers[0]->start({messengers[0]->addresses(), other});
+    transports[0]->start({transports[0]->addresses(), other});
   }
   /// Sends `count` numbered requests of `bytes` from rank 0 to rank 1 and waits for all answers.
   void ask(std::size_t count, std::size_t bytes) {
-    const Part part{.to = 1, .operation = 1, .repeatable = false, .bytes = bytes};
+    const OutgoingRequest part{.to = 1, .operation = 1, .idempotent = false, .bytes = bytes};
     std::size_t answered = 0;
-    messengers[0]->exchange(
+    transports[0]->exchange(
         {.call = Call::add,
          .count = count,
-         .part = [&](std::size_t) { return part; },
+         .request = [&](std::size_t) { return part; },
          .fill = [](std::size_t item, std::span<char> to) { std::memcpy(to.data(), &item, sizeof item); },
          .take = [&](std::size_t, std::span<const char>) { ++answered; },
          .meanwhile = [] {}});
@@ -365,7 +365,7 @@ struct Pair {
 
   JobKey key = JobKey::random();
   std::vector<std::shared_ptr<InprocEngine>> engines;
-  std::vector<std::unique_ptr<Messenger>> messengers;
+  std::vector<std::unique_ptr<RpcTransport>> transports;
 };
 
 TEST(Wire, AHostThatTakesConnectionsAndNeverAnswersIsNamedAfterTheDeadline) {
@@ -453,7 +453,7 @@ class Breaker {
 TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
   class Counter final : public RequestHandler {
    public:
-    bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)>) override {
+    bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)>) override {
       std::size_t item = 0;
       std::memcpy(&item, request.body.data(), sizeof item);
       const std::lock_guard lock(mutex);
@@ -467,8 +467,8 @@ TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
   } counter;
   constexpr std::size_t kItems = 300;
   Pair pair(120);
-  pair.messengers[1]->set_handler(&counter);
-  Breaker breaker(pair.messengers[1]->addresses().port, 8);
+  pair.transports[1]->set_handler(&counter);
+  Breaker breaker(pair.transports[1]->addresses().port, 8);
   pair.start(breaker.port);
   for (int round = 0; breaker.left() > 0 && round < 100; ++round) {
     {
@@ -481,8 +481,8 @@ TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
     for (const auto& [item, times] : counter.times) ASSERT_EQ(times, 1) << "request " << item;
   }
   EXPECT_EQ(breaker.left(), 0) << "nothing was broken: nothing was tried";
-  pair.messengers[1]->set_handler(nullptr);
-  for (auto& messenger : pair.messengers) messenger->stop();
+  pair.transports[1]->set_handler(nullptr);
+  for (auto& rpc : pair.transports) rpc->stop();
 }
 
 }  // namespace pleiad

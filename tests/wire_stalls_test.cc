@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "session/core.h"
 #include "table/table.h"
 #include "table/table_service.h"
@@ -75,7 +75,7 @@ TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
 TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
   class Mute final : public RequestHandler {
    public:
-    bool handle(const Request&, FunctionRef<std::span<char>(std::size_t)>) override {
+    bool handle(const IncomingRequest&, FunctionRef<std::span<char>(std::size_t)>) override {
       asked = true;
       EXPECT_TRUE(eventually([&] { return release.load(); }));
       throw TransportError("too late");
@@ -89,23 +89,23 @@ TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
       3,
       [&](Session& session) {
         const ArrayTable table = session.create_array(kBoth);
-        Messenger& messenger = *session.core().engine().messenger();
+        RpcTransport& rpc = *session.core().engine().rpc();
         RequestHandler& service = *session.core().context().service;
-        if (session.rank() == 0) messenger.set_handler(&mute);
+        if (session.rank() == 0) rpc.set_handler(&mute);
         session.barrier();
         if (session.rank() == kFar) {
           std::vector<float> out(kBoth);
-          ASSERT_EQ(messenger.carrier(0), 0) << "the silent one would be asked";
+          ASSERT_EQ(rpc.serving_rank(0), 0) << "the silent one would be asked";
           table.get(out);
           EXPECT_TRUE(mute.asked);
-          EXPECT_EQ(messenger.carrier(0), 1) << "later calls do not even try";
+          EXPECT_EQ(rpc.serving_rank(0), 1) << "later calls do not even try";
           table.add(std::vector<float>(kBoth, 1));
           table.get(out);
           EXPECT_EQ(out[0], 1);
           mute.release = true;
         }
         session.barrier();
-        if (session.rank() == 0) messenger.set_handler(&service);
+        if (session.rank() == 0) rpc.set_handler(&service);
         session.barrier();
       },
       short_of_patience());

@@ -197,7 +197,7 @@ TEST(Strangers, AFloodOfHandshakesTakesLittleMemory) {
         EXPECT_LT(most - before, kMostGrowth) << "bytes";
         zmq::context_t context;
         const TransportKeys keys(target.key);
-        Channel member(context, target.key, 0, 1, target.endpoint, &keys);
+        RpcConnection member(context, target.key, 0, 1, target.endpoint, &keys);
         EXPECT_TRUE(welcomed(member, 600'000)) << "after the flood everything is as before";
       },
       "encrypt");
@@ -274,7 +274,7 @@ TEST(Strangers, ARecordedConnectionIsWorthNothingOnAnother) {
         {
           zmq::context_t context;
           const TransportKeys keys(target.key);
-          Channel member(context, target.key, 0, 1, "tcp://127.0.0.1:" + std::to_string(recorder.port), &keys);
+          RpcConnection member(context, target.key, 0, 1, "tcp://127.0.0.1:" + std::to_string(recorder.port), &keys);
           ASSERT_TRUE(welcomed(member, 600'000));
           for (const std::int64_t value : {1, -1}) {  // the first one by itself would show
             zmq::message_t frame = add_request(member, member.next_sequence(), 1000);
@@ -311,12 +311,12 @@ TEST(Strangers, TooManyHandshakesCloseThePortUntilSomeHaveEnded) {
         strangers.emplace_back(door.listener->port(), SOCK_NONBLOCK);
         --left;
       }
-      (void)door.listener->look(now_ns());
+      (void)door.listener->update(now_ns());
       return door.listener->full();
     }));
   }
   EXPECT_TRUE(eventually([&] {
-    (void)door.listener->look(now_ns());
+    (void)door.listener->update(now_ns());
     return !door.listener->full();
   }));
 }
@@ -335,7 +335,7 @@ TEST(Strangers, RefusalsAreToldTogetherAndSeldom) {
     for (const Stranger& stranger : strangers) (void)stranger.until_closed();
   };
   const auto look = [&] {
-    const std::size_t refused = door.listener->look(now);
+    const std::size_t refused = door.listener->update(now);
     told += refused;
     times += refused > 0 ? 1 : 0;
   };

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "engine/inproc.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "session/core.h"
 #include "table/request.h"
 #include "tests/eventually.h"
@@ -86,9 +86,9 @@ class RawPeer {
 };
 
 // What comes back within a moment.
-std::optional<Incoming> answer(zmq::socket_t& socket, int milliseconds = 600000) {
+std::optional<ReceivedFrame> answer(zmq::socket_t& socket, int milliseconds = 600000) {
   socket.set(zmq::sockopt::rcvtimeo, milliseconds);
-  Incoming incoming;
+  ReceivedFrame incoming;
   if (!socket.recv(incoming.message).has_value()) return std::nullopt;
   const auto frame = parse_frame({incoming.message.data<char>(), incoming.message.size()});
   if (!frame) return std::nullopt;
@@ -136,7 +136,7 @@ TEST(Wire, GarbageOnTheNetworkDisturbsNobody) {
 TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
   under_attack([](const Target& target) {
     zmq::context_t context;
-    Channel channel(context, target.key, 0, 1, target.endpoint);
+    RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
     std::mt19937_64 random(13);
     for (std::uint64_t sequence = 1; sequence <= 2000; ++sequence) {
@@ -174,10 +174,10 @@ TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
         half.server_public = right.server_public;
         const TransportKeys* const strangers[] = {nullptr, &wrong, &half};
         for (const TransportKeys* keys : strangers) {
-          Channel stranger(context, target.key, 0, 1, target.endpoint, keys);
+          RpcConnection stranger(context, target.key, 0, 1, target.endpoint, keys);
           EXPECT_FALSE(welcomed(stranger, 1500));
         }
-        Channel member(context, target.key, 0, 1, target.endpoint, &right);
+        RpcConnection member(context, target.key, 0, 1, target.endpoint, &right);
         EXPECT_TRUE(welcomed(member, 600'000));
       },
       "encrypt");
@@ -208,9 +208,9 @@ TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
         }
         zmq::context_t context;
         const TransportKeys keys(target.key);
-        std::vector<std::unique_ptr<Channel>> members;
+        std::vector<std::unique_ptr<RpcConnection>> members;
         for (int i = 0; i < 30; ++i) {
-          members.push_back(std::make_unique<Channel>(context, target.key, 0, 1, target.endpoint, &keys));
+          members.push_back(std::make_unique<RpcConnection>(context, target.key, 0, 1, target.endpoint, &keys));
           EXPECT_TRUE(welcomed(*members.back(), 600'000));
         }
       },
@@ -220,7 +220,7 @@ TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
 TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
   under_attack([](const Target& target) {
     zmq::context_t context;
-    Channel stranger(context, JobKey::random(), 0, 1, target.endpoint);
+    RpcConnection stranger(context, JobKey::random(), 0, 1, target.endpoint);
     EXPECT_FALSE(welcomed(stranger, 1500));
     // Nor one that takes the other side on trust and answers its challenge with a proof by another key.
     zmq::socket_t forger = dealer(context, target.endpoint);
@@ -235,8 +235,8 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     ASSERT_TRUE(challenge && challenge->frame.head.kind == FrameKind::challenge);
     Nonce theirs;
     std::memcpy(theirs.data(), challenge->frame.body.data() + nonce.size(), theirs.size());
-    const Proof proof = make_proof(JobKey::random(), "client", nonce, theirs, 0, 1);
-    forged.kind = FrameKind::proof;
+    const AuthTag proof = make_auth_tag(JobKey::random(), "client", nonce, theirs, 0, 1);
+    forged.kind = FrameKind::response;
     zmq::message_t proves = make_frame(forged, nonce.size() + proof.size());
     std::memcpy(body_of(proves).data(), nonce.data(), nonce.size());
     std::memcpy(body_of(proves).data() + nonce.size(), proof.data(), proof.size());
@@ -246,7 +246,7 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     (void)forger.send(ping, zmq::send_flags::none);
     const auto refused = answer(forger);
     ASSERT_TRUE(refused);
-    EXPECT_EQ(refused->frame.head.kind, FrameKind::stranger);
+    EXPECT_EQ(refused->frame.head.kind, FrameKind::unauthenticated);
     // Nor is one heard that does not even ask.
     zmq::socket_t socket = dealer(context, target.endpoint);
     FrameHead head;
@@ -257,7 +257,7 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     (void)socket.send(frame, zmq::send_flags::none);
     const auto back = answer(socket);
     ASSERT_TRUE(back);
-    EXPECT_EQ(back->frame.head.kind, FrameKind::stranger);
+    EXPECT_EQ(back->frame.head.kind, FrameKind::unauthenticated);
   });
 }
 
@@ -276,9 +276,9 @@ TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
     ASSERT_TRUE(challenge && challenge->frame.head.kind == FrameKind::challenge);
     Nonce theirs;
     std::memcpy(theirs.data(), challenge->frame.body.data() + nonce.size(), theirs.size());
-    const Proof proof = make_proof(target.key, "client", nonce, theirs, 0, 1);
+    const AuthTag proof = make_auth_tag(target.key, "client", nonce, theirs, 0, 1);
     const auto prove = [&](zmq::socket_t& socket, int milliseconds) {
-      head.kind = FrameKind::proof;
+      head.kind = FrameKind::response;
       zmq::message_t frame = make_frame(head, nonce.size() + proof.size());
       std::memcpy(body_of(frame).data(), nonce.data(), nonce.size());
       std::memcpy(body_of(frame).data() + nonce.size(), proof.data(), proof.size());
@@ -289,7 +289,7 @@ TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
     EXPECT_FALSE(prove(second, 700)) << "a recorded proof must be worth nothing";
     const auto welcome = prove(first, 600000);
     ASSERT_TRUE(welcome);
-    EXPECT_EQ(welcome->frame.head.kind, FrameKind::welcome);
+    EXPECT_EQ(welcome->frame.head.kind, FrameKind::accepted);
   });
 }
 
@@ -298,7 +298,7 @@ TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
     // Adds zeros over a channel of its own, each many times: carried out or not, every one is acknowledged; then ones
     // and minus ones, of which a repetition would show.
     zmq::context_t context;
-    Channel channel(context, target.key, 0, 1, target.endpoint);
+    RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
     std::uint64_t sequence = 0;
     std::size_t acknowledged = 0;
@@ -327,7 +327,7 @@ TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
 TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
   under_attack([](const Target& target) {
     zmq::context_t context;
-    Channel channel(context, target.key, 0, 1, target.endpoint);
+    RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
     const auto ask = [&](std::uint64_t sequence) {
       zmq::message_t frame = add_request(channel, sequence, 1000);
@@ -352,7 +352,7 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
 TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
   under_attack([](const Target& target) {
     zmq::context_t context;
-    Channel channel(context, target.key, 0, 1, target.endpoint);
+    RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
     zmq::socket_t thief = dealer(context, target.endpoint);  // has recorded all of it, and has no key
     std::mt19937_64 random(17);

@@ -1,4 +1,4 @@
-// A block of bytes that its copies share.
+// A block of bytes that copies of a Blob share.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace multiverso {
 class Blob {
  public:
   Blob() : size_(0) {}
-  /// Bytes that are zero.
+  /// Allocates `size` zero bytes.
   explicit Blob(std::size_t size) : data_(new char[size](), std::default_delete<char[]>()), size_(size) {}
-  /// A copy of `size` bytes.
+  /// Copies `size` bytes from `data`.
   Blob(const void* data, std::size_t size) : Blob(size) {
     if (size > 0) std::memcpy(data_.get(), data, size);
   }
   Blob(void* data, std::size_t size) : Blob(static_cast<const void*>(data), size) {}
 
   char operator[](std::size_t i) const { return data_.get()[i]; }
-  /// The i-th element of type T.
+  /// Returns the i-th element of type T.
   template <typename T>
   T& As(std::size_t i = 0) const {
     return reinterpret_cast<T*>(data_.get())[i];

@@ -1,4 +1,4 @@
-// Counts and times of parts of a program.
+// Counters and timers for sections of a program.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace multiverso {
 
 class Monitor;
 
-/// The monitors of this process, by name. Any thread may call it.
+/// The monitors of this process by name. Thread-safe.
 class Dashboard {
  public:
   static void AddMonitor(const std::string& name, Monitor* monitor) {
@@ -23,9 +23,9 @@ class Dashboard {
     const std::lock_guard<std::mutex> lock(board().mutex);
     board().monitors.erase(name);
   }
-  /// One monitor as text; empty if there is none of that name.
+  /// Returns one monitor as text, or an empty string if there is none of that name.
   static std::string Watch(const std::string& name);
-  /// Logs all of them.
+  /// Logs all monitors.
   static void Display();
 
  private:
@@ -39,7 +39,7 @@ class Dashboard {
   }
 };
 
-/// How often and for how long the code between Begin and End ran. For one thread at a time.
+/// Counts and times the code between Begin and End. Not thread-safe: one thread at a time.
 class Monitor {
  public:
   explicit Monitor(const std::string& name) : name_(name) { Dashboard::AddMonitor(name_, this); }

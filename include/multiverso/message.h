@@ -1,8 +1,9 @@
-// A message of Multiverso: a header and blobs. Pleiad sends none of these; see "What is not supported" in docs/migration.md.
+// A message of Multiverso: a header and blobs. Pleiad does not send such messages; see "What is not supported" in
+// docs/migration.md.
 #pragma once
 
 #include <cstddef>
-#include <functional>  // programs written for Multiverso rely on it
+#include <functional>  // programs written for Multiverso rely on this include
 #include <memory>
 #include <vector>
 
@@ -45,7 +46,7 @@ class Message {
   void set_data(const std::vector<Blob>& data) { data_ = data; }
   void Push(const Blob& blob) { data_.push_back(blob); }
 
-  /// A message back to the sender, of the type that answers this one. The caller owns it.
+  /// Returns a message addressed to the sender, with the type that answers this one. The caller owns it.
   Message* CreateReplyMessage() const {
     auto* reply = new Message();
     reply->set_src(dst());

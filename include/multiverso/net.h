@@ -1,4 +1,4 @@
-// What is left of Multiverso's network layer: who is there, and the sum over all ranks.
+// The supported part of Multiverso's network layer: rank, size, and the sum over all ranks.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace multiverso {
 
 enum NetThreadLevel { THREAD_SERIALIZED, THREAD_MULTIPLE };
 
-/// Between MV_Init and MV_ShutDown. Pleiad's transport carries no messages of programs: calls of the deleted functions
-/// do not compile. Send data over tables, MV_Aggregate or pleiad::Session.
+/// Valid between MV_Init and MV_ShutDown. Pleiad's transport carries no messages of programs, so calls of the deleted
+/// functions do not compile. Exchange data through tables, MV_Aggregate or pleiad::Session.
 class NetInterface {
  public:
   static NetInterface* Get() {
@@ -40,7 +40,7 @@ class NetInterface {
 
 namespace net {
 
-/// MV_Aggregate by its other name.
+/// Same as MV_Aggregate.
 template <typename T>
 void Allreduce(T* data, std::size_t count) {
   MV_Aggregate(data, static_cast<int>(count));

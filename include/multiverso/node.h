@@ -1,4 +1,4 @@
-// The roles that a rank can have.
+// The roles of a rank.
 #pragma once
 
 namespace multiverso {

@@ -1,4 +1,4 @@
-// MV_CreateTable by its other name.
+// Multiverso's table factory, another name for MV_CreateTable.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct ServerTables {
 };
 }  // namespace detail
 
-/// Keeps the object until FreeServerTables. It has no work to do: see ServerTable.
+/// Keeps the object until FreeServerTables. The object has no function: see ServerTable.
 inline void PushServerTable(ServerTable* table) {
   const std::lock_guard<std::mutex> lock(detail::ServerTables::the().mutex);
   detail::ServerTables::the().tables.emplace_back(table);

@@ -1,4 +1,4 @@
-// What the worker's halves of Multiverso's tables have in common. C++11 will do for these headers.
+// The base classes of Multiverso's tables. These headers need only C++11.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct GetOption;
 
 namespace detail {
 
-/// The element types that a table can hold, as pleiad.h numbers them.
+/// Maps an element type of tables to its pleiad_dtype.
 template <typename T>
 constexpr int TypeOf() {
   static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value || std::is_same<T, int>::value,
@@ -27,7 +27,7 @@ constexpr int TypeOf() {
                                           : PLEIAD_INT32;
 }
 
-/// The rows that a call is about, or the whole table.
+/// The rows that a call refers to, or the whole table.
 struct Rows {
   Rows() : all(true), ids(nullptr), n(0) {}
   Rows(const integer_t* first, std::int64_t number) : all(false), ids(first), n(number) {}
@@ -39,20 +39,20 @@ struct Rows {
 
 }  // namespace detail
 
-/// One table as a worker sees it. The numbers belong to the session: they are gone with MV_ShutDown, and calls after it
-/// fail. Any thread may call an asynchronous table; a synchronous one (flag `sync`) is called by one thread at a time,
-/// in the same order by every worker.
+/// A worker's view of one table. The values belong to the session: they are released by MV_ShutDown, and later calls
+/// fail. Any thread may call an asynchronous table; a synchronous one (flag `sync`) must be called by one thread at a
+/// time, in the same order on every worker.
 class PLEIAD_API WorkerTable {
  public:
-  /// Forgets what was started: an add is carried out all the same, a get leaves its buffer alone from then on.
+  /// Drops pending operations: an add is still applied, and a get no longer writes to its buffer.
   virtual ~WorkerTable();
   WorkerTable(const WorkerTable&) = delete;
   WorkerTable& operator=(const WorkerTable&) = delete;
 
-  /// Waits for what GetAsync or AddAsync started under this number. Waiting again is allowed.
+  /// Waits for the operation for which GetAsync or AddAsync returned `id`. May be called repeatedly.
   void Wait(int id);
 
-  /// False where the constructor failed; all calls fail then.
+  /// Returns false if the constructor failed; all calls then fail.
   bool created() const;
 
  protected:
@@ -63,21 +63,21 @@ class PLEIAD_API WorkerTable {
   void add(detail::Rows rows, const void* data, std::size_t size, const AddOption* option);
   int get_async(detail::Rows rows, void* data, std::size_t size);
   int add_async(detail::Rows rows, const void* data, std::size_t size, const AddOption* option);
-  /// Each row has a place of its own, of `size` elements.
-  void get_apart(detail::Rows rows, void* const* places, std::size_t n, std::size_t size);
-  int get_apart_async(detail::Rows rows, void* const* places, std::size_t n, std::size_t size);
-  void add_apart(detail::Rows rows, const void* const* places, std::size_t n, std::size_t size,
+  /// In these functions each row has its own buffer of `size` elements.
+  void get_apart(detail::Rows rows, void* const* buffers, std::size_t n, std::size_t size);
+  int get_apart_async(detail::Rows rows, void* const* buffers, std::size_t n, std::size_t size);
+  void add_apart(detail::Rows rows, const void* const* buffers, std::size_t n, std::size_t size,
                  const AddOption* option);
-  int add_apart_async(detail::Rows rows, const void* const* places, std::size_t n, std::size_t size,
+  int add_apart_async(detail::Rows rows, const void* const* buffers, std::size_t n, std::size_t size,
                       const AddOption* option);
 
  private:
-  struct Inside;
-  Inside* inside_;
+  struct Impl;
+  Impl* impl_;
 };
 
-/// The server's half needs no object here: a shard lies in memory that all ranks of the host share. The class stands
-/// where programs name it.
+/// An empty class, for programs that name it. Pleiad's server side needs no object here: a shard is in memory that all
+/// ranks of the host share.
 class ServerTable {
  public:
   virtual ~ServerTable() = default;

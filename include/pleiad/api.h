@@ -1,4 +1,4 @@
-// Marks what the shared library shows to the outside.
+// Marks the symbols that the shared library exports.
 #pragma once
 
 #define PLEIAD_API __attribute__((visibility("default")))

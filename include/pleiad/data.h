@@ -1,4 +1,4 @@
-// Records from files and arrays, and a loader that brings batches of them to a training loop.
+// Records from files and arrays, and a loader that delivers them in batches to a training loop.
 //
 //   auto store = pleiad::open_dataset({.name = "fashion-mnist", .part = "train"});
 //   pleiad::Loader loader(std::move(store), {.batch = 100, .shuffle = true, .transform = {.scale = 1.0 / 255}});
@@ -29,9 +29,9 @@ enum class FieldType : std::uint8_t { uint8, float32, float64, int32, int64 };
 struct PLEIAD_API Field {
   std::string name;
   FieldType type = FieldType::float32;
-  std::vector<std::int64_t> shape;  ///< of one record; empty for a single number
+  std::vector<std::int64_t> shape;  ///< shape in one record; empty for a single value
 
-  /// Elements, and bytes, of one record.
+  /// The number of elements and of bytes in one record.
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] std::size_t bytes() const;
 };
@@ -44,34 +44,34 @@ struct Window {
   std::int64_t width = 0;
 };
 
-/// Records with the same fields. Any thread may read at any time. What a file gets wrong is a FileError that names the
-/// file and, where it is about one, the record; what the caller gets wrong an InvalidArgument.
+/// A read-only collection of records with the same fields. Thread-safe. A damaged file is a FileError that names the
+/// file and, if applicable, the record. A caller's mistake is an InvalidArgument.
 ///
-/// A store of one's own derives from this and implements `fetch`.
+/// To add your own store, derive from this class and implement `fetch`.
 class PLEIAD_API Store {
  public:
   virtual ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  /// What messages call it: its file or files.
+  /// Returns the name in messages: the file or files.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
-  /// The index of a field; names the known ones if this is none.
+  /// Returns the index of a field. Throws an error that lists the known fields if there is none of this name.
   [[nodiscard]] std::size_t field(std::string_view name) const;
 
-  /// Copies one field of the named records into `out`, record after record.
+  /// Copies one field of the given records into `out`, in order.
   void read(std::size_t field, std::span<const std::int64_t> records, std::span<std::byte> out) const;
-  /// The same for a rectangle of images: of each record {channels, window.height, window.width}. No more of the file is
-  /// read than the rectangle's rows, where the format allows.
+  /// The same for a rectangle of images: {channels, window.height, window.width} of each record. Reads only the rows of
+  /// the rectangle from the file if the format allows it.
   void read_window(std::size_t field, std::span<const std::int64_t> records, const Window& window,
                    std::span<std::byte> out) const;
 
  protected:
   Store(std::string name, std::int64_t size, std::vector<Field> fields);
-  /// Fills `out`, which has the right size, more than 0; the arguments are checked. `window` is null for whole records.
-  /// Called by several threads at once.
+  /// Fills `out`, which has the right, nonzero size; the arguments have been checked. `window` is null for whole
+  /// records. Several threads may call it at once.
   virtual void fetch(std::size_t field, std::span<const std::int64_t> records, const Window* window,
                      std::byte* out) const = 0;
 
@@ -83,38 +83,39 @@ class PLEIAD_API Store {
   std::vector<Field> fields_;
 };
 
-/// Which files, and how to read them. Every kind of store looks at what concerns it.
+/// Which files to read, and how. Each kind of store uses the options that apply to it.
 struct StoreOptions {
-  std::string kind;                      ///< one of store_kinds()
-  std::vector<std::string> paths;        ///< idx: images, labels; others: one after another. Plain or gzipped
-  std::int64_t classes = 0;              ///< labels must be less; 0: any (cifar10: always 10)
-  std::vector<std::int64_t> shape = {};  ///< of a record; empty: as the file says, or a vector. images: scaled to it
-  bool label = true;                     ///< csv, textfile: the first column is a label; kvfile, lmdb: labels are read
-  bool header = false;                   ///< csv: the first line has names
-  char separator = ',';                  ///< csv, textfile
-  bool sparse = false;                   ///< libsvm: fields "index" and "value" in place of "data"
-  std::vector<std::string> datasets = {};  ///< hdf5: names of "data" and "label" in the file; empty: these
-  bool encoded = false;                    ///< kvfile, lmdb: a record's pixels are a PNG or JPEG, scaled to `shape`
-  std::optional<Window> window = {};       ///< keep only this rectangle of every image; it is then the image
+  std::string kind;                ///< one of store_kinds()
+  std::vector<std::string> paths;  ///< idx: images, labels; others: one after another. Plain or gzipped
+  std::int64_t classes = 0;        ///< labels must be less than this; 0: no limit (cifar10: always 10)
+  /// shape of a record; empty: that of the file, or a vector. images: pictures are scaled to it
+  std::vector<std::int64_t> shape = {};
+  bool label = true;                       ///< csv, textfile: the first column is a label; kvfile, lmdb: read labels
+  bool header = false;                     ///< csv: the first line contains column names
+  char separator = ',';                    ///< csv, textfile
+  bool sparse = false;                     ///< libsvm: produce fields "index" and "value" instead of "data"
+  std::vector<std::string> datasets = {};  ///< hdf5: names of "data" and "label" in the file; empty: these names
+  bool encoded = false;               ///< kvfile, lmdb: the pixels of a record are a PNG or JPEG, scaled to `shape`
+  std::optional<Window> window = {};  ///< read only this rectangle of every image, which replaces the image
 };
 
-/// A store over files: fields "data" and, where there are labels, "label" (int32).
+/// Opens a store over files with the field "data" and, if there are labels, "label" (int32).
 [[nodiscard]] PLEIAD_API std::unique_ptr<Store> open_store(const StoreOptions& options);
 [[nodiscard]] PLEIAD_API std::vector<std::string> store_kinds();
 
-/// What is to be written, and where to.
+/// What to write, and where.
 struct WriterOptions {
   std::string kind;                           ///< one of writable_kinds()
-  std::vector<std::string> paths;             ///< idx: images, labels; others: one
-  Field data = {};                            ///< type and shape of a record; the kind says which it can hold
+  std::vector<std::string> paths;             ///< idx: images, labels; others: one path
+  Field data = {};                            ///< type and shape of a record; each kind supports some of them
   bool label = true;                          ///< records have labels
   char separator = ',';                       ///< csv, textfile
-  int key_digits = 8;                         ///< kvfile, lmdb: of a record's number, which is its key
-  std::vector<std::string> class_names = {};  ///< images: folders by label; empty: the label's number
+  int key_digits = 8;                         ///< kvfile, lmdb: digits of the record's number, which is its key
+  std::vector<std::string> class_names = {};  ///< images: folder names by label; empty: the label's number
 };
 
-/// Records on their way into a store, which is there in whole after `commit`, and as it was without. What a disk
-/// refuses is a FileError. One thread at a time.
+/// Writes records into a store. The store appears complete after `commit`; without it, the previous content stays. A
+/// write that fails is a FileError. Not thread-safe: one thread at a time.
 class PLEIAD_API StoreWriter {
  public:
   virtual ~StoreWriter();
@@ -122,16 +123,16 @@ class PLEIAD_API StoreWriter {
   StoreWriter& operator=(const StoreWriter&) = delete;
 
   [[nodiscard]] const WriterOptions& options() const { return options_; }
-  /// Records so far.
+  /// Returns the number of records written so far.
   [[nodiscard]] std::int64_t size() const { return size_; }
-  /// The bytes of options().data, and the label where there are labels.
+  /// Writes one record: the bytes of options().data, and the label if records have labels.
   void write(std::span<const std::byte> data, std::int32_t label = 0);
-  /// Once.
+  /// Publishes the store. Call it once.
   void commit();
 
  protected:
   explicit StoreWriter(WriterOptions options);
-  /// The arguments are checked.
+  /// Writes one record; the arguments have been checked.
   virtual void put(std::span<const std::byte> data, std::int32_t label) = 0;
   virtual void finish() = 0;
 
@@ -144,45 +145,47 @@ class PLEIAD_API StoreWriter {
 [[nodiscard]] PLEIAD_API std::unique_ptr<StoreWriter> create_store(const WriterOptions& options);
 [[nodiscard]] PLEIAD_API std::vector<std::string> writable_kinds();
 
-/// Writes all records of `store` and commits. Elements become those of the writer; whole numbers that do not fit, and
-/// fractions where whole numbers are wanted, are InvalidArguments that name the record. `progress` hears how many are
-/// done, and ends it by false: then nothing is committed, and this returns false.
+/// Writes all records of `store` and commits. Converts elements to the writer's type; an integer that does not fit, or
+/// a fraction where integers are expected, is an InvalidArgument that names the record. Calls `progress` with the
+/// number of records done; if it returns false, nothing is committed, and this function returns false.
 PLEIAD_API bool copy_store(const Store& store, StoreWriter& to,
                            const std::function<bool(std::int64_t done)>& progress = {});
 
-/// A data set that is known by its name, where it lies on this machine.
+/// A well-known data set that is installed on this machine.
 struct DatasetOptions {
   std::string name;                   ///< mnist | fashion-mnist | cifar10
   std::string part = "train";         ///< train | test
-  std::string folder = {};            ///< empty: $PLEIAD_DATA/NAME, then where Debian's packages put it
-  std::optional<Window> window = {};  ///< as in StoreOptions
+  std::string folder = {};            ///< empty: $PLEIAD_DATA/NAME, then the folders of Debian's packages
+  std::optional<Window> window = {};  ///< same as in StoreOptions
 };
 
-/// Nothing is downloaded: a FileError says where it looked and what brings the data there.
+/// Opens a data set without downloading anything. If it is not found, the FileError says where it was searched for and
+/// how to get it.
 [[nodiscard]] PLEIAD_API std::unique_ptr<Store> open_dataset(const DatasetOptions& options);
 [[nodiscard]] PLEIAD_API std::vector<std::string> dataset_names();
 
-/// Numbers in memory, record after record.
+/// A field in memory, record after record.
 struct ArrayField {
   Field field;
   std::span<const std::byte> bytes;
 };
 
-/// A store over memory that the caller keeps as it is for the store's life. All fields have the same number of records.
+/// Opens a store over memory, which the caller must keep unchanged for the store's lifetime. All fields must have the
+/// same number of records.
 [[nodiscard]] PLEIAD_API std::unique_ptr<Store> open_arrays(std::vector<ArrayField> fields,
                                                             std::string name = "arrays");
 
-/// Mean and standard deviation over all records: one a pixel, or one a channel. What does not vary has deviation 1.
-/// Sums of bytes are exact, others in double precision in the order of the records.
+/// Mean and standard deviation over all records, for each pixel or for each channel. A constant value has deviation 1.
+/// Sums of bytes are exact; others are computed in double precision in the order of the records.
 struct Statistics {
   std::vector<float> mean;
   std::vector<float> deviation;
 };
 [[nodiscard]] PLEIAD_API Statistics statistics_of(const Store& store, std::size_t field, bool per_pixel);
 
-/// Pictures of ten kinds of shapes in random colours, places and sizes over a random ground, in the format, sizes and
-/// file names of CIFAR-10 (data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt). The same options
-/// give the same bytes on every machine.
+/// Generates images of ten kinds of shapes in random colours, positions and sizes on a random background, in the
+/// format, sizes and file names of CIFAR-10 (data_batch_1.bin to data_batch_5.bin, test_batch.bin, batches.meta.txt).
+/// The same options give the same bytes on every machine.
 struct GeneratorOptions {
   std::int64_t train = 10000;
   std::int64_t test = 2000;
@@ -190,43 +193,43 @@ struct GeneratorOptions {
 };
 PLEIAD_API void generate_cifar10(const std::string& folder, const GeneratorOptions& options = {});
 
-/// What becomes of a stored image x: crop, mirror, then (x - mean) * (scale / deviation) as float32. The two draws of a
-/// record are functions of seed, epoch and record alone.
+/// How a stored image x is transformed: crop, mirror, then (x - mean) * (scale / deviation) as float32. The random crop
+/// and mirror of a record depend only on seed, epoch and record.
 struct TransformOptions {
-  std::vector<float> mean = {};       ///< none, one for all, one a channel, or one a stored pixel
-  std::vector<float> deviation = {};  ///< likewise
+  std::vector<float> mean = {};       ///< empty, one value for all, one per channel, or one per stored pixel
+  std::vector<float> deviation = {};  ///< same forms as mean
   double scale = 1;
-  std::int64_t pad = 0;             ///< zeros put around the result before the crop
+  std::int64_t pad = 0;             ///< zeros to add around the result before the crop
   std::int64_t crop_height = 0;     ///< 0: no crop
   std::int64_t crop_width = 0;      ///< 0: no crop
-  bool random_crop = false;         ///< a random place; otherwise the centre
-  bool mirror = false;              ///< every other image, by chance, left to right
-  std::optional<Window> tile = {};  ///< only this rectangle of every result: a rank's part of a split image
+  bool random_crop = false;         ///< crop at a random position; otherwise at the centre
+  bool mirror = false;              ///< mirror images left to right with probability 1/2
+  std::optional<Window> tile = {};  ///< keep only this rectangle of every result: a rank's tile of a split image
 };
 
 enum class LastBatch : std::uint8_t {
-  wrap,     ///< filled up with the next epoch's first records; the very last one is short
-  shorter,  ///< as many as are left
-  drop      ///< left out
+  wrap,     ///< fill it up with the next epoch's first records; only the very last batch is short
+  shorter,  ///< deliver the remaining records as a shorter batch
+  drop      ///< skip the remaining records
 };
 
 struct LoaderOptions {
-  std::int64_t batch = 100;  ///< records a step, of all ranks together
-  bool shuffle = false;      ///< another order every epoch
+  std::int64_t batch = 100;  ///< batch size, over all ranks
+  bool shuffle = false;      ///< use a new random order for every epoch
   std::uint64_t seed = 0;
-  std::int64_t epochs = 0;  ///< 0: without end
+  std::int64_t epochs = 0;  ///< number of epochs; 0: unlimited
   LastBatch last = LastBatch::wrap;
-  int rank = 0;  ///< of `ranks`: this loader brings its share of every batch
+  int rank = 0;  ///< index of this rank among `ranks`; the loader delivers its shard of every batch
   int ranks = 1;
-  int threads = 1;                   ///< that read and transform; 0: the caller's, in next()
-  int depth = 4;                     ///< buffers: batches ready, in work or held by the caller
-  double timeout = 1800;             ///< seconds that next() waits for a batch
-  std::string transformed = "data";  ///< the field that `transform` is for; it becomes float32. Empty: none
+  int threads = 1;        ///< threads that read and transform; 0: next() does it in the caller's thread
+  int depth = 4;          ///< number of buffers: batches that are ready, in preparation or held by the caller
+  double timeout = 1800;  ///< seconds that next() waits for a batch before it fails
+  std::string transformed = "data";  ///< field that `transform` applies to, which becomes float32; empty: none
   TransformOptions transform = {};
 };
 
-/// Where a loader stands: before the record number `offset` of the epoch's order. Number of ranks, threads and batch
-/// may differ where it is restored; seed and number of records may not.
+/// A position of a loader: before record number `offset` in the order of the epoch. A loader with another number of
+/// ranks, threads or batch size can restore it; seed and number of records must be the same.
 struct LoaderPosition {
   std::int64_t epoch = 0;
   std::int64_t offset = 0;
@@ -240,21 +243,21 @@ class LoaderCore;
 struct Slot;
 }  // namespace data
 
-/// This rank's share of one batch, in a buffer that returns to the loader when this goes away. Each field begins at a
-/// multiple of 64 bytes. Must not outlive its loader.
+/// This rank's shard of one batch, in a buffer that returns to the loader when this object is destroyed. Each field is
+/// aligned to 64 bytes. A batch must not outlive its loader.
 class PLEIAD_API Batch {
  public:
   Batch(Batch&& other) noexcept;
   Batch& operator=(Batch&& other) noexcept;
   ~Batch();
 
-  /// Records of this rank, and of all ranks.
+  /// size() counts the records of this rank, global_size() those of all ranks.
   [[nodiscard]] std::int64_t size() const;
   [[nodiscard]] std::int64_t global_size() const;
-  /// The epoch of the batch's first record.
+  /// Returns the epoch of the batch's first record.
   [[nodiscard]] std::int64_t epoch() const;
   [[nodiscard]] std::span<const std::int64_t> records() const;
-  /// A field's numbers, record after record. It must have that type (Loader::fields says which).
+  /// Return the values of a field, record after record. The type must be that of the field (see Loader::fields).
   [[nodiscard]] std::span<const float> floats(std::size_t field) const;
   [[nodiscard]] std::span<const std::int32_t> ints(std::size_t field) const;
   [[nodiscard]] std::span<const std::byte> bytes(std::size_t field) const;
@@ -267,31 +270,31 @@ class PLEIAD_API Batch {
   data::Slot* slot_;
 };
 
-/// Brings batches in order, made ready ahead of time by threads of its own.
+/// Delivers batches in order, prepared ahead of time by its own threads.
 ///
-/// Batch k of an epoch is the same list of records for every number of ranks: rank r brings the r-th share of it, so
-/// that the ranks' shares one after another are the batch. With its position, a batch has the same bits whatever the
-/// number of ranks and threads, and after a restore.
+/// Batch k of an epoch is the same list of records for every number of ranks: rank r delivers the r-th shard of it, and
+/// the concatenated shards are the batch. A batch at a given position is bit-identical whatever the number of ranks and
+/// threads, and after a restore.
 ///
-/// One thread at a time may call. An error while a batch is made is thrown by the next() that would have returned it,
-/// and again by those that follow, until a restore; batches before it are delivered.
+/// Not thread-safe: one thread at a time. If preparing a batch fails, the next() that would have returned it throws the
+/// error, and so do later calls until a restore; earlier batches are delivered.
 class PLEIAD_API Loader {
  public:
   Loader(std::shared_ptr<const Store> store, LoaderOptions options = {});
-  /// Ends the threads; each at most completes the batch it is at.
+  /// Stops the threads; each completes at most its current batch.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Fields as batches have them.
+  /// Returns the fields as they appear in batches.
   [[nodiscard]] const std::vector<Field>& fields() const;
-  /// Batches that an epoch has; with LastBatch::wrap those that begin in it, at most.
+  /// Returns the number of batches in an epoch; with LastBatch::wrap, the maximum number of batches that begin in it.
   [[nodiscard]] std::int64_t batches_per_epoch() const;
-  /// The next batch, or nothing after the last epoch.
+  /// Returns the next batch, or nothing after the last epoch.
   [[nodiscard]] std::optional<Batch> next();
-  /// After the last batch that next() returned.
+  /// Returns the position after the last batch that next() returned.
   [[nodiscard]] LoaderPosition position() const;
-  /// Goes on from there. No batch may be held.
+  /// Continues from a position. The caller must not hold any batch.
   void restore(const LoaderPosition& position);
 
  private:

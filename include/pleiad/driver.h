@@ -1,4 +1,4 @@
-// SINGA's Driver: a main of one's own, with layers and updaters of one's own.
+// SINGA's Driver: write your own main, with your own layers and updaters.
 //
 //   int main(int argc, char** argv) {
 //     pleiad::Driver driver;
@@ -24,20 +24,21 @@
 
 namespace pleiad {
 
-/// Runs jobs on this process, or on the ranks that a launcher started, all of which make the same calls.
+/// Runs jobs on this process, or on the ranks that a launcher started. All ranks make the same calls.
 class PLEIAD_API Driver {
  public:
-  /// Looks at -conf FILE, -resume and -test; -singa_conf X and -singa_job X are taken and passed over. Other words are
-  /// the program's own: rest().
+  /// Reads -conf FILE, -resume and -test. Accepts and ignores -singa_conf X and -singa_job X. All other arguments
+  /// belong to the program: see rest().
   void Init(int argc, char** argv);
-  /// The job of -conf. An InvalidArgument where there was none.
+  /// Returns the job of -conf. Throws InvalidArgument if there was no -conf.
   [[nodiscard]] const Job& job_conf() const;
   [[nodiscard]] bool resume() const { return resume_; }
   [[nodiscard]] bool test() const { return test_; }
   [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
 
-  /// For layers with this user_type a T, made of the serialized LayerProto where it has such a constructor, else of
-  /// nothing; params_of_job_layer reads how the job wants its parameters.
+  /// Makes a T for every layer with this user_type. If T has a constructor from a string, it receives the serialized
+  /// LayerProto; otherwise T is default-constructed. params_of_job_layer() returns the parameter settings that the job
+  /// gives to the layer.
   template <class T>
   void RegisterLayer(const std::string& user_type) {
     register_job_layer(user_type, [](const std::string& conf) -> nn::LayerPtr {
@@ -52,13 +53,14 @@ class PLEIAD_API Driver {
     register_job_layer(user_type, std::move(maker));
   }
 
-  /// For an updater with this user_type one of Pleiad's rules with its settings,
+  /// Uses one of Pleiad's rules, with its settings, for every updater with this user_type.
   void RegisterUpdater(const std::string& user_type, const UpdaterOptions& options) {
     register_job_updater(user_type, options);
   }
-  /// or a rule of one's own: rule(update) changes update.value by update.delta, the gradient. Called by several threads
-  /// at once, for different runs of values. What it throws on any rank is a RuleError after that step: on all ranks
-  /// where one worker group makes each step together, else on that rank, and the others are told that it has left.
+  /// Uses the caller's own rule: rule(update) changes update.value by update.delta, the gradient. Several threads call
+  /// it at once, for disjoint runs of values. An exception that the rule throws on any rank becomes a RuleError after
+  /// that step. If one worker group makes every step together, all ranks throw it. Otherwise only that rank throws it,
+  /// and the others receive an error that the rank has left.
   template <class F>
     requires std::is_invocable_v<F, const RuleUpdate<float>&>
   void RegisterUpdater(const std::string& user_type, F rule, const RuleLayout& layout = {}) {
@@ -66,10 +68,10 @@ class PLEIAD_API Driver {
     register_job_updater(user_type, {.rule = user_type});
   }
 
-  /// Trains to the end, or with `resume` on from the last checkpoint of the workspace. Each may follow another.
+  /// Trains to the end. With `resume`, continues from the last checkpoint of the workspace. May be called repeatedly.
   JobResult Train(bool resume, const Job& job);
   JobResult Train(const Job& job) { return Train(resume_, job); }
-  /// Tests the parameters of the job's checkpoint_path.
+  /// Tests the parameters in the job's checkpoint_path.
   JobResult Test(const Job& job);
 
  private:

@@ -1,4 +1,4 @@
-// What Pleiad throws. Every message says where, what was expected and what came.
+// The exceptions of Pleiad. Every message says where the error happened, what was expected and what was received.
 #pragma once
 
 #include <stdexcept>
@@ -8,18 +8,18 @@
 
 namespace pleiad {
 
-/// The kinds double as the codes of the C API (pleiad.h).
+/// The values are also the codes of the C API (pleiad.h).
 enum class ErrorKind : int {
   invalid_argument = 1,  ///< the caller's mistake
-  state = 2,             ///< called before init, after shutdown, or in a forked child
+  state = 2,             ///< called before init, after shutdown or in a forked child
   order = 3,             ///< ranks called a synchronous table or a collective differently
   transport = 4,         ///< a peer died or cannot be reached
-  timeout = 5,           ///< a deadline passed; the message says whom it waited for
-  memory = 6,            ///< a segment could not be allocated
-  interrupted = 7,       ///< the wait was given up on the caller's request
-  internal = 8,          ///< ours
+  timeout = 5,           ///< a deadline passed; the message names the rank that the call waited for
+  memory = 6,            ///< memory could not be allocated
+  interrupted = 7,       ///< the interrupt function ended the wait
+  internal = 8,          ///< a defect in Pleiad
   file = 9,              ///< a file is missing, damaged or cannot be written; the message names it
-  rule = 10,             ///< a user's update rule threw; the message has its words
+  rule = 10,             ///< a user's update rule threw; the message contains that of the rule
 };
 
 class PLEIAD_API Error : public std::runtime_error {
@@ -31,7 +31,7 @@ class PLEIAD_API Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// One class a kind, so that each can be caught by itself and its name tells what happened.
+// Each kind has its own class, so that a caller can catch it by type.
 class PLEIAD_API InvalidArgument : public Error {
  public:
   explicit InvalidArgument(const std::string& message) : Error(ErrorKind::invalid_argument, message) {}

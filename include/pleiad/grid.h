@@ -1,4 +1,4 @@
-// Ranks laid over an image: rows and columns of tiles, and groups of ranks that have a share of the batch each.
+// Ranks laid out over an image: rows and columns of tiles, and groups of ranks that each have a shard of the batch.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,14 @@ namespace pleiad {
   return both.empty() ? Interval{} : both;
 }
 
-/// Part `index` of a length that is cut into `parts`: each length / parts long, the first length % parts one more.
+/// Returns part `index` of a length that is split into `parts`: each part is length / parts long, and the first length
+/// % parts ones are one longer.
 [[nodiscard]] inline Interval part_of(std::int64_t length, std::int64_t parts, std::int64_t index) {
   const auto begin = [&](std::int64_t i) { return length / parts * i + std::min(i, length % parts); };
   return {begin(index), begin(index + 1)};
 }
 
-/// Places of an image: rows h, columns w. Empty where either is.
+/// A rectangle of positions in an image: rows h, columns w. Empty if either is.
 struct Rect {
   Interval h;
   Interval w;
@@ -36,7 +37,7 @@ struct Rect {
   return both.empty() ? Rect{} : both;
 }
 
-/// groups * rows * cols ranks, by group, then by row, then by column.
+/// A grid of groups * rows * cols ranks, ordered by group, then by row, then by column.
 struct PLEIAD_API Grid {
   int rows = 1;
   int cols = 1;
@@ -45,23 +46,23 @@ struct PLEIAD_API Grid {
   [[nodiscard]] int tiles() const { return rows * cols; }
   [[nodiscard]] int size() const { return tiles() * groups; }
   [[nodiscard]] int group_of(int rank) const { return rank / tiles(); }
-  /// The rank's tile in its group, row by row.
+  /// Returns the index of the rank's tile in its group, row by row.
   [[nodiscard]] int tile_of(int rank) const { return rank % tiles(); }
-  /// The places of a tile, of an image of height x width. May be empty.
+  /// Returns the positions of a tile in an image of height x width; may be empty.
   [[nodiscard]] Rect tile(std::int64_t height, std::int64_t width, int tile) const {
     return {part_of(height, rows, tile / cols), part_of(width, cols, tile % cols)};
   }
-  /// The ranks of each group, by tile.
+  /// Returns, for each group, the ranks of its tiles in order.
   [[nodiscard]] std::vector<std::vector<int>> teams() const;
-  /// The ranks that have the same tile, by group.
+  /// Returns, for each tile, the ranks that hold it in each group.
   [[nodiscard]] std::vector<std::vector<int>> twins() const;
-  /// "2x3", "2x3 in 2 groups".
+  /// Returns text such as "2x3" or "2x3 in 2 groups".
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 
-/// From "2x3", "2x3x2" (rows, columns, groups); a number of ranks that is not the grid's is an InvalidArgument, and so
-/// is other text.
+/// Parses "2x3" or "2x3x2" (rows, columns, groups). Throws InvalidArgument for other text, or if the number of ranks is
+/// not that of the grid.
 [[nodiscard]] PLEIAD_API Grid grid_named(const std::string& text, int ranks);
 
 }  // namespace pleiad

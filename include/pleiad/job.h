@@ -1,4 +1,4 @@
-// A training job as SINGA's users write it: a job.conf, or the same as bytes from a script.
+// A training job in SINGA's format: a job.conf, or the same message as bytes from a script.
 //
 //   const pleiad::Job job = pleiad::Job::from_file("examples/mnist/job.conf");
 //   const pleiad::JobResult result = pleiad::run_job(job);
@@ -21,17 +21,17 @@ namespace job {
 class JobProto;
 }
 
-/// What a job says, checked for form. Copies share it. A mistake is an InvalidArgument that begins with file and line,
-/// as far as there are any, and names the layer and the field: so in everything that takes a Job.
+/// A parsed job whose form has been checked. Copies share one object. Every function that takes a Job reports a mistake
+/// in it as an InvalidArgument that begins with file and line, if they are known, and names the layer and the field.
 class PLEIAD_API Job {
  public:
-  /// The text form. A file that cannot be read is a FileError.
+  /// Reads the text form. A file that cannot be read is a FileError.
   [[nodiscard]] static Job from_file(const std::string& path);
   [[nodiscard]] static Job from_text(const std::string& text, const std::string& where = "job");
-  /// The wire form, that of JobProto::SerializeToString.
+  /// Reads the binary form, that of JobProto::SerializeToString.
   [[nodiscard]] static Job from_bytes(const std::string& bytes, const std::string& where = "job");
 
-  /// A copy with these fields, in the text form, in place of its own; what is repeated is added to.
+  /// Returns a copy in which the fields given in the text form replace those of the job; repeated fields are appended.
   [[nodiscard]] Job with(const std::string& fields) const;
 
   [[nodiscard]] std::string text() const;
@@ -49,7 +49,7 @@ class PLEIAD_API Job {
   std::shared_ptr<const Inside> inside_;
 };
 
-/// Metrics by the names of SINGA's results: loss, acc, se, ppl.
+/// Metrics have the names of SINGA's reports: loss, acc, se, ppl.
 struct JobReport {
   std::int64_t step = 0;
   std::string phase;  ///< train, test or validate
@@ -58,68 +58,71 @@ struct JobReport {
 };
 
 struct JobOptions {
-  bool resume = false;              ///< go on from the last checkpoint of the workspace; the job may say so too
-  bool test = false;                ///< no training: one test, of the parameters in checkpoint_path
-  std::string display = "lines";    ///< lines | live (the terminal's last line moves) | off
-  std::string where = "workspace";  ///< where results and log go: workspace | none
-  std::function<bool(const JobReport&)> report = {};  ///< on rank 0; false ends the run after this step
-  std::function<bool()> stop = {};                    ///< asked after each step, on every rank
+  bool resume = false;              ///< resume from the last checkpoint of the workspace; the job may ask for it too
+  bool test = false;                ///< do not train: run one test of the parameters in checkpoint_path
+  std::string display = "lines";    ///< lines | live (updates the last line of the terminal) | off
+  std::string where = "workspace";  ///< where results and the log go: workspace | none
+  std::function<bool(const JobReport&)> report = {};  ///< called on rank 0; false ends the run after this step
+  std::function<bool()> stop = {};                    ///< called after each step on every rank; true ends the run
 };
 
 struct JobResult {
-  std::vector<JobReport> reports;  ///< on every rank the same, but where groups do not wait for one another
-  bool ended = true;               ///< false where it was stopped
-  std::int64_t step = 0;           ///< steps that the parameters have seen
-  std::string checkpoint;          ///< the last one that was written, or empty
+  std::vector<JobReport> reports;  ///< the same on every rank, unless groups do not wait for one another
+  bool ended = true;               ///< false if the run was stopped
+  std::int64_t step = 0;           ///< number of steps that the parameters have seen
+  std::string checkpoint;          ///< path of the last checkpoint that was written, or empty
 };
 
-/// How a launched rank of this job starts its session: where the job wants servers in processes of their own
-/// (server_worker_separate), and as many ranks are there as it has workers and servers, the last ones only serve.
+/// Returns the session options for a launched rank of this job. If the job asks for servers in separate processes
+/// (server_worker_separate), and the number of ranks is that of its workers and servers together, the last ranks only
+/// serve.
 [[nodiscard]] PLEIAD_API SessionOptions session_of_job(const Job& job);
 
-/// Runs a job to its end. With a session all ranks call it, and its workers are the job's; without one the workers are
-/// threads of this process. The workspace gets results.csv, results.json, job.log, and checkpoint/ where the job asks
-/// for checkpoints.
+/// Runs a job to its end. With a session, all ranks call it, and the workers of the session are those of the job.
+/// Without one, the workers are threads of this process. Writes results.csv, results.json and job.log into the
+/// workspace, and checkpoint/ if the job asks for checkpoints.
 [[nodiscard]] PLEIAD_API JobResult run_job(const Job& job, const JobOptions& options = {}, Session* session = nullptr);
 
-/// Who does what, and the bytes of a step, on so many ranks; 0: as many as the job has workers.
+/// Returns what each rank does and the bytes of a step, for `ranks` ranks; 0: the number of workers of the job.
 [[nodiscard]] PLEIAD_API std::string explain_job(const Job& job, int ranks = 0);
 
-/// The job's layers, shapes and parameters.
+/// Returns the job's layers, shapes and parameters as text.
 [[nodiscard]] PLEIAD_API std::string describe_job(const Job& job);
 
-/// The job's net, for one process, with the numbers of its checkpoint_path, or of `checkpoint` where that is not empty.
+/// Returns the job's net for one process, with the parameters of `checkpoint`, or of the job's checkpoint_path if
+/// `checkpoint` is empty.
 [[nodiscard]] PLEIAD_API nn::Net net_of_job(const Job& job, const std::string& checkpoint = {});
 
-/// Reads a checkpoint (SINGA's file, or one of ours) into a net of this job: what both have, by name. Returns how many
-/// parameters.
+/// Reads a checkpoint (SINGA's or Pleiad's) into a net of this job: the parameters that both have, by name. Returns the
+/// number of parameters read.
 PLEIAD_API std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string& path);
-/// Writes a net of this job as SINGA's checkpoint.
+/// Writes a net of this job as a SINGA checkpoint.
 PLEIAD_API void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step = 0);
 
-/// A checkpoint of this job (SINGA's file, or one of ours) as safetensors. layout "singa": the names, shapes and order
-/// of SINGA's checkpoints (w1, b1); "torch" and "pleiad" as export_parameters has them.
+/// Converts a checkpoint of this job (SINGA's or Pleiad's) to safetensors. layout "singa": the names, shapes and order
+/// of SINGA's checkpoints (w1, b1); "torch" and "pleiad": those of export_parameters.
 PLEIAD_API void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
                                       const std::string& layout = "singa");
-/// The other way, into SINGA's file: from safetensors of any of these layouts, or a state dict that torch.save wrote.
-/// What a parameter of the job is missing is a FileError.
+/// Converts safetensors of any of these layouts, or a state dict that torch.save wrote, to a SINGA checkpoint. A
+/// parameter of the job that the file lacks is a FileError.
 PLEIAD_API void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint,
                                       std::int64_t step = 0);
 
-/// job.proto itself, as a serialized FileDescriptorProto: what a script's own protobuf makes its classes of.
+/// Returns job.proto as a serialized FileDescriptorProto, from which a script's own protobuf library can make the
+/// classes.
 [[nodiscard]] PLEIAD_API std::string job_descriptor();
 
-/// A layer by itself, from a serialized LayerProto: for loops of one's own.
+/// Returns a single layer from a serialized LayerProto, for callers that write their own loop.
 [[nodiscard]] PLEIAD_API nn::LayerPtr layer_of_job(const std::string& layer);
-/// Rule and rates of a serialized UpdaterProto.
+/// Returns the rule and the learning rate schedule of a serialized UpdaterProto.
 [[nodiscard]] PLEIAD_API std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater);
 
-/// A user's own layer, for layers with this user_type. `conf` is the serialized LayerProto.
+/// Makes a user's own layer for layers with this user_type. `conf` is the serialized LayerProto.
 using JobLayerMaker = std::function<nn::LayerPtr(const std::string& conf)>;
-/// How a serialized LayerProto wants its parameters, in order: what a layer of one's own asks for.
+/// Returns the parameter settings of a serialized LayerProto, in order, for use in a user's own layer.
 [[nodiscard]] PLEIAD_API std::vector<nn::Param> params_of_job_layer(const std::string& conf);
 PLEIAD_API void register_job_layer(const std::string& user_type, JobLayerMaker maker);
-/// A user's own name for an update rule with its settings, for an updater with this user_type.
+/// Registers a user's own name for an update rule with its settings, for updaters with this user_type.
 PLEIAD_API void register_job_updater(const std::string& user_type, const UpdaterOptions& options);
 
 }  // namespace pleiad

@@ -1,4 +1,4 @@
-/* Multiverso's API for C, and what tells its errors. */
+/* Multiverso's API for C, and the functions that report its errors. */
 #ifndef PLEIAD_MULTIVERSO_H
 #define PLEIAD_MULTIVERSO_H
 

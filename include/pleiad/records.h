@@ -1,4 +1,4 @@
-// Files of keys and values, and the records that SINGA and Caffe keep in them.
+// Files of keys and values, and the records that SINGA and Caffe store in them.
 //
 //   auto pairs = pleiad::open_pairs("kvfile", "train_data.bin");
 //   const pleiad::Record first = pleiad::parse_record(pairs->value(0), pairs->name());
@@ -20,15 +20,15 @@
 
 namespace pleiad {
 
-/// Keys and values in the file's order. Any thread may read; what `value` gives lives as long as this. What a file gets
-/// wrong is a FileError that names the file and the record.
+/// The keys and values of a file in order. Thread-safe. Values stay valid as long as this object. A damaged file is a
+/// FileError that names the file and the record.
 class PLEIAD_API Pairs {
  public:
   virtual ~Pairs();
   Pairs(const Pairs&) = delete;
   Pairs& operator=(const Pairs&) = delete;
 
-  /// The file.
+  /// Returns the path of the file.
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] virtual std::int64_t size() const = 0;
   [[nodiscard]] virtual std::string key(std::int64_t index) const = 0;
@@ -41,13 +41,14 @@ class PLEIAD_API Pairs {
   std::string name_;
 };
 
-/// kvfile: SINGA's {length, key, length, value}; a folder means the shard.dat in it. lmdb: the unnamed database, by
-/// key; a folder means the data.mdb in it. textfile: a value is a line, its key the line's number from 0 on. kvfile and
-/// textfile may be gzipped.
+/// Opens a file of pairs. kvfile: SINGA's {length, key, length, value}; a folder stands for the shard.dat in it. lmdb:
+/// the unnamed database in the order of its keys; a folder stands for the data.mdb in it. textfile: a value is a line,
+/// and its key is the number of the line, starting at 0. kvfile and textfile may be gzipped.
 [[nodiscard]] PLEIAD_API std::unique_ptr<Pairs> open_pairs(const std::string& kind, const std::string& path);
 [[nodiscard]] PLEIAD_API std::vector<std::string> pair_kinds();
 
-/// Pairs on their way into a file, which is there in whole after `commit`, and as it was without. One thread at a time.
+/// Writes pairs to a file. The file appears complete after `commit`; without it, the previous content stays. Not
+/// thread-safe: one thread at a time.
 class PLEIAD_API PairWriter {
  public:
   virtual ~PairWriter();
@@ -62,10 +63,10 @@ class PLEIAD_API PairWriter {
   PairWriter();
 };
 
-/// The kinds of open_pairs. lmdb writes a folder that LMDB's own library reads.
+/// Creates a file of one of the kinds of open_pairs. lmdb writes a folder that LMDB's own library can read.
 [[nodiscard]] PLEIAD_API std::unique_ptr<PairWriter> create_pairs(const std::string& kind, const std::string& path);
 
-/// SINGA's record: shape, label, and bytes (pixel) or numbers (data).
+/// A SINGA record: shape, label, and either bytes (pixel) or floats (data).
 struct Record {
   std::vector<std::int64_t> shape = {};
   std::optional<std::int32_t> label = {};
@@ -73,11 +74,11 @@ struct Record {
   std::vector<float> data = {};
 };
 
-/// A FileError that begins with `where` for bytes that are no record. Fields that it does not know are passed over.
+/// Parses a record. Invalid bytes are a FileError that begins with `where`. Unknown fields are skipped.
 [[nodiscard]] PLEIAD_API Record parse_record(std::span<const std::byte> bytes, const std::string& where);
 [[nodiscard]] PLEIAD_API std::string encode_record(const Record& record);
 
-/// A mean file as SINGA has it: a kvfile whose key "mean" has a record of floats.
+/// Read and write a mean file in SINGA's format: a kvfile whose key "mean" has a record of floats.
 [[nodiscard]] PLEIAD_API Record read_mean(const std::string& path);
 PLEIAD_API void write_mean(const std::string& path, const std::vector<std::int64_t>& shape,
                            const std::vector<float>& mean);

@@ -1,4 +1,4 @@
-// Update rules of your own, for tables.
+// Register your own update rules for tables.
 //
 //   pleiad::register_rule("sign", {}, [](auto update) {
 //     for (std::size_t i = 0; i < update.value.size(); ++i) {
@@ -17,21 +17,21 @@
 
 namespace pleiad {
 
-/// What a rule keeps beside the values. All of it starts as zero and is saved in snapshots.
+/// The state that a rule keeps beside the values. All of it starts as zero and is saved in snapshots.
 struct RuleLayout {
-  int arrays = 0;         ///< with one number an element, of the table's type
-  int worker_arrays = 0;  ///< the same for each worker; together with `arrays` at most 4
-  int numbers = 0;        ///< doubles for each unit: a row of a matrix, a block of an array
-  bool additive = false;  ///< two deltas one after another change the values as their sum does: they may be summed
-                          ///< on the way
+  int arrays = 0;         ///< arrays with one element of the table's type for each value
+  int worker_arrays = 0;  ///< the same, separately for each worker; `arrays` + `worker_arrays` is at most 4
+  int numbers = 0;        ///< number of doubles for each unit: a row of a matrix, a block of an array
+  /// applying two deltas in turn equals applying their sum, so they may be summed on the way to the server
+  bool additive = false;
 };
 
-/// One run of values and the change that was asked for. Where the rule keeps numbers, the run is one whole unit.
+/// A run of consecutive values and the delta for them. If the rule keeps `numbers`, the run is exactly one unit.
 template <class T>
 struct RuleUpdate {
   std::span<T> value;
   std::span<const T> delta;
-  std::array<std::span<T>, 4> state;  ///< `arrays` of them, then this worker's `worker_arrays`
+  std::array<std::span<T>, 4> state;  ///< the `arrays`, then the `worker_arrays` of the adding worker
   std::span<double> numbers;
   double learning_rate = 0;
   double momentum = 0;
@@ -39,16 +39,17 @@ struct RuleUpdate {
   double lambda = 0;
 };
 
-/// Makes a rule known in this process, for tables created from now on; one of that name is replaced. Every process of
-/// the job registers it: it runs wherever the values lie, in the thread of the rank that adds or of one that serves its
-/// host, with the lock of the values held. So it must be quick, must not call Pleiad and must not keep what it is
-/// given. What it throws is a RuleError of the add (with apply = round: of the call that completes the round), which
-/// may have been carried out in part. For float32 and float64. An InvalidArgument for a name that Pleiad uses.
+/// Registers a rule in this process for tables created from now on, and replaces an earlier rule of that name. Every
+/// process of the job must register it. The rule runs on the host that holds the values, in the thread of the adding
+/// rank or in a thread that serves the host, while the lock of the values is held. It must therefore be fast, must not
+/// call Pleiad, and must not keep references to its argument. An exception from the rule becomes a RuleError of the add
+/// (with apply = round: of the call that completes the round), which may have been applied in part. Supports float32
+/// and float64. Throws InvalidArgument if Pleiad uses the name itself.
 PLEIAD_API void register_rule(const std::string& name, const RuleLayout& layout,
                               std::function<void(const RuleUpdate<float>&)> apply_float32,
                               std::function<void(const RuleUpdate<double>&)> apply_float64);
 
-/// `apply` takes both kinds of update.
+/// The same with one generic callable that accepts both kinds of update.
 template <class F>
 void register_rule(const std::string& name, const RuleLayout& layout, F apply) {
   register_rule(

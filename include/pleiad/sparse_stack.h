@@ -1,5 +1,6 @@
 // The sparse auto-encoder of neon's GB, after Le and others (2012): stages of local filtering, L2 pooling and local
-// contrast normalisation, each of which first learns to reconstruct its input; then a classifier on top of them.
+// contrast normalisation. Each stage first learns to reconstruct its input; then a classifier is trained on top of the
+// stages.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 namespace pleiad {
 
 struct SparseStage {
-  std::int64_t filter = 4;  ///< the side of the filters
+  std::int64_t filter = 4;  ///< height and width of the filters
   std::int64_t maps = 8;
   std::int64_t stride = 1;
-  std::int64_t pool = 3;  ///< the side of the pooled windows
+  std::int64_t pool = 3;  ///< height and width of the pooling window
   std::int64_t pool_stride = 1;
-  std::int64_t contrast = 3;  ///< the side of the contrast's window, odd
+  std::int64_t contrast = 3;  ///< height and width of the contrast window; odd
 };
 
 struct SparseStackOptions {
@@ -27,7 +28,8 @@ struct SparseStackOptions {
   Shape image = {};  ///< height, width, channels
   std::vector<SparseStage> stages = {};
   double sparsity = 0.1;
-  bool tied = true;  ///< the decoder is the encoder's filters transposed, with two updates a batch; or it has its own
+  /// the decoder uses the transposed filters of the encoder, with two updates per batch; false: it has its own filters
+  bool tied = true;
   std::int64_t classes = 10;
   DType dtype = DType::float32;
   std::uint64_t seed = 1;
@@ -36,36 +38,36 @@ struct SparseStackOptions {
 /// The filters of the stages, and the nets in which they learn.
 class PLEIAD_API SparseStack {
  public:
-  /// Options that make no stack are an InvalidArgument that names the field.
+  /// Throws an InvalidArgument that names the field if the options are invalid.
   explicit SparseStack(SparseStackOptions options);
   [[nodiscard]] const SparseStackOptions& options() const { return options_; }
   [[nodiscard]] std::size_t size() const { return options_.stages.size(); }
 
-  /// The net in which stage `i` learns from "x": the stages below, which are fixed, then "filterN" and its transpose
-  /// "decoder". The loss is ½ sum(decoded - input)^2 + sparsity * sum(L2 pooled) of a sample, mean over the batch.
-  /// Filters are kept at norm 1. Tied, a batch makes two updates: the decoder's, after which filters are scaled, then
-  /// the encoder's.
+  /// Returns the net in which stage `i` learns from "x": the stages below it, which are fixed, then "filterN" and its
+  /// transpose "decoder". The loss is ½ sum(decoded - input)^2 + sparsity * sum(L2 pooled) of a sample, averaged over
+  /// the batch. Filters are kept at norm 1. With `tied`, a batch makes two updates: that of the decoder, after which
+  /// the filters are scaled, then that of the encoder.
   [[nodiscard]] nn::Net stage(std::size_t i) const;
-  /// The filters of stage `i`, from its net.
+  /// Copies the filters of stage `i` from its net.
   void take(std::size_t i, const nn::Net& stage);
-  /// All stages and a dense layer "scores", from "x" and "label".
+  /// Returns a net of all stages and a dense layer "scores", with the inputs "x" and "label".
   [[nodiscard]] nn::Net classifier() const;
-  /// Whether in a classifier() "scores" alone is trained.
+  /// Fixes the stages of a classifier(), so that training changes "scores" only, or makes them trainable again.
   static void fix_stages(nn::Net& classifier, bool fixed = true);
 
-  /// Trains the stages from the lowest on, as RbmStack::pretrain does; with checkpoints in the folders stage1,
-  /// stage2...
+  /// Trains the stages from the lowest up, as RbmStack::pretrain does. Checkpoints are in the subfolders stage1,
+  /// stage2, ...
   bool pretrain(Samples& samples, const TrainOptions& options, Session* session = nullptr,
                 const std::function<TrainCalls(std::size_t)>& calls = {});
 
  private:
   [[nodiscard]] nn::Net empty_net(const std::string& name, bool label) const;
   void add_filter(nn::Net& net, std::size_t i, const std::string& input, bool apart) const;
-  /// Adds whole stages, and returns the name of the last layer.
+  /// Adds the first `count` stages. Returns the name of the last layer.
   std::string add_stages(nn::Net& net, std::size_t count) const;
 
   SparseStackOptions options_;
-  std::vector<Tensor> filters_;  // of a stage that did not learn yet: empty
+  std::vector<Tensor> filters_;  // empty for a stage that has not learned yet
 };
 
 }  // namespace pleiad

@@ -1,4 +1,5 @@
-// Arrays of images whose tiles lie on ranks, and how ranks get the places of others that their outputs need.
+// Arrays of images that are split into tiles over ranks, and the exchange of the positions that a rank's outputs need
+// from other ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,28 @@
 
 namespace pleiad {
 
-/// Who has and who needs which places. Every team is a set of ranks that exchange among themselves; member m of each
-/// has own[m] and needs need[m].
+/// Which member has and which member needs which positions. A team is a set of ranks that exchange among themselves. In
+/// every team, member m has own[m] and needs need[m].
 struct HaloSpec {
-  std::string name = "halo";                 ///< in errors
-  std::vector<std::vector<int>> teams = {};  ///< disjoint, as many members each; a rank may be in none
-  std::vector<Rect> own = {};                ///< disjoint
-  std::vector<Rect> need = {};               ///< may reach past what anybody has: zeros
+  std::string name = "halo";                 ///< name in error messages
+  std::vector<std::vector<int>> teams = {};  ///< disjoint teams with the same number of members; a rank may be in none
+  std::vector<Rect> own = {};                ///< for each member; disjoint
+  std::vector<Rect> need = {};               ///< for each member; positions that no member has are zeros
   std::int64_t batch = 1;
-  std::int64_t channels = 1;  ///< numbers at a place
+  std::int64_t channels = 1;  ///< number of values per position
   DType dtype = DType::float32;
-  int pieces = 1;         ///< parts of the batch that travel by themselves
-  double delay = 0;       ///< seconds that a message is held back: to measure what overlap hides
-  std::string path = {};  ///< empty: shared memory on one host, else messages; "messages": always those
+  int pieces = 1;         ///< number of parts of the batch that are exchanged independently
+  double delay = 0;       ///< seconds to delay each message, to measure what overlap hides
+  std::string path = {};  ///< empty: shared memory on one host, otherwise messages; "messages": always messages
 };
 
-/// An exchange derived from global places: own[s] with need[r] in common is what s sends to r; backward goes the other
-/// way and adds. Buffers are dense, channels last: (batch, rows of the rectangle, its columns, channels).
+/// An exchange derived from global positions: member s sends the intersection of own[s] and need[r] to member r. The
+/// backward exchange sends in the other direction and adds. Buffers are dense with channels last: (batch, rows of the
+/// rectangle, its columns, channels).
 ///
-/// Made by all ranks of the session together. All members of a team then make the same calls, begin before finish of
-/// the same piece; calls of one rank come from one thread. A wait has the session's deadline and names whom it waits
-/// for. The session outlives it.
+/// All ranks of the session construct it together. Afterwards all members of a team make the same calls, with begin
+/// before finish of the same piece; all calls of a rank come from one thread. Waits have the session's timeout, and the
+/// error names the rank that was waited for. The session must outlive this object.
 class PLEIAD_API HaloExchange {
  public:
   HaloExchange(Session& session, HaloSpec spec);
@@ -41,37 +43,40 @@ class PLEIAD_API HaloExchange {
   HaloExchange(const HaloExchange&) = delete;
   HaloExchange& operator=(const HaloExchange&) = delete;
 
-  /// Hands this rank's places of a piece to those who need them; `own` may be changed again when it returns.
+  /// Sends this rank's positions of a piece to the members that need them. The caller may change `own` on return.
   void begin_forward(int piece, const void* own);
-  /// Fills `need`, from `own` and from others. Buffers of the whole batch, of which the piece is filled.
+  /// Fills `need` from `own` and from the other members. Both buffers are for the whole batch; only the piece is
+  /// filled.
   void finish_forward(int piece, const void* own, void* need);
-  /// The transposed way: hands what lies at others' places to them.
+  /// The transposed exchange: sends the values at other members' positions back to them.
   void begin_backward(int piece, const void* need);
-  /// own = the sum of what all members have at its places; 0 where nobody needs one.
+  /// Sets own to the sum of what all members have at its positions; positions that no member needs become 0.
   void finish_backward(int piece, const void* need, void* own);
 
   void forward(const void* own, void* need);
   void backward(const void* need, void* own);
 
-  /// Samples of a piece.
+  /// Returns the range of samples of a piece.
   [[nodiscard]] Interval samples(int piece) const;
   [[nodiscard]] const HaloSpec& spec() const;
-  /// This rank's rectangles; empty where it is in no team.
+  /// This rank's rectangles; empty if it is in no team.
   [[nodiscard]] const Rect& own() const;
   [[nodiscard]] const Rect& need() const;
-  /// What this rank sends in one forward, by the formula; and what it has sent so far, both ways.
+  /// planned_bytes() returns the bytes that this rank sends in one forward exchange by the formula; sent_bytes()
+  /// returns what it has sent so far, in both directions.
   [[nodiscard]] std::int64_t planned_bytes() const;
   [[nodiscard]] std::int64_t sent_bytes() const;
 
  private:
-  class Inside;
-  std::unique_ptr<Inside> inside_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
-/// Bytes that member `m` sends to the others in one forward, which are those that it gets in one backward.
+/// Returns the bytes that member `m` sends to the others in one forward exchange. It receives as many in one backward
+/// exchange.
 [[nodiscard]] PLEIAD_API std::int64_t halo_bytes(const HaloSpec& spec, int m);
 
-/// An array of images, (batch, height, width, channels), whose tiles lie on a grid.
+/// The options of an array of images, (batch, height, width, channels), whose tiles are distributed over a grid.
 struct GlobalArrayOptions {
   std::string name = "array";
   std::int64_t batch = 1;
@@ -80,15 +85,15 @@ struct GlobalArrayOptions {
   std::int64_t channels = 1;
   DType dtype = DType::float32;
   Grid grid = {};
-  /// What is done with the array: the windows that outputs need, for the halos. Outputs are cut as tiles are.
+  /// The windows of the operation that reads the array, which determine the halos. Outputs are split as tiles are.
   SlidingWindow window_h = {};
   SlidingWindow window_w = {};
-  /// Views hold zeros where windows reach past the image; else they end at its border.
+  /// true: views contain zeros where windows extend past the image; false: views end at its border.
   bool pad = false;
 };
 
-/// Made by all ranks of the session together; so are its calls. Views are its own memory, valid until the next call of
-/// the same kind.
+/// An array of images that is split over the ranks of a grid. All ranks of the session construct it together and make
+/// the same calls. Returned views are its own memory, valid until the next call of the same function.
 class PLEIAD_API GlobalArray {
  public:
   GlobalArray(Session& session, const GlobalArrayOptions& options);
@@ -96,20 +101,20 @@ class PLEIAD_API GlobalArray {
   GlobalArray(const GlobalArray&) = delete;
   GlobalArray& operator=(const GlobalArray&) = delete;
 
-  /// This rank's tile with its halos: what its outputs need. `local` has local_shape().
+  /// Returns this rank's tile with its halos, which its outputs depend on. `local` has local_shape().
   [[nodiscard]] View get_fprop_view(ConstView local);
-  /// What comes back: the sum of all ranks' gradients at this rank's places. `error` has view_shape().
+  /// Returns the sum of all ranks' gradients at this rank's positions. `error` has view_shape().
   [[nodiscard]] View get_bprop_view(ConstView error);
-  /// Every rank of a group gets the whole array of its group.
+  /// Every rank of a group receives the whole array of its group.
   void gather(ConstView local, View whole);
-  /// This rank's tile of a whole array; nothing is exchanged.
+  /// Copies this rank's tile out of a whole array, without communication.
   void scatter(ConstView whole, View local) const;
 
   /// (batch, height, width, channels).
   [[nodiscard]] std::vector<std::int64_t> global_shape() const;
   [[nodiscard]] std::vector<std::int64_t> local_shape() const;
   [[nodiscard]] std::vector<std::int64_t> view_shape() const;
-  [[nodiscard]] std::vector<std::int64_t> output_shape() const;  ///< with as many channels
+  [[nodiscard]] std::vector<std::int64_t> output_shape() const;  ///< with the same number of channels
   [[nodiscard]] const Rect& tile() const;
   [[nodiscard]] const Rect& view() const;
   [[nodiscard]] const Rect& output() const;
@@ -117,8 +122,8 @@ class PLEIAD_API GlobalArray {
   [[nodiscard]] std::int64_t sent_bytes() const;
 
  private:
-  class Inside;
-  std::unique_ptr<Inside> inside_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace pleiad

@@ -15,35 +15,35 @@ namespace pleiad {
 
 struct StackOptions {
   std::string name = "stack";
-  std::int64_t visible = 0;               ///< numbers of a sample
-  std::vector<std::int64_t> hidden = {};  ///< units of each machine, from the lowest on
-  std::string visible_units = "binary";   ///< of the lowest; or gaussian
-  std::string code_units = "gaussian";    ///< hidden ones of the highest; or binary
-  nn::RbmOptions rbm = {};                ///< what the machines have in common: k, chains, sample, parameters
-  bool tied = false;                      ///< unrolled, the decoder uses the encoder's weights
-  std::string loss = "euclidean";         ///< of the auto-encoder; or sigmoid (cross-entropy), for binary units
+  std::int64_t visible = 0;               ///< number of values in a sample
+  std::vector<std::int64_t> hidden = {};  ///< number of units of each machine, from the lowest up
+  std::string visible_units = "binary";   ///< units of the lowest machine: binary or gaussian
+  std::string code_units = "gaussian";    ///< hidden units of the highest machine: gaussian or binary
+  nn::RbmOptions rbm = {};                ///< settings shared by all machines: k, chains, sample, parameters
+  bool tied = false;                      ///< in the auto-encoder, the decoder uses the weights of the encoder
+  std::string loss = "euclidean";  ///< loss of the auto-encoder: euclidean, or sigmoid (cross-entropy) for binary units
   DType dtype = DType::float32;
   std::uint64_t seed = 1;
 };
 
-/// The machines' numbers, and the nets they are trained and used in. All nets have the input "x".
+/// The parameters of the machines, and the nets that train and use them. All nets have the input "x".
 class PLEIAD_API RbmStack {
  public:
-  /// Options that make no stack are an InvalidArgument that names the field.
+  /// Throws an InvalidArgument that names the field if the options are invalid.
   explicit RbmStack(StackOptions options);
   [[nodiscard]] const StackOptions& options() const { return options_; }
   [[nodiscard]] std::size_t size() const { return options_.hidden.size(); }
 
-  /// The net in which machine `i` learns: "enc1" to those below it, which are fixed, and "rbm".
+  /// Returns the net in which machine `i` learns: the layers "enc1" up to those below it, which are fixed, and "rbm".
   [[nodiscard]] nn::Net stage(std::size_t i) const;
-  /// The numbers of machine `i`, from the net of its stage.
+  /// Copies the parameters of machine `i` from its stage.
   void take(std::size_t i, const nn::Net& stage);
-  /// The auto-encoder of all machines: "enc1" ... "encN", "decN" ... "dec1", and "loss" against "x".
+  /// Returns the auto-encoder of all machines: "enc1" ... "encN", "decN" ... "dec1", and "loss" against "x".
   [[nodiscard]] nn::Net unrolled() const;
 
-  /// Trains the machines from the lowest on, with the same options each; with options.checkpoint_folder in the folders
-  /// rbm1, rbm2... of it, from which a run that was stopped goes on. False where a call or SIGINT ended it. With a
-  /// session, all ranks call it.
+  /// Trains the machines from the lowest up, each with the same options. With options.checkpoint_folder, checkpoints
+  /// are in its subfolders rbm1, rbm2, ..., and a stopped run resumes from them. Returns false if a callback or SIGINT
+  /// ended the run. With a session, all ranks call it.
   bool pretrain(Samples& samples, const TrainOptions& options, Session* session = nullptr,
                 const std::function<TrainCalls(std::size_t)>& calls = {});
 
@@ -58,7 +58,7 @@ class PLEIAD_API RbmStack {
   void encode(nn::Net& net, std::size_t count) const;
 
   StackOptions options_;
-  std::vector<Numbers> numbers_;  // of a machine that did not learn yet: empty
+  std::vector<Numbers> numbers_;  // empty for a machine that has not learned yet
 };
 
 }  // namespace pleiad

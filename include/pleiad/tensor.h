@@ -1,4 +1,4 @@
-// Shapes, and dense arrays of numbers with a shape: what nets compute on.
+// Shapes, and dense arrays with a shape: the data that nets compute with.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace pleiad {
 
-/// Up to six lengths. The last varies fastest in memory; images are (batch, height, width, channels).
+/// Up to six axis lengths. The last axis varies fastest in memory; images are (batch, height, width, channels).
 class PLEIAD_API Shape {
  public:
   static constexpr int kMaxRank = 6;
@@ -25,14 +25,14 @@ class PLEIAD_API Shape {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] std::int64_t operator[](int axis) const { return lengths_[static_cast<std::size_t>(axis)]; }
   void set(int axis, std::int64_t length) { lengths_[static_cast<std::size_t>(axis)] = length; }
-  /// The number of elements; 1 for a shape without axes.
+  /// Returns the number of elements; 1 for a shape without axes.
   [[nodiscard]] std::int64_t count() const { return count(0, rank_); }
-  /// The product of the lengths of axes begin to end - 1.
+  /// Returns the product of the lengths of axes begin to end - 1.
   [[nodiscard]] std::int64_t count(int begin, int end) const;
-  /// This shape with `length` put before its first axis, or without its first axis.
+  /// with_batch() returns this shape with `length` as a new first axis; sample() returns it without its first axis.
   [[nodiscard]] Shape with_batch(std::int64_t length) const;
   [[nodiscard]] Shape sample() const;
-  /// "(64, 28, 28, 1)".
+  /// Returns text such as "(64, 28, 28, 1)".
   [[nodiscard]] std::string text() const;
   [[nodiscard]] const std::int64_t* begin() const { return lengths_.data(); }
   [[nodiscard]] const std::int64_t* end() const { return lengths_.data() + rank_; }
@@ -43,14 +43,14 @@ class PLEIAD_API Shape {
   int rank_ = 0;
 };
 
-/// A dense array, 64-byte aligned where it owns its memory. Copying a Tensor copies the handle: copies share the
-/// numbers, and the memory lives as long as one of them.
+/// A dense array, 64-byte aligned if it owns its memory. Copying a Tensor copies the handle: all copies share the
+/// elements, and the memory lives as long as any of them.
 class PLEIAD_API Tensor {
  public:
   Tensor() = default;
-  /// Zeros.
+  /// Allocates a tensor of zeros.
   Tensor(DType dtype, const Shape& shape);
-  /// Somebody else's memory, which must outlive this and its copies; or lives as long as `owner`.
+  /// Wraps existing memory. The memory must outlive this tensor and its copies, unless `owner` keeps it alive.
   Tensor(DType dtype, const Shape& shape, void* data, std::shared_ptr<void> owner = nullptr);
 
   [[nodiscard]] bool empty() const { return data_ == nullptr; }
@@ -59,20 +59,20 @@ class PLEIAD_API Tensor {
   [[nodiscard]] std::int64_t count() const { return shape_.count(); }
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] void* raw() const { return data_; }
-  /// Throws where T is not the tensor's type.
+  /// Throws if T is not the tensor's element type.
   template <class T>
   [[nodiscard]] std::span<T> values() const {
     check(dtype_of<T>);
     return {static_cast<T*>(data_), static_cast<std::size_t>(count())};
   }
   [[nodiscard]] View view() const;
-  /// The same numbers with another shape of as many elements.
+  /// Returns a tensor that shares these elements and has another shape with the same number of elements.
   [[nodiscard]] Tensor reshaped(const Shape& shape) const;
   [[nodiscard]] Tensor clone() const;
   void fill(double value) const;
-  /// `from` has this tensor's type and number of elements.
+  /// Requires that `from` has the same element type and number of elements.
   void copy_from(const Tensor& from) const;
-  /// The i-th element as a double.
+  /// Returns the element at `index` as a double.
   [[nodiscard]] double at(std::int64_t index) const;
 
  private:
@@ -80,7 +80,7 @@ class PLEIAD_API Tensor {
   DType dtype_ = DType::float32;
   Shape shape_;
   void* data_ = nullptr;
-  std::shared_ptr<void> owner_;  // shared: views of a net's memory outlive the net in Python
+  std::shared_ptr<void> owner_;  // shared ownership: in Python, views of a net's memory outlive the net
 };
 
 }  // namespace pleiad

@@ -22,26 +22,26 @@ namespace pleiad {
 
 class ParameterRule;
 
-/// Where samples come from. One order of samples for all ranks: which sample stands where in which batch depends on the
-/// step alone, so the number of ranks does not change the training, and a run can be resumed at any step.
+/// The source of samples. All ranks see the same order: the position of a sample in a batch depends on the step alone.
+/// The number of ranks therefore does not change the training, and a run can be resumed at any step.
 class PLEIAD_API Samples {
  public:
   virtual ~Samples() = default;
   [[nodiscard]] virtual std::int64_t count() const = 0;
-  /// Writes places first to first + count - 1 of the whole run's sequence of samples into the net's inputs, from row 0
-  /// on.
+  /// Writes samples first to first + count - 1 of the sequence of samples of the whole run into the net's inputs, from
+  /// row 0.
   virtual void fill(nn::Net& net, std::int64_t first, std::int64_t count) = 0;
-  /// Called before a run: fills come in order, `batch` samples apart. Each asks for part `rank` of `ranks` of a batch,
-  /// which begins at sample batch * rank / ranks.
+  /// The trainer calls this before a run. It announces that fills come in order, `batch` samples apart, and that each
+  /// one asks for shard `rank` of `ranks` of a batch, which begins at sample batch * rank / ranks.
   virtual void expect(std::int64_t batch, int rank, int ranks);
-  /// One line that tells these samples, in this order, from others. A run that goes on from a checkpoint with samples
-  /// that differ is refused; empty: nobody looks.
+  /// Returns one line that identifies these samples in this order. A run that resumes from a checkpoint with a
+  /// different identity is refused. An empty identity disables the check.
   [[nodiscard]] virtual std::string identity() const { return {}; }
 };
 
-/// Samples in memory: one tensor for each input of the net, of as many rows; where ranks hold tiles of images, whole
-/// images or this rank's tiles. Every round through them is shuffled anew
-/// where `shuffle` says so, by the seed.
+/// Samples in memory: one tensor for each input of the net, all with the same number of rows. If ranks hold tiles of
+/// images, the tensors are whole images or this rank's tiles. With `shuffle`, the seed determines a new order for every
+/// epoch.
 struct ArraySamplesOptions {
   bool shuffle = true;
   std::uint64_t seed = 1;
@@ -49,97 +49,105 @@ struct ArraySamplesOptions {
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> array_samples(std::vector<std::pair<std::string, Tensor>> inputs,
                                                                 ArraySamplesOptions options = {});
 
-/// Samples from a store, which lie on the disk until they are needed: read and transformed ahead of time by the
-/// loader's threads.
+/// Samples that stay on disk in a store until they are needed. The threads of the loader read and transform them ahead
+/// of time.
 struct StoreSamplesOptions {
-  /// Pairs of an input of the net and a field of the store. Empty: "label", and the field "data" for the other input.
+  /// Pairs of a net input and a store field. If empty, the input "label" reads the field "label" and the other input
+  /// reads the field "data".
   std::vector<std::pair<std::string, std::string>> inputs = {};
   bool shuffle = true;
   std::uint64_t seed = 1;
   int threads = 1;
-  int depth = 4;  ///< batches that are ready or in work
+  int depth = 4;  ///< number of batches that are ready or in preparation
   TransformOptions transform = {};
 };
-/// Images, which stores have as {channels, height, width}, come with their channels last.
+/// Stores keep images as {channels, height, width}; these samples have the channels last.
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> store_samples(std::shared_ptr<const Store> store,
                                                                 StoreSamplesOptions options = {});
 
-/// A text in pieces of steps + 1 characters, as int32 places in the vocabulary; the last character of a piece begins
-/// the next. The batch's rows are as many parts of the text, read on from batch to batch: what layers carry fits.
+/// A text in pieces of steps + 1 characters, as int32 indices into the vocabulary. The last character of a piece is the
+/// first of the next one. The text is divided into as many contiguous streams as a batch has rows, and each row
+/// continues its stream from batch to batch, as recurrent layers that carry state require.
 struct TextSamplesOptions {
-  std::string input = "x";  ///< of shape {steps + 1}, int32
+  std::string input = "x";  ///< net input of shape {steps + 1}, int32
   std::int64_t steps = 50;
-  std::string vocabulary = {};  ///< empty: vocabulary_of(text). Another character is an InvalidArgument with its place
+  /// empty: vocabulary_of(text). A character outside the vocabulary is an InvalidArgument that gives its position
+  std::string vocabulary = {};
 };
 [[nodiscard]] PLEIAD_API std::unique_ptr<Samples> text_samples(const std::string& text,
                                                                TextSamplesOptions options = {});
-/// The bytes of a text, each once, in order.
+/// Returns the distinct bytes of a text in ascending order.
 [[nodiscard]] PLEIAD_API std::string vocabulary_of(const std::string& text);
 
 struct TrainOptions {
-  std::int64_t batch = 64;                             ///< of all ranks together
-  UpdaterOptions updater = {.rule = "sgd"};            ///< the tables' own rules
-  nn::Schedule schedule = {.type = "", .base = 0.01};  ///< of the learning rate; type "": updater.learning_rate
-  nn::Schedule momentum = {.type = "", .base = 0};     ///< of the momentum; type "": updater.momentum
-  /// auto | none | all_reduce | tables | replicas; auto: all_reduce where there are more ranks. replicas: every group
-  /// of ranks has parameters of its own, and the groups add up their changes every `sync_every` steps, none waiting.
+  std::int64_t batch = 64;                             ///< batch size, summed over all ranks
+  UpdaterOptions updater = {.rule = "sgd"};            ///< update rule, the same rules as for tables
+  nn::Schedule schedule = {.type = "", .base = 0.01};  ///< learning rate schedule; type "" keeps updater.learning_rate
+  nn::Schedule momentum = {.type = "", .base = 0};     ///< momentum schedule; type "" keeps updater.momentum
+  /// auto | none | all_reduce | tables | replicas. auto means all_reduce if there is more than one rank. With replicas,
+  /// every group of ranks has its own parameters, and the groups add their changes every `sync_every` steps without
+  /// waiting for one another.
   std::string exchange = "auto";
-  std::string clock = "sync";  ///< of tables: sync, where ranks add to one round; async, where none waits
-  /// Asynchronous tables, replicas: the ranks in so many groups. Those of a group make one step together, of the mean
-  /// over their samples; groups do not wait for one another. 0: each rank by itself, with steps of 1/ranks.
+  std::string clock = "sync";  ///< with tables: sync (all ranks add to one round) or async (no rank waits)
+  /// With asynchronous tables or replicas: the number of groups that the ranks form. The ranks of a group make one step
+  /// together, with the mean gradient over their samples. Groups do not wait for one another. 0: every rank is a group,
+  /// with steps of 1/ranks.
   int groups = 0;
   std::int64_t sync_every = 1;
-  PlanOptions plan = {};  ///< which layers are cut over the ranks; the net has this rank's parts from then on
-  bool fuse = true;       ///< update while the gradient is in cache, where nothing is exchanged
-  /// A NaN or infinite loss is a StateError with the step and the first layer whose output is not finite. false: it is
-  /// printed once, and training continues.
+  /// which layers are split over the ranks; from then on the net holds this rank's shard of them
+  PlanOptions plan = {};
+  bool fuse = true;  ///< update while the gradient is in cache; has an effect only if nothing is exchanged
+  /// true: a NaN or infinite loss is a StateError with the step and the first layer whose output is not finite. false:
+  /// it is printed once, and training continues.
   bool check_finite = true;
   std::int64_t steps = 1000;
-  std::int64_t display = 0;        ///< every so many steps; 0: never
-  std::int64_t display_after = 0;  ///< not before this step, from which the steps between are counted
+  std::int64_t display = 0;        ///< print a report every N steps; 0 disables it
+  std::int64_t display_after = 0;  ///< first step to report at; the interval counts from this step
   std::int64_t validate = 0;
   std::int64_t validate_after = 0;
-  std::int64_t validate_batches = 0;  ///< 0: all samples once
-  std::int64_t validate_batch = 0;    ///< samples of one, of all ranks together; 0: as in training
+  std::int64_t validate_batches = 0;  ///< number of batches in a validation; 0: all samples once
+  std::int64_t validate_batch = 0;    ///< batch size of a validation, over all ranks; 0: same as in training
   std::int64_t test = 0;
   std::int64_t test_after = 0;
   std::int64_t test_batches = 0;
   std::int64_t test_batch = 0;
-  /// What comes every so many steps, checkpoints included, comes at step 0 too, and a display tells the number of the
-  /// step before it, so that the first one is of step 0 (SINGA).
+  /// Reports, validations, tests and checkpoints that are due every N steps are also due at step 0, and a report gives
+  /// the number of the previous step, so that the first report is for step 0 (SINGA).
   bool from_zero = false;
-  std::int64_t checkpoint = 0;         ///< every so many steps, and at the end, however that comes
-  std::int64_t checkpoint_after = 0;   ///< not before this step
-  bool checkpoint_at_end = false;      ///< save at the end of a run or when it is stopped, also where checkpoint is 0
-  std::string checkpoint_folder = {};  ///< where they are saved; empty: only the caller's function is called
-  int checkpoint_keep = 3;             ///< the last so many; 0: all
-  std::string trace = {};              ///< a file for Perfetto (ui.perfetto.dev); empty: none
-  std::int64_t trace_from = 2;         ///< the first step of it, counted from the run's start
+  std::int64_t checkpoint = 0;         ///< save every N steps, and whenever the run ends for any reason; 0 disables it
+  std::int64_t checkpoint_after = 0;   ///< no checkpoint before this step
+  bool checkpoint_at_end = false;      ///< save when a run ends or is stopped, even if checkpoint is 0
+  std::string checkpoint_folder = {};  ///< folder for checkpoints; empty: only the caller's function is called
+  int checkpoint_keep = 3;             ///< number of most recent checkpoints to keep; 0 keeps all
+  std::string trace = {};              ///< trace file for Perfetto (ui.perfetto.dev); empty disables it
+  std::int64_t trace_from = 2;         ///< first step to trace, counted from the start of the run
   std::int64_t trace_steps = 10;
-  std::string events = {};                        ///< a folder for TensorBoard: what reports say. Rank 0 writes
-  std::int64_t events_details = 0;                ///< every so many steps log_parameters too; 0: never
-  std::vector<std::string> events_pictures = {};  ///< with them, log_pictures of these layers' outputs: reconstructions
+  std::string events = {};  ///< folder for TensorBoard files with the reports; rank 0 writes them; empty disables it
+  std::int64_t events_details = 0;  ///< also call log_parameters every N steps; 0 disables it
+  /// layers whose outputs log_pictures writes at the same steps, such as reconstructions
+  std::vector<std::string> events_pictures = {};
 };
 
 struct Report {
   std::int64_t step = 0;
   nn::Phase phase = nn::Phase::train;
   std::vector<std::pair<std::string, double>>
-      metrics;  ///< averages: over the steps since the last report, or the batches
+      metrics;  ///< averages over the steps since the last report, or over the batches of a validation or test
   double samples_per_second = 0;
 };
 
-/// Each returns false to end the run after this step; what is empty is not called.
+/// Functions that are empty are not called. `report`, `checkpoint` and `checkpoint_failed` return false to end the run
+/// after this step; `stop` returns true to end it.
 struct TrainCalls {
   std::function<bool(const Report&)> report = {};
   std::function<bool(std::int64_t step)> checkpoint = {};
-  std::function<bool(std::int64_t step)> stop = {};  ///< asked after each step, on every rank
-  /// A checkpoint that could not be written; the one before is whole. Where this is empty, the error ends the run.
+  std::function<bool(std::int64_t step)> stop = {};  ///< called after each step on every rank
+  /// Called if a checkpoint could not be written; the previous one is intact. If this is empty, the error ends the run.
   std::function<bool(const std::string& error)> checkpoint_failed = {};
 };
 
 /// Trains a net on one process, or on the ranks of a session, all of which make the same calls. The net and the session
-/// outlive it. One thread calls it.
+/// must outlive the trainer. Not thread-safe: one thread calls it.
 class PLEIAD_API Trainer {
  public:
   Trainer(nn::Net& net, TrainOptions options);
@@ -148,51 +156,53 @@ class PLEIAD_API Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// One step on what stands in the net's inputs. Returns this rank's loss.
+  /// Makes one step on the values in the net's inputs. Returns this rank's loss.
   double step();
-  /// From the current step to options.steps, or until a call says stop: validate, test, checkpoint, train, display, as
-  /// their frequencies say. True where it came to the end. SIGINT and SIGTERM end it after the current step, unless the
-  /// program handles the signal itself.
+  /// Runs from the current step to options.steps, or until a function in `calls` returns false. Validates, tests,
+  /// saves, trains and reports at the configured intervals. Returns true if the run reached the end. SIGINT and SIGTERM
+  /// end it after the current step, unless the program handles the signal itself.
   bool run(Samples& train, Samples* validate = nullptr, Samples* test = nullptr, const TrainCalls& calls = {});
-  /// Averages of the metrics over batches of `samples`, on all ranks together; `batches` 0: all samples, but for a last
-  /// batch that is not full. `batch`: samples of one, of all ranks together; 0: as in training.
+  /// Returns the metrics averaged over `batches` batches of `samples`, over all ranks. batches = 0 uses all samples
+  /// except an incomplete last batch. `batch` is the batch size over all ranks; 0: same as in training.
   [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0, std::int64_t batch = 0);
 
-  /// For steps of one's own: these samples from now on, whose place `current_place` says. A checkpoint that was loaded
-  /// must be of the same (Samples::identity); the next one will say that it is of these.
+  /// For callers that run their own loop of step(): declares that the following steps use these samples, from
+  /// current_place() on. If a checkpoint was loaded, it must be of the same samples (Samples::identity). The next
+  /// checkpoint records their identity.
   void train_on(Samples& samples);
 
   [[nodiscard]] std::int64_t current_step() const;
-  /// Of the next batch's first sample in the run's sequence of samples.
+  /// Returns the position of the next batch's first sample in the sequence of samples of the run.
   [[nodiscard]] std::int64_t current_place() const;
-  /// The samples of a batch that this rank computes: part share() of shares(), whose sizes differ by at most one. Ranks
-  /// that split images have a part together.
+  /// Returns the number of samples of a batch that this rank computes: shard share() of shares() shards, whose sizes
+  /// differ by at most one. Ranks that split images work on the same shard together.
   [[nodiscard]] std::int64_t local_batch() const;
-  /// The samples of a step, of all ranks.
+  /// Returns the batch size over all ranks.
   [[nodiscard]] std::int64_t batch() const;
   [[nodiscard]] int share() const;
   [[nodiscard]] int shares() const;
-  /// Everything that a resumed run needs to go on with the same bits: parameters, states, the rule's history, the step,
-  /// the place in the samples. Of layers that the plan cuts, this rank's parts. The tensors are the trainer's own
-  /// memory, or copies where tables hold them; then this is collective.
+  /// Returns everything that a run needs to resume bit-identically: parameters, states, the rule's history, the step
+  /// and the position in the samples. For layers that the plan splits, this is this rank's shard. The tensors are the
+  /// trainer's own memory, or copies if tables hold the values; in that case this call is collective.
   [[nodiscard]] std::vector<std::pair<std::string, Tensor>> state();
-  /// From a state() of the same net and rule; a missing or misshapen tensor is an InvalidArgument that names it.
+  /// Restores a state() of the same net and rule. A tensor that is missing or has the wrong shape is an InvalidArgument
+  /// that names it.
   void load_state(const std::vector<std::pair<std::string, Tensor>>& state);
 
-  /// Collective: a net of its own with the numbers of this one, of which no layer or image is cut.
+  /// Collective. Returns a separate net with the same values, in which no layer or image is split.
   [[nodiscard]] nn::Net whole_net();
 
-  /// Collective: writes the state into a folder (docs/data.md, "Saved arrays"), whole or not at all: a FileError on all
-  /// ranks where one of them fails, and what was there stays. It loads at any number of ranks, with any plan and
+  /// Collective. Writes the state into a folder (docs/data.md, "Saved arrays"), all or nothing: if one rank fails, all
+  /// ranks throw a FileError, and the previous content stays. The result loads with any number of ranks, plan and
   /// exchange.
   void save(const std::string& folder);
-  /// Collective: saves into options.checkpoint_folder under the number of the step, and removes what is older than the
-  /// last options.checkpoint_keep.
+  /// Collective. Saves into options.checkpoint_folder under the number of the step, and removes all but the
+  /// options.checkpoint_keep most recent checkpoints.
   void checkpoint();
-  /// Collective: from a folder that save wrote, for the same net and rule. Nothing is changed where anything is wrong.
+  /// Collective. Loads a folder that save() wrote, for the same net and rule. Changes nothing if any part is invalid.
   void load(const std::string& folder);
-  /// Collective: loads the last whole checkpoint in options.checkpoint_folder. False where there is none. What is
-  /// damaged is passed over with a warning.
+  /// Collective. Loads the most recent complete checkpoint in options.checkpoint_folder. Returns false if there is
+  /// none. Warns of damaged checkpoints and skips them.
   bool resume();
 
   struct Inside;
@@ -201,10 +211,10 @@ class PLEIAD_API Trainer {
   std::unique_ptr<Inside> inside_;
 };
 
-/// An update rule and what it keeps for one parameter, for a loop of one's own.
+/// An update rule and its state for one parameter, for callers that write their own loop.
 class PLEIAD_API ParameterUpdate {
  public:
-  /// The parameter's memory outlives this.
+  /// The parameter's memory must outlive this object.
   ParameterUpdate(const nn::Parameter& parameter, const UpdaterOptions& options);
   ~ParameterUpdate();
   ParameterUpdate(ParameterUpdate&&) noexcept;
@@ -213,24 +223,25 @@ class PLEIAD_API ParameterUpdate {
  private:
   std::unique_ptr<ParameterRule> rule_;
 };
-/// A histogram of every parameter, and pictures of filters: of convolutions, and of dense layers over squares.
+/// Writes a histogram of every parameter, and images of the filters of convolutions and of dense layers over square
+/// inputs.
 PLEIAD_API void log_parameters(EventLog& log, const nn::Net& net, std::int64_t step);
-/// (count, height, width, channels), or rows that make squares, side by side as one picture from the least number
-/// (black) to the greatest. False where the numbers make no pictures.
+/// Writes a tensor (count, height, width, channels), or rows that form squares, side by side as one image from the
+/// smallest value (black) to the largest. Returns false if the values do not form images.
 PLEIAD_API bool log_pictures(EventLog& log, const std::string& tag, const Tensor& numbers, std::int64_t step);
 
-/// Parameters and states of a net of these names and shapes, from a checkpoint. Nothing is changed where anything is
-/// wrong.
+/// Loads the parameters and states of a net with the same names and shapes from a checkpoint. Changes nothing if any
+/// part is invalid.
 PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
-/// Writes parameters and states as a safetensors file. layout "torch": names and order of numbers of PyTorch's modules
-/// (Net::torch_state), "pleiad": as they are.
+/// Writes parameters and states as a safetensors file. layout "torch": names and memory order of PyTorch's modules
+/// (Net::torch_state); "pleiad": unchanged.
 PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout = "torch");
-/// From a safetensors file of either layout, or from a state dict that torch.save wrote, of which nothing is executed;
-/// `modules` as in Net::load_torch_state. A FileError that names the file for what does not fit; then nothing is
+/// Reads a safetensors file of either layout, or a state dict that torch.save wrote, without executing anything from
+/// it. `modules` is that of Net::load_torch_state. A mismatch is a FileError that names the file, and nothing is
 /// changed.
 PLEIAD_API void import_parameters(nn::Net& net, const std::string& path,
                                   const std::vector<std::pair<std::string, std::string>>& modules = {});
-/// The net that a checkpoint was made of, with its numbers.
+/// Returns the net that a checkpoint was made of, with its values.
 [[nodiscard]] PLEIAD_API nn::Net load_net(const std::string& folder);
 
 }  // namespace pleiad

@@ -1,4 +1,4 @@
-// Borrowed numbers of any element type: what tables and collectives take and fill.
+// Non-owning views of values of any element type: the arguments of tables and collectives.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace pleiad {
 
-/// Numbers to read. Made from anything contiguous: a vector, an array, a span.
+/// A read-only view. Converts from any contiguous range: a vector, an array, a span.
 struct ConstView {
   const void* data = nullptr;
   std::int64_t count = 0;
@@ -19,12 +19,12 @@ struct ConstView {
   ConstView(const void* first, std::int64_t number, DType type) : data(first), count(number), dtype(type) {}
   template <std::ranges::contiguous_range R>
     requires Element<std::ranges::range_value_t<R>>
-  ConstView(const R& range)  // NOLINT(google-explicit-constructor): it stands for the range
+  ConstView(const R& range)  // NOLINT(google-explicit-constructor): a view stands for its range
       : ConstView(std::ranges::data(range), static_cast<std::int64_t>(std::ranges::size(range)),
                   dtype_of<std::ranges::range_value_t<R>>) {}
 };
 
-/// Numbers to write.
+/// A writable view.
 struct View {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -35,7 +35,7 @@ struct View {
   template <std::ranges::contiguous_range R>
     requires(Element<std::ranges::range_value_t<R>> &&
              !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
-  View(R&& range)  // NOLINT(google-explicit-constructor): it stands for the range
+  View(R&& range)  // NOLINT(google-explicit-constructor): a view stands for its range
       : View(std::ranges::data(range), static_cast<std::int64_t>(std::ranges::size(range)),
              dtype_of<std::ranges::range_value_t<R>>) {}
 

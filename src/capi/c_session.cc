@@ -1,4 +1,4 @@
-// pleiad.h: sessions and collectives.
+// The functions of pleiad.h for sessions and collectives.
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -23,7 +23,7 @@ using pleiad::Session;
 using pleiad::SessionCore;
 using pleiad::View;
 
-// The codes and types of C are those of C++.
+// The codes and types in C have the same values as those in C++.
 static_assert(PLEIAD_INVALID_ARGUMENT == static_cast<int>(ErrorKind::invalid_argument));
 static_assert(PLEIAD_STATE == static_cast<int>(ErrorKind::state));
 static_assert(PLEIAD_ORDER == static_cast<int>(ErrorKind::order));
@@ -45,7 +45,8 @@ static_assert(PLEIAD_MEAN == static_cast<int>(ReduceOp::mean));
 
 namespace {
 
-// Sessions that are open when the process exits leave their worlds. Never destroyed: it is needed until the very end.
+// The open sessions, which leave their worlds when the process exits. Never destroyed, because it is needed until the
+// very end.
 struct OpenSessions {
   std::mutex mutex;
   std::vector<std::weak_ptr<CSession>> sessions;  // guarded by mutex
@@ -60,7 +61,8 @@ void leave_all_at_exit(int status, void*) {
   OpenSessions& all = open_sessions();
   std::vector<std::weak_ptr<CSession>> sessions;
   {
-    const std::unique_lock lock(all.mutex, std::try_to_lock);  // a forked child may find it held by nobody
+    // in a forked child, the lock may be held by a thread that does not exist there
+    const std::unique_lock lock(all.mutex, std::try_to_lock);
     if (!lock.owns_lock()) return;
     sessions.swap(all.sessions);
   }
@@ -69,7 +71,7 @@ void leave_all_at_exit(int status, void*) {
     if (session == nullptr) continue;
     try {
       session->leave_at_exit(status);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and nobody is left to hear of it
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the process ends anyway, and no caller can receive the error
     }
   }
 }
@@ -81,13 +83,14 @@ void remember(const std::shared_ptr<CSession>& session) {
     std::erase_if(all.sessions, [](const auto& weak) { return weak.expired(); });
     all.sessions.push_back(session);
   }
-  // Each time: handlers run in reverse order, and this one must run before that of an MPI that has just been loaded.
+  // Registered for every session: handlers run in reverse order, and this one must run before that of an MPI library
+  // that has just been loaded.
   (void)on_exit(leave_all_at_exit, nullptr);
 }
 
-// A Session for one call. It does not end with this: the handle keeps the core.
-struct Use {
-  Use(const pleiad_session* handle, std::string_view where)
+// A Session for one call. Destroying it does not end the session, because the handle keeps the core.
+struct SessionUse {
+  SessionUse(const pleiad_session* handle, std::string_view where)
       : core(need(handle, where, "session").session->use(where)), session(core) {
     core->engine().check_usable(where);
   }
@@ -103,8 +106,8 @@ ReduceOp checked_op(int op, std::string_view where) {
   return static_cast<ReduceOp>(op);
 }
 
-// All ranks' blocks of `count` elements.
-std::int64_t in_all(std::int64_t count, int ranks, std::string_view where) {
+// The number of elements in the blocks of all ranks.
+std::int64_t total_count(std::int64_t count, int ranks, std::string_view where) {
   if (count > std::numeric_limits<std::int64_t>::max() / 8 / ranks) {
     throw InvalidArgument(
         fmt::format("[{}] {} blocks of {} elements are beyond any address space", where, ranks, count));
@@ -116,7 +119,7 @@ template <class F>
 int number_of(const pleiad_session* session, std::string_view where, std::int32_t* out, F&& ask) {
   return guarded([&] {
     std::int32_t& to = need(out, where, "the result");
-    to = ask(Use(session, where).session);
+    to = ask(SessionUse(session, where).session);
   });
 }
 
@@ -124,7 +127,7 @@ template <class F>
 int text_of(const pleiad_session* session, std::string_view where, const char** out, F&& ask) {
   return guarded([&] {
     const char*& to = need(out, where, "the result");
-    to = keep_text(ask(Use(session, where).session));
+    to = keep_text(ask(SessionUse(session, where).session));
   });
 }
 
@@ -157,7 +160,7 @@ void pleiad_session_free(pleiad_session* session) {
 int pleiad_session_world(const pleiad_session* session, pleiad_world* out) {
   return guarded([&] {
     pleiad_world& to = need(out, "world", "the result");
-    const Use use(session, "world");
+    const SessionUse use(session, "world");
     const Session& s = use.session;
     to = {.rank = s.rank(),
           .size = s.size(),
@@ -204,18 +207,18 @@ int pleiad_session_report(const pleiad_session* session, const char** text) {
 
 int pleiad_session_set_interrupt(pleiad_session* session, pleiad_interrupt callback, void* data) {
   return guarded([&] {
-    const Use use(session, "set_interrupt");
+    const SessionUse use(session, "set_interrupt");
     session->session->set_interrupt(callback, data);
   });
 }
 
 int pleiad_barrier(pleiad_session* session) {
-  return guarded([&] { Use(session, "barrier").session.barrier(); });
+  return guarded([&] { SessionUse(session, "barrier").session.barrier(); });
 }
 
 int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dtype, int op) {
   return guarded([&] {
-    Use use(session, "all_reduce");
+    SessionUse use(session, "all_reduce");
     const View view = checked_view(data, count, dtype, "all_reduce", "data");
     use.session.all_reduce(view, checked_op(op, "all_reduce"));
   });
@@ -223,25 +226,25 @@ int pleiad_all_reduce(pleiad_session* session, void* data, int64_t count, int dt
 
 int pleiad_broadcast(pleiad_session* session, void* data, int64_t count, int dtype, int32_t root) {
   return guarded([&] {
-    Use use(session, "broadcast");
+    SessionUse use(session, "broadcast");
     use.session.broadcast(checked_view(data, count, dtype, "broadcast", "data"), root);
   });
 }
 
 int pleiad_all_gather(pleiad_session* session, const void* in, int64_t count, int dtype, void* out) {
   return guarded([&] {
-    Use use(session, "all_gather");
+    SessionUse use(session, "all_gather");
     const ConstView from = checked_view(in, count, dtype, "all_gather", "in");
-    const std::int64_t all = in_all(count, use.session.size(), "all_gather");
+    const std::int64_t all = total_count(count, use.session.size(), "all_gather");
     use.session.all_gather(from, checked_view(out, all, dtype, "all_gather", "out"));
   });
 }
 
 int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, int64_t count, int dtype, int op) {
   return guarded([&] {
-    Use use(session, "reduce_scatter");
+    SessionUse use(session, "reduce_scatter");
     const View to = checked_view(out, count, dtype, "reduce_scatter", "out");
-    const std::int64_t all = in_all(count, use.session.size(), "reduce_scatter");
+    const std::int64_t all = total_count(count, use.session.size(), "reduce_scatter");
     const ConstView from = checked_view(in, all, dtype, "reduce_scatter", "in");
     use.session.reduce_scatter(from, to, checked_op(op, "reduce_scatter"));
   });
@@ -249,14 +252,14 @@ int pleiad_reduce_scatter(pleiad_session* session, const void* in, void* out, in
 
 int pleiad_send(pleiad_session* session, int32_t to, uint32_t tag, const void* data, int64_t count, int dtype) {
   return guarded([&] {
-    Use use(session, "send");
+    SessionUse use(session, "send");
     use.session.send(to, tag, checked_view(data, count, dtype, "send", "data"));
   });
 }
 
 int pleiad_receive(pleiad_session* session, int32_t from, uint32_t tag, void* data, int64_t count, int dtype) {
   return guarded([&] {
-    Use use(session, "receive");
+    SessionUse use(session, "receive");
     use.session.receive(from, tag, checked_view(data, count, dtype, "receive", "data"));
   });
 }

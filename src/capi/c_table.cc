@@ -1,4 +1,4 @@
-// pleiad.h: tables and pending operations.
+// The functions of pleiad.h for tables and pending operations.
 #include <span>
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ AddOptions options_of(const pleiad_add_options* options) {
   return chosen;
 }
 
-// One call: the table, which rows, and the numbers.
+// The checked arguments of one call: table, rows and buffer.
 struct TableCall {
   TableCall(pleiad_table* handle, std::string_view where, const void* data, std::int64_t count, int dtype)
       : table(need(handle, where, "table").use(where)),
@@ -71,11 +71,12 @@ Table& array_of(const TableCall& call, std::string_view where) {
   return *call.table;
 }
 
-// Returns a handle for what was started. A handle of a call that succeeded already keeps nothing.
+// Returns a handle for a pending operation. The handle of a call that has already succeeded holds nothing.
 pleiad_pending* handle_of(const pleiad_table& table, pleiad::Pending started) {
   auto handle = std::make_unique<pleiad_pending>();
   handle->session = table.session;
-  // The error of one that failed stays with it until somebody waits for it: the handle may be freed before.
+  // The error of a failed operation stays with the operation until it is waited for, because the handle may be freed
+  // first.
   if (started.done() && !started.failed()) return handle.release();
   handle->operation = std::make_shared<pleiad::Pending>(std::move(started));
   if (!table.session->enlist(handle.get())) handle->give_up();
@@ -83,7 +84,7 @@ pleiad_pending* handle_of(const pleiad_table& table, pleiad::Pending started) {
 }
 
 void start_get(const pleiad_table& handle, const TableCall& call, pleiad_pending*& out) {
-  // The engine stays until the operation is in the session's list.
+  // The engine must live until the operation is registered with the session.
   const auto core = handle.session->use("get_async");
   out = handle_of(handle, call.table->get_async(call.selection, call.numbers));
 }
@@ -113,10 +114,10 @@ int create(pleiad_session* session, TableSpec spec, int dtype, const char* optio
     try {
       read_options(spec, dtype, options, where);
     } catch (const InvalidArgument& mistake) {
-      core->refuse_table(mistake.what());  // the other ranks wait in their creation
+      core->refuse_table(mistake.what());  // the other ranks are waiting in their create calls
     }
     ConstView values;
-    std::int64_t size = 0;  // of what is too large for a table, the core says so
+    std::int64_t size = 0;  // the core reports tables that are too large
     if (initial != nullptr && !__builtin_mul_overflow(spec.rows, spec.cols, &size))
       values = {initial, size, spec.options.dtype};
     auto handle = std::make_unique<pleiad_table>();
@@ -210,7 +211,7 @@ int pleiad_table_shard(const pleiad_table* table, int32_t server, int64_t* begin
   return guarded([&] {
     std::int64_t& first = need(begin, "shard", "begin");
     std::int64_t& last = need(end, "shard", "end");
-    // Array and matrix tables answer alike.
+    // This works for arrays and matrices alike.
     const auto [from, to] = pleiad::ArrayTable(need(table, "shard", "table").find("shard")).shard(server);
     first = from;
     last = to;
@@ -352,7 +353,8 @@ int pleiad_pending_done(const pleiad_pending* pending, int32_t* done) {
 void pleiad_pending_free(pleiad_pending* pending) {
   if (pending == nullptr || pending->session->in_forked_child()) return;
   (void)guarded([&] {
-    const auto core = pending->session->use_if_open("free");  // an operation refers to its engine
+    // an operation refers to its engine, so keep the engine alive
+    const auto core = pending->session->use_if_open("free");
     pending->session->delist(pending);
     const std::lock_guard lock(pending->mutex);
     pending->operation.reset();

@@ -1,4 +1,4 @@
-// The border between C and C++: exceptions become codes, and arguments are looked at before they are used.
+// The boundary between C and C++: turns exceptions into codes and checks arguments before use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace pleiad {
 
-/// While one lives, this thread is in a call from C: the interrupt callback is asked on such threads only.
+/// Marks this thread as inside a call from C during its lifetime. The interrupt callback runs on such threads only.
 class CCall {
  public:
   CCall() { ++depth; }
@@ -27,7 +27,7 @@ class CCall {
   static inline thread_local int depth = 0;
 };
 
-/// Runs `body`; what it throws becomes the last error and its code.
+/// Runs `body`. An exception becomes the thread's last error, and its code is returned.
 template <class F>
 int guarded(F&& body) noexcept {
   const CCall call;
@@ -59,7 +59,7 @@ inline DType checked_dtype(int dtype, std::string_view where) {
   return static_cast<DType>(dtype);
 }
 
-/// `count` elements at `data`, which may be null for none.
+/// Checks `count` elements at `data`, which may be null if `count` is 0.
 inline View checked_view(const void* data, std::int64_t count, int dtype, std::string_view where,
                          std::string_view what) {
   if (count < 0) throw InvalidArgument(fmt::format("[{}] expected 0 or more elements; received {}", where, count));

@@ -16,21 +16,21 @@ const char* keep_text(std::string text) {
 }
 
 CSession::CSession(std::shared_ptr<SessionCore> core)
-    : generation_(fork_generation()), parts_(std::make_shared<Parts>()) {
+    : generation_(fork_generation()), state_(std::make_shared<State>()) {
   core->engine().set_interrupt([this] { return interrupted(); });
-  parts_->core = std::move(core);
+  state_->core = std::move(core);
 }
 
 bool CSession::in_forked_child() const { return generation_ != fork_generation(); }
 
 std::shared_ptr<SessionCore> CSession::use_if_open(std::string_view where) const {
-  // Before the lock: in a forked child somebody else may hold it for ever.
+  // Check this before taking the lock: in a forked child, a thread that does not exist may hold it forever.
   if (in_forked_child()) {
     throw StateError(
         fmt::format("[{}] this process was forked from a rank: it is not a rank and cannot use its session", where));
   }
   const std::lock_guard lock(mutex_);
-  return parts_ == nullptr ? nullptr : std::shared_ptr<SessionCore>(parts_, parts_->core.get());
+  return state_ == nullptr ? nullptr : std::shared_ptr<SessionCore>(state_, state_->core.get());
 }
 
 std::shared_ptr<SessionCore> CSession::use(std::string_view where) const {
@@ -57,8 +57,8 @@ std::shared_ptr<Table> CSession::create(TableSpec spec, ConstView initial) {
   const auto core = use(where);
   auto table = core->create(std::move(spec), initial);
   const std::lock_guard lock(mutex_);
-  if (parts_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
-  parts_->tables.push_back(table);
+  if (state_ == nullptr) throw StateError(fmt::format("[{}] the session was shut down", where));
+  state_->tables.push_back(table);
   return table;
 }
 
@@ -66,15 +66,15 @@ void CSession::release(const std::weak_ptr<Table>& table) {
   const auto strong = table.lock();
   if (strong == nullptr) return;
   const std::lock_guard lock(mutex_);
-  if (parts_ != nullptr) std::erase(parts_->tables, strong);
+  if (state_ != nullptr) std::erase(state_->tables, strong);
 }
 
-// The caller holds the core, so the engine is there until all outcomes are known.
+// The caller holds the core, so the engine lives until all outcomes are stored.
 void CSession::close() {
   const std::lock_guard lock(mutex_);
-  for (pleiad_pending* pending : under_way_) pending->give_up();
-  under_way_.clear();
-  parts_.reset();
+  for (pleiad_pending* pending : pending_) pending->give_up();
+  pending_.clear();
+  state_.reset();
 }
 
 void CSession::shutdown() {
@@ -92,8 +92,8 @@ void CSession::shutdown() {
 void CSession::drop() {
   const auto core = use_if_open("free");
   if (core == nullptr) return;
-  core->engine().abandon(Life::dead);
-  given_up_.store(true);  // what its own threads wait for will not come
+  core->engine().abandon(Liveness::dead);
+  given_up_.store(true);  // ends the waits of this process's own threads, which would never succeed
   close();
 }
 
@@ -105,20 +105,20 @@ void CSession::leave_at_exit(int status) {
     engine.log().warn(
         "the process exits with its session open; shut it down first, or mpirun takes the exit for a failure");
   }
-  // Other threads may be in the middle of calls, so all stays in place.
-  engine.abandon(status == 0 ? Life::finished : Life::dead);
+  // Other threads may be in the middle of calls, so nothing is destroyed.
+  engine.abandon(status == 0 ? Liveness::left : Liveness::dead);
 }
 
 bool CSession::enlist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
-  if (parts_ == nullptr) return false;
-  under_way_.insert(pending);
+  if (state_ == nullptr) return false;
+  pending_.insert(pending);
   return true;
 }
 
 void CSession::delist(pleiad_pending* pending) {
   const std::lock_guard lock(mutex_);
-  under_way_.erase(pending);
+  pending_.erase(pending);
 }
 
 }  // namespace pleiad
@@ -132,7 +132,7 @@ std::shared_ptr<pleiad::Table> pleiad_table::find(std::string_view where) const 
 }
 
 void pleiad_pending::finish() {
-  // Keeps the engine there while this thread waits. Where the session is over already, the outcome is known.
+  // Keeps the engine alive while this thread waits. If the session is already over, the outcome is known.
   const auto core = session->use_if_open("wait");
   const std::shared_ptr<pleiad::Pending> started = [&] {
     const std::lock_guard lock(mutex);
@@ -144,7 +144,7 @@ void pleiad_pending::finish() {
     try {
       started->wait();
     } catch (const pleiad::Error& error) {
-      if (!started->done()) throw;  // the wait was given up, the operation goes on
+      if (!started->done()) throw;  // the wait was interrupted, but the operation continues
       outcome = static_cast<int>(error.kind());
       what = error.what();
     }
@@ -152,12 +152,12 @@ void pleiad_pending::finish() {
     const std::lock_guard lock(mutex);
     if (operation != nullptr) {
       code = outcome;
-      words = std::move(what);
+      message = std::move(what);
       operation.reset();
     }
   }
   const std::lock_guard lock(mutex);
-  if (code != PLEIAD_OK) throw pleiad::Error(static_cast<pleiad::ErrorKind>(code), words);
+  if (code != PLEIAD_OK) throw pleiad::Error(static_cast<pleiad::ErrorKind>(code), message);
 }
 
 void pleiad_pending::give_up() {
@@ -168,11 +168,11 @@ void pleiad_pending::give_up() {
       operation->wait();
     } catch (const pleiad::Error& error) {
       code = static_cast<int>(error.kind());
-      words = error.what();
+      message = error.what();
     }
   } else {
     code = PLEIAD_STATE;
-    words = "[wait] the session ended before the operation was complete";
+    message = "[wait] the session ended before the operation was complete";
   }
   operation.reset();
 }

@@ -1,5 +1,5 @@
-// What the handles of pleiad.h point to. They hold nothing that would keep a world alive after its shutdown: MPI could
-// not be finalised, nor another world joined, as long as somebody has forgotten to free one.
+// The objects behind the handles of pleiad.h. A handle must not keep a world alive after its shutdown: otherwise a
+// forgotten handle would prevent MPI from being finalised and another world from being joined.
 #pragma once
 
 #include <atomic>
@@ -17,36 +17,37 @@
 
 namespace pleiad {
 
-/// A session from its start to its shutdown, as its handle, its tables and its pending operations share it.
+/// A session from start to shutdown, shared by its handle, its tables and its pending operations.
 class CSession {
  public:
   explicit CSession(std::shared_ptr<SessionCore> core);
 
-  /// The core, for one call: the session's tables and engine stay until the result is gone. Throws a StateError after
-  /// the shutdown and in a forked child.
+  /// Returns the core for the duration of one call: the session's tables and engine live as long as the result. Throws
+  /// a StateError after the shutdown and in a forked child.
   [[nodiscard]] std::shared_ptr<SessionCore> use(std::string_view where) const;
-  /// The same, but null after the shutdown.
+  /// The same, but returns null after the shutdown.
   [[nodiscard]] std::shared_ptr<SessionCore> use_if_open(std::string_view where) const;
   [[nodiscard]] bool in_forked_child() const;
 
   [[nodiscard]] std::shared_ptr<Table> create(TableSpec spec, ConstView initial);
-  /// A handle of the table was freed. Each table has one.
+  /// Called when the handle of the table is freed. Each table has one handle.
   void release(const std::weak_ptr<Table>& table);
   void shutdown();
-  /// Ends the session without waiting for the others.
+  /// Ends the session without waiting for the other ranks.
   void drop();
-  /// The process exits: the others go on without this rank if the status is 0. Any other status is a death to them.
+  /// Called when the process exits. The other ranks continue without this rank if the status is 0, and treat any other
+  /// status as its death.
   void leave_at_exit(int status);
 
   void set_interrupt(pleiad_interrupt callback, void* data);
 
-  /// Whoever ends the session takes the outcome out of what is enlisted: an operation refers to its engine. False where
-  /// the session is over already.
+  /// Registers a pending operation. An operation refers to its engine, so ending the session first stores the outcomes
+  /// of all registered operations. Returns false if the session is already over.
   [[nodiscard]] bool enlist(pleiad_pending* pending);
   void delist(pleiad_pending* pending);
 
  private:
-  struct Parts {
+  struct State {
     std::vector<std::shared_ptr<Table>> tables;  // guarded by mutex_
     std::shared_ptr<SessionCore> core;
   };
@@ -56,8 +57,8 @@ class CSession {
 
   const std::uint64_t generation_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Parts> parts_;                   // guarded by mutex_; null once the session is over
-  std::unordered_set<pleiad_pending*> under_way_;  // guarded by mutex_
+  std::shared_ptr<State> state_;                 // guarded by mutex_; null after the session has ended
+  std::unordered_set<pleiad_pending*> pending_;  // guarded by mutex_
 
   mutable std::mutex interrupt_mutex_;
   pleiad_interrupt interrupt_ = nullptr;  // guarded by interrupt_mutex_
@@ -65,7 +66,7 @@ class CSession {
   std::atomic<bool> given_up_{false};
 };
 
-/// Hands out a text that lives until this thread's next one.
+/// Returns a text that lives until this thread's next call.
 [[nodiscard]] const char* keep_text(std::string text);
 
 }  // namespace pleiad
@@ -76,7 +77,7 @@ struct pleiad_session {
 
 namespace pleiad {
 
-/// A table during one call from C: neither the end of the session nor close() takes it away.
+/// Keeps a table alive during one call from C: neither the end of the session nor close() releases it in the meantime.
 class TableLease {
  public:
   explicit TableLease(std::shared_ptr<Table> table) : table_(std::move(table)), use_(*table_) {}
@@ -93,7 +94,7 @@ class TableLease {
 
 struct pleiad_table {
   std::shared_ptr<pleiad::CSession> session;
-  std::weak_ptr<pleiad::Table> table;  // the session owns it until its shutdown, or until this handle is freed
+  std::weak_ptr<pleiad::Table> table;  // the session owns the table until its shutdown or until this handle is freed
 
   [[nodiscard]] std::shared_ptr<pleiad::Table> find(std::string_view where) const;
   [[nodiscard]] pleiad::TableLease use(std::string_view where) const { return pleiad::TableLease(find(where)); }
@@ -102,12 +103,12 @@ struct pleiad_table {
 struct pleiad_pending {
   std::shared_ptr<pleiad::CSession> session;
   mutable std::mutex mutex;
-  std::shared_ptr<pleiad::Pending> operation;  // guarded by mutex; null once the outcome is known
+  std::shared_ptr<pleiad::Pending> operation;  // guarded by mutex; null after the outcome is known
   int code = PLEIAD_OK;                        // guarded by mutex; the outcome
-  std::string words;                           // guarded by mutex
+  std::string message;                         // guarded by mutex
 
-  /// Waits, and keeps the outcome: from then on the operation is not needed any more.
+  /// Waits and stores the outcome. The operation is not needed afterwards.
   void finish();
-  /// The session is gone with the operation under way.
+  /// Stores the outcome for an operation whose session ends before it is complete.
   void give_up();
 };

@@ -1,4 +1,4 @@
-// multiverso/c_api.h.
+// The functions of multiverso/c_api.h.
 #include "multiverso/c_api.h"
 
 #include <atomic>
@@ -14,19 +14,19 @@ using pleiad::mv::check;
 using pleiad::mv::MvTable;
 using pleiad::mv::run;
 using pleiad::mv::World;
-using pleiad::mv::world_number;
+using pleiad::mv::world_field;
 
 namespace {
 
-// A program whose MV_Init failed and that never read the error must not end with exit code 0: its launcher and its user
-// would take what it did for a result.
+// If MV_Init failed and the program never read the error, it must not exit with code 0: its launcher and its user would
+// mistake its output for a result.
 std::atomic<bool> init_failed{false};
 std::atomic<std::uint64_t> reads_at_failure{0};
-std::atomic<std::uint64_t> failed_in{0};  // a generation of forks
+std::atomic<std::uint64_t> failed_in{0};  // a fork generation
 
 void at_exit(int status, void* /*unused*/) {
   if (status != 0 || !init_failed.exchange(false) || failed_in.load() != pleiad::fork_generation()) return;
-  // On Linux exit may be called again from a handler: the remaining handlers run once, and the process ends with 1.
+  // On Linux, a handler may call exit again: the remaining handlers run once, and the process ends with code 1.
   if (pleiad::error_reads() == reads_at_failure.load()) std::exit(1);
 }
 
@@ -41,21 +41,22 @@ void note_failed_init() {
 void create(std::string_view where, bool matrix, int rows, int cols, TableHandler* out) {
   run(where, [&] {
     TableHandler& to = pleiad::need(out, where, "the result");
-    MvTable* const made = World::the().create(PLEIAD_FLOAT32, matrix, rows, cols);
-    to = World::the().use()->world.worker_id < 0 ? nullptr : made;
+    MvTable* const made = World::instance().create(PLEIAD_FLOAT32, matrix, rows, cols);
+    to = World::instance().use()->world.worker_id < 0 ? nullptr : made;
   });
 }
 
 void get(std::string_view where, TableHandler handler, bool matrix, Rows rows, float* data, int size) {
-  run(where, [&] { pleiad::mv::get(World::the().table(handler, matrix), rows, data, size); });
+  run(where, [&] { pleiad::mv::get(World::instance().table(handler, matrix), rows, data, size); });
 }
 
 void add(std::string_view where, TableHandler handler, bool matrix, Rows rows, const float* data, int size) {
-  run(where, [&] { pleiad::mv::add(World::the().table(handler, matrix), rows, data, size, nullptr); });
+  run(where, [&] { pleiad::mv::add(World::instance().table(handler, matrix), rows, data, size, nullptr); });
 }
 
 void add_async(std::string_view where, TableHandler handler, bool matrix, Rows rows, const float* data, int size) {
-  run(where, [&] { pleiad::mv::add_async(World::the().table(handler, matrix), rows, data, size, nullptr, nullptr); });
+  run(where,
+      [&] { pleiad::mv::add_async(World::instance().table(handler, matrix), rows, data, size, nullptr, nullptr); });
 }
 
 }  // namespace
@@ -63,25 +64,25 @@ void add_async(std::string_view where, TableHandler handler, bool matrix, Rows r
 extern "C" {
 
 void MV_Init(int* argc, char* argv[]) {
-  const bool started = run("MV_Init", [&] { World::the().init(argc, argv); });
+  const bool started = run("MV_Init", [&] { World::instance().init(argc, argv); });
   if (started) {
     init_failed.store(false);
-  } else if (World::the().find() == nullptr) {  // a second MV_Init leaves the session as it is
+  } else if (World::instance().find() == nullptr) {  // after a failed second MV_Init, the session continues
     note_failed_init();
   }
 }
 
 void MV_ShutDown(void) {
-  run("MV_ShutDown", [] { World::the().shut_down(); });
+  run("MV_ShutDown", [] { World::instance().shut_down(); });
 }
 
 void MV_Barrier(void) {
-  run("MV_Barrier", [] { check(pleiad_barrier(World::the().use()->session)); });
+  run("MV_Barrier", [] { check(pleiad_barrier(World::instance().use()->session)); });
 }
 
-int MV_NumWorkers(void) { return world_number("MV_NumWorkers", &pleiad_world::workers); }
-int MV_WorkerId(void) { return world_number("MV_WorkerId", &pleiad_world::worker_id); }
-int MV_ServerId(void) { return world_number("MV_ServerId", &pleiad_world::server_id); }
+int MV_NumWorkers(void) { return world_field("MV_NumWorkers", &pleiad_world::workers); }
+int MV_WorkerId(void) { return world_field("MV_WorkerId", &pleiad_world::worker_id); }
+int MV_ServerId(void) { return world_field("MV_ServerId", &pleiad_world::server_id); }
 
 void MV_NewArrayTable(int size, TableHandler* out) { create("MV_NewArrayTable", false, 1, size, out); }
 void MV_NewMatrixTable(int num_row, int num_col, TableHandler* out) {

@@ -15,8 +15,8 @@ namespace pleiad::mv {
 namespace {
 
 constexpr std::array kOwn = {"sync", "updater_type", "ps_role", "ma"};
-constexpr std::array kIdle = {"backup_worker_ratio", "omp_threads",         "logtostderr", "machine_file", "port",
-                              "allocator_type",      "allocator_alignment", "is_pipelined"};
+constexpr std::array kIgnored = {"backup_worker_ratio", "omp_threads",         "logtostderr", "machine_file", "port",
+                                 "allocator_type",      "allocator_alignment", "is_pipelined"};
 constexpr std::array kUpdaters = {"default", "sgd", "momentum_sgd", "adagrad", "dcasgd", "dcasgda"};
 constexpr std::string_view kTablePrefix = "table.";
 constexpr std::string_view kUpdaterPrefix = "updater.";
@@ -36,7 +36,7 @@ std::string lower(std::string_view text) {
   return low;
 }
 
-bool truth(std::string_view name, std::string_view value) {
+bool parse_bool(std::string_view name, std::string_view value) {
   const std::string low = lower(value);
   if (has(std::array{"true", "1", "yes", "on"}, low)) return true;
   if (has(std::array{"false", "0", "no", "off"}, low)) return false;
@@ -65,17 +65,17 @@ std::string list_of(const std::vector<std::pair<std::string, std::string>>& opti
   return list;
 }
 
-// "-name=value" cut in two, or an empty name.
+// Splits "-name=value" into name and value; the name is empty if the word has another form.
 std::pair<std::string_view, std::string_view> cut(std::string_view word) {
   const std::size_t equals = word.find('=');
   if (word.size() < 2 || word[0] != '-' || equals == word.npos || equals < 2) return {};
   return {word.substr(1, equals - 1), word.substr(equals + 1)};
 }
 
-// Whether a value is right is the option's to say, with its words, before any rank waits for another.
+// Lets the option itself check the value, so that an error is found before any rank waits for another.
 template <class Options>
-void try_out(std::string_view flag, std::string_view name, std::string_view value,
-             const std::vector<OptionField<Options>>& fields) {
+void check_value(std::string_view flag, std::string_view name, std::string_view value,
+                 const std::vector<OptionField<Options>>& fields) {
   const auto found = std::ranges::find(fields, name, &OptionField<Options>::name);
   if (found == fields.end()) {
     std::vector<std::string> known;
@@ -93,30 +93,30 @@ void try_out(std::string_view flag, std::string_view name, std::string_view valu
 }  // namespace
 
 bool Flags::set(std::string_view name, std::string_view value) {
-  if (value.find(',') != value.npos && !has(kIdle, name)) {
+  if (value.find(',') != value.npos && !has(kIgnored, name)) {
     throw InvalidArgument(fmt::format("flag -{}: the value \"{}\" has a comma", name, value));
   }
   if (name == "sync") {
-    sync_ = truth(name, value);
+    sync_ = parse_bool(name, value);
   } else if (name == "ma") {
-    model_averaging_ = truth(name, value);
+    model_averaging_ = parse_bool(name, value);
   } else if (name == "ps_role") {
     put(session_, "role", role_named(value));
   } else if (name == "updater_type") {
     const std::vector<std::string> known(kUpdaters.begin(), kUpdaters.end());
     if (!has(known, value)) throw InvalidArgument(unknown_name("updater_type", value, known));
     updater_type_ = value;
-  } else if (has(kIdle, name)) {
-    idle_.push_back(fmt::format("-{}={}", name, value));
+  } else if (has(kIgnored, name)) {
+    ignored_.push_back(fmt::format("-{}={}", name, value));
   } else if (is_session_option(name)) {
-    try_out(name, name, value, session_fields());
+    check_value(name, name, value, session_fields());
     put(session_, name, value);
   } else if (name.starts_with(kTablePrefix)) {
     const std::string_view option = name.substr(kTablePrefix.size());
-    try_out(name, option, value, table_fields());
+    check_value(name, option, value, table_fields());
     put(table_, option, value);
   } else if (name.starts_with(kUpdaterPrefix)) {
-    try_out(name, name.substr(kUpdaterPrefix.size()), value, updater_fields());
+    check_value(name, name.substr(kUpdaterPrefix.size()), value, updater_fields());
     put(updater_, name, value);
   } else {
     return false;
@@ -133,7 +133,7 @@ std::string Flags::session_options() const {
 std::string Flags::table_options(DType dtype) const {
   Options options;
   if (sync_) put(options, "clock", "sync");
-  // Multiverso's updaters are for real numbers; a table of integers always sums.
+  // Multiverso's updaters are for floating-point values; a table of integers always sums.
   if (is_integer(dtype)) {
     put(options, "updater", "multiverso/default");
   } else {
@@ -153,7 +153,7 @@ std::vector<std::string> known_flags() {
   for (const auto& field : table_fields()) {
     if (field.name != "name" && field.name != "dtype") names.push_back(std::string(kTablePrefix) + field.name);
   }
-  names.insert(names.end(), kIdle.begin(), kIdle.end());
+  names.insert(names.end(), kIgnored.begin(), kIgnored.end());
   return names;
 }
 
@@ -174,7 +174,7 @@ Arguments read_arguments(Flags flags, int argc, char** argv) {
   return read;
 }
 
-std::string complaint(const std::vector<std::string>& unknown) {
+std::string unknown_flags_message(const std::vector<std::string>& unknown) {
   const std::vector<std::string> known = known_flags();
   std::string text = unknown.size() == 1 ? "unknown flag" : "unknown flags";
   std::string hints;
@@ -188,7 +188,7 @@ std::string complaint(const std::vector<std::string>& unknown) {
   std::vector<std::string> listed(kOwn.begin(), kOwn.end());
   for (const auto& field : session_fields()) listed.push_back(field.name);
   listed.insert(listed.end(), {"updater.NAME", "table.NAME"});
-  listed.insert(listed.end(), kIdle.begin(), kIdle.end());
+  listed.insert(listed.end(), kIgnored.begin(), kIgnored.end());
   text += fmt::format(" left in argv; known: {}", join(listed));
   return hints.empty() ? text : fmt::format("{} (did you mean {}?)", text, hints);
 }

@@ -1,4 +1,4 @@
-// Multiverso's flags: -sync=true, -updater_type=sgd and so on, and what they mean to Pleiad.
+// Multiverso's flags, such as -sync=true and -updater_type=sgd, and their meaning in Pleiad.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace pleiad::mv {
 
 class Flags {
  public:
-  /// False where there is no such flag; throws an InvalidArgument for a value that it cannot have.
+  /// Returns false if there is no such flag. Throws an InvalidArgument if the value is invalid.
   bool set(std::string_view name, std::string_view value);
 
-  /// What a session and a table are to be started with, as pleiad.h takes it.
+  /// Return the options for starting a session and for creating a table, in the form of pleiad.h.
   [[nodiscard]] std::string session_options() const;
   [[nodiscard]] std::string table_options(DType dtype) const;
-  /// Those that were given and mean nothing here.
-  [[nodiscard]] const std::vector<std::string>& idle() const { return idle_; }
+  /// Returns the given flags that have no effect.
+  [[nodiscard]] const std::vector<std::string>& ignored() const { return ignored_; }
   [[nodiscard]] bool model_averaging() const { return model_averaging_; }
 
  private:
@@ -32,23 +32,23 @@ class Flags {
   Options session_;
   Options table_;
   Options updater_;
-  std::vector<std::string> idle_;
+  std::vector<std::string> ignored_;
 };
 
 [[nodiscard]] std::vector<std::string> known_flags();
-/// True where a flag counts from the next session on, not from the next table on.
+/// Returns true if a flag takes effect with the next session rather than with the next table.
 [[nodiscard]] bool belongs_to_session(std::string_view name);
 
-/// What the arguments of a program say.
+/// The parsed arguments of a program.
 struct Arguments {
   Flags flags;
-  std::vector<char*> left;  ///< what is no flag of ours, in its order
+  std::vector<char*> left;  ///< arguments that are not known flags, in their order
   std::vector<char*> taken;
-  std::vector<std::string> unknown;  ///< what looks like a flag, and is none of ours
+  std::vector<std::string> unknown;  ///< arguments that look like flags but are not known
 };
 [[nodiscard]] Arguments read_arguments(Flags flags, int argc, char** argv);
 
-/// unknown flags "-snyc=true"; known: ... (did you mean "-sync"?)
-[[nodiscard]] std::string complaint(const std::vector<std::string>& unknown);
+/// Returns a message such as: unknown flags "-snyc=true"; known: ... (did you mean "-sync"?)
+[[nodiscard]] std::string unknown_flags_message(const std::vector<std::string>& unknown);
 
 }  // namespace pleiad::mv

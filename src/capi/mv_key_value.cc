@@ -1,4 +1,4 @@
-// multiverso/table/kv_table.h: the half that all workers share.
+// The non-template part of multiverso/table/kv_table.h.
 #include "capi/guard.h"
 #include "capi/mv_world.h"
 #include "multiverso/table/kv_table.h"
@@ -10,7 +10,7 @@ using pleiad::mv::run;
 using pleiad::mv::World;
 
 KeyValue::KeyValue(int dtype) : dtype_(dtype) {
-  run("MV_CreateTable", [&] { table_ = World::the().create_key_value(dtype); });
+  run("MV_CreateTable", [&] { table_ = World::instance().create_key_value(dtype); });
 }
 
 KeyValue::~KeyValue() { pleiad_table_free(table_); }

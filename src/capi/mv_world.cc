@@ -15,7 +15,7 @@ namespace pleiad::mv {
 
 namespace {
 
-// What the session's own log shows: the environment wins there, too.
+// The log level of the session, for which the environment takes precedence too.
 std::string log_level_of(const Flags& flags) {
   SessionOptions options;
   set_options(options, flags.session_options());
@@ -23,11 +23,11 @@ std::string log_level_of(const Flags& flags) {
   return options.log_level;
 }
 
-void say_plainly(std::string_view line) noexcept {
+void write_to_stderr(std::string_view line) noexcept {
   try {
     const std::string text = fmt::format("multiverso: {}\n", line);
     (void)!write(STDERR_FILENO, text.data(), text.size());
-  } catch (...) {  // NOLINT(bugprone-empty-catch): there is no memory left to say it with
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is not enough memory to print the message
   }
 }
 
@@ -40,20 +40,20 @@ void check(int code) {
 bool run(std::string_view where, FunctionRef<void()> body) noexcept {
   if (guarded(body) == PLEIAD_OK) return true;
   try {
-    const auto open = World::the().in_forked_child() ? nullptr : World::the().find();
+    const auto open = World::instance().in_forked_child() ? nullptr : World::instance().find();
     const std::string line = fmt::format("{}: {}", where, peek_last_error());
     if (open != nullptr) {
       open->log->error(line);
     } else {
-      say_plainly(line);
+      write_to_stderr(line);
     }
   } catch (...) {
-    say_plainly(peek_last_error());
+    write_to_stderr(peek_last_error());
   }
   return false;
 }
 
-Open::Open(const Flags& flags, std::string_view log_level) {
+OpenSession::OpenSession(const Flags& flags, std::string_view log_level) {
   check(pleiad_session_start(flags.session_options().c_str(), &session));
   try {
     check(pleiad_session_world(session, &world));
@@ -66,10 +66,10 @@ Open::Open(const Flags& flags, std::string_view log_level) {
   }
 }
 
-Open::~Open() { pleiad_session_free(session); }
+OpenSession::~OpenSession() { pleiad_session_free(session); }
 
-World& World::the() {
-  // Never destroyed: the program may call until the very end of the process.
+World& World::instance() {
+  // Never destroyed: the program may call it until the very end of the process.
   static World* const world = new World;
   return *world;
 }
@@ -79,14 +79,14 @@ bool World::in_forked_child() const noexcept {
   return opened_in != 0 && opened_in != fork_generation() + 1;
 }
 
-std::shared_ptr<Open> World::find() const noexcept {
+std::shared_ptr<OpenSession> World::find() const noexcept {
   if (in_forked_child()) return nullptr;
   const std::lock_guard lock(mutex_);
   return open_;
 }
 
-std::shared_ptr<Open> World::use() const {
-  // Before the lock: in a forked child somebody else may hold it for ever.
+std::shared_ptr<OpenSession> World::use() const {
+  // Check this before taking the lock: in a forked child, a thread that does not exist may hold it forever.
   if (in_forked_child())
     throw StateError("this process was forked after MV_Init: it is not a rank and cannot use its tables");
   auto open = find();
@@ -106,9 +106,9 @@ void World::init(int* argc, char** argv) {
     arguments = read_arguments(flags_, argc == nullptr || argv == nullptr ? 0 : *argc, argv);
     starting_ = true;
   }
-  std::shared_ptr<Open> open;
+  std::shared_ptr<OpenSession> open;
   try {
-    open = std::make_shared<Open>(arguments.flags, log_level_of(arguments.flags));
+    open = std::make_shared<OpenSession>(arguments.flags, log_level_of(arguments.flags));
   } catch (...) {
     const std::lock_guard lock(mutex_);
     starting_ = false;
@@ -118,23 +118,23 @@ void World::init(int* argc, char** argv) {
     const std::lock_guard lock(mutex_);
     starting_ = false;
     open_ = open;
-    present_ = arguments.flags;
+    current_ = arguments.flags;
     opened_in_.store(fork_generation() + 1);
   }
   if (argc != nullptr && argv != nullptr) {
     std::ranges::copy(arguments.taken, std::ranges::copy(arguments.left, argv).out);
     *argc = static_cast<int>(arguments.left.size());
   }
-  if (!arguments.flags.idle().empty()) {
-    open->log->debug(fmt::format("flags that mean nothing here: {}", join(arguments.flags.idle())));
+  if (!arguments.flags.ignored().empty()) {
+    open->log->debug(fmt::format("flags that mean nothing here: {}", join(arguments.flags.ignored())));
   }
-  if (!arguments.unknown.empty() && open->world.rank == 0) open->log->warn(complaint(arguments.unknown));
+  if (!arguments.unknown.empty() && open->world.rank == 0) open->log->warn(unknown_flags_message(arguments.unknown));
 }
 
 void World::shut_down() {
   const auto open = use();
   const int code = pleiad_session_shutdown(open->session);
-  // A null pointer cannot be, and a forked child was refused: whatever the code, the session is over.
+  // The pointer is not null and a forked child was refused above, so the session is over whatever the code is.
   {
     const std::lock_guard lock(mutex_);
     if (open_ == open) {
@@ -150,7 +150,7 @@ void World::set_flag(std::string_view name, std::string_view value) {
   const std::lock_guard lock(mutex_);
   if (!flags_.set(name, value)) throw InvalidArgument(unknown_name("flag", name, known_flags()));
   if (open_ == nullptr) return;
-  (void)present_.set(name, value);
+  (void)current_.set(name, value);
   if (belongs_to_session(name))
     open_->log->info(fmt::format("flag -{}={} counts from the next MV_Init on", name, value));
 }
@@ -161,8 +161,8 @@ MvTable* World::create(int dtype, bool matrix, std::int64_t rows, std::int64_t c
   bool averaging = false;
   {
     const std::lock_guard lock(mutex_);
-    options = present_.table_options(static_cast<DType>(dtype));
-    averaging = present_.model_averaging();
+    options = current_.table_options(static_cast<DType>(dtype));
+    averaging = current_.model_averaging();
   }
   if (open->world.servers == 0) {
     throw StateError(
@@ -184,7 +184,7 @@ pleiad_table* World::create_key_value(int dtype) {
   std::string options;
   {
     const std::lock_guard lock(mutex_);
-    options = present_.table_options(DType::int32);  // tables of integers always sum
+    options = current_.table_options(DType::int32);  // tables of integers always sum
   }
   if (open->world.servers == 0) throw StateError("there are no servers to hold a table");
   pleiad_table* table = nullptr;
@@ -251,9 +251,9 @@ void add_async(const MvTable& table, ::multiverso::detail::Rows rows, const void
             : pleiad_table_add_rows_async(table.table, ids.data, ids.n, data, count, table.dtype, options, pending));
 }
 
-int world_number(std::string_view where, int32_t pleiad_world::* field) {
+int world_field(std::string_view where, int32_t pleiad_world::* field) {
   int number = -1;
-  run(where, [&] { number = World::the().use()->world.*field; });
+  run(where, [&] { number = World::instance().use()->world.*field; });
   return number;
 }
 

@@ -13,14 +13,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Version 1 writes "no limit" as a number near 2^63.
+// cgroup version 1 writes "no limit" as a number near 2^63.
 constexpr double kNoLimit = 4.6e18;
 
-// The names of one version's files.
+// The file names of one cgroup version.
 struct GroupFiles {
   const char* memory_limit;
   const char* memory_used;
-  const char* memory_given_back;  // the line of memory.stat
+  const char* memory_given_back;  // the line of memory.stat with the reclaimable memory
 };
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
@@ -34,7 +34,7 @@ std::optional<double> number_in(const fs::path& path) {
   std::ifstream file(path);
   double value = 0;
   if (file >> value) return value;
-  return std::nullopt;  // "max", or there is no such file
+  return std::nullopt;  // "max", or the file does not exist
 }
 
 double stat_line(const fs::path& path, std::string_view name) {
@@ -55,7 +55,7 @@ bool has(std::string_view list, std::string_view word) {
   return false;
 }
 
-// The path of this process's group: of version 2, or of version 1 with this controller.
+// Returns the path of this process's group: in version 2, or in version 1 with this controller.
 std::optional<std::string> path_of_group(const fs::path& root, bool version2, std::string_view controller) {
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // number:controllers:path
@@ -70,12 +70,12 @@ std::optional<std::string> path_of_group(const fs::path& root, bool version2, st
   return std::nullopt;
 }
 
-// This process's group in each hierarchy that may limit `controller`, and the groups above it.
+// Returns this process's group and its ancestors, in each hierarchy that may limit `controller`.
 std::vector<Group> groups_with(const fs::path& root, std::string_view controller) {
   std::vector<Group> groups;
   std::ifstream mounts(root / "proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
-    // id parent device root mount-point options [optional...] - type source super-options
+    // The fields are: id parent device root mount-point options [optional...] - type source super-options
     std::istringstream fields(line);
     std::string skipped;
     std::string top;
@@ -90,11 +90,11 @@ std::vector<Group> groups_with(const fs::path& root, std::string_view controller
     const std::optional<std::string> path = path_of_group(root, version2, controller);
     if (!path) continue;
     const fs::path mounted = root / fs::path(point).relative_path();
-    // In a container the mount may begin at the container's group, or this process's group may lie outside of it.
+    // In a container the mount may start at the container's group, or this process's group may be outside of it.
     fs::path below = fs::path(*path).lexically_relative(top);
     if (below.empty() || *below.begin() == "..") below = ".";
     for (fs::path folder = (mounted / below).lexically_normal();; folder = folder.parent_path()) {
-      if (!folder.has_filename()) continue;  // the slash at the end of a normal form
+      if (!folder.has_filename()) continue;  // the trailing slash of a normalised path
       groups.push_back({.folder = folder, .version2 = version2});
       if (folder == mounted.lexically_normal() || folder == folder.root_path()) break;
     }
@@ -127,7 +127,7 @@ std::optional<double> cgroup_cores(const fs::path& root) {
       std::ifstream file(group.folder / "cpu.max");
       if (!(file >> quota >> period)) continue;  // "max 100000"
     } else {
-      quota = number_in(group.folder / "cpu.cfs_quota_us").value_or(-1);  // -1: none
+      quota = number_in(group.folder / "cpu.cfs_quota_us").value_or(-1);  // -1: no quota
       period = number_in(group.folder / "cpu.cfs_period_us").value_or(0);
     }
     if (quota <= 0 || period <= 0) continue;

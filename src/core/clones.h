@@ -1,5 +1,5 @@
-// PLEIAD_CLONES before a function compiles it for several instruction sets; the loader picks the best for the CPU at
-// hand. The function must not be a template: put the loop in an always-inlined template and wrap it for each element
+// PLEIAD_CLONES before a function compiles it for several instruction sets; the loader selects the best one for the
+// CPU. The function must not be a template: put the loop in an always-inlined template and wrap it for each element
 // type.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A borrowed callable: two pointers, no allocation. It must not outlive what it was made from.
+// A non-owning reference to a callable: two pointers, no allocation. It must not outlive the callable.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@ class FunctionRef<R(Args...)> {
  public:
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& function)  // NOLINT(google-explicit-constructor): it stands for the callable
+  FunctionRef(F&& function)  // implicit by design
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

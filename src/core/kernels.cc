@@ -61,7 +61,7 @@ std::size_t first_bad(const T* values, std::size_t count) {
   constexpr std::size_t kBlock = 1024;
   for (std::size_t start = 0; start < count; start += kBlock) {
     const std::size_t end = start + kBlock < count ? start + kBlock : count;
-    T sum = 0;  // x * 0 is NaN exactly where x is not finite
+    T sum = 0;  // x * 0 is NaN exactly if x is not finite
     for (std::size_t i = start; i < end; ++i) sum += values[i] * T(0);
     if (sum == 0) continue;
     for (std::size_t i = start; i < end; ++i) {
@@ -71,14 +71,14 @@ std::size_t first_bad(const T* values, std::size_t count) {
   return count;
 }
 
-// Keeps the compiler from turning the loop back into a call of memcpy.
+// Prevents the compiler from replacing the loop by a call of memcpy.
 #if defined(__clang__)
 #define PLEIAD_KEEP_LOOP
 #else
 #define PLEIAD_KEEP_LOOP __attribute__((optimize("O3", "no-tree-loop-distribute-patterns")))
 #endif
 
-// Numbers of any type, four-byte ones too, so aligned to no more than these.
+// Values of any type, including four-byte types, hence the alignment of 4.
 using Word [[gnu::may_alias, gnu::aligned(4)]] = std::uint64_t;
 
 PLEIAD_KEEP_LOOP PLEIAD_CLONES void copy_words(Word* __restrict to, const Word* __restrict from, std::size_t words) {
@@ -101,7 +101,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 }
 
 #if defined(__SSE2__)
-void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) {
+void copy_bytes_non_temporal(void* to, const void* from, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
@@ -118,7 +118,7 @@ void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) {
   _mm_sfence();
 }
 #else
-void copy_bytes_past_cache(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
+void copy_bytes_non_temporal(void* to, const void* from, std::size_t bytes) { copy_bytes(to, from, bytes); }
 #endif
 
 void add_to(DType dtype, void* to, const void* from, std::size_t count) {

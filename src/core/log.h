@@ -1,4 +1,4 @@
-// Lines to stderr that carry rank and host.
+// Writes log lines to stderr, with rank and host.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace pleiad {
 
 class Log {
  public:
-  /// `level` is one of log_levels(); others are an InvalidArgument.
+  /// Throws InvalidArgument unless `level` is one of log_levels().
   Log(std::string_view level, int rank, int size, std::string_view host);
   ~Log();
   Log(const Log&) = delete;
@@ -28,7 +28,7 @@ class Log {
   void info(std::string_view line) const;
   void warn(std::string_view line) const;
   void error(std::string_view line) const;
-  /// Whatever the level: what somebody asked for.
+  /// Prints at every level, for output that the user has requested.
   void print(std::string_view line) const;
 
  private:

@@ -1,4 +1,4 @@
-// One option of a struct of options, by name: read from text, written as text.
+// One named option of an options struct, with conversion from and to text.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace pleiad {
 
-/// How the values of one type are read and written. `set` throws an InvalidArgument that says what was expected.
+/// The conversions of one value type. `set` throws InvalidArgument with the expected format.
 struct OptionType {
   void (*set)(void* value, std::string_view name, std::string_view text);
   std::string (*get)(const void* value);
@@ -21,14 +21,14 @@ struct OptionType {
 template <class T>
 [[nodiscard]] const OptionType& option_type();
 
-/// An option of any struct. Its value is found by its offset, so that no code is generated per struct and field.
+/// An option of any struct. Its value is located by its offset, so that no code is generated per struct and field.
 struct AnyOptionField {
   std::string name;
   std::string help;
   const OptionType* type = nullptr;
   /// Offsets of the value in the struct. An alias for several options of one type has several offsets.
   std::vector<std::ptrdiff_t> offsets;
-  /// Another name for options that have fields of their own.
+  /// True for another name of options that have fields of their own.
   bool alias = false;
 
   void set_in(void* options, std::string_view text) const;
@@ -37,7 +37,7 @@ struct AnyOptionField {
 
 template <class Options>
 struct OptionField : AnyOptionField {
-  /// Reads the value from text; throws an InvalidArgument that says what was expected.
+  /// Parses the value. Throws InvalidArgument with the expected format.
   void set(Options& options, std::string_view text) const { set_in(&options, text); }
   [[nodiscard]] std::string get(const Options& options) const { return get_from(&options); }
 };
@@ -53,7 +53,7 @@ OptionField<Options> field(std::string name, T Options::* member, std::string he
   return {{std::move(name), std::move(help), &option_type<T>(), {offset_of(member)}}};
 }
 
-/// One name that sets several options of the same type.
+/// Makes one name that sets several options of the same type.
 template <class Options, class T>
 OptionField<Options> alias_field(std::string name, std::initializer_list<T Options::*> members, std::string help) {
   OptionField<Options> out{{std::move(name), std::move(help), &option_type<T>(), {}, true}};
@@ -61,7 +61,7 @@ OptionField<Options> alias_field(std::string name, std::initializer_list<T Optio
   return out;
 }
 
-/// Reads an integer or a floating-point number. `name` is for the error message.
+/// Parses an integer or a floating-point number. `name` appears in the error message.
 template <class T>
 [[nodiscard]] T number_option(std::string_view name, std::string_view text);
 

@@ -184,7 +184,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "PLEIAD_";
 
-// Variables that are not session options: what launchers tell their ranks, and settings of single parts.
+// Variables that are not session options: set by launchers for their ranks, or settings of single components.
 constexpr std::string_view kOtherVariables[] = {
     "PLEIAD_BUILD",      "PLEIAD_CPU_LEVEL",   "PLEIAD_DATA",        "PLEIAD_KEEP_MEMORY", "PLEIAD_LAUNCHER",
     "PLEIAD_LAUNCH_KEY", "PLEIAD_LAUNCH_RANK", "PLEIAD_LAUNCH_SIZE", "PLEIAD_LIBRARY",     "PLEIAD_MPIRUN",
@@ -220,7 +220,7 @@ std::vector<std::string> unknown_variables() {
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with(kPrefix) || std::ranges::find(known, name) != known.end()) continue;
     const std::string near = nearest(name, known);
-    problems.push_back(fmt::format("environment variable {} is not known and has no effect{}", name,
+    problems.push_back(fmt::format("environment variable {} is unknown and has no effect{}", name,
                                    near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   return problems;

@@ -1,4 +1,4 @@
-// The options of include/pleiad/options.h by name: for the environment, C, the command line and the docs.
+// The options of include/pleiad/options.h by name, for the environment, the C API, the command line and the docs.
 #pragma once
 
 #include <string>
@@ -14,24 +14,24 @@ namespace pleiad {
 [[nodiscard]] const std::vector<OptionField<TableOptions>>& table_fields();
 [[nodiscard]] const std::vector<OptionField<UpdaterOptions>>& updater_fields();
 
-/// Sets one option by name. An unknown name is an InvalidArgument that lists the known ones.
+/// Sets one option by name. Throws InvalidArgument with the known names if the name is unknown.
 void set_option(SessionOptions& options, std::string_view name, std::string_view value);
-/// Table options, and updater options with the prefix "updater." or none.
+/// Accepts table options, and updater options with or without the prefix "updater.".
 void set_option(TableOptions& options, std::string_view name, std::string_view value);
 
-/// Throws an InvalidArgument for numbers that no session can have.
+/// Throws InvalidArgument if a value is out of range.
 void check(const SessionOptions& options);
 
-/// Applies "name=value, name=value"; a name given twice is an InvalidArgument.
+/// Applies "name=value, name=value". Throws InvalidArgument if a name is given twice.
 void set_options(TableOptions& options, std::string_view list);
 void set_options(SessionOptions& options, std::string_view list);
 
-/// What the environment says: PLEIAD_TIMEOUT for `timeout`, and so on.
+/// Reads options from the environment: PLEIAD_TIMEOUT for `timeout`, and so on.
 void read_environment(SessionOptions& options);
-/// A line for each variable of the environment that begins with PLEIAD_ and is not known, with the nearest name.
+/// Returns a line for each unknown environment variable that begins with PLEIAD_, with the nearest known name.
 [[nodiscard]] std::vector<std::string> unknown_variables();
 
-/// docs/parameters.md.
+/// Returns the content of docs/parameters.md.
 [[nodiscard]] std::string options_markdown();
 
 }  // namespace pleiad

@@ -1,5 +1,5 @@
-// An error on its way from one thread, or one rank, to another. What is thrown there is a new exception: an exception
-// object that two threads hold is released by counts that ThreadSanitizer cannot see.
+// An error that is passed from one thread or rank to another. The receiver throws a new exception, because the
+// reference counts of an exception object shared by two threads are invisible to ThreadSanitizer.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct Problem {
   ErrorKind kind = ErrorKind::internal;
   std::string text;
 
-  /// Of the exception that is being handled.
+  /// Describes the exception that is being handled.
   [[nodiscard]] static Problem current();
-  /// Throws the class that belongs to the kind.
+  /// Throws an exception of the class that belongs to the kind.
   [[noreturn]] void raise() const;
 };
 

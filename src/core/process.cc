@@ -22,7 +22,7 @@ namespace {
 
 std::atomic<std::uint64_t> generation{0};
 
-// The one thing that has to happen in a child at the fork itself.
+// Only this counter must be updated during the fork itself.
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1); });
 
 }  // namespace
@@ -52,7 +52,7 @@ int thread_count(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   std::getline(file, text);
-  const std::size_t name_ends = text.rfind(')');  // the name may hold anything
+  const std::size_t name_ends = text.rfind(')');  // the name may contain any character
   if (name_ends == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_ends + 1));
   std::string field;
@@ -76,8 +76,8 @@ int usable_cores() {
   return std::max(cores, 1);
 }
 
-void yield_to_others() {
-  // Of Linux: a thread's own. Where it is refused, the work is done all the same.
+void lower_thread_priority() {
+  // On Linux the priority belongs to the thread. If the call is refused, the work runs at normal priority.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 15);
 }
 

@@ -1,4 +1,4 @@
-// Facts about this process.
+// Information about this process and its machine.
 #pragma once
 
 #include <cstdint>
@@ -6,32 +6,34 @@
 
 namespace pleiad {
 
-/// Grows by one in every forked child. What remembers it at its start can tell that it woke up in a child.
+/// Returns a counter that grows by one in every forked child. Code that stores it at its start can detect that it runs
+/// in a child.
 [[nodiscard]] std::uint64_t fork_generation();
 
-/// Nanoseconds of a clock that never goes back; comparable between the processes of one host.
+/// Returns nanoseconds of a monotonic clock that all processes of the host share.
 [[nodiscard]] std::int64_t now_ns();
 
-/// Nanoseconds of processor time that a process of this host has used, all its threads together; 0 where unknown.
+/// Returns the nanoseconds of processor time that all threads of a process have used, or 0 if unknown.
 [[nodiscard]] std::int64_t cpu_ns(int pid);
 
-/// The same of the calling thread alone.
+/// Returns the nanoseconds of processor time that the calling thread has used.
 [[nodiscard]] std::int64_t thread_cpu_ns();
 
-/// How many threads a process of this host has; 0 where unknown.
+/// Returns the number of threads of a process of this host, or 0 if unknown.
 [[nodiscard]] int thread_count(int pid);
 
-/// From now on the calling thread gets a core only where others leave one: for work in the background.
-void yield_to_others();
+/// Lowers the calling thread's priority for background work: it runs only when other threads leave a core idle.
+void lower_thread_priority();
 
 [[nodiscard]] std::string host_name();
 
-/// Cores this process may run on (affinity, and the cgroup's quota rounded up), at least one.
+/// Returns the number of cores that this process may use, at least 1: the affinity mask, limited by the cgroup's quota
+/// rounded up.
 [[nodiscard]] int usable_cores();
 
-/// Bytes that can still be allocated before the kernel or the cgroup refuses.
+/// Returns the bytes that can still be allocated before the kernel or the cgroup refuses.
 [[nodiscard]] std::uint64_t available_memory();
-/// What the machine has, the same for all its processes.
+/// Returns the memory of the machine, which is the same for all its processes.
 [[nodiscard]] std::uint64_t total_memory();
 
 }  // namespace pleiad

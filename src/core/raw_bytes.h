@@ -1,5 +1,5 @@
-// Bytes that are about to be written: making them does not touch them, and many of them come in large pages, so that
-// writing them the first time costs little more than writing them again.
+// Buffers for bytes that will be overwritten. Allocating one does not touch the memory, and large ones use huge pages,
+// which makes the first write almost as fast as later ones.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,10 +13,10 @@
 namespace pleiad {
 
 template <class T>
-struct Untouched : std::allocator<T> {
+struct DefaultInitAllocator : std::allocator<T> {
   template <class U>
   struct rebind {
-    using other = Untouched<U>;
+    using other = DefaultInitAllocator<U>;
   };
   [[nodiscard]] T* allocate(std::size_t count) {
     if (count < kMany / sizeof(T)) return std::allocator<T>::allocate(count);
@@ -38,13 +38,13 @@ struct Untouched : std::allocator<T> {
   static constexpr std::size_t kMany = 2 * kPage;
 };
 
-using RawBytes = std::vector<std::byte, Untouched<std::byte>>;
+using RawBytes = std::vector<std::byte, DefaultInitAllocator<std::byte>>;
 
-/// Bytes that were used before and will be again: their pages are there. On a virtual machine, whose host takes back
-/// what lies idle, a first touch costs ten times as much as the copy.
-class SpareBytes {
+/// A pool of used buffers, whose pages are already mapped. On a virtual machine whose host reclaims idle memory, the
+/// first touch of a page costs ten times as much as the copy. Not thread-safe.
+class BufferPool {
  public:
-  /// Empty, with room for this many, and not for more than twice as many if it was used before.
+  /// Returns an empty buffer with at least this capacity. A reused one has at most about twice this capacity.
   [[nodiscard]] RawBytes take(std::size_t capacity) {
     auto best = spare_.end();
     for (auto it = spare_.begin(); it != spare_.end(); ++it) {
@@ -64,7 +64,7 @@ class SpareBytes {
   void give(RawBytes bytes) {
     if (bytes.capacity() > 0) spare_.push_back(std::move(bytes));
   }
-  /// What nobody took goes back to the system.
+  /// Frees the buffers in the pool.
   void drop() { spare_.clear(); }
 
  private:

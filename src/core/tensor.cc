@@ -19,7 +19,8 @@ Shape::Shape(std::span<const std::int64_t> lengths) {
     throw InvalidArgument(fmt::format("a shape has at most {} axes; received {}", kMaxRank, lengths.size()));
   }
   for (const std::int64_t length : lengths) {
-    if (length < 0) throw InvalidArgument(fmt::format("a shape's lengths are not negative; received {}", length));
+    if (length < 0)
+      throw InvalidArgument(fmt::format("the lengths of a shape must not be negative; received {}", length));
     lengths_[static_cast<std::size_t>(rank_++)] = length;
   }
 }
@@ -48,7 +49,7 @@ Tensor::Tensor(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape) {
   constexpr std::size_t kAlign = 64;
   const std::size_t size = std::max<std::size_t>(kAlign, (bytes() + kAlign - 1) / kAlign * kAlign);
   void* memory = std::aligned_alloc(kAlign, size);
-  if (memory == nullptr) throw MemoryError(fmt::format("a tensor of {} bytes could not be allocated", size));
+  if (memory == nullptr) throw MemoryError(fmt::format("cannot allocate a tensor of {} bytes", size));
   std::memset(memory, 0, size);
   owner_ = std::shared_ptr<void>(memory, std::free);
   data_ = memory;
@@ -61,7 +62,7 @@ std::size_t Tensor::bytes() const { return static_cast<std::size_t>(count()) * s
 
 void Tensor::check(DType wanted) const {
   if (wanted != dtype_) {
-    throw InvalidArgument(fmt::format("this tensor holds {}; asked for as {}", name_of(dtype_), name_of(wanted)));
+    throw InvalidArgument(fmt::format("this tensor holds {}; it was accessed as {}", name_of(dtype_), name_of(wanted)));
   }
 }
 
@@ -69,7 +70,7 @@ View Tensor::view() const { return {data_, count(), dtype_}; }
 
 Tensor Tensor::reshaped(const Shape& shape) const {
   if (shape.count() != count()) {
-    throw InvalidArgument(fmt::format("a tensor of shape {} cannot take the shape {}", shape_.text(), shape.text()));
+    throw InvalidArgument(fmt::format("a tensor of shape {} cannot be reshaped to {}", shape_.text(), shape.text()));
   }
   Tensor other = *this;
   other.shape_ = shape;
@@ -102,7 +103,7 @@ void Tensor::copy_from(const Tensor& from) const {
 
 double Tensor::at(std::int64_t index) const {
   if (index < 0 || index >= count()) {
-    throw InvalidArgument(fmt::format("index {} of a tensor of {} elements", index, count()));
+    throw InvalidArgument(fmt::format("index {} is out of range for a tensor of {} elements", index, count()));
   }
   const auto i = static_cast<std::size_t>(index);
   switch (dtype_) {

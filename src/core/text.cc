@@ -78,7 +78,7 @@ std::string nearest(std::string_view word, std::span<const std::string> known) {
 }
 
 std::string unknown_name(std::string_view family, std::string_view word, std::span<const std::string> known) {
-  // Words and names may come from a file, in any length and number.
+  // The word and the names may come from a file, in any length and number.
   constexpr std::size_t kLongestWord = 80;
   constexpr std::size_t kNamesShown = 100;
   const std::string near = nearest(word.substr(0, kLongestWord), known);

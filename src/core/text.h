@@ -1,4 +1,4 @@
-// Words for messages.
+// Formatting helpers for messages.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace pleiad {
 
-/// 7850 as "7,850".
+/// Formats 7850 as "7,850".
 [[nodiscard]] std::string grouped(std::int64_t number);
 
-/// "4.2 GB", "128 KB", "17 bytes" (powers of 1,000).
+/// Formats a size in powers of 1,000, such as "4.2 GB", "128 KB" or "17 bytes".
 [[nodiscard]] std::string byte_size(std::uint64_t bytes);
 
 [[nodiscard]] std::string join(std::span<const std::string> words, std::string_view between = ", ");
 
-/// Text of a file for a terminal: control characters as "\\x1b", so that they have no effect there. The
-/// ends of lines stay where `lines` is true.
+/// Makes text from a file safe for a terminal: replaces control characters by escapes such as "\\x1b". Keeps line feeds
+/// if `lines` is true.
 [[nodiscard]] std::string printable(std::string_view text, bool lines = false);
 
-/// The known word nearest to `word`, or empty where none is near.
+/// Returns the known word most similar to `word`, or an empty string if none is similar.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string> known);
 
-/// unknown updater "adma"; known: adagrad, adam, sum (did you mean "adam"?)
+/// Formats a message such as: unknown updater "adma"; known: adagrad, adam, sum (did you mean "adam"?)
 [[nodiscard]] std::string unknown_name(std::string_view family, std::string_view word,
                                        std::span<const std::string> known);
-/// Throws an InvalidArgument with the text of unknown_name unless `word` is one of `known`.
+/// Throws InvalidArgument with the message of unknown_name() unless `word` is one of `known`.
 void require_known(std::string_view family, std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace pleiad

@@ -19,13 +19,13 @@ void shorten_spinning() {
     if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return true;
     const auto ready = std::make_shared<std::promise<void>>();
     std::thread([ready] {
-      // No signal of the program is for this thread or its team.
+      // The program's signals must not be delivered to this thread or its team.
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_BLOCK, &all, nullptr);
       std::atomic<int> started{0};
 #pragma omp parallel num_threads(omp_get_num_procs() + 1)
-      ++started;  // a region without work would be optimised away
+      ++started;  // the compiler would remove a region without work
       ready->set_value();
       for (;;) pause();
     }).detach();
@@ -50,7 +50,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, FunctionRef<void(std::
   shorten_spinning();
 #pragma omp parallel num_threads(parts)
   {
-    // The runtime may give fewer threads than asked for.
+    // The runtime may start fewer threads than requested.
     for (int part = omp_get_thread_num(); part < parts; part += omp_get_num_threads()) {
       const std::int64_t begin = grains * part / parts * grain;
       const std::int64_t end = std::min(grains * (part + 1) / parts * grain, count);

@@ -1,4 +1,4 @@
-// When what began and ended in a run, for Perfetto and other viewers of Chrome's trace format.
+// Records when operations of a run began and ended, for Perfetto and other viewers of Chrome's trace format.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace pleiad {
 
-/// Any thread may record. Where nobody traces, a Span costs the look at a null pointer.
+/// Thread-safe. Without a trace, a Span costs only the check of a null pointer.
 class Trace {
  public:
   enum class Track : std::uint8_t { compute, exchange, loader };
 
-  /// From here to the end of the scope. `name` is kept only where `trace` is not null.
+  /// Records the time from its construction to the end of the scope. `name` must outlive the span.
   class Span {
    public:
     Span(Trace* trace, Track track, const char* what, const std::string& name)
@@ -36,22 +36,22 @@ class Trace {
 
   struct Event {
     Track track;
-    const char* what;  ///< "forward"
-    std::string name;  ///< "conv1"
+    const char* what;  ///< such as "forward"
+    std::string name;  ///< such as "conv1"
     std::int64_t begin;
     std::int64_t end;
   };
 
   void record(Event event);
-  /// This rank's events as a run of JSON objects with commas between, and forgets them. A rank is a process to the
-  /// viewer, a track a thread.
+  /// Returns this rank's events as JSON objects separated by commas, and clears them. Viewers show a rank as a process
+  /// and a track as a thread.
   [[nodiscard]] std::string take(int rank);
-  /// A file's content from what the ranks took.
+  /// Combines the results of take() of all ranks into the content of a trace file.
   [[nodiscard]] static std::string document(const std::vector<std::string>& ranks);
 
  private:
   std::mutex mutex_;
-  std::vector<Event> events_;  ///< by mutex_
+  std::vector<Event> events_;  ///< guarded by mutex_
 };
 
 }  // namespace pleiad

@@ -34,7 +34,8 @@ std::string to_text(std::uint32_t address) {
 
 Addresses own_addresses(const std::string& only) {
   ifaddrs* raw = nullptr;
-  if (getifaddrs(&raw) != 0) throw TransportError(fmt::format("cannot list the interfaces: {}", std::strerror(errno)));
+  if (getifaddrs(&raw) != 0)
+    throw TransportError(fmt::format("cannot list the network interfaces: {}", std::strerror(errno)));
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(raw, freeifaddrs);
   Addresses found;
   std::vector<std::string> known;
@@ -45,13 +46,14 @@ Addresses own_addresses(const std::string& only) {
       const Addresses::One one{.address = ipv4_of(at->ifa_addr), .mask = ipv4_of(at->ifa_netmask)};
       known.push_back(fmt::format("{} ({})", at->ifa_name, to_text(one.address)));
       if (!only.empty() && only != at->ifa_name && only != to_text(one.address)) continue;
-      if (found.count < Addresses::kMost) found.list[found.count++] = one;
+      if (found.count < Addresses::kMax) found.list[found.count++] = one;
     }
   }
   if (found.count > 0) return found;
-  throw InvalidArgument(
-      only.empty() ? "this machine has no IPv4 address that is up"
-                   : fmt::format("option interface: no interface that is up is \"{}\"; known: {}", only, join(known)));
+  throw InvalidArgument(only.empty() ? "this machine has no network interface with an IPv4 address that is up"
+                                     : fmt::format("option interface: expected the name or IPv4 address of an "
+                                                   "interface that is up, received \"{}\"; known: {}",
+                                                   only, join(known)));
 }
 
 std::uint32_t address_to(const Addresses& theirs, const Addresses& mine) {
@@ -62,7 +64,7 @@ std::uint32_t address_to(const Addresses& theirs, const Addresses& mine) {
       return (one.address & mask) == (there.address & mask);
     });
   };
-  // Loopback, and what both call their own (a bridge of containers), leads back to this machine.
+  // Loopback addresses, and addresses that both machines have (such as a container bridge), lead back to this machine.
   const auto leads_back = [&](const Addresses::One& there) {
     return there.address >> 24 == 127 || std::ranges::find(here, there.address, &Addresses::One::address) != here.end();
   };

@@ -1,4 +1,4 @@
-// Where the processes of other hosts reach this one.
+// The IPv4 addresses at which processes of other hosts reach this process.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,30 @@
 
 namespace pleiad {
 
-/// IPv4 addresses of one process, and the masks of their networks, in host byte order.
+/// The IPv4 addresses of one process and their network masks, in host byte order.
 struct Addresses {
-  static constexpr int kMost = 8;
+  static constexpr int kMax = 8;
   struct One {
     std::uint32_t address = 0;
     std::uint32_t mask = 0;
   };
-  One list[kMost] = {};
+  One list[kMax] = {};
   std::int32_t count = 0;
   std::int32_t port = 0;
 };
 
-/// The addresses of this machine's interfaces that are up, loopback last. With `only` not empty: the one address that
-/// it gives as numbers or as an interface's name; an InvalidArgument lists the known ones.
+/// Returns the addresses of this machine's interfaces that are up, loopback last. If `only` is not empty, it is an
+/// address or the name of an interface, and only that address is returned. Throws InvalidArgument with the known
+/// interfaces if it matches none.
 [[nodiscard]] Addresses own_addresses(const std::string& only);
 
-/// "10.0.0.2"
+/// Formats an address, such as "10.0.0.2".
 [[nodiscard]] std::string to_text(std::uint32_t address);
 
-/// The address at which a process with `mine` reaches one with `theirs`: one in a network that both have, else the
-/// first.
+/// Chooses the address at which a process with the addresses `mine` reaches one with the addresses `theirs`: the first
+/// in a network that both share, otherwise the first.
 [[nodiscard]] std::uint32_t address_to(const Addresses& theirs, const Addresses& mine);
-/// The same with the port, as "tcp://10.0.0.2:4711".
+/// The same address with the port, such as "tcp://10.0.0.2:4711".
 [[nodiscard]] std::string endpoint_to(const Addresses& theirs, const Addresses& mine);
 
 }  // namespace pleiad

@@ -15,8 +15,8 @@ Control::Offsets Control::offsets(int count) {
   at.buffers = at.collectives + round_to_pages(n * sizeof(CollectiveSlot));
   at.results = at.buffers + n * 2 * kChunkBytes;
   at.mailboxes = at.results + 2 * kChunkBytes;
-  at.mail = at.mailboxes + round_to_pages(n * n * sizeof(Mailbox));
-  at.end = at.mail + n * n * Control::mailbox_size(count);
+  at.mailbox_bytes = at.mailboxes + round_to_pages(n * n * sizeof(Mailbox));
+  at.end = at.mailbox_bytes + n * n * Control::mailbox_size(count);
   return at;
 }
 
@@ -56,7 +56,7 @@ Mailbox& Control::mailbox(int from, int to) const {
 }
 
 char* Control::mailbox_bytes(int from, int to) const {
-  return base_ + at_.mail + static_cast<std::size_t>(from * ranks_ + to) * mailbox_size();
+  return base_ + at_.mailbox_bytes + static_cast<std::size_t>(from * ranks_ + to) * mailbox_size();
 }
 
 }  // namespace pleiad

@@ -1,4 +1,5 @@
-// What the ranks of one host know of each other: a segment that all of them map. Plain data and atomics only.
+// The control segment: what the ranks of one host know about each other. All of them map it, so it holds only plain
+// data and atomics.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace pleiad {
 
-/// What a rank is doing, for reports.
+/// What a rank is doing, for reports and error messages.
 enum class Call : std::uint32_t {
   idle,
   start,
@@ -34,28 +35,29 @@ enum class Call : std::uint32_t {
 };
 [[nodiscard]] std::string_view name_of(Call call);
 
-enum class Life : std::uint32_t { absent, alive, finished, dead };
+enum class Liveness : std::uint32_t { absent, alive, left, dead };
 
 inline constexpr std::uint32_t kNoTable = 0xffffffff;
 
 struct alignas(64) RankSlot {
-  std::atomic<Life> life{Life::absent};
+  std::atomic<Liveness> liveness{Liveness::absent};
   std::atomic<std::int32_t> pid{0};
-  std::atomic<std::uint32_t> gone{0};  ///< its process has ended, after whatever life says
+  std::atomic<std::uint32_t> process_ended{0};  ///< set when the process has ended, whatever `liveness` says
   std::atomic<std::uint32_t> role{0};
 
-  // Whether the rank can move: it cannot while all its threads that ever waited are waiting. `changes` grows whenever a
-  // thread begins or ends a wait, `polls` whenever a waiting thread looked again and found nothing. Any thread may end
-  // a wait for a message, so those are counted by themselves.
+  // Deadlock detection. A rank is stuck while all its registered threads wait. `changes` grows when a thread begins or
+  // ends a wait; `polls` grows when a waiting thread has checked its condition in vain. Waits for messages are also
+  // counted separately, because any thread may send the message that ends them.
   std::atomic<std::uint32_t> threads{0};
-  std::atomic<std::uint32_t> callers{0};      ///< of those, the caller's own
-  std::atomic<std::uint32_t> own_threads{0};  ///< the process's threads at the start, and Pleiad's since
-  std::atomic<std::uint32_t> background{0};   ///< pieces of work in threads of Pleiad's own, such as a save
+  std::atomic<std::uint32_t> callers{0};  ///< of those, the caller's threads
+  std::atomic<std::uint32_t> known_threads{
+      0};  ///< the process's threads at the start, plus the internal threads started since
+  std::atomic<std::uint32_t> background{0};  ///< pieces of background work in internal threads, such as a save
   std::atomic<std::uint32_t> waiting{0};
-  std::atomic<std::uint32_t> waiting_for_mail{0};
+  std::atomic<std::uint32_t> waiting_for_messages{0};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> polls{0};
-  std::atomic<std::int64_t> polls_cpu{0};  ///< nanoseconds of processor time that looking again has taken
+  std::atomic<std::int64_t> polls_cpu{0};  ///< processor time in nanoseconds that `polls` have used
 
   alignas(64) std::atomic<Call> call{Call::idle};
   std::atomic<std::uint32_t> table{kNoTable};
@@ -63,26 +65,26 @@ struct alignas(64) RankSlot {
   std::atomic<std::uint64_t> adds{0};
   std::atomic<std::uint64_t> gets{0};
   std::atomic<std::uint64_t> collectives{0};
-  std::atomic<std::uint64_t> clocked{0};  ///< calls to synchronous tables, as counted by the ledger
+  std::atomic<std::uint64_t> clocked{0};  ///< calls to synchronous tables, as the ledger counts them
 };
 
-/// A rank's place in the collectives: it has reached step `arrived`. `what[step % 2]` describes the collective that
-/// began with that step, so that ranks which call different ones find out.
+/// A rank's progress in the collectives: it has reached step `arrived`. `what[step % 2]` describes the collective that
+/// began with that step, so that ranks which call different collectives detect it.
 struct alignas(64) CollectiveSlot {
   std::atomic<std::uint64_t> arrived{0};
   std::array<std::atomic<std::uint64_t>, 2> what{};
   std::array<std::atomic<std::uint64_t>, 2> bytes{};
-  std::array<std::atomic<std::uint64_t>, 2> number{};  ///< what a rank brings to a barrier
+  std::array<std::atomic<std::uint64_t>, 2> number{};  ///< the value that a rank contributes to a barrier
 };
 
-/// The first mistake in the order of calls. It ends the ordered calls of every rank.
+/// The first order failure of the world. It ends the ordered calls of every rank.
 struct Failure {
-  std::atomic<std::uint32_t> stage{0};  ///< 0 none, 1 being written, 2 there
-  std::uint32_t gave_up = 0;            ///< 1: a rank left a step that the others wait for, and will not come to it
+  std::atomic<std::uint32_t> stage{0};  ///< 0: none, 1: being written, 2: complete
+  std::uint32_t gave_up = 0;            ///< 1 if a rank left a step that the others wait for
   char text[16376] = {};
 };
 
-/// One call to a synchronous table: the k-th of the first worker that got there.
+/// One call to a synchronous table, as recorded by the first worker that made its k-th call.
 struct LedgerEntry {
   Call call = Call::idle;
   std::uint32_t table = kNoTable;
@@ -98,30 +100,30 @@ struct alignas(64) Ledger {
 };
 
 struct alignas(64) ControlHead {
-  Event collective;  ///< a rank arrived somewhere
-  Event life;        ///< a rank started, finished or died; a failure was written
-  Event mail;        ///< a mailbox changed
-  Event calls;       ///< a worker moved on in the ledger
+  Event collective;  ///< a rank arrived at a step
+  Event liveness;    ///< a rank started, left or died, or a failure was recorded
+  Event mailbox;     ///< a mailbox changed
+  Event calls;       ///< a worker advanced in the ledger
   Failure failure;
   Ledger ledger;
 };
 
-/// One direction between two ranks: a ring of bytes with one writer and one reader.
+/// The messages from one rank to another: a ring buffer with one writer and one reader.
 struct alignas(64) Mailbox {
   alignas(64) std::atomic<std::uint64_t> written{0};
   alignas(64) std::atomic<std::uint64_t> read{0};
-  std::atomic<std::uint32_t> broken{0};  ///< a message was given up half-way
+  std::atomic<std::uint32_t> broken{0};  ///< 1 if a message was aborted after its first byte
 };
 
-/// Finds the parts of a control segment for `ranks` ranks of one host.
+/// Computes the layout of a control segment for `ranks` ranks of one host.
 class Control {
  public:
   Control() = default;
   Control(void* memory, int ranks);
 
-  /// Bytes a segment needs.
+  /// The number of bytes that a segment needs.
   static std::size_t bytes(int ranks);
-  /// Puts the initial state into fresh, zeroed memory. Done once, by the rank that made it.
+  /// Writes the initial state into zeroed memory. Only the rank that allocated the memory calls it, once.
   void construct();
 
   [[nodiscard]] ControlHead& head() const { return *reinterpret_cast<ControlHead*>(base_); }
@@ -129,9 +131,9 @@ class Control {
   [[nodiscard]] CollectiveSlot& collective(int local) const {
     return reinterpret_cast<CollectiveSlot*>(base_ + at_.collectives)[local];
   }
-  /// The buffer through which `local` hands data to the others in step `step`.
+  /// The buffer through which `local` gives data to the other ranks in step `step`.
   [[nodiscard]] char* buffer(int local, std::uint64_t step) const;
-  /// The buffer in which all gather a reduced chunk.
+  /// The buffer into which all ranks write their parts of a reduced chunk.
   [[nodiscard]] char* result(std::uint64_t step) const;
   [[nodiscard]] Mailbox& mailbox(int from, int to) const;
   [[nodiscard]] char* mailbox_bytes(int from, int to) const;
@@ -141,7 +143,7 @@ class Control {
 
  private:
   struct Offsets {
-    std::size_t ranks, collectives, buffers, results, mailboxes, mail, end;
+    std::size_t ranks, collectives, buffers, results, mailboxes, mailbox_bytes, end;
   };
   static Offsets offsets(int ranks);
 
@@ -150,8 +152,8 @@ class Control {
   Offsets at_{};
 };
 
-/// Bytes of one rank's buffer in a collective: large enough to make a step worth its wait, small enough to stay in
-/// cache.
+/// Size of one rank's buffer in a collective: large enough to amortise the synchronisation of a step, small enough to
+/// stay in cache.
 inline constexpr std::size_t kChunkBytes = 256 * 1024;
 
 }  // namespace pleiad

@@ -10,8 +10,8 @@
 #include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
-#include "engine/inbox.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
+#include "engine/unexpected_messages.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -22,21 +22,21 @@ std::atomic<std::uint64_t> engines_made{0};
 
 }  // namespace
 
-Engine::Engine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<Segment> control_memory,
-               Hooks* hooks)
+Engine::Engine(SessionOptions options, int rank, std::vector<RankLocation> locations,
+               std::shared_ptr<Segment> control_memory, Hooks* hooks)
     : options_(std::move(options)),
       rank_(rank),
-      places_(std::move(places)),
+      locations_(std::move(locations)),
       control_memory_(std::move(control_memory)),
       hooks_(hooks),
       made_in_generation_(fork_generation()),
       id_(engines_made.fetch_add(1) + 1) {
   for (int r = 0; r < size(); ++r) {
-    if (place(r).host == place(rank_).host) neighbours_.push_back(r);
+    if (location(r).host == location(rank_).host) neighbours_.push_back(r);
   }
   control_ = Control(control_memory_->data(), local_ranks());
-  log_ = std::make_unique<Log>(options_.log_level, rank_, size(), place(rank_).name);
-  inbox_ = std::make_unique<Inbox>(size());
+  log_ = std::make_unique<Log>(options_.log_level, rank_, size(), location(rank_).name);
+  unexpected_ = std::make_unique<UnexpectedMessages>(size());
   shares_cores_ = local_ranks() > usable_cores();
 }
 
@@ -44,48 +44,48 @@ Engine::~Engine() = default;
 
 int Engine::hosts() const {
   int hosts = 0;
-  for (const Place& place : places_) hosts = std::max(hosts, place.host + 1);
+  for (const RankLocation& location : locations_) hosts = std::max(hosts, location.host + 1);
   return hosts;
 }
 
 void Engine::announce_alive() {
   self().pid.store(static_cast<std::int32_t>(getpid()));
-  self().life.store(Life::alive);
-  control_.head().life.notify();
+  self().liveness.store(Liveness::alive);
+  control_.head().liveness.notify();
 }
 
 void Engine::mark_dead(int rank) {
-  RankSlot& slot = control_.rank(place(rank).local);
-  const Life life = slot.life.load();
-  if (life == Life::dead || life == Life::finished) return;
-  slot.life.store(Life::dead);
+  RankSlot& slot = control_.rank(location(rank).local);
+  const Liveness liveness = slot.liveness.load();
+  if (liveness == Liveness::dead || liveness == Liveness::left) return;
+  slot.liveness.store(Liveness::dead);
   wake_all();
-  tell_other_hosts();
+  notify_other_hosts();
 }
 
-void Engine::mark_gone(int rank) {
-  control_.rank(place(rank).local).gone.store(1);
+void Engine::mark_process_ended(int rank) {
+  control_.rank(location(rank).local).process_ended.store(1);
   mark_dead(rank);
 }
 
-bool Engine::gone(int rank) const {
-  const RankSlot& slot = control_.rank(place(rank).local);
-  return slot.gone.load() != 0 || slot.life.load() == Life::dead;
+bool Engine::has_ended(int rank) const {
+  const RankSlot& slot = control_.rank(location(rank).local);
+  return slot.process_ended.load() != 0 || slot.liveness.load() == Liveness::dead;
 }
 
 void Engine::wake_all() const {
   ControlHead& head = control_.head();
-  for (Event* event : {&head.life, &head.collective, &head.mail, &head.calls}) event->notify();
+  for (Event* event : {&head.liveness, &head.collective, &head.mailbox, &head.calls}) event->notify();
 }
 
-Life Engine::life(int rank) const {
-  if (place(rank).host != place(rank_).host) return messenger_ == nullptr ? Life::alive : messenger_->life(rank);
-  return control_.rank(place(rank).local).life.load();
+Liveness Engine::liveness(int rank) const {
+  if (location(rank).host != location(rank_).host) return rpc_ == nullptr ? Liveness::alive : rpc_->liveness(rank);
+  return control_.rank(location(rank).local).liveness.load();
 }
 
 std::string Engine::describe(int rank) const {
-  const Place& where = place(rank);
-  if (where.host != place(rank_).host) return fmt::format("rank {} (on {})", rank, where.name);
+  const RankLocation& where = location(rank);
+  if (where.host != location(rank_).host) return fmt::format("rank {} (on {})", rank, where.name);
   return fmt::format("rank {} (pid {} on {})", rank, control_.rank(where.local).pid.load(), where.name);
 }
 
@@ -111,7 +111,7 @@ std::string Engine::fail(const std::string& text, bool gave_up) {
     failure.gave_up = gave_up ? 1 : 0;
     failure.stage.store(2);
     wake_all();
-    tell_other_hosts();
+    notify_other_hosts();
   }
   for (int spins = 0; failure.stage.load() != 2 && spins < 1000; ++spins) relax(spins);
   return failure.stage.load() == 2 ? failure.text : text;
@@ -132,8 +132,8 @@ std::string Engine::failure() const {
   return failure.stage.load(std::memory_order_acquire) == 2 ? failure.text : "";
 }
 
-void Engine::tell_other_hosts() const {
-  if (messenger_ != nullptr) messenger_->news();
+void Engine::notify_other_hosts() const {
+  if (rpc_ != nullptr) rpc_->notify_change();
 }
 
 std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
@@ -158,7 +158,7 @@ std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
       if (theirs.text[0] != 0) Problem{.kind = theirs.kind, .text = theirs.text.data()}.raise();
     }
   };
-  const bool maker = place(rank_).local == 0;
+  const bool maker = location(rank_).local == 0;
   if (maker) attempt([&] { return make_segment(id, bytes, reserve_only); });
   agree();
   if (!maker) attempt([&] { return fetch_segment(id, bytes); });
@@ -166,33 +166,33 @@ std::shared_ptr<Segment> Engine::share(std::size_t bytes, bool reserve_only) {
   return segment;
 }
 
-void Engine::abandon(Life life) {
+void Engine::abandon(Liveness liveness) {
   if (in_forked_child() || left_.exchange(true)) return;
-  self().life.store(life);
+  self().liveness.store(liveness);
   wake_all();
-  tell_other_hosts();
+  notify_other_hosts();
 }
 
 void Engine::leave() {
   check_usable("shutdown");
   const CallMark mark(*this, Call::shutdown);
-  self().life.store(Life::finished);
+  self().liveness.store(Liveness::left);
   wake_all();
-  tell_other_hosts();
+  notify_other_hosts();
   const auto missing = [&] {
     std::vector<int> ranks;
     for (const int r : neighbours_) {
-      if (life(r) == Life::alive) ranks.push_back(r);
+      if (liveness(r) == Liveness::alive) ranks.push_back(r);
     }
     return ranks;
   };
-  // Whatever went wrong before, the end is the same for all: an order failure does not disturb it.
+  // An order failure must not prevent the shutdown, so the wait is not ordered.
   try {
-    wait(control_.head().life,
+    wait(control_.head().liveness,
          {.call = Call::shutdown, .ready = [&] { return missing().empty(); }, .missing = missing, .ordered = false});
     left_.store(true);
     for (int r = 0; r < size(); ++r) {
-      if (life(r) == Life::dead) {
+      if (liveness(r) == Liveness::dead) {
         throw TransportError(
             fmt::format("[rank {}] shutdown: the session ended without {}, which died", rank_, describe(r)));
       }
@@ -206,10 +206,10 @@ void Engine::leave() {
   after_leave(true);
 }
 
-// What only an engine that spans hosts can do.
+// Defaults for engines that do not span hosts.
 namespace {
 [[noreturn]] void no_remote(std::string_view kind) {
-  throw InternalError(fmt::format("the {} engine has no way to other hosts", kind));
+  throw InternalError(fmt::format("the {} engine cannot reach other hosts", kind));
 }
 }  // namespace
 void Engine::remote_broadcast(void*, std::size_t, int) { no_remote(kind()); }
@@ -222,15 +222,15 @@ void Engine::remote_receive(int, std::uint32_t, void*, std::size_t) { no_remote(
 std::string Engine::report(const std::function<std::string(std::uint32_t)>& table_name) const {
   std::string text;
   for (const int r : neighbours_) {
-    const RankSlot& slot = control_.rank(place(r).local);
+    const RankSlot& slot = control_.rank(location(r).local);
     const Call call = slot.call.load();
     const std::uint32_t table = slot.table.load();
     std::string doing(name_of(call));
     if (table != kNoTable) doing += fmt::format("(\"{}\")", table_name ? table_name(table) : std::to_string(table));
-    const Life life = slot.life.load();
-    if (life == Life::dead) {
+    const Liveness liveness = slot.liveness.load();
+    if (liveness == Liveness::dead) {
       doing = fmt::format("dead, was in {}", doing);
-    } else if (life == Life::finished) {
+    } else if (liveness == Liveness::left) {
       doing = "has shut down";
     } else if (slot.waiting.load() != 0) {
       doing += fmt::format(", waiting for {:.1f} s", static_cast<double>(now_ns() - slot.since.load()) * 1e-9);

@@ -1,5 +1,5 @@
-// What lies on the wire between two hosts: one ZeroMQ message is one frame, a header and a body. Hosts of one job have
-// one byte order and one build of this header; the magic number says so.
+// The format of messages between hosts. One ZeroMQ message carries one frame: a header and a body. All hosts of a job
+// must have the same byte order and the same build of this header; the magic number checks this.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@
 namespace pleiad {
 
 enum class FrameKind : std::uint8_t {
-  hello = 1,  ///< a client's nonce
-  challenge,  ///< the server's nonce, and its proof that it knows the key
-  proof,      ///< the client's proof
-  welcome,    ///< from now on requests are heard
-  stranger,   ///< the request came over a connection without a proof
+  hello = 1,        ///< from the client, with its nonce
+  challenge,        ///< from the server, with its nonce and its authentication tag
+  response,         ///< from the client, with its authentication tag
+  accepted,         ///< from the server: the handshake is complete and requests are accepted
+  unauthenticated,  ///< the request came over an unauthenticated connection
   request,
-  reply,  ///< with status: 0, or an ErrorKind and its text
-  note,   ///< the request is there and waits; the body says for whom
+  reply,    ///< carries status 0, or an ErrorKind with its text as the body
+  waiting,  ///< the request has arrived and waits; the body lists the ranks that it waits for
   ping,
   pong,
-  beat,  ///< how the sender's host is; answered by one
-  beat_back,
+  heartbeat,  ///< the state of the sender's host; the receiver answers with heartbeat_reply
+  heartbeat_reply,
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31444c50;  // "PLD1"
@@ -32,13 +32,13 @@ inline constexpr std::uint32_t kFrameMagic = 0x31444c50;  // "PLD1"
 struct FrameHead {
   std::uint32_t magic = kFrameMagic;
   FrameKind kind = FrameKind::request;
-  std::uint8_t repeatable = 0;  ///< carrying it out twice changes nothing
+  std::uint8_t idempotent = 0;  ///< 1 if executing the request twice is harmless
   std::uint16_t status = 0;
-  std::int32_t rank = -1;  ///< who sent it
+  std::int32_t rank = -1;  ///< the sender
   std::uint32_t operation = 0;
-  std::uint64_t channel = 0;   ///< a random number of the client's connection
-  std::uint64_t sequence = 0;  ///< of a request on its channel, from 1
-  std::uint32_t epoch = 0;     ///< how often the channel has been welcomed
+  std::uint64_t connection = 0;  ///< random id of the client's connection
+  std::uint64_t sequence = 0;    ///< number of a request on its connection, starting at 1
+  std::uint32_t epoch = 0;       ///< how many handshakes the connection has completed
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(FrameHead) == 40 && sizeof(FrameHead) % 8 == 0);
@@ -48,13 +48,13 @@ struct Frame {
   std::span<const char> body;
 };
 
-/// Nothing where the bytes are no frame.
+/// Returns nullopt if the bytes are not a valid frame.
 [[nodiscard]] inline std::optional<Frame> parse_frame(std::span<const char> bytes) {
   Frame frame;
   if (bytes.size() < sizeof frame.head) return std::nullopt;
   std::memcpy(&frame.head, bytes.data(), sizeof frame.head);
   const FrameHead& head = frame.head;
-  if (head.magic != kFrameMagic || head.kind < FrameKind::hello || head.kind > FrameKind::beat_back ||
+  if (head.magic != kFrameMagic || head.kind < FrameKind::hello || head.kind > FrameKind::heartbeat_reply ||
       head.status > static_cast<std::uint16_t>(ErrorKind::rule) || head.reserved != 0) {
     return std::nullopt;
   }

@@ -6,15 +6,15 @@
 
 namespace pleiad {
 
-/// Sleeps while `word` holds `expected`, at most `nanoseconds`. May wake for no reason.
+/// Sleeps while `word` holds `expected`, for at most `nanoseconds`. May return spuriously.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t nanoseconds);
 
 void futex_wake_one(const std::atomic<std::uint32_t>& word);
 void futex_wake_all(const std::atomic<std::uint32_t>& word);
 
-/// Something that others may wait for, in shared memory. Change the state first, by a sequentially consistent store,
-/// then notify: a waiter counts itself before it looks at the state for the last time, so one of the two sees the
-/// other.
+/// An event in shared memory. To signal it, first change the state with a sequentially consistent store, then call
+/// notify(). A waiter increments `sleepers` before its last check of the state, so either the waiter sees the change or
+/// notify() sees the waiter.
 struct Event {
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint32_t> sleepers{0};

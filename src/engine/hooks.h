@@ -1,4 +1,4 @@
-// Places in the code at which a test may stop a rank, kill it, or let another one run.
+// Hook points: places in the code at which a test may stop a rank, kill it, or run another one.
 #pragma once
 
 #include <atomic>
@@ -8,39 +8,40 @@
 
 namespace pleiad {
 
-/// Named after what the rank is in the middle of.
+/// Named after the operation that the rank is in.
 enum class Point : std::uint32_t { add, get, barrier, all_reduce, lock, clock, collective, settle, combine, make };
 [[nodiscard]] std::string_view name_of(Point point);
 
-/// Thrown where a test ends a rank that is a thread. Not an Error: nobody may handle it but the one who runs the
-/// thread.
+/// Ends a rank that is a thread, when a test kills it. Not an Error: only the function that runs the thread may catch
+/// it.
 struct RankKilled {};
 
 class Hooks {
  public:
   virtual ~Hooks() = default;
-  /// The thread of an inproc rank begins and ends.
+  /// Called when the thread of an inproc rank begins and ends.
   virtual void enter(int /*rank*/) {}
   virtual void leave(int /*rank*/) {}
-  /// Called by `rank` at a point, with locks held where the name says so. May throw RankKilled.
+  /// Called by `rank` at `point`, while holding the lock if the point is inside one. May throw RankKilled.
   virtual void at(int rank, Point point) = 0;
-  /// True where ranks run one at a time, in an order that the hooks choose: nobody may sleep but in pass().
+  /// Returns true if the ranks run one at a time in an order that the hooks choose. Ranks must then sleep only in
+  /// pass().
   [[nodiscard]] virtual bool scheduled() const { return false; }
-  /// `rank` waits and found nothing: lets another one run. Returns the virtual time that has passed, in nanoseconds.
+  /// Called when `rank` waits in vain: runs another rank. Returns the virtual time that has passed, in nanoseconds.
   virtual std::int64_t pass(int /*rank*/) { return 0; }
 };
 
-/// "2:add:3" ends rank 2 when it comes to the point `add` for the third time, as SIGKILL would.
+/// A fault to inject: "2:add:3" kills rank 2 at its third arrival at the point `add`, as SIGKILL would.
 struct Fault {
   int rank = -1;
   Point point = Point::add;
   std::uint64_t count = 1;
 
-  /// An InvalidArgument says what was expected.
+  /// Throws InvalidArgument if the text is malformed or the point is unknown.
   static Fault parse(std::string_view text);
 };
 
-/// Carries out a fault: ends the process, or throws RankKilled where ranks are threads.
+/// Injects a fault: kills the process, or throws RankKilled if ranks are threads.
 class FaultHooks final : public Hooks {
  public:
   FaultHooks(Fault fault, bool ranks_are_threads) : fault_(fault), threads_(ranks_are_threads) {}

@@ -7,24 +7,24 @@
 #include <fmt/format.h>
 
 #include "core/process.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
 
-std::vector<Place> places_of(int ranks, int hosts) {
-  std::vector<Place> places;
+std::vector<RankLocation> locations_of(int ranks, int hosts) {
+  std::vector<RankLocation> locations;
   std::vector<int> members(static_cast<std::size_t>(hosts), 0);
   const std::string name = host_name();
   for (int r = 0; r < ranks; ++r) {
     const int host = r * hosts / ranks;
-    places.push_back({.host = host,
-                      .local = members[static_cast<std::size_t>(host)]++,
-                      .name = hosts == 1 ? name : fmt::format("{}-{}", name, host)});
+    locations.push_back({.host = host,
+                         .local = members[static_cast<std::size_t>(host)]++,
+                         .name = hosts == 1 ? name : fmt::format("{}-{}", name, host)});
   }
-  return places;
+  return locations;
 }
 
 }  // namespace
@@ -45,38 +45,38 @@ std::shared_ptr<Segment> InprocHost::get(std::uint64_t id) const {
   return found == segments_.end() ? nullptr : found->second.lock();
 }
 
-InprocEngine::InprocEngine(SessionOptions options, int rank, std::vector<Place> places,
-                           std::shared_ptr<InprocHost> host, std::shared_ptr<InprocWire> wire, Hooks* hooks)
-    : Engine(std::move(options), rank, std::move(places), host->control(), hooks),
+InprocEngine::InprocEngine(SessionOptions options, int rank, std::vector<RankLocation> locations,
+                           std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks)
+    : Engine(std::move(options), rank, std::move(locations), host->control(), hooks),
       host_(std::move(host)),
-      wire_(std::move(wire)) {
+      transport_(std::move(transport)) {
   announce_alive();
 }
 
 InprocEngine::InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks)
-    : InprocEngine(std::move(options), rank, places_of(host->ranks(), 1), host, nullptr, hooks) {}
+    : InprocEngine(std::move(options), rank, locations_of(host->ranks(), 1), host, nullptr, hooks) {}
 
 InprocEngine::~InprocEngine() {
-  abandon(Life::dead);
+  abandon(Liveness::dead);
   after_leave(false);
 }
 
-void InprocEngine::introduce(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key) {
+void InprocEngine::connect_all(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key) {
   std::vector<Addresses> addresses;
   for (const auto& engine : all) {
-    engine->messenger_ = std::make_unique<Messenger>(*engine, key, true);
-    addresses.push_back(engine->messenger_->addresses());
+    engine->rpc_ = std::make_unique<RpcTransport>(*engine, key, true);
+    addresses.push_back(engine->rpc_->addresses());
   }
-  for (const auto& engine : all) engine->messenger_->start(addresses);
+  for (const auto& engine : all) engine->rpc_->start(addresses);
 }
 
 void InprocEngine::after_leave(bool /*clean*/) {
-  if (messenger_ != nullptr) messenger_->stop();
+  if (rpc_ != nullptr) rpc_->stop();
 }
 
 void InprocEngine::die() {
   killed_.store(true);
-  abandon(Life::dead);
+  abandon(Liveness::dead);
 }
 
 std::shared_ptr<Segment> InprocEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
@@ -87,28 +87,29 @@ std::shared_ptr<Segment> InprocEngine::make_segment(std::uint64_t id, std::size_
 
 std::shared_ptr<Segment> InprocEngine::fetch_segment(std::uint64_t id, std::size_t /*bytes*/) {
   auto segment = host_->get(id);
-  if (segment == nullptr) throw InternalError("a segment is gone before all ranks have it");
+  if (segment == nullptr) throw InternalError("a segment was released before all ranks mapped it");
   return segment;
 }
 
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
                 const std::function<void(std::shared_ptr<InprocEngine>)>& body) {
-  if (ranks < 1) throw InvalidArgument("a world has at least one rank; asked for " + std::to_string(ranks));
+  if (ranks < 1) throw InvalidArgument("expected at least one rank; received " + std::to_string(ranks));
   const int split = options.shared_memory ? std::max(options.split_hosts, 1) : ranks;
-  const std::vector<Place> places = places_of(ranks, std::min(split, ranks));
-  const auto wire = places.back().host == 0 ? nullptr : std::make_shared<InprocWire>(ranks);
+  const std::vector<RankLocation> locations = locations_of(ranks, std::min(split, ranks));
+  const auto transport = locations.back().host == 0 ? nullptr : std::make_shared<InprocTransport>(ranks);
   std::vector<std::shared_ptr<InprocHost>> hosts;
-  for (int host = 0; host <= places.back().host; ++host) {
-    hosts.push_back(std::make_shared<InprocHost>(static_cast<int>(std::ranges::count(places, host, &Place::host))));
+  for (int host = 0; host <= locations.back().host; ++host) {
+    hosts.push_back(
+        std::make_shared<InprocHost>(static_cast<int>(std::ranges::count(locations, host, &RankLocation::host))));
   }
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(ranks));
-  // All ranks are alive before the first one runs: a process world has the same guarantee from its launcher.
+  // All ranks are alive before the first one runs. A launcher gives processes the same guarantee.
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < ranks; ++r) {
-    const auto& host = hosts[static_cast<std::size_t>(places[static_cast<std::size_t>(r)].host)];
-    engines.push_back(std::make_shared<InprocEngine>(options, r, places, host, wire, hooks));
+    const auto& host = hosts[static_cast<std::size_t>(locations[static_cast<std::size_t>(r)].host)];
+    engines.push_back(std::make_shared<InprocEngine>(options, r, locations, host, transport, hooks));
   }
-  if (wire != nullptr) InprocEngine::introduce(engines, JobKey::random());
+  if (transport != nullptr) InprocEngine::connect_all(engines, JobKey::random());
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
@@ -117,12 +118,12 @@ void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
       if (hooks != nullptr) hooks->enter(r);
       try {
         body(engine);
-        engine->abandon(Life::finished);
+        engine->abandon(Liveness::left);
       } catch (const RankKilled&) {
         engine->die();
       } catch (...) {
         errors[index] = std::current_exception();
-        engine->abandon(Life::dead);
+        engine->abandon(Liveness::dead);
       }
       if (hooks != nullptr) hooks->leave(r);
     });

@@ -1,5 +1,5 @@
-// A world whose ranks are threads of this process: for tests, sanitizers and one-process clusters. They may act as if
-// they lay on several hosts, which share no memory and reach each other by messages over loopback.
+// A world whose ranks are threads of this process, for tests, sanitizers and one-process clusters. With split_hosts the
+// ranks act as if they were on several hosts, which share no memory and exchange messages over loopback.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/inproc_wire.h"
+#include "engine/inproc_transport.h"
 #include "engine/job_key.h"
 
 namespace pleiad {
 
-/// What the ranks of one host of an inproc world share.
+/// The state that the ranks of one host of an inproc world share.
 class InprocHost {
  public:
   explicit InprocHost(int ranks);
@@ -33,17 +33,17 @@ class InprocHost {
 
 class InprocEngine final : public Engine {
  public:
-  /// `wire` is null where all ranks are on one host.
-  InprocEngine(SessionOptions options, int rank, std::vector<Place> places, std::shared_ptr<InprocHost> host,
-               std::shared_ptr<InprocWire> wire, Hooks* hooks);
-  /// Of a world on one host.
+  /// `transport` is null if all ranks are on one host.
+  InprocEngine(SessionOptions options, int rank, std::vector<RankLocation> locations, std::shared_ptr<InprocHost> host,
+               std::shared_ptr<InprocTransport> transport, Hooks* hooks);
+  /// For a world on one host.
   InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks);
   ~InprocEngine() override;
 
   [[nodiscard]] std::string_view kind() const override { return size() == 1 ? "solo" : "inproc"; }
-  /// Of a world of several hosts: makes the messengers of all ranks known to each other.
-  static void introduce(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key);
-  /// The thread of this rank is about to vanish, as if its process had been killed.
+  /// Connects the RPC transports of all ranks of a world on several hosts.
+  static void connect_all(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key);
+  /// Ends this rank as if its process had been killed. The rank's thread calls it last.
   void die();
 
  private:
@@ -60,12 +60,13 @@ class InprocEngine final : public Engine {
   std::uint64_t gather(Call call, std::span<const char> mine);
 
   std::shared_ptr<InprocHost> host_;
-  std::shared_ptr<InprocWire> wire_;
+  std::shared_ptr<InprocTransport> transport_;
   std::uint64_t rounds_ = 0;
 };
 
-/// Runs body(engine) on `ranks` threads, each a rank, and waits for all. A rank whose body throws, or is killed by the
-/// hooks, is dead to the others. Rethrows the exception of the lowest rank that threw one other than RankKilled.
+/// Runs body(engine) on `ranks` threads, one per rank, and joins them. If the body throws or the hooks kill the rank,
+/// the rank is dead for the others. Rethrows the exception of the lowest rank that threw something other than
+/// RankKilled.
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
                 const std::function<void(std::shared_ptr<InprocEngine>)>& body);
 

@@ -1,4 +1,4 @@
-// What only the processes of one job know.
+// The secret that the processes of one job share.
 #pragma once
 
 #include <cstdint>

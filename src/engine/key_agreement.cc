@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -18,20 +18,20 @@ using SealedKey = std::array<unsigned char, crypto_box_SEALBYTES + sizeof(JobKey
 }  // namespace
 
 JobKey agree_on_key(int rank, int size, GatherBytes gather) {
-  need_sodium();
+  init_sodium();
   JobKey key = JobKey::random();
   PublicKey mine{};
   std::array<unsigned char, crypto_box_SECRETKEYBYTES> secret{};
-  if (crypto_box_keypair(mine.data(), secret.data()) != 0) throw InternalError("no key pair can be made");
+  if (crypto_box_keypair(mine.data(), secret.data()) != 0) throw InternalError("cannot generate a key pair");
   std::vector<PublicKey> all(static_cast<std::size_t>(size));
   gather(mine.data(), all.data(), sizeof mine);
-  // Twice as many ranks know the key after each step: rank r hands it to rank r + know.
+  // The number of ranks that know the key doubles in each step: rank r sends it to rank r + know.
   for (int know = 1; know < size; know *= 2) {
     SealedKey box{};
     if (rank < know && rank + know < size) {
       const PublicKey& receiver = all[static_cast<std::size_t>(rank + know)];
       if (crypto_box_seal(box.data(), reinterpret_cast<const unsigned char*>(&key), sizeof key, receiver.data()) != 0) {
-        throw TransportError("meeting the other ranks: a rank's public key is wrong");
+        throw TransportError("[start] key agreement failed: a rank sent an invalid public key");
       }
     }
     std::vector<SealedKey> boxes(static_cast<std::size_t>(size));
@@ -40,7 +40,7 @@ JobKey agree_on_key(int rank, int size, GatherBytes gather) {
     const SealedKey& from = boxes[static_cast<std::size_t>(rank - know)];
     if (crypto_box_seal_open(reinterpret_cast<unsigned char*>(&key), from.data(), from.size(), mine.data(),
                              secret.data()) != 0) {
-      throw TransportError("meeting the other ranks: the job's key was changed on its way");
+      throw TransportError("[start] key agreement failed: the key of the job was altered in transit");
     }
   }
   sodium_memzero(secret.data(), secret.size());

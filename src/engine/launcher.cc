@@ -25,7 +25,7 @@ std::string variable(const char* name) {
 
 bool is_set(const char* name) { return !variable(name).empty(); }
 
-/// The number that `text` is, or -1.
+/// Returns the number in `text`, or -1 if it is not a number.
 int number_in(const std::string& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -34,14 +34,14 @@ int number_in(const std::string& text) {
 
 int count(const char* name) { return number_in(variable(name)); }
 
-// What MPI launchers and Slurm say about their job. PMIx names the job for both Open MPI's mpirun and srun --mpi=pmix;
-// a Slurm step has its own number too.
+// The job's name from the variables of MPI launchers and Slurm. PMIx names the job for both Open MPI's mpirun and srun
+// --mpi=pmix; a Slurm step also has its own number.
 std::string mpi_job() {
   return variable("PMIX_NAMESPACE") + "/" + variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") + "/" +
          variable("PMI_ID");
 }
 
-/// "NAME=value NAME=value" of the variables that are set.
+/// Formats the variables that are set as "NAME=value NAME=value".
 std::string shown(std::initializer_list<const char*> names) {
   std::string text;
   for (const char* name : names) {
@@ -52,22 +52,22 @@ std::string shown(std::initializer_list<const char*> names) {
 
 Launch impossible(std::string by, int size, const std::string& variables, std::string_view why) {
   Launch launch;
-  launch.meeting = Meeting::impossible;
+  launch.rendezvous = Rendezvous::impossible;
   launch.by = std::move(by);
   launch.size = size;
   launch.problem = fmt::format(
-      "{} has started {} processes{} ({}). Ways that work: on one host `pleiad launch -n {}`; on one or several hosts "
+      "{} has started {} processes{} ({}). Supported: on one host `pleiad launch -n {}`; on one or several hosts "
       "`mpirun -n {}` or `pleiad launch -n {} --hostfile FILE`; engine = solo (PLEIAD_ENGINE=solo) makes each process "
       "a world of one",
       launch.by, size, why, variables, size, size, size);
   return launch;
 }
 
-// The job's name of processes that meet on this host: the launcher's variables, and the process that started all of
-// them, so that two jobs with the same variables do not meet.
+// For processes that meet on this host. The job's name contains the launcher's variables and the identity of the
+// launcher's process, so that two jobs with the same variables do not meet.
 Launch local(std::string by, int size, int rank, const char* marker, const std::string& variables) {
   const LauncherProcess process = launcher_process(marker);
-  return {.meeting = Meeting::local,
+  return {.rendezvous = Rendezvous::local,
           .by = by,
           .size = size,
           .rank = rank,
@@ -75,7 +75,7 @@ Launch local(std::string by, int size, int rank, const char* marker, const std::
           .problem = ""};
 }
 
-// An arrangement that the variables describe, with the variable by which the launcher is recognised.
+// A launcher that the variables indicate, with the variable that identifies it.
 struct Candidate {
   const char* marker = nullptr;
   Launch (*read)() = nullptr;
@@ -86,10 +86,10 @@ Launch read_pleiad() {
   const int rank = count("PLEIAD_LAUNCH_RANK");
   if (size < 1 || rank < 0 || rank >= size) {
     return impossible("pleiad launch", size, shown({"PLEIAD_LAUNCH_SIZE", "PLEIAD_LAUNCH_RANK"}),
-                      " but its variables were changed");
+                      ", but its environment variables are not valid");
   }
-  // The key is random, so it names the job by itself.
-  return {.meeting = Meeting::local,
+  // The key is random, so it is enough to identify the job.
+  return {.rendezvous = Rendezvous::local,
           .by = "pleiad launch",
           .size = size,
           .rank = rank,
@@ -101,7 +101,7 @@ Launch read_pleiad() {
 
 Launch read_open_mpi() {
   const int size = count("OMPI_COMM_WORLD_SIZE");
-  return {.meeting = Meeting::mpi,
+  return {.rendezvous = Rendezvous::mpi,
           .by = "mpirun",
           .size = size < 0 ? 0 : size,
           .rank = -1,
@@ -109,7 +109,7 @@ Launch read_open_mpi() {
           .problem = "",
           .job_variable = "PMIX_NAMESPACE",
           .rank_variable = "PMIX_RANK",
-          // In a PID namespace of its own a process sees neither its launcher nor the other ranks.
+          // A process in its own PID namespace sees neither its launcher nor the other ranks.
           .all_here = size > 0 && count("OMPI_COMM_WORLD_LOCAL_SIZE") == size && is_set("PMIX_NAMESPACE") &&
                       launcher_process("PMIX_NAMESPACE").pid > 1};
 }
@@ -127,17 +127,17 @@ Launch read_torch_as(const char* marker) {
   const int size = count("WORLD_SIZE");
   const int rank = count("RANK");
   if (size == 1) return {};
-  if (size < 1 || rank < 0 || rank >= size)
-    return impossible(by, size, all, " and numbered them in a way that is wrong");
+  if (size < 1 || rank < 0 || rank >= size) return impossible(by, size, all, " with an invalid RANK or WORLD_SIZE");
   const int here = count("LOCAL_WORLD_SIZE");
   if (here >= 0 && here != size) {
-    return impossible(by, size, all,
-                      fmt::format(", {} of them on this host. Processes of several hosts meet by MPI only", here));
+    return impossible(
+        by, size, all,
+        fmt::format(", {} of them on this host. Processes of several hosts can connect only through MPI", here));
   }
   if (here < 0 && !on_this_host(variable("MASTER_ADDR"))) {
     return impossible(by, size, all,
                       ", and neither LOCAL_WORLD_SIZE nor MASTER_ADDR says that all are on this host. Processes of "
-                      "several hosts meet by MPI only");
+                      "several hosts can connect only through MPI");
   }
   return local(by, size, rank, marker,
                shown({"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}));
@@ -149,7 +149,7 @@ Launch read_torch() { return read_torch_as("RANK"); }
 Launch read_slurm() {
   const int size = count("SLURM_STEP_NUM_TASKS");
   if (is_set("PMIX_NAMESPACE") || is_set("PMI_FD")) {
-    return {.meeting = Meeting::mpi,
+    return {.rendezvous = Rendezvous::mpi,
             .by = "srun",
             .size = size < 0 ? 0 : size,
             .rank = -1,
@@ -163,14 +163,14 @@ Launch read_slurm() {
     return impossible("srun", size,
                       shown({"SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_PROCID"}),
                       " without PMIx, so those of several hosts cannot find each other: use `srun --mpi=pmix` where "
-                      "Slurm has it (`srun --mpi=list` says so), or mpirun inside sbatch or salloc");
+                      "Slurm supports it (see `srun --mpi=list`), or mpirun inside sbatch or salloc");
   }
   return local("srun", size, rank, "SLURM_PROCID", shown({"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}));
 }
 
 Launch read_pmi() {
   const int size = count("PMI_SIZE");
-  return {.meeting = Meeting::mpi,
+  return {.rendezvous = Rendezvous::mpi,
           .by = "an MPI launcher",
           .size = size < 0 ? 0 : size,
           .rank = -1,
@@ -179,29 +179,30 @@ Launch read_pmi() {
 }
 
 Launch read_pmix() {
-  return {.meeting = Meeting::mpi, .by = "a PMIx launcher", .size = 0, .rank = -1, .job = mpi_job(), .problem = ""};
+  return {
+      .rendezvous = Rendezvous::mpi, .by = "a PMIx launcher", .size = 0, .rank = -1, .job = mpi_job(), .problem = ""};
 }
 
-// Launchers whose processes Pleiad cannot join, by the variable with the number of processes.
+// Detects launchers that Pleiad does not support, by their variable for the number of processes.
 Launch read_others() {
   for (const char* name : {"MV2_COMM_WORLD_SIZE", "HOROVOD_SIZE", "JSM_NAMESPACE_SIZE", "BLUEFOG_SIZE"}) {
     if (count(name) > 1) {
-      return impossible("a launcher", count(name), shown({name}), " in a way that Pleiad cannot join");
+      return impossible("a launcher", count(name), shown({name}), ", which Pleiad does not support");
     }
   }
   return {};
 }
 
 bool is_slurm_step() {
-  // sbatch alone sets neither of the two that a task of srun has.
+  // sbatch alone sets neither of the two variables that a task of srun has.
   const bool step = is_set("SLURM_STEP_ID");
   return step && (is_set("SLURM_SRUN_COMM_PORT") || (is_set("SLURM_PROCID") && is_set("SLURM_STEP_NUM_TASKS")));
 }
 
 std::vector<Candidate> candidates() {
   std::vector<Candidate> found;
-  // `pleiad launch` sets OMPI_COMM_WORLD_SIZE too, for scripts that read it, but never PMIX_NAMESPACE. MPI itself
-  // sets that one where the program calls MPI_Init without a launcher of its own.
+  // `pleiad launch` also sets OMPI_COMM_WORLD_SIZE, for scripts that read it, but never PMIX_NAMESPACE. MPI itself sets
+  // that one if the program calls MPI_Init without a launcher.
   const bool pleiad = is_set("PLEIAD_LAUNCH_KEY");
   if (pleiad) found.push_back({"PLEIAD_LAUNCH_KEY", read_pleiad});
   if (is_set("OMPI_COMM_WORLD_SIZE") && (!pleiad || this_process_was_started_with("PMIX_NAMESPACE"))) {
@@ -212,7 +213,7 @@ std::vector<Candidate> candidates() {
   if (is_set("PMI_SIZE")) found.push_back({"PMI_SIZE", read_pmi});
   if (found.empty() ? is_set("PMIX_RANK") : this_process_was_started_with("PMIX_RANK"))
     found.push_back({"PMIX_RANK", read_pmix});
-  // Scripts set these two themselves, from what another launcher says: so they count last.
+  // Scripts set these two variables themselves, from those of another launcher, so they have the lowest priority.
   if (is_set("RANK") && is_set("WORLD_SIZE")) found.push_back({"RANK", read_torch});
   return found;
 }

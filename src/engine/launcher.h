@@ -1,4 +1,4 @@
-// Who started this process: `pleiad launch`, mpirun, torchrun, srun, or nobody.
+// Detects how this process was started: by `pleiad launch`, mpirun, torchrun, srun, or without a launcher.
 #pragma once
 
 #include <set>
@@ -7,35 +7,37 @@
 namespace pleiad {
 
 /// How the processes of a job find each other.
-enum class Meeting { none, mpi, local, impossible };
+enum class Rendezvous { none, mpi, local, impossible };
 
 struct Launch {
-  Meeting meeting = Meeting::none;  ///< none: no launcher, a world of one
-  std::string by;                   ///< "pleiad launch", "mpirun" (Open MPI), "torchrun", "srun", …
-  int size = 0;                     ///< number of processes according to the launcher; 0 if it does not say
-  int rank = -1;                    ///< only for Meeting::local
-  std::string job;      ///< differs between jobs; for Meeting::local, no other job on this host has the same
-  std::string problem;  ///< only for Meeting::impossible: the variables, and the ways that work
-  /// A variable whose value no other job has, and one with the rank: empty where the launcher sets none.
+  Rendezvous rendezvous = Rendezvous::none;  ///< none: no launcher, a world of one rank
+  std::string by;                            ///< "pleiad launch", "mpirun" (Open MPI), "torchrun", "srun", …
+  int size = 0;                              ///< number of processes according to the launcher; 0 if unknown
+  int rank = -1;                             ///< only for Rendezvous::local
+  std::string job;                           ///< identifies the job; for Rendezvous::local it is unique on this host
+  std::string problem;  ///< only for Meeting::impossible: the launcher's variables and the supported ways to launch
+  /// The name of a variable whose value is unique to the job, and of the variable that holds the rank. Empty if the
+  /// launcher sets none.
   std::string job_variable = {};
   std::string rank_variable = {};
-  bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them by now
+  bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them
 
-  [[nodiscard]] bool launched() const { return meeting != Meeting::none; }
+  [[nodiscard]] bool launched() const { return rendezvous != Rendezvous::none; }
 };
 
-/// Reads the launcher's variables. Slurm's batch variables alone are no launcher. If launchers are nested, such as
-/// torchrun under mpirun, the innermost one counts.
+/// Reads the launcher's variables. Slurm's batch variables alone do not count as a launcher. If launchers are nested,
+/// such as torchrun under mpirun, the innermost one counts.
 [[nodiscard]] Launch detect_launch();
 
-/// The ranks of the job that have a process on this host at this moment, whether they have called start or not. Nothing
-/// where the launcher's variables do not say.
+/// Returns the ranks of the job that currently have a process on this host, whether or not they have called start.
+/// Returns an empty set if the launcher's variables do not identify the job.
 [[nodiscard]] std::set<int> ranks_on_this_host(const Launch& launch);
 
-/// Remembers in the environment that this process is a rank of `launch`, for the processes that it spawns.
+/// Records in the environment that this process is a rank of `launch`, for the processes that it spawns.
 void mark_as_rank(const Launch& launch);
 
-/// True in a process that a rank of the same job spawned: it inherits the launcher's variables but is no rank.
+/// Returns true in a process that a rank of the same job spawned. It inherits the launcher's variables but is not a
+/// rank.
 [[nodiscard]] bool spawned_by_a_rank(const Launch& launch);
 
 }  // namespace pleiad

@@ -15,8 +15,8 @@ namespace pleiad {
 
 namespace {
 
-/// The environment with which a process was started, each setting between two zero bytes. Empty as well where it may
-/// not be read: then the process belongs to somebody else, such as Slurm.
+/// Returns the initial environment of a process, each setting between two zero bytes. The result is empty if it cannot
+/// be read, because the process belongs to another user such as Slurm.
 std::string environment_of(const std::string& pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
   return std::string(1, '\0') + std::string(std::istreambuf_iterator<char>(file), {});
@@ -34,7 +34,8 @@ struct Stat {
 Stat stat_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  // The name in parentheses may hold anything. After it come the state, the parent, and as the 20th the start time.
+  // The name in parentheses may contain any character. It is followed by the state, the parent, and the start time as
+  // the 20th field.
   const std::size_t end = text.rfind(')');
   if (end == std::string::npos) return {};
   std::istringstream fields(text.substr(end + 1));

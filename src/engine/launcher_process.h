@@ -1,4 +1,4 @@
-// The process that started the ranks of a job.
+// Finds the process that started the ranks of a job.
 #pragma once
 
 #include <sys/types.h>
@@ -11,19 +11,19 @@ namespace pleiad {
 
 struct LauncherProcess {
   pid_t pid = 0;
-  std::uint64_t started = 0;  ///< in clock ticks since boot; with the pid it names a process once and for all
-  int generations = 0;        ///< 1: the parent, 2: its parent, …
+  std::uint64_t started = 0;  ///< in clock ticks since boot; pid and start time identify a process uniquely
+  int generations = 0;        ///< 1: the parent, 2: its parent, and so on
 };
 
-/// The nearest ancestor that was started without `variable` in its environment: the launcher, where it sets that
-/// variable for each of its processes. Scripts between the launcher and this process are passed over.
+/// Returns the nearest ancestor that was started without `variable` in its environment. This is the launcher if it sets
+/// that variable for each of its processes; scripts between the launcher and this process are skipped.
 [[nodiscard]] LauncherProcess launcher_process(const char* variable);
 
-/// False for a variable that this process has set itself.
+/// Returns false for a variable that this process has set itself.
 [[nodiscard]] bool this_process_was_started_with(const char* variable);
 
-/// Returns the values that `variable` had at the start of each process of this host whose environment has `setting`
-/// ("NAME=value"). Processes that have ended, and those of other users, are left out.
+/// Returns the initial values of `variable` in all processes of this host whose environment contains `setting`
+/// ("NAME=value"). Skips processes that have ended and those of other users.
 [[nodiscard]] std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable);
 
 }  // namespace pleiad

@@ -23,29 +23,31 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kHandshakeNs = std::int64_t{Listener::kHandshakeMs} * 1'000'000;
-constexpr std::int64_t kLookAgain = 50'000'000;
-constexpr std::int64_t kTellAgain = 10'000'000'000;
+constexpr std::int64_t kCheckInterval = 50'000'000;
+constexpr std::int64_t kReportInterval = 10'000'000'000;
 constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
 
 }  // namespace
 
 Listener::Listener(zmq::context_t& context, zmq::socket_t& router, const std::vector<std::uint32_t>& addresses)
     : events_(context, zmq::socket_type::pair) {
-  constexpr int kAttempts = 20;  // another process may have the port that the first address got
+  constexpr int kAttempts = 20;  // another process may own the port on a later address
   bool ready = false;
   for (int attempt = 0; !ready && attempt < kAttempts; ++attempt) ready = open(addresses);
-  if (!ready) throw TransportError(fmt::format("cannot listen for other hosts: {}", std::strerror(errno)));
+  if (!ready)
+    throw TransportError(fmt::format("cannot listen for connections of other hosts: {}", std::strerror(errno)));
   const std::string name = fmt::format("inproc://connections-{}", port_);
-  // Events of a flood must not keep ZeroMQ's thread waiting for this one.
+  // A flood of events must not block ZeroMQ's thread.
   events_.set(zmq::sockopt::rcvhwm, 0);
   events_.set(zmq::sockopt::linger, 0);
   if (zmq_socket_monitor(router.handle(), name.c_str(), kEvents) != 0) throw zmq::error_t();
   events_.connect(name);
   spare_ = eventfd(0, EFD_CLOEXEC);
   for (std::size_t i = 0; i < sockets_.size(); ++i) {
-    // ZeroMQ closes the descriptor that it gets; the socket stays ours too.
+    // ZeroMQ closes the descriptor that it receives, so it receives a duplicate.
     const int copy = fcntl(sockets_[i], F_DUPFD_CLOEXEC, 0);
-    if (copy < 0) throw TransportError(fmt::format("cannot listen for other hosts: {}", std::strerror(errno)));
+    if (copy < 0)
+      throw TransportError(fmt::format("cannot listen for connections of other hosts: {}", std::strerror(errno)));
     router.set(zmq::sockopt::use_fd, copy);
     router.bind(fmt::format("tcp://{}:{}", to_text(addresses[i]), port_));
   }
@@ -84,7 +86,7 @@ bool Listener::open(const std::vector<std::uint32_t>& addresses) {
   return true;
 }
 
-std::size_t Listener::look(std::int64_t now) {
+std::size_t Listener::update(std::int64_t now) {
   zmq::message_t event;
   zmq::message_t address;
   while (events_.recv(event, zmq::recv_flags::dontwait).has_value()) {
@@ -97,7 +99,8 @@ std::size_t Listener::look(std::int64_t now) {
     if (kind == ZMQ_EVENT_ACCEPTED) accepted_[value] = now;
     if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) completed_.push_back(now);
     if (kind != ZMQ_EVENT_DISCONNECTED) continue;
-    // Which connection has completed its handshake is not told: one is refused if there are fewer that have.
+    // ZeroMQ does not tell which connections have completed their handshake. If there are fewer such than accepted
+    // connections, this one counts as refused.
     const bool refused = accepted_.size() > completed_.size();
     if (accepted_.erase(value) == 0) continue;
     if (refused) {
@@ -106,16 +109,16 @@ std::size_t Listener::look(std::int64_t now) {
       completed_.pop_front();
     }
   }
-  // Older ones have completed their handshake or are closed by ZeroMQ.
+  // Older connections have completed their handshake or are closed by ZeroMQ.
   std::erase_if(accepted_, [&](const auto& one) { return now - one.second > kHandshakeNs; });
   while (!completed_.empty() && now - completed_.front() > kHandshakeNs) completed_.pop_front();
   set_full(accepted_.size() >= completed_.size() + kHandshakes);
-  if (now - looked_ >= kLookAgain) {
-    looked_ = now;
-    make_room();
+  if (now - checked_ >= kCheckInterval) {
+    checked_ = now;
+    free_descriptor();
   }
-  if (refused_ == 0 || (told_ != 0 && now - told_ < kTellAgain)) return 0;
-  told_ = now;
+  if (refused_ == 0 || (reported_ != 0 && now - reported_ < kReportInterval)) return 0;
+  reported_ = now;
   return std::exchange(refused_, 0);
 }
 
@@ -129,8 +132,8 @@ void Listener::set_full(bool full) {
   }
 }
 
-// Without a descriptor for it a connection would stay first in the queue, and ZeroMQ would try to accept it for ever.
-void Listener::make_room() {
+// Without a free descriptor, a connection would stay first in the queue and ZeroMQ would try to accept it forever.
+void Listener::free_descriptor() {
   for (const int socket : sockets_) {
     pollfd waits{.fd = socket, .events = POLLIN, .revents = 0};
     if (poll(&waits, 1, 0) <= 0) continue;

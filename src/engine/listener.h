@@ -1,5 +1,5 @@
-// The TCP sockets at which other hosts connect to this process. ZeroMQ gets them, and limits hold for
-// everyone who has not completed a handshake.
+// The TCP sockets at which other hosts connect to this process. ZeroMQ serves them. Limits apply to every peer that has
+// not completed a handshake.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,51 @@
 
 namespace pleiad {
 
-/// Limits how many handshakes are under way at once, so that strangers take little memory: ZeroMQ itself accepts
-/// everyone, and keeps up to one message of each. While there are too many, the kernel drops requests for new
-/// connections (clients repeat them by themselves); connections that exist are not affected. Used by the thread that
-/// owns the router.
+/// Limits the number of concurrent handshakes, so that unknown peers consume little memory: ZeroMQ itself accepts every
+/// connection and keeps up to one message of each. Above the limit the kernel drops requests for new connections, which
+/// clients repeat automatically; existing connections are not affected. Only the thread that owns the router may use
+/// it.
 class Listener {
  public:
   static constexpr std::size_t kHandshakes = 32;
   static constexpr int kBacklog = 32;
-  static constexpr int kHandshakeMs = 3000;  ///< a connection that takes longer is closed
+  static constexpr int kHandshakeMs = 3000;  ///< slower connections are closed
 
-  /// Listens at each of `addresses` (IPv4, host byte order) with one port, which the kernel chooses. A TransportError
-  /// says why it cannot. The router's own options are set before.
+  /// Listens at each of `addresses` (IPv4, host byte order) on one port that the kernel chooses. Throws TransportError
+  /// with the reason if that fails. The caller sets the router's own options first.
   Listener(zmq::context_t& context, zmq::socket_t& router, const std::vector<std::uint32_t>& addresses);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
-  /// Has something to read when look() has something to do.
+  /// Becomes readable when look() has work to do.
   [[nodiscard]] zmq::socket_t& events() { return events_; }
-  /// Counts handshakes and opens or closes the port accordingly. Returns how many connections have ended before they
-  /// had shown the job's key since the last call that returned a number; at most one in ten seconds does.
-  [[nodiscard]] std::size_t look(std::int64_t now);
-  /// Counts a connection whose proof is wrong.
+  /// Counts handshakes and opens or closes the port accordingly. Returns how many connections ended before they showed
+  /// the job's key, since the last call that returned a positive count. At most one call in ten seconds does.
+  [[nodiscard]] std::size_t update(std::int64_t now);
+  /// Counts a connection whose authentication failed.
   void count_refusal() { ++refused_; }
-  /// True while requests for connections are dropped.
+  /// Returns true while requests for connections are dropped.
   [[nodiscard]] bool full() const { return full_; }
 
  private:
   [[nodiscard]] bool open(const std::vector<std::uint32_t>& addresses);
   void close_all();
   void set_full(bool full);
-  void make_room();
+  void free_descriptor();
 
   std::vector<int> sockets_;
   int port_ = 0;
-  int spare_ = -1;  ///< closed for a moment when no other descriptor is left
+  int spare_ = -1;  ///< closed temporarily when the process runs out of descriptors
   zmq::socket_t events_;
-  std::map<int, std::int64_t> accepted_;  // when, by descriptor: the connections that may be in their handshake
-  std::deque<std::int64_t> completed_;    // when handshakes were completed
+  std::map<int, std::int64_t>
+      accepted_;                        // time of acceptance, by descriptor: connections that may be in their handshake
+  std::deque<std::int64_t> completed_;  // when handshakes were completed
   bool full_ = false;
   std::size_t refused_ = 0;
-  std::int64_t told_ = 0;
-  std::int64_t looked_ = 0;  ///< for descriptors
+  std::int64_t reported_ = 0;
+  std::int64_t checked_ = 0;  ///< time of the last check for descriptors
 };
 
 }  // namespace pleiad

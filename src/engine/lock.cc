@@ -21,7 +21,7 @@ void SharedLock::lock_slowly() {
   constexpr double kMoment = 0.05;
   constexpr std::int64_t kSlice = 20'000'000;
   constexpr int kSpins = 400;
-  static constexpr const char* kInPart = " The call may have been carried out in part";
+  static constexpr const char* kInPart = ". The call may have taken effect in part";
   std::uint32_t want = mine();
   const SessionOptions& options = engine_.options();
   const std::int64_t start = now_ns();
@@ -33,8 +33,8 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const int rank = static_cast<int>(holder & ~kSleepers) - 1;
-    if (engine_.gone(rank)) {
-      // Others may be asleep behind the dead holder: keep their mark.
+    if (engine_.has_ended(rank)) {
+      // Others may sleep behind the dead holder, so the flag stays set.
       if (word_.compare_exchange_strong(holder, mine() | kSleepers, std::memory_order_acquire)) {
         taken_over_ = true;
         dead_ = rank;
@@ -55,7 +55,7 @@ void SharedLock::lock_slowly() {
     engine_.check_interrupt("a call", [&] { return "a lock that " + engine_.describe(rank) + " holds"; });
     if (seconds >= next_warning || seconds >= options.timeout) {
       const std::string text =
-          fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; is that process stopped?",
+          fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; check whether that process is stopped",
                       engine_.rank(), seconds, engine_.describe(rank));
       if (seconds >= options.timeout) throw TimeoutError(text + kInPart);
       engine_.log().warn(text);

@@ -1,7 +1,7 @@
-// A lock in shared memory that outlives its holder. The word holds the holder's rank: whoever waits for a rank that
-// died, or that has shut down and whose process has ended since, takes the lock over and is told so. (A POSIX robust
-// mutex is released when the thread that holds it is gone, while other threads of the killed process may still be
-// writing; here the whole process is gone before its rank is declared dead.)
+// A lock in shared memory that survives the death of its holder. The word stores the holder's rank. A waiter takes the
+// lock over from a rank that died, and from one that left and whose process has ended since; it is told about this. (A
+// POSIX robust mutex is released when the thread that holds it ends, while other threads of the killed process may
+// still be writing. Here a rank is declared dead only after its whole process has ended.)
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,9 @@
 
 namespace pleiad {
 
-/// Guards `word`, which is zero while free. Not recursive. Holders do not block, so a wait is short; where the holder
-/// is stopped it warns and at last fails, as any wait does.
+/// Locks `word`, which is zero while free, for the lifetime of the object. Not recursive. Holders must not block, so
+/// waits are short. If the holder is stopped, a waiter logs a warning and finally throws TimeoutError, as every wait
+/// does.
 class SharedLock {
  public:
   SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock)
@@ -31,7 +32,7 @@ class SharedLock {
   SharedLock(const SharedLock&) = delete;
   SharedLock& operator=(const SharedLock&) = delete;
 
-  /// True where the holder before died with the lock: what it guards may be half-changed.
+  /// Returns true if the previous holder died with the lock. The data that it guards may then be inconsistent.
   [[nodiscard]] bool taken_over() const { return taken_over_; }
   [[nodiscard]] int taken_from() const { return dead_; }
 
@@ -47,8 +48,8 @@ class SharedLock {
   int dead_ = -1;
 };
 
-/// While one exists, its thread calls `call(holder)` once, as soon as it has waited for a SharedLock for a moment, and
-/// then waits on. `call` outlives it.
+/// While one exists, its thread calls `call(holder)` once, as soon as it has waited briefly for a SharedLock, and then
+/// continues to wait. `call` must outlive it.
 class LongLockWait {
  public:
   explicit LongLockWait(const FunctionRef<void(int holder)>& call);

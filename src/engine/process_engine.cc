@@ -11,7 +11,7 @@
 
 #include "core/process.h"
 #include "engine/key_agreement.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -19,19 +19,19 @@ namespace pleiad {
 namespace {
 
 constexpr std::uint64_t kControlId = 0;
-constexpr std::size_t kWireBytes = std::size_t{1} << 30;
+constexpr std::size_t kMaxRemoteBytes = std::size_t{1} << 30;
 
-// What a rank tells the others at the start.
-struct Introduction {
+// Identifies the host of a rank. All ranks exchange it at the start.
+struct HostIdentity {
   char host[128] = {};
-  char boot[40] = {};           // two hosts may bear one name
-  std::uint64_t network = 0;    // a network namespace counts as a host of its own
-  std::uint64_t processes = 0;  // so does a PID namespace: processes of another one cannot be watched
+  char boot[40] = {};           // two hosts may have the same name
+  std::uint64_t network = 0;    // a network namespace counts as a separate host
+  std::uint64_t processes = 0;  // so does a PID namespace, because its processes cannot be watched
   std::int32_t pid = 0;
 };
 
-Introduction introduce() {
-  Introduction self;
+HostIdentity host_identity() {
+  HostIdentity self;
   const std::string host = host_name();
   std::memcpy(self.host, host.data(), std::min(host.size(), sizeof self.host - 1));
   std::string boot;
@@ -44,20 +44,22 @@ Introduction introduce() {
   return self;
 }
 
-[[noreturn]] void cannot_meet(const std::string& why) { throw TransportError("meeting the other ranks: " + why); }
+[[noreturn]] void fail_start(const std::string& why) {
+  throw TransportError("[start] cannot connect the ranks: " + why);
+}
 
 template <class T>
-std::vector<T> gather(Wire& wire, const T& mine) {
-  std::vector<T> all(static_cast<std::size_t>(wire.size()));
-  if (const std::string error = wire.all_gather(&mine, all.data(), sizeof(T)); !error.empty()) cannot_meet(error);
+std::vector<T> gather(Transport& transport, const T& mine) {
+  std::vector<T> all(static_cast<std::size_t>(transport.size()));
+  if (const std::string error = transport.all_gather(&mine, all.data(), sizeof(T)); !error.empty()) fail_start(error);
   return all;
 }
 
-// Hosts by first appearance, local indices by rank.
-std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std::vector<char>& alone,
-                               int split_hosts) {
-  std::vector<Place> places;
-  std::vector<std::pair<int, int>> hosts;  // a rank that stands for the host, and how many it has
+// Numbers hosts by their first appearance and local indices by rank.
+std::vector<RankLocation> locate_ranks(const std::vector<HostIdentity>& ranks, const std::vector<char>& alone,
+                                       int split_hosts) {
+  std::vector<RankLocation> locations;
+  std::vector<std::pair<int, int>> hosts;  // a rank of the host, and how many ranks it has
   const int size = static_cast<int>(ranks.size());
   const auto part = [&](int r) { return split_hosts > 0 ? r * split_hosts / size : 0; };
   for (int r = 0; r < size; ++r) {
@@ -70,72 +72,73 @@ std::vector<Place> place_ranks(const std::vector<Introduction>& ranks, const std
     };
     auto found = std::ranges::find_if(hosts, same);
     if (found == hosts.end()) found = hosts.insert(hosts.end(), {r, 0});
-    places.push_back({.host = static_cast<int>(found - hosts.begin()), .local = found->second++, .name = me.host});
+    locations.push_back({.host = static_cast<int>(found - hosts.begin()), .local = found->second++, .name = me.host});
   }
-  return places;
+  return locations;
 }
 
 }  // namespace
 
-struct ProcessEngine::Meeting {
+struct ProcessEngine::Setup {
   SessionOptions options;
-  std::unique_ptr<Wire> wire;
+  std::unique_ptr<Transport> transport;
   JobKey key;
-  std::unique_ptr<Service> service;
-  std::vector<Place> places;
+  std::unique_ptr<SegmentServer> segment_server;
+  std::vector<RankLocation> locations;
   std::shared_ptr<Segment> control;
   std::unique_ptr<Hooks> hooks;
   std::vector<std::pair<int, int>> pids;
-  bool loopback = false;  ///< all ranks are on one machine, whatever split_hosts says
+  bool loopback = false;  ///< all ranks are on one machine, regardless of split_hosts
 };
 
-std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Wire> wire) {
-  Meeting m{.options = std::move(options),
-            .wire = std::move(wire),
-            .key = {},
-            .service = nullptr,
-            .places = {},
-            .control = nullptr,
-            .hooks = nullptr,
-            .pids = {}};
-  Wire& w = *m.wire;
+std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std::unique_ptr<Transport> transport) {
+  Setup m{.options = std::move(options),
+          .transport = std::move(transport),
+          .key = {},
+          .segment_server = nullptr,
+          .locations = {},
+          .control = nullptr,
+          .hooks = nullptr,
+          .pids = {}};
+  Transport& w = *m.transport;
   const int me = w.rank();
   m.key = agree_on_key(me, w.size(), [&](const void* mine, void* all, std::size_t bytes) {
-    if (const std::string error = w.all_gather(mine, all, bytes); !error.empty()) cannot_meet(error);
+    if (const std::string error = w.all_gather(mine, all, bytes); !error.empty()) fail_start(error);
   });
-  m.service = std::make_unique<Service>(m.key, me);
-  const auto ranks = gather(w, introduce());
-  // Same host means that the mapping worked: a rank for which it does not is a host of its own, and the others meet
-  // again.
+  m.segment_server = std::make_unique<SegmentServer>(m.key, me);
+  const auto ranks = gather(w, host_identity());
+  // Ranks are on the same host only if the mapping succeeds. A rank for which it fails becomes a host of its own, and
+  // all ranks try again.
   std::vector<char> alone(ranks.size(), m.options.shared_memory ? 0 : 1);
-  m.loopback = std::ranges::all_of(ranks, [&](const Introduction& other) {
+  m.loopback = std::ranges::all_of(ranks, [&](const HostIdentity& other) {
     return other.network == ranks[0].network && std::strcmp(other.boot, ranks[0].boot) == 0;
   });
   for (;;) {
-    m.places = place_ranks(ranks, alone, m.options.split_hosts);
-    if (!w.reaches_other_hosts() && std::ranges::any_of(m.places, [](const Place& place) { return place.host != 0; })) {
+    m.locations = locate_ranks(ranks, alone, m.options.split_hosts);
+    if (!w.reaches_other_hosts() &&
+        std::ranges::any_of(m.locations, [](const RankLocation& location) { return location.host != 0; })) {
       throw StateError(
-          "[start] the ranks of this job were started without MPI, so all of them must share memory: either "
-          "split_hosts or shared_memory says otherwise, or they are in different network or PID namespaces, or they "
-          "cannot map each other's memory. Start the job with mpirun or `pleiad launch --mpi`");
+          "[start] without MPI all ranks of a job must share memory, but option split_hosts or shared_memory "
+          "forbids it, or the ranks are in different network or PID namespaces, or they cannot map each other's "
+          "memory. Start the job with mpirun or `pleiad launch --mpi`");
     }
-    const Place& mine = m.places[static_cast<std::size_t>(me)];
+    const RankLocation& mine = m.locations[static_cast<std::size_t>(me)];
     std::vector<int> neighbours;
     for (int r = 0; r < w.size(); ++r) {
-      if (m.places[static_cast<std::size_t>(r)].host == mine.host) neighbours.push_back(r);
+      if (m.locations[static_cast<std::size_t>(r)].host == mine.host) neighbours.push_back(r);
     }
     const int count = static_cast<int>(neighbours.size());
     if (mine.local == 0) {
       m.control = std::make_shared<Segment>(Segment::shareable("pleiad-control", Control::bytes(count), false));
       Control(m.control->data(), count).construct();
-      m.service->publish(kControlId, m.control->fd());
+      m.segment_server->publish(kControlId, m.control->fd());
     }
     gather(w, char{0});
     char failed = 0;
     if (mine.local != 0) {
       try {
         m.control = std::make_shared<Segment>(
-            Segment::of_descriptor(Service::fetch(m.key, neighbours[0], kControlId), Control::bytes(count)));
+            Segment::of_descriptor(SegmentServer::fetch(m.key, neighbours[0], kControlId), Control::bytes(count)));
       } catch (const Error&) {
         failed = 1;
       }
@@ -147,82 +150,82 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
   if (!m.options.fault.empty()) m.hooks = std::make_unique<FaultHooks>(Fault::parse(m.options.fault), false);
   for (int r = 0; r < w.size(); ++r) {
     const bool neighbour =
-        r != me && m.places[static_cast<std::size_t>(r)].host == m.places[static_cast<std::size_t>(me)].host;
+        r != me && m.locations[static_cast<std::size_t>(r)].host == m.locations[static_cast<std::size_t>(me)].host;
     if (neighbour) m.pids.emplace_back(r, ranks[static_cast<std::size_t>(r)].pid);
   }
   return std::make_shared<ProcessEngine>(std::move(m));
 }
 
-ProcessEngine::ProcessEngine(Meeting&& m)
-    : Engine(m.options, m.wire->rank(), m.places, m.control, m.hooks.get()),
+ProcessEngine::ProcessEngine(Setup&& m)
+    : Engine(m.options, m.transport->rank(), m.locations, m.control, m.hooks.get()),
       own_hooks_(std::move(m.hooks)),
-      wire_(std::move(m.wire)),
+      transport_(std::move(m.transport)),
       key_(m.key),
       pids_(std::move(m.pids)),
-      service_(std::move(m.service)) {
+      segment_server_(std::move(m.segment_server)) {
   announce_alive();
   if (!one_host()) {
-    messenger_ = std::make_unique<Messenger>(*this, key_, m.loopback);
-    if (!m.loopback) messenger_->listen(gather(*wire_, messenger_->addresses()));
-    messenger_->start(gather(*wire_, messenger_->addresses()));
+    rpc_ = std::make_unique<RpcTransport>(*this, key_, m.loopback);
+    if (!m.loopback) rpc_->listen(gather(*transport_, rpc_->addresses()));
+    rpc_->start(gather(*transport_, rpc_->addresses()));
   }
-  gather(*wire_, char{0});
-  service_->watch(pids_, [this](int rank) { peer_died(rank); });
+  gather(*transport_, char{0});
+  segment_server_->watch(pids_, [this](int rank) { peer_died(rank); });
 }
 
 ProcessEngine::~ProcessEngine() {
   if (in_forked_child()) {
-    // The service's thread, and all that MPI knows, live in the parent.
-    (void)service_.release();
-    (void)wire_.release();
-    if (messenger_ != nullptr) messenger_->forget();
-    (void)messenger_.release();
+    // The service's thread and the state of MPI belong to the parent.
+    (void)segment_server_.release();
+    (void)transport_.release();
+    if (rpc_ != nullptr) rpc_->release_to_parent();
+    (void)rpc_.release();
     return;
   }
-  if (service_ == nullptr) return;  // it has left by leave()
-  abandon(Life::dead);
+  if (segment_server_ == nullptr) return;  // leave() has been called
+  abandon(Liveness::dead);
   after_leave(false);
 }
 
 void ProcessEngine::after_leave(bool clean) {
-  service_.reset();
-  if (messenger_ != nullptr) messenger_->stop();
+  segment_server_.reset();
+  if (rpc_ != nullptr) rpc_->stop();
   std::vector<int> neighbours;
   for (const auto& [rank, pid] : pids_) neighbours.push_back(pid);
-  wire_->finish(clean, neighbours);
+  transport_->finish(clean, neighbours);
 }
 
 void ProcessEngine::peer_died(int rank) {
-  const bool clean = life(rank) == Life::finished;
-  mark_gone(rank);
+  const bool clean = liveness(rank) == Liveness::left;
+  mark_process_ended(rank);
   if (clean) return;
   log().error(fmt::format("{} died", describe(rank)));
 }
 
 std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
-  // All neighbours fetch it before share() returns, while the segment and with it the descriptor are surely there.
+  // All neighbours fetch it before share() returns, so the segment and its descriptor still exist then.
   auto segment = std::make_shared<Segment>(Segment::shareable(fmt::format("pleiad-{}", id), bytes, reserve_only));
-  service_->publish(id, segment->fd());
+  segment_server_->publish(id, segment->fd());
   return segment;
 }
 
 std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::size_t bytes) {
   int maker = rank();
   for (int r = 0; r < size(); ++r) {
-    if (place(r).host == place(rank()).host && place(r).local == 0) maker = r;
+    if (location(r).host == location(rank()).host && location(r).local == 0) maker = r;
   }
-  return std::make_shared<Segment>(Segment::of_descriptor(Service::fetch(key_, maker, id), bytes));
+  return std::make_shared<Segment>(Segment::of_descriptor(SegmentServer::fetch(key_, maker, id), bytes));
 }
 
-void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
+void ProcessEngine::run_remote(std::shared_ptr<TransportRequest> request) {
   for (int r = 0; r < size(); ++r) {
-    if (life(r) == Life::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} died, so MPI is not called any more", rank(),
+    if (liveness(r) == Liveness::dead) {
+      throw TransportError(fmt::format("[rank {}] {}: {} died, so no further MPI calls are made", rank(),
                                        name_of(request->call), describe(r)));
     }
   }
-  wire_->start(request);
-  // Who of the others has not come cannot be seen from here: all of them may be missing.
+  transport_->start(request);
+  // It is unknown here which of the other ranks have not arrived, so all of them may be missing.
   const bool to_one = request->call == Call::send || request->call == Call::receive;
   const auto missing = [&] {
     std::vector<int> ranks;
@@ -231,8 +234,8 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
     }
     return ranks;
   };
-  // A rank of the other host may be done with a collective, and with the session, while this one still waits for its
-  // end: so nothing follows from who has shut down.
+  // A rank of another host may have completed a collective and left, while this rank still waits for the collective's
+  // end. So a rank that left is no reason to fail.
   try {
     wait(request->finished, {.call = request->call,
                              .ready = [&] { return request->done.load(); },
@@ -240,8 +243,8 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
                              .ordered = false,
                              .in_step = true});
   } catch (...) {
-    // The request is still under way and the caller's buffers are about to go: MPI must not touch them again.
-    wire_->finish(false, {});
+    // The request is still in progress and the caller's buffers are about to be freed, so MPI must not use them again.
+    transport_->finish(false, {});
     throw;
   }
   if (request->wrong_size) throw InvalidArgument(fmt::format("[receive] {}", request->error));
@@ -251,41 +254,41 @@ void ProcessEngine::over_wire(std::shared_ptr<WireRequest> request) {
 }
 
 void ProcessEngine::remote_broadcast(void* data, std::size_t bytes, int root) {
-  for (std::size_t done = 0; done < bytes; done += kWireBytes) {
-    auto request = std::make_shared<WireRequest>();
+  for (std::size_t done = 0; done < bytes; done += kMaxRemoteBytes) {
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::broadcast;
     request->out = static_cast<char*>(data) + done;
-    request->count = std::min(kWireBytes, bytes - done);
+    request->count = std::min(kMaxRemoteBytes, bytes - done);
     request->peer = root;
-    over_wire(request);
+    run_remote(request);
   }
 }
 
 void ProcessEngine::remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
-  const std::size_t most = kWireBytes / size_of(dtype);
+  const std::size_t most = kMaxRemoteBytes / size_of(dtype);
   for (std::size_t done = 0; done < count; done += most) {
-    auto request = std::make_shared<WireRequest>();
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::all_reduce;
     request->dtype = dtype;
     request->op = static_cast<std::uint8_t>(op);
     request->out = static_cast<char*>(data) + done * size_of(dtype);
     request->count = std::min(most, count - done);
-    over_wire(request);
+    run_remote(request);
   }
 }
 
 void ProcessEngine::remote_all_gather(const void* in, void* out, std::size_t bytes) {
-  // Pieces of one call lie `bytes` apart in `out`, so all but the first piece need a place of their own.
+  // In `out`, the parts of one call are `bytes` apart, so they are gathered in a separate buffer.
   std::vector<char> all;
-  for (std::size_t done = 0; done < bytes; done += kWireBytes) {
-    const std::size_t part = std::min(kWireBytes, bytes - done);
+  for (std::size_t done = 0; done < bytes; done += kMaxRemoteBytes) {
+    const std::size_t part = std::min(kMaxRemoteBytes, bytes - done);
     all.resize(part * static_cast<std::size_t>(size()));
-    auto request = std::make_shared<WireRequest>();
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::all_gather;
     request->in = static_cast<const char*>(in) + done;
     request->out = all.data();
     request->count = part;
-    over_wire(request);
+    run_remote(request);
     for (int r = 0; r < size(); ++r) {
       std::memcpy(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes + done,
                   all.data() + static_cast<std::size_t>(r) * part, part);
@@ -294,7 +297,7 @@ void ProcessEngine::remote_all_gather(const void* in, void* out, std::size_t byt
 }
 
 void ProcessEngine::remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) {
-  const std::size_t most = kWireBytes / size_of(dtype);
+  const std::size_t most = kMaxRemoteBytes / size_of(dtype);
   const std::size_t width = size_of(dtype);
   std::vector<char> pieces;
   for (std::size_t done = 0; done < count; done += most) {
@@ -304,42 +307,42 @@ void ProcessEngine::remote_reduce_scatter(DType dtype, const void* in, void* out
       std::memcpy(pieces.data() + static_cast<std::size_t>(r) * part * width,
                   static_cast<const char*>(in) + (static_cast<std::size_t>(r) * count + done) * width, part * width);
     }
-    auto request = std::make_shared<WireRequest>();
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::reduce_scatter;
     request->dtype = dtype;
     request->op = static_cast<std::uint8_t>(op);
     request->in = pieces.data();
     request->out = static_cast<char*>(out) + done * width;
     request->count = part;
-    over_wire(request);
+    run_remote(request);
   }
 }
 
 void ProcessEngine::remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
   std::size_t done = 0;
   do {
-    auto request = std::make_shared<WireRequest>();
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::send;
     request->in = static_cast<const char*>(data) + done;
-    request->count = std::min(kWireBytes, bytes - done);
+    request->count = std::min(kMaxRemoteBytes, bytes - done);
     request->peer = to;
     request->tag = tag;
     done += request->count;
-    over_wire(request);
+    run_remote(request);
   } while (done < bytes);
 }
 
 void ProcessEngine::remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
   std::size_t done = 0;
   do {
-    auto request = std::make_shared<WireRequest>();
+    auto request = std::make_shared<TransportRequest>();
     request->call = Call::receive;
     request->out = static_cast<char*>(data) + done;
-    request->count = std::min(kWireBytes, bytes - done);
+    request->count = std::min(kMaxRemoteBytes, bytes - done);
     request->peer = from;
     request->tag = tag;
     done += request->count;
-    over_wire(request);
+    run_remote(request);
   } while (done < bytes);
 }
 

@@ -1,5 +1,5 @@
-// A world whose ranks are processes, started by a launcher. Ranks of one host meet in shared memory; the wire says who
-// is there and carries bytes between hosts.
+// A world whose ranks are processes, started by a launcher. Ranks of one host communicate through shared memory. The
+// transport tells which ranks exist and carries bytes between hosts.
 #pragma once
 
 #include <atomic>
@@ -8,22 +8,23 @@
 #include <mutex>
 
 #include "engine/engine.h"
-#include "engine/service.h"
-#include "engine/wire.h"
+#include "engine/segment_server.h"
+#include "engine/transport.h"
 
 namespace pleiad {
 
 class ProcessEngine final : public Engine {
  public:
-  /// Collective: meets the other ranks over `wire`.
-  [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options, std::unique_ptr<Wire> wire);
+  /// Collective: connects to the other ranks over `transport`.
+  [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options,
+                                                            std::unique_ptr<Transport> transport);
   ~ProcessEngine() override;
 
-  [[nodiscard]] std::string_view kind() const override { return wire_->kind(); }
+  [[nodiscard]] std::string_view kind() const override { return transport_->kind(); }
 
-  /// What start() found out, for the constructor.
-  struct Meeting;
-  explicit ProcessEngine(Meeting&& meeting);
+  /// The results of start(), for the constructor.
+  struct Setup;
+  explicit ProcessEngine(Setup&& setup);
 
  private:
   [[nodiscard]] std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) override;
@@ -36,14 +37,14 @@ class ProcessEngine final : public Engine {
   void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
   void after_leave(bool clean) override;
 
-  void over_wire(std::shared_ptr<WireRequest> request);
+  void run_remote(std::shared_ptr<TransportRequest> request);
   void peer_died(int rank);
 
   std::unique_ptr<Hooks> own_hooks_;
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Transport> transport_;
   JobKey key_;
-  std::vector<std::pair<int, int>> pids_;  ///< the other ranks on this host, and their processes
-  std::unique_ptr<Service> service_;
+  std::vector<std::pair<int, int>> pids_;  ///< the other ranks on this host and their process ids
+  std::unique_ptr<SegmentServer> segment_server_;
 };
 
 }  // namespace pleiad

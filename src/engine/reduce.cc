@@ -26,7 +26,7 @@ PLEIAD_INLINE void loop(Reduce op, T* to, const T* a, const T* b, std::size_t co
       for (std::size_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
     }
   } else if (op == Reduce::min) {
-    for (std::size_t i = 0; i < count; ++i) to[i] = b[i] < a[i] || is_nan(b[i]) ? b[i] : a[i];  // NaN stays NaN
+    for (std::size_t i = 0; i < count; ++i) to[i] = b[i] < a[i] || is_nan(b[i]) ? b[i] : a[i];  // NaN propagates
   } else {
     for (std::size_t i = 0; i < count; ++i) to[i] = a[i] < b[i] || is_nan(b[i]) ? b[i] : a[i];
   }

@@ -13,7 +13,7 @@ void reduce_into(DType dtype, Reduce op, void* to, const void* from, std::size_t
 /// to[i] = op(a[i], b[i]).
 void reduce_pair(DType dtype, Reduce op, void* to, const void* a, const void* b, std::size_t count);
 
-/// to[i] *= factor; integers stay as they are.
+/// to[i] *= factor; integers are not changed.
 void scale(DType dtype, void* to, double factor, std::size_t count);
 
 }  // namespace pleiad

@@ -1,5 +1,5 @@
-// Explores interleavings of an inproc world: the ranks run one at a time, and at every point a seeded choice says who
-// goes on. The same seed gives the same run.
+// Explores interleavings of an inproc world. The ranks run one at a time, and at every hook point a seeded choice
+// selects the rank that runs next. The same seed gives the same run.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace pleiad {
 
 class Schedule final : public Hooks {
  public:
-  /// `switch_chance`: how likely another rank goes on at a point. A fault may end one of the ranks on the way.
+  /// `switch_chance` is the probability that another rank runs next at a point. `fault` may kill one of the ranks.
   Schedule(int ranks, std::uint64_t seed, double switch_chance = 0.5, std::optional<Fault> fault = {});
 
   void enter(int rank) override;
@@ -27,11 +27,11 @@ class Schedule final : public Hooks {
   [[nodiscard]] std::uint64_t points() const { return points_; }
 
  private:
-  void hand_on(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
+  void switch_rank(std::unique_lock<std::mutex>& lock, int rank, bool may_stay);
 
   std::mutex mutex_;
-  std::vector<std::condition_variable> turns_;  // one a rank, so that a switch wakes one thread
-  std::vector<bool> here_;                      // guarded by mutex_, as are all below
+  std::vector<std::condition_variable> turns_;  // one per rank, so that a switch wakes one thread
+  std::vector<bool> active_;                    // guarded by mutex_, as all members below
   int entered_ = 0;
   int running_ = -1;
   std::mt19937_64 random_;

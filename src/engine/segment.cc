@@ -25,12 +25,12 @@ namespace {
                                 byte_size(available_memory())));
 }
 
-// A segment that is committed takes its memory at once: better an error now than the kernel's killer later.
+// A committed segment takes its memory at once. An error now is better than the kernel's OOM killer later.
 void check_room(std::size_t bytes, bool reserve_only) {
   if (!reserve_only && bytes > available_memory()) refuse_memory(bytes, "more than the machine can give");
 }
 
-// By pieces: a signal undoes the piece that it comes upon, and a large one would never get done under a timer.
+// Commits in small steps: a signal undoes the step that it interrupts, so a large one would never finish under a timer.
 int commit(int fd, std::size_t first, std::size_t bytes) {
   constexpr std::size_t kPiece = std::size_t{16} << 20;
   for (std::size_t done = 0; done < bytes;) {
@@ -49,8 +49,8 @@ void* map(std::size_t bytes, int flags, int fd) {
   return data;
 }
 
-// Random rows of a large table would miss the TLB at every row. A wish only: not every kind of memory can have huge
-// pages.
+// Without huge pages, random rows of a large table miss the TLB at every row. The result is ignored, because not every
+// kind of memory supports huge pages.
 void prefer_huge_pages(void* data, std::size_t bytes) {
   if (bytes >= (std::size_t{4} << 20)) (void)madvise(data, bytes, MADV_HUGEPAGE);
 }

@@ -1,4 +1,4 @@
-// A piece of memory that several ranks of one host can see.
+// Memory that several ranks of one host can share.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace pleiad {
 
-/// Rounds a number of bytes up to whole pages of 4,096.
+/// Rounds a number of bytes up to whole pages of 4,096 bytes.
 template <typename Int>
 constexpr Int round_to_pages(Int bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }
 
-/// Owns one mapping, page-aligned and zero at the start. Nothing is left behind in the file system.
+/// Owns one page-aligned mapping that is initially zero. It has no name in the file system, so nothing is left behind.
 class Segment {
  public:
   Segment() = default;
@@ -21,21 +21,21 @@ class Segment {
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
 
-  /// Memory of this process alone.
+  /// Allocates memory of this process alone.
   static Segment anonymous(std::size_t bytes, bool reserve_only);
-  /// Memory that other processes can map through fd(). Committed here, so that a later touch cannot fail, unless
-  /// `reserve_only`. A MemoryError says what was asked for and what there is.
+  /// Allocates memory that other processes can map through fd(). Commits it, so that a later access cannot fail, unless
+  /// `reserve_only` is true. Throws MemoryError with the requested and the available size.
   static Segment shareable(std::string_view name, std::size_t bytes, bool reserve_only);
-  /// Maps what another process made. Takes over `fd` and closes it.
+  /// Maps memory that another process allocated. Takes ownership of `fd` and closes it.
   static Segment of_descriptor(int fd, std::size_t bytes);
 
-  /// Commits a part of a segment that was only reserved, so that touching it cannot fail. A MemoryError leaves the
-  /// segment as it was.
+  /// Commits a range of a reserved segment, so that access to it cannot fail. If it throws MemoryError, the segment is
+  /// unchanged.
   void commit(std::size_t first, std::size_t bytes) const;
 
   [[nodiscard]] void* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// -1 for anonymous memory.
+  /// The file descriptor, or -1 for anonymous memory.
   [[nodiscard]] int fd() const { return fd_; }
 
  private:

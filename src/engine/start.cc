@@ -14,7 +14,7 @@
 #include "core/text.h"
 #include "engine/inproc.h"
 #include "engine/launcher.h"
-#include "engine/local_wire.h"
+#include "engine/local_transport.h"
 #include "engine/process_engine.h"
 #include "pleiad/error.h"
 
@@ -32,10 +32,10 @@ std::shared_ptr<Engine> start_solo(SessionOptions options) {
   return {engine.release(), [hooks](Engine* gone) { delete gone; }};
 }
 
-// The size of MPI's world if the program itself has initialised MPI, else 0. Asks whatever MPI is loaded, and loads
-// none.
+// Returns the size of MPI's world if the program has initialised MPI itself, otherwise 0. Uses an MPI library that is
+// already loaded and loads none.
 int mpi_size_in_this_process() {
-  // Python loads its modules' libraries apart, so the symbols of Open MPI need not be among the global ones.
+  // Python loads the libraries of its modules into local scopes, so Open MPI's symbols may not be global.
   void* library = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
   void* const from = library != nullptr ? library : RTLD_DEFAULT;
   const auto initialized = reinterpret_cast<int (*)(int*)>(dlsym(from, "MPI_Initialized"));
@@ -49,44 +49,45 @@ int mpi_size_in_this_process() {
   return size;
 }
 
-// How long the start waits for the other processes of a job, and what it says meanwhile.
-class StartPatience {
+// Limits how long the start waits for the other processes of a job, and logs warnings meanwhile.
+class StartupMonitor {
  public:
-  StartPatience(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
+  StartupMonitor(const SessionOptions& options, const Launch& launch, std::function<bool()> interrupt)
       : timeout_(options.timeout),
         warn_every_(std::max(options.warn_after, 0.1)),
-        whom_(fmt::format("the other processes of the job ({} says that there are {}); has each of them called start?",
-                          launch.by, launch.size)),
+        whom_(fmt::format(
+            "the other processes of the job ({} reports {} processes); check that each of them has called start",
+            launch.by, launch.size)),
         launch_(launch),
         interrupt_(std::move(interrupt)) {}
 
   void operator()() {
     const double waited = static_cast<double>(now_ns() - begin_) * 1e-9;
     if (interrupt_ && interrupt_()) throw Interrupted("[start] was interrupted while it waited for " + whom_);
-    if (waited >= look_at_) look_for_the_dead(waited);
+    if (waited >= look_at_) look_for_dead_ranks(waited);
     if (waited > timeout_) throw TimeoutError(fmt::format("[start] waited {:g} s for {}", timeout_, whom_));
     if (waited < warn_every_ * (warned_ + 1)) return;
     ++warned_;
-    std::fprintf(stderr, "pleiad: start waits for %s\n", whom_.c_str());
+    std::fprintf(stderr, "pleiad: start is waiting for %s\n", whom_.c_str());
   }
 
  private:
-  // MPI's own start does not say that a process has ended. Those of this host can be seen.
-  void look_for_the_dead(double waited) {
+  // MPI's initialisation does not report that a process has ended, but processes of this host can be observed.
+  void look_for_dead_ranks(double waited) {
     look_at_ = waited + kLookEvery;
     const std::set<int> now = ranks_on_this_host(launch_);
     for (const int rank : seen_) {
-      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that starts another program is there again
-      tell_death(rank);
+      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that executes another program appears again
+      throw_death(rank);
     }
     seen_.insert(now.begin(), now.end());
     before_ = now;
     for (int rank = 0; launch_.all_here && waited >= kAllStarted && rank < launch_.size; ++rank) {
-      if (!seen_.contains(rank)) tell_death(rank);
+      if (!seen_.contains(rank)) throw_death(rank);
     }
   }
 
-  [[noreturn]] static void tell_death(int rank) {
+  [[noreturn]] static void throw_death(int rank) {
     throw TransportError(fmt::format("[start] rank {} ended before all ranks had met (on {})", rank, host_name()));
   }
 
@@ -104,29 +105,29 @@ class StartPatience {
   int warned_ = 0;
 };
 
-std::unique_ptr<Wire> meet(const SessionOptions& options, const Launch& launch,
-                           const std::function<bool()>& interrupt) {
-  const StartPatience patience(options, launch, interrupt);
-  if (launch.meeting == Meeting::local && options.engine != "mpi") {
+std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const Launch& launch,
+                                         const std::function<bool()>& interrupt) {
+  const StartupMonitor on_wait(options, launch, interrupt);
+  if (launch.rendezvous == Rendezvous::local && options.engine != "mpi") {
     const int size = mpi_size_in_this_process();
     if (size > 0 && size != launch.size) {
-      throw StateError(
-          fmt::format("[start] {} has started {} processes, but MPI is initialised in this process and says {}: a "
-                      "program that calls MPI itself needs mpirun or `pleiad launch --mpi`",
-                      launch.by, launch.size, size));
+      throw StateError(fmt::format(
+          "[start] {} has started {} processes, but MPI is initialised in this process and reports {}. Start "
+          "a program that calls MPI itself with mpirun or `pleiad launch --mpi`",
+          launch.by, launch.size, size));
     }
-    return meet_on_this_host(launch, patience);
+    return connect_local_ranks(launch, on_wait);
   }
-  auto wire = load_wire(patience);
-  if (launch.size > 0 && wire->size() != launch.size) {
-    const int size = wire->size();
-    wire->finish(true, {});
+  auto transport = load_mpi_transport(on_wait);
+  if (launch.size > 0 && transport->size() != launch.size) {
+    const int size = transport->size();
+    transport->finish(true, {});
     throw StateError(
-        fmt::format("[start] {} says that the job has {} processes, MPI says {}: it was started by another MPI than "
-                    "the one that Pleiad was built with (Open MPI); use that one's mpirun",
+        fmt::format("[start] {} reports {} processes, MPI reports {}: the job was not started by the MPI that "
+                    "Pleiad was built with (Open MPI); use the mpirun of that MPI",
                     launch.by, launch.size, size));
   }
-  return wire;
+  return transport;
 }
 
 }  // namespace
@@ -140,21 +141,22 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   if (options.engine == "solo" || (options.engine == "auto" && !launch.launched()))
     return start_solo(std::move(options));
   if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
-    throw StateError("[start] this process was forked from a rank: it is not a rank itself; use engine = solo here");
+    throw StateError(
+        "[start] this process was forked from a rank: it is not a rank itself. Use engine = solo in this process");
   }
-  // Handles of tables may keep the engine of a session that was shut down.
+  // Table handles may keep the engine of a session that has been shut down.
   if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
-    throw StateError("[start] this process already takes part in a world; shut that session down first");
+    throw StateError("[start] this process is already a rank of a world; shut that session down first");
   }
   if (spawned_by_a_rank(launch)) {
     throw StateError(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
         "rank; call start only in the processes that the launcher started, or use engine = solo here");
   }
-  if (launch.meeting == Meeting::impossible) throw StateError("[start] " + launch.problem);
-  auto wire = meet(options, launch, interrupt);
+  if (launch.rendezvous == Rendezvous::impossible) throw StateError("[start] " + launch.problem);
+  auto transport = connect_ranks(options, launch, interrupt);
   mark_as_rank(launch);
-  std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(wire));
+  std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(transport));
   engine->set_interrupt(std::move(interrupt));
   launched_world = engine;
   return engine;

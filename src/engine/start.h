@@ -1,4 +1,4 @@
-// Chooses and starts the engine of a process.
+// Selects and starts the engine of a process.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace pleiad {
 
-/// Joins the launcher's world, or makes a world of one. See Session::start.
+/// Joins the launcher's world, or creates a world of one rank. See Session::start.
 [[nodiscard]] std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt = {});
 
-/// Loads the library behind a launched world; throws where this build has none.
-[[nodiscard]] std::unique_ptr<class Wire> load_wire(const std::function<void()>& patience);
+/// Loads the MPI module. Throws TransportError if this build has none.
+[[nodiscard]] std::unique_ptr<class Transport> load_mpi_transport(const std::function<void()>& on_wait);
 
 }  // namespace pleiad

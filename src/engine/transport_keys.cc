@@ -8,14 +8,14 @@
 
 #include <zmq_addon.hpp>
 
-#include "engine/proof.h"
+#include "engine/authentication.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
 
 namespace {
 
-// A secret key for one purpose, from the job's key.
+// Derives a secret key for one purpose from the job's key.
 TransportKeys::Key derived(const JobKey& key, std::string_view purpose) {
   TransportKeys::Key secret{};
   crypto_generichash(secret.data(), secret.size(), reinterpret_cast<const unsigned char*>(purpose.data()),
@@ -25,7 +25,7 @@ TransportKeys::Key derived(const JobKey& key, std::string_view purpose) {
 
 TransportKeys::Key public_of(const TransportKeys::Key& secret) {
   TransportKeys::Key result{};
-  if (crypto_scalarmult_base(result.data(), secret.data()) != 0) throw InternalError("no public key can be made");
+  if (crypto_scalarmult_base(result.data(), secret.data()) != 0) throw InternalError("cannot compute a public key");
   return result;
 }
 
@@ -34,7 +34,7 @@ zmq::const_buffer bytes(const TransportKeys::Key& key) { return zmq::buffer(key)
 }  // namespace
 
 TransportKeys::TransportKeys(const JobKey& key) {
-  need_sodium();
+  init_sodium();
   server_secret = derived(key, "pleiad transport server");
   server_public = public_of(server_secret);
   client_secret = derived(key, "pleiad transport client");
@@ -53,15 +53,15 @@ void TransportKeys::make_client(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_secretkey, bytes(client_secret));
 }
 
-ClientCheck::ClientCheck(zmq::context_t& context, const TransportKeys& keys)
+ZapHandler::ZapHandler(zmq::context_t& context, const TransportKeys& keys)
     : client_(keys.client_public), socket_(context, zmq::socket_type::rep) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind("inproc://zeromq.zap.01");
 }
 
-void ClientCheck::answer() {
+void ZapHandler::answer() {
   for (;;) {
-    // version, request id, domain, address, identity, mechanism, then the client's key
+    // The request's parts are version, request id, domain, address, identity, mechanism and the client's key.
     std::vector<zmq::message_t> request;
     if (!zmq::recv_multipart(socket_, std::back_inserter(request), zmq::recv_flags::dontwait)) return;
     const bool known = request.size() == 7 && request[5].to_string_view() == "CURVE" &&

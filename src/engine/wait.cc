@@ -1,5 +1,5 @@
-// How a rank waits: a short spin, then sleep in slices. After each slice it looks for what would keep it waiting for
-// ever.
+// How a rank waits: it spins briefly, then sleeps in slices. After each slice it checks for reasons why the wait could
+// never end.
 #include <sched.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/process.h"
 #include "engine/engine.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -19,15 +19,15 @@ namespace {
 constexpr std::int64_t kSlice = 50'000'000;
 constexpr std::int64_t kSpin = 200'000;
 constexpr int kPauses = 128;
-// A process that uses less than this share of a core over this time, what its waiting threads need to look around
-// aside, is idle.
+// A process is idle if it uses less than this share of a core over this time, not counting the checks of its waiting
+// threads.
 constexpr double kIdleSeconds = 0.5;
 constexpr double kIdleShare = 0.02;
 
-thread_local bool engaged = false;
+thread_local bool delegated_thread = false;
 
-// The worlds in which this thread takes part. It leaves them when it ends.
-struct Memberships {
+// The worlds with which this thread is registered. The thread unregisters when it ends.
+struct ThreadRegistrations {
   struct Entry {
     std::uint64_t engine;
     std::uint64_t generation;
@@ -36,8 +36,8 @@ struct Memberships {
   };
   std::vector<Entry> entries;
 
-  Memberships() = default;
-  ~Memberships() {
+  ThreadRegistrations() = default;
+  ~ThreadRegistrations() {
     for (const Entry& entry : entries) {
       const auto memory = entry.memory.lock();
       if (memory == nullptr || entry.generation != fork_generation()) continue;
@@ -46,22 +46,22 @@ struct Memberships {
       entry.slot->changes.fetch_add(1);
     }
   }
-  Memberships(const Memberships&) = delete;
-  Memberships& operator=(const Memberships&) = delete;
+  ThreadRegistrations(const ThreadRegistrations&) = delete;
+  ThreadRegistrations& operator=(const ThreadRegistrations&) = delete;
 };
-thread_local Memberships memberships;
+thread_local ThreadRegistrations thread_registrations;
 
-// One thread of this rank waits.
+// Marks that one thread of this rank waits.
 class WaitMark {
  public:
-  WaitMark(RankSlot& slot, Call call) : slot_(slot), mail_(call == Call::send || call == Call::receive ? 1 : 0) {
-    slot_.waiting_for_mail.fetch_add(mail_);
+  WaitMark(RankSlot& slot, Call call) : slot_(slot), messages_(call == Call::send || call == Call::receive ? 1 : 0) {
+    slot_.waiting_for_messages.fetch_add(messages_);
     slot_.waiting.fetch_add(1);
     slot_.changes.fetch_add(1);
   }
   ~WaitMark() {
     slot_.waiting.fetch_sub(1);
-    slot_.waiting_for_mail.fetch_sub(mail_);
+    slot_.waiting_for_messages.fetch_sub(messages_);
     slot_.changes.fetch_add(1);
   }
   WaitMark(const WaitMark&) = delete;
@@ -69,7 +69,7 @@ class WaitMark {
 
  private:
   RankSlot& slot_;
-  std::uint32_t mail_;
+  std::uint32_t messages_;
 };
 
 void pause() {
@@ -80,22 +80,22 @@ void pause() {
 
 }  // namespace
 
-// What a waiting thread knows from slice to slice.
-class Engine::Stall {
+// The state of one wait from slice to slice.
+class Engine::WaitMonitor {
  public:
-  Stall(Engine& engine, const Waiting& waiting)
+  WaitMonitor(Engine& engine, const Waiting& waiting)
       : engine_(engine), waiting_(waiting), next_warning_(engine.options_.warn_after) {}
 
-  void look(double seconds) {
-    const bool mail = waiting_.call == Call::send || waiting_.call == Call::receive;
-    // Between hosts every rank comes to a collective though it has heard of a failure, so that nobody is left in MPI;
-    // unless one gave up.
-    if (waiting_.ordered || (waiting_.in_step && !mail && engine_.gave_up())) engine_.check_failure();
-    look_for_the_gone();
+  void check(double seconds) {
+    const bool messages = waiting_.call == Call::send || waiting_.call == Call::receive;
+    // Between hosts every rank enters a collective even after it has heard of a failure, so that no rank is left inside
+    // MPI. The exception is a rank that gave up.
+    if (waiting_.ordered || (waiting_.in_step && !messages && engine_.gave_up())) engine_.check_failure();
+    check_awaited_ranks();
     engine_.check_interrupt(name_of(waiting_.call), [&] { return whom(); });
-    if (waiting_.ordered && engine_.one_host() && all_wait(seconds)) {
+    if (waiting_.ordered && engine_.one_host() && deadlocked(seconds)) {
       throw OrderError(engine_.fail(fmt::format(
-          "every rank waits for another one, so none can go on (did all make the same calls, in the same order?):\n{}",
+          "deadlock: every rank waits for another one; all ranks must make the same calls in the same order:\n{}",
           engine_.report(engine_.table_namer_))));
     }
     if (seconds >= engine_.options_.timeout) {
@@ -117,20 +117,20 @@ class Engine::Stall {
     return text.empty() ? "its turn" : text;
   }
 
-  void look_for_the_gone() const {
-    const auto first = [&](const std::vector<int>& ranks, Life life) {
-      const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.life(rank) == life; });
+  void check_awaited_ranks() const {
+    const auto first = [&](const std::vector<int>& ranks, Liveness liveness) {
+      const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.liveness(rank) == liveness; });
       return found == ranks.end() ? -1 : *found;
     };
     const std::vector<int> missing = waiting_.missing();
-    look_for_silent_hosts(missing);
-    int dead = first(missing, Life::dead);
-    const int finished = waiting_.ordered ? first(missing, Life::finished) : -1;
+    check_silent_hosts(missing);
+    int dead = first(missing, Liveness::dead);
+    const int finished = waiting_.ordered ? first(missing, Liveness::left) : -1;
     if (dead < 0 && finished < 0) return;
-    // It may have done its part and gone since it was found missing.
+    // The rank may have done its part and left since `missing` was computed.
     if (waiting_.ready()) return;
-    // Who has shut down early may have done so because another one died: that is what the caller must hear of.
-    if (dead < 0) dead = first(engine_.neighbours_, Life::dead);
+    // A rank that shut down early may have done so because another one died. In that case the caller gets the death.
+    if (dead < 0) dead = first(engine_.neighbours_, Liveness::dead);
     if (dead >= 0) {
       throw TransportError(
           fmt::format("[rank {}] {}: {} died", engine_.rank_, name_of(waiting_.call), engine_.describe(dead)));
@@ -139,45 +139,44 @@ class Engine::Stall {
                                  name_of(waiting_.call), engine_.describe(finished)));
   }
 
-  void look_for_silent_hosts(const std::vector<int>& missing) const {
-    if (engine_.messenger_ == nullptr) return;
+  void check_silent_hosts(const std::vector<int>& missing) const {
+    if (engine_.rpc_ == nullptr) return;
     for (const int rank : missing) {
-      const int host = engine_.place(rank).host;
-      if (host == engine_.place(engine_.rank_).host || engine_.life(rank) != Life::alive) continue;
-      const double silent = engine_.messenger_->silence(host);
+      const int host = engine_.location(rank).host;
+      if (host == engine_.location(engine_.rank_).host || engine_.liveness(rank) != Liveness::alive) continue;
+      const double silent = engine_.rpc_->silence(host);
       if (silent < engine_.options_.host_timeout || waiting_.ready()) continue;
       throw SilenceError(
-          fmt::format("[rank {}] {}: nothing was heard from {} for {:.1f} s: is the host up, and the network?",
+          fmt::format("[rank {}] {}: no message from {} for {:.1f} s; check that the host and the network are up",
                       engine_.rank_, name_of(waiting_.call), engine_.describe(rank), silent));
     }
   }
 
-  // What is seen of a rank at one moment.
-  struct Sight {
+  // What is observed of a rank at one moment.
+  struct RankSample {
     std::uint64_t changes;
     std::uint64_t polls;
-    std::int64_t cpu;  ///< of its process, but for the polls of this rank
+    std::int64_t cpu;  ///< of its process, without the checks of this rank
   };
 
-  // True where nobody is left who could change anything: every living rank was stuck at one moment and has since looked
-  // again, twice, to no avail, while the processes were idle. A thread that Pleiad has not met may be about to come: so
-  // where there are such threads, and where a rank waits for a message, which any thread may send, it must have lasted
-  // until a warning.
-  bool all_wait(double seconds) {
-    std::vector<Sight> now;
+  // Returns true if no rank can make progress: every live rank was stuck at one moment and has since checked twice in
+  // vain, while the processes were idle. A thread that Pleiad does not know may still make a call. So if there are such
+  // threads, or if a rank waits for a message, which any thread may send, the state must last until the first warning.
+  bool deadlocked(double seconds) {
+    std::vector<RankSample> now;
     bool someone_lives = false;
-    bool mail = false;
+    bool messages = false;
     int last_pid = 0;
     std::int64_t cpu = 0;
     std::int64_t polls_cpu = 0;
     for (const int rank : engine_.neighbours_) {
-      const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
-      const Life life = slot.life.load();
-      someone_lives |= life == Life::alive;
-      mail |= life == Life::alive && slot.waiting_for_mail.load() > 0;
+      const RankSlot& slot = engine_.control_.rank(engine_.location(rank).local);
+      const Liveness liveness = slot.liveness.load();
+      someone_lives |= liveness == Liveness::alive;
+      messages |= liveness == Liveness::alive && slot.waiting_for_messages.load() > 0;
       const bool stuck = slot.background.load() == 0 && slot.waiting.load() >= std::max(1U, slot.threads.load());
-      if (life == Life::absent || (life == Life::alive && !stuck)) {
-        then_.clear();
+      if (liveness == Liveness::absent || (liveness == Liveness::alive && !stuck)) {
+        previous_.clear();
         return false;
       }
       const int pid = slot.pid.load();
@@ -186,55 +185,56 @@ class Engine::Stall {
       polls_cpu += slot.polls_cpu.load();
       now.push_back({slot.changes.load(), slot.polls.load(), cpu - slot.polls_cpu.load()});
     }
-    if (engine_.kind() == "inproc") {  // all of one process
-      for (Sight& sight : now) sight.cpu = cpu - polls_cpu;
+    if (engine_.kind() == "inproc") {  // all ranks belong to one process
+      for (RankSample& sample : now) sample.cpu = cpu - polls_cpu;
     }
-    bool same = then_.size() == now.size();
-    bool looked = seconds - then_seconds_ >= kIdleSeconds;
+    bool same = previous_.size() == now.size();
+    bool looked = seconds - previous_seconds_ >= kIdleSeconds;
     for (std::size_t i = 0; same && i < now.size(); ++i) {
       const RankSlot& slot = engine_.control_.rank(static_cast<int>(i));
-      if (slot.life.load() != Life::alive) continue;
-      const double used = static_cast<double>(now[i].cpu - then_[i].cpu) * 1e-9;
-      same = then_[i].changes == now[i].changes &&
-             (engine_.scheduled() || used <= kIdleShare * std::max(seconds - then_seconds_, kIdleSeconds));
-      looked &= now[i].polls >= then_[i].polls + 2 * slot.waiting.load();
+      if (slot.liveness.load() != Liveness::alive) continue;
+      const double used = static_cast<double>(now[i].cpu - previous_[i].cpu) * 1e-9;
+      same = previous_[i].changes == now[i].changes &&
+             (engine_.scheduled() || used <= kIdleShare * std::max(seconds - previous_seconds_, kIdleSeconds));
+      looked &= now[i].polls >= previous_[i].polls + 2 * slot.waiting.load();
     }
     if (!same) {
-      then_ = now;
-      then_seconds_ = seconds;
+      previous_ = now;
+      previous_seconds_ = seconds;
     }
     if (!same || !looked || !someone_lives) return false;
-    return seconds - then_seconds_ >= engine_.options_.warn_after || !(mail || strangers());
+    return seconds - previous_seconds_ >= engine_.options_.warn_after || !(messages || has_unknown_threads());
   }
 
-  // Whether a process of this host has threads that have never called Pleiad and are not its own.
-  bool strangers() const {
-    if (engine_.kind() == "inproc") return false;  // the process is the cluster's
+  // Returns true if a process of this host has threads that have never called Pleiad and are not internal ones.
+  bool has_unknown_threads() const {
+    if (engine_.kind() == "inproc") return false;  // all threads of the process belong to the world
     return std::ranges::any_of(engine_.neighbours_, [&](int rank) {
-      const RankSlot& slot = engine_.control_.rank(engine_.place(rank).local);
-      // The thread that started the session is among those of the start.
+      const RankSlot& slot = engine_.control_.rank(engine_.location(rank).local);
+      // The thread that started the session is one of those counted at the start.
       const std::uint32_t later = std::max(slot.callers.load(), 1U) - 1;
-      return slot.life.load() == Life::alive &&
-             thread_count(slot.pid.load()) > static_cast<int>(slot.own_threads.load() + later);
+      return slot.liveness.load() == Liveness::alive &&
+             thread_count(slot.pid.load()) > static_cast<int>(slot.known_threads.load() + later);
     });
   }
 
   Engine& engine_;
   const Waiting& waiting_;
   double next_warning_;
-  std::vector<Sight> then_;
-  double then_seconds_ = 0;
+  std::vector<RankSample> previous_;
+  double previous_seconds_ = 0;
 };
 
 void Engine::check_interrupt(std::string_view where, FunctionRef<std::string()> whom) const {
-  if (ending_.load()) throw StateError(fmt::format("[rank {}] {}: the session ended meanwhile", rank_, where));
+  if (ending_.load())
+    throw StateError(fmt::format("[rank {}] {}: the session was shut down during the call", rank_, where));
   if (interrupt_ && interrupt_()) {
     throw Interrupted(fmt::format("[rank {}] {} was interrupted while it waited for {}", rank_, where, whom()));
   }
 }
 
 void Engine::relax(int spins) const {
-  // A yield costs little where nobody else wants the core, and lets the awaited rank run where it does.
+  // A yield is cheap if no other thread wants the core, and otherwise lets the awaited rank run.
   if (shares_cores_ || spins >= kPauses) {
     sched_yield();
   } else {
@@ -242,10 +242,10 @@ void Engine::relax(int spins) const {
   }
 }
 
-void Engine::take_part() {
-  if (engaged) return;
-  auto& entries = memberships.entries;
-  if (std::ranges::find(entries, id_, &Memberships::Entry::engine) != entries.end()) return;
+void Engine::register_thread() {
+  if (delegated_thread) return;
+  auto& entries = thread_registrations.entries;
+  if (std::ranges::find(entries, id_, &ThreadRegistrations::Entry::engine) != entries.end()) return;
   std::erase_if(entries, [](const auto& entry) { return entry.memory.expired(); });
   entries.push_back({.engine = id_, .generation = fork_generation(), .memory = control_memory_, .slot = &self()});
   self().callers.fetch_add(1);
@@ -253,7 +253,7 @@ void Engine::take_part() {
   self().changes.fetch_add(1);
 }
 
-void Engine::count_threads() { self().own_threads.store(static_cast<std::uint32_t>(thread_count(getpid()))); }
+void Engine::record_threads() { self().known_threads.store(static_cast<std::uint32_t>(thread_count(getpid()))); }
 
 void Engine::wait(Event& event, const Waiting& waiting) {
   if (waiting.ready()) return;
@@ -276,11 +276,11 @@ void Engine::wait(Event& event, const Waiting& waiting) {
 
 void Engine::wait_by(FunctionRef<void(std::int64_t)> sleep, const Waiting& waiting) {
   if (waiting.ready()) return;
-  take_part();
+  register_thread();
   try {
     sleep_until_ready(sleep, waiting);
   } catch (const Error& error) {
-    // The others wait for this rank's step, and each must hear why it does not come.
+    // The others wait for this rank's step and must learn why it does not come.
     const bool gave_up = error.kind() == ErrorKind::timeout || error.kind() == ErrorKind::interrupted ||
                          dynamic_cast<const SilenceError*>(&error) != nullptr;
     if (gave_up && waiting.in_step) (void)fail(error.what(), true);
@@ -294,10 +294,10 @@ void Engine::sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Wait
   const std::int64_t start = now_ns();
   slot.since.store(start, std::memory_order_relaxed);
   std::int64_t virtual_time = 0;
-  Stall stall(*this, waiting);
+  WaitMonitor monitor(*this, waiting);
   std::int64_t cpu = thread_cpu_ns();
   while (!waiting.ready()) {
-    stall.look(static_cast<double>(scheduled() ? virtual_time : now_ns() - start) * 1e-9);
+    monitor.check(static_cast<double>(scheduled() ? virtual_time : now_ns() - start) * 1e-9);
     if (scheduled()) {
       virtual_time += hooks_->pass(rank_);
     } else {
@@ -311,17 +311,17 @@ void Engine::sleep_until_ready(FunctionRef<void(std::int64_t)> sleep, const Wait
   }
 }
 
-Engagement::Engagement(const Engine& engine) : slot_(&engine.self()) {
+DelegatedWork::DelegatedWork(const Engine& engine) : slot_(&engine.self()) {
   slot_->threads.fetch_add(1);
   slot_->changes.fetch_add(1);
 }
 
-Engagement::~Engagement() {
+DelegatedWork::~DelegatedWork() {
   if (slot_ == nullptr) return;
   slot_->threads.fetch_sub(1);
   slot_->changes.fetch_add(1);
 }
 
-void Engagement::this_thread_is_engaged(bool is_engaged) { engaged = is_engaged; }
+void DelegatedWork::set_thread_delegated(bool is_engaged) { delegated_thread = is_engaged; }
 
 }  // namespace pleiad

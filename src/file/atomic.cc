@@ -33,7 +33,7 @@ fs::path followed(const fs::path& path) {
 bool sync_folder(const fs::path& folder) {
   const int handle = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0) return false;
-  // Some network file systems cannot, and say so by EINVAL.
+  // Some network file systems do not support this and return EINVAL.
   const bool done = ::fsync(handle) == 0 || errno == EINVAL;
   const int reason = errno;
   ::close(handle);
@@ -44,13 +44,13 @@ bool sync_folder(const fs::path& folder) {
 AtomicFile::AtomicFile(const fs::path& path, Caching caching) : path_(followed(path)) {
   static std::atomic<unsigned> serial = 0;
   if (!path_.has_filename()) throw InvalidArgument(fmt::format("\"{}\" does not name a file", path.string()));
-  // Of two processes with one number (on two hosts, say), one gets EEXIST and tries the next name.
+  // If two processes have the same id (on two hosts, for example), one of them gets EEXIST and tries the next name.
   for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
     temporary_ = folder_of(path_) / fmt::format(".{}.{}-{}.tmp", path_.filename().string(), ::getpid(), serial++);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) break;
   }
-  if (file_ < 0) fail("cannot be made");
+  if (file_ < 0) fail("cannot be created");
   if (caching == Caching::pass) block_ = std::make_unique_for_overwrite<Block>();
 }
 
@@ -62,12 +62,12 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const std::string& what) const {
   const int reason = errno;
-  throw FileError(fmt::format("{}: {}: {} (after {}; the file of that name, if any, is as it was)", path_.string(),
-                              what, std::strerror(reason), byte_size(written_)));
+  throw FileError(fmt::format("{}: {}: {} (after {}; an existing file of that name is unchanged)", path_.string(), what,
+                              std::strerror(reason), byte_size(written_)));
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  if (file_ < 0) throw StateError(fmt::format("{}: written to after its commit", path_.string()));
+  if (file_ < 0) throw StateError(fmt::format("{}: cannot be written after its commit", path_.string()));
   bytes_ += bytes.size();
   if (block_ == nullptr) {
     checksum_ = crc32c(bytes, checksum_);
@@ -95,7 +95,8 @@ void AtomicFile::pass_on(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    // A file system that cannot, or a disk whose blocks are longer, or what is left of a block: through the cache.
+    // Falls back to the page cache if the file system does not support direct writes, the disk's blocks are longer, or
+    // only part of a block is left.
     if (written < 0 && errno == EINVAL && direct_) {
       direct_ = false;
       if (set_direct(false)) continue;
@@ -112,17 +113,17 @@ void AtomicFile::commit() {
     if (std::exchange(direct_, false) && !set_direct(false)) fail("cannot be written");
     pass_on(std::span(block_->bytes).first(std::exchange(gathered_, 0)));
   }
-  if (::fsync(file_) != 0) fail("cannot be brought to the disk");
-  // A disk over the network may say only now that it is full.
+  if (::fsync(file_) != 0) fail("cannot be flushed to disk");
+  // A network file system may report only here that the disk is full.
   const int file = std::exchange(file_, -1);
   if (::close(file) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int reason = errno;
     ::unlink(temporary_.c_str());
     errno = reason;
-    fail("cannot be put in place");
+    fail("cannot be renamed to its final name");
   }
   if (!sync_folder(folder_of(path_))) {
-    throw FileError(fmt::format("{}: is written, but its folder cannot be brought to the disk: {}", path_.string(),
+    throw FileError(fmt::format("{}: was written, but its folder cannot be flushed to disk: {}", path_.string(),
                                 std::strerror(errno)));
   }
 }

@@ -1,4 +1,4 @@
-// Files that are there in whole or not at all.
+// Files that exist either completely or not at all.
 #pragma once
 
 #include <array>
@@ -12,40 +12,40 @@
 
 namespace pleiad {
 
-/// The folder that holds `path`: "." for a bare name.
+/// Returns the folder that contains `path`, or "." for a bare name.
 inline std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-/// Brings a folder's list of names to the disk: a rename in it, or a new file, survives a loss of power from then on.
-/// False, with errno, if the system cannot.
+/// Flushes a folder's directory entries to disk. A rename or a new file in it then survives a power loss. Returns
+/// false, with errno set, if that fails.
 bool sync_folder(const std::filesystem::path& folder);
 
-/// Whether what is written stays in memory for whoever reads it next. Past the cache, long files cost the processor
-/// almost nothing: for what is written beside other work. Whoever reads it soon reads it from the disk.
+/// Whether written data stays in the page cache for the next reader. `pass` bypasses the cache, which costs the
+/// processor almost nothing for long files that are written beside other work, but a reader then reads from the disk.
 enum class Caching : std::uint8_t { keep, pass };
 
-/// A file under a temporary name in its own folder, which takes its place when it is complete and on the disk. Until
-/// then, and whatever goes wrong, a file of that name stays as it was. One thread at a time.
+/// Writes a file under a temporary name in the same folder and renames it when it is complete and on disk. Until then,
+/// and on any failure, an existing file of that name is unchanged. Not thread-safe.
 ///
-/// A failure is a FileError that names the file and the system's reason. A process that is killed in the middle leaves
-/// a file ".NAME.*.tmp" behind, which nothing reads.
+/// Throws FileError with the file's name and the system's reason. A process that is killed meanwhile leaves a file
+/// ".NAME.*.tmp" behind, which nothing reads.
 class AtomicFile {
  public:
-  /// The folder must exist. A symbolic link is followed: what it points to is replaced.
+  /// The folder must exist. If `path` is a symbolic link, its target is replaced.
   explicit AtomicFile(const std::filesystem::path& path, Caching caching = Caching::keep);
-  /// Without a commit the temporary file is removed.
+  /// Removes the temporary file unless commit() was called.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// fsync, rename, fsync of the folder. After that the file survives a loss of power.
+  /// Calls fsync, renames the file, and calls fsync on the folder. Afterwards the file survives a power loss.
   void commit();
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  /// CRC-32C of what was written so far.
+  /// The CRC-32C of the bytes written so far.
   [[nodiscard]] std::uint32_t checksum() const { return checksum_; }
 
  private:
@@ -53,7 +53,7 @@ class AtomicFile {
   void pass_on(std::span<const std::byte> bytes);
   bool set_direct(bool direct);
 
-  // Direct writes begin and end at multiples of the disk's blocks, in memory too, so bytes are gathered here.
+  // Direct writes must be aligned to the disk's blocks, in the file and in memory, so bytes are collected here.
   struct Block {
     alignas(4096) std::array<std::byte, std::size_t{1} << 20> bytes;
   };
@@ -62,14 +62,14 @@ class AtomicFile {
   std::filesystem::path temporary_;
   int file_ = -1;
   std::uint64_t bytes_ = 0;
-  std::uint64_t written_ = 0;  ///< of those, what the system has
+  std::uint64_t written_ = 0;  ///< bytes that have been passed to the system
   std::uint32_t checksum_ = 0;
-  std::unique_ptr<Block> block_;  ///< null where the cache is kept
+  std::unique_ptr<Block> block_;  ///< null for Caching::keep
   std::size_t gathered_ = 0;
   bool direct_ = false;
 };
 
-/// Replaces `path` by `bytes` as AtomicFile does.
+/// Replaces the content of `path` by `bytes`, with the guarantees of AtomicFile.
 void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 }  // namespace pleiad

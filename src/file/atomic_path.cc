@@ -23,15 +23,16 @@ namespace {
   throw FileError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(errno)));
 }
 
-/// Of a folder all that lies in it: its file system as a whole, since it may have a hundred thousand files.
+/// Flushes a file to disk. For a folder, flushes its whole file system, because it may contain a hundred thousand
+/// files.
 void sync(const fs::path& path, bool folder) {
   const int handle = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  // Some network file systems cannot, and say so by EINVAL.
+  // Some network file systems do not support this and return EINVAL.
   const bool done = handle >= 0 && ((folder ? ::syncfs(handle) : ::fsync(handle)) == 0 || errno == EINVAL);
   const int reason = errno;
   if (handle >= 0) ::close(handle);
   errno = reason;
-  if (!done) fail(path, "cannot be brought to the disk");
+  if (!done) fail(path, "cannot be flushed to disk");
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ AtomicPath::AtomicPath(const fs::path& path, bool folder) : path_(path) {
     if (errno != EEXIST) break;
   }
   done_ = true;
-  fail(path_, "cannot be made");
+  fail(path_, "cannot be created");
 }
 
 AtomicPath::~AtomicPath() {
@@ -63,18 +64,18 @@ void AtomicPath::commit() {
   std::error_code ignored;
   const bool swap = fs::is_directory(path_, ignored) || fs::is_directory(temporary_, ignored);
   if (swap && fs::exists(path_, ignored)) {
-    // A folder cannot be renamed onto one that is not empty: the two change places, and the old one goes.
+    // A folder cannot be renamed to one that is not empty, so the two are exchanged and the old one is deleted.
     if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0) {
       fail(path_, "cannot be replaced");
     }
     done_ = true;
-    // The new one must be there before the old one goes.
+    // The new folder must be on disk before the old one is deleted.
     sync(folder_of(path_), false);
     fs::remove_all(temporary_, ignored);
     return;
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    fail(path_, "cannot be put in place");
+    fail(path_, "cannot be renamed to its final name");
   }
   done_ = true;
   sync(folder_of(path_), false);

@@ -1,15 +1,16 @@
-// Files and folders that other libraries write by their name: there in whole, or not at all.
+// Atomic replacement of files and folders that other libraries write by path.
 #pragma once
 
 #include <filesystem>
 
 namespace pleiad {
 
-/// A temporary name beside `path`, for a file or a folder that somebody else makes. `commit` brings it to the disk and
-/// puts it in the place of what was there. Without one it is removed. A failure is a FileError that names the path.
+/// A temporary path beside `path`, for a file or a folder that other code creates. commit() flushes it to disk and
+/// renames it to `path`, replacing what was there. Without a commit the destructor deletes it. Throws FileError with
+/// the path.
 class AtomicPath {
  public:
-  /// The folder that `path` lies in must exist. `folder`: the temporary name is an empty folder already.
+  /// The parent folder of `path` must exist. If `folder` is true, creates an empty folder at the temporary path.
   AtomicPath(const std::filesystem::path& path, bool folder);
   ~AtomicPath();
   AtomicPath(const AtomicPath&) = delete;

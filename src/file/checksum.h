@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as iSCSI, ext4 and TensorBoard's records have it.
+// CRC-32C (Castagnoli), as used by iSCSI, ext4 and TensorBoard's records.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace pleiad {
 
-/// Of `bytes` after those that gave `before`: crc32c(b, crc32c(a)) == crc32c(ab).
+/// Extends the checksum `before` by `bytes`: crc32c(b, crc32c(a)) == crc32c(ab).
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
-/// The same by a table, whatever the processor can do: the oracle of the tests.
+/// The same with a lookup table on every processor; the reference implementation for the tests.
 [[nodiscard]] std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 }  // namespace pleiad

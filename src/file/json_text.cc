@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// What a message quotes of a file is short, and printable.
+// Quotes part of a file for a message, short and printable.
 std::string excerpt(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";

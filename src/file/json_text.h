@@ -1,4 +1,4 @@
-// JSON from files that may be damaged or hostile.
+// JSON from files that may be damaged or malicious.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace pleiad {
 
-/// Parses UTF-8 JSON. A FileError that begins with `where` for what is no JSON, an object with a key twice (readers
-/// differ in which counts), or more than `max_depth` levels.
+/// Parses UTF-8 JSON. Throws FileError, whose message begins with `where`, for invalid JSON, an object with a duplicate
+/// key (readers differ in which value they use), or more than `max_depth` levels.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& where, int max_depth);
 
-/// The member `key` of `object`; a FileError that begins with `where` if there is none.
+/// Returns the member `key` of `object`. Throws FileError, whose message begins with `where`, if there is none.
 [[nodiscard]] const nlohmann::json& member(const nlohmann::json& object, const char* key, const std::string& where);
 
-/// A whole number from 0 to 2^63 - 1; a FileError otherwise.
+/// Returns an integer from 0 to 2^63 - 1. Throws FileError for anything else.
 [[nodiscard]] std::int64_t whole_number(const nlohmann::json& value, const std::string& where);
 
-/// A string; a FileError otherwise.
+/// Returns a string. Throws FileError for anything else.
 [[nodiscard]] const std::string& text_value(const nlohmann::json& value, const std::string& where);
 
 }  // namespace pleiad

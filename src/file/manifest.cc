@@ -102,7 +102,7 @@ PartEntry part_from(const json& value, const std::string& where) {
   return part;
 }
 
-/// The names that snapshots and checkpoints give their files, complete or under way.
+/// Returns true for the names that snapshots and checkpoints give to their files, complete or unfinished.
 bool is_file_of_a_set(std::string_view name) {
   const bool temporary = name.starts_with('.') && name.ends_with(".tmp");
   if (temporary) name.remove_prefix(1);
@@ -111,7 +111,7 @@ bool is_file_of_a_set(std::string_view name) {
   return temporary || name.ends_with(".safetensors") || name.ends_with(".entry");
 }
 
-/// Removes the files of the set that was here before, and what killed saves have left.
+/// Removes the files of the previous set and the remains of saves that were killed.
 void remove_outdated(const fs::path& folder, const std::set<std::string>& before, std::span<const PartEntry> parts) {
   std::vector<fs::path> outdated;
   std::error_code ignored;
@@ -123,8 +123,8 @@ void remove_outdated(const fs::path& folder, const std::set<std::string>& before
   for (const fs::path& path : outdated) fs::remove(path, ignored);
 }
 
-/// Pieces of one array. Along the axis that cuts them most often, only neighbours can overlap, so the time does not
-/// grow with the square of their number.
+/// Returns true if two pieces of one array overlap. The pieces are sorted along the axis that splits them most often,
+/// where only neighbours can overlap, so the time does not grow with the square of their number.
 bool some_overlap(std::vector<const PieceEntry*> pieces) {
   std::erase_if(pieces, [](const PieceEntry* piece) { return piece->box.count() == 0; });
   std::size_t axis = 0;
@@ -137,7 +137,7 @@ bool some_overlap(std::vector<const PieceEntry*> pieces) {
       most = begins.size();
     }
   }
-  if (most == 0) return pieces.size() > 1;  // single numbers
+  if (most == 0) return pieces.size() > 1;  // scalars
   std::ranges::sort(pieces, {}, [&](const PieceEntry* piece) { return piece->box.begin[axis]; });
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::int64_t end = pieces[i]->box.begin[axis] + pieces[i]->box.extent[axis];
@@ -148,7 +148,7 @@ bool some_overlap(std::vector<const PieceEntry*> pieces) {
   return false;
 }
 
-/// What is wrong with the pieces as a whole, or nothing.
+/// Returns an error message about the pieces as a whole, or nullopt.
 std::optional<std::string> problem_of(const Manifest& manifest) {
   std::map<std::string, std::vector<const PieceEntry*>> arrays;
   std::set<std::string> files;
@@ -159,17 +159,18 @@ std::optional<std::string> problem_of(const Manifest& manifest) {
   for (const auto& [name, pieces] : arrays) {
     const PieceEntry& first = *pieces.front();
     const auto where = [&, &array = name] { return fmt::format("array \"{}\"", printable(array)); };
-    if (!array_bytes(first.type, first.shape)) return where() + ": its shape is no number of bytes";
+    if (!array_bytes(first.type, first.shape)) return where() + ": its shape does not have a valid size in bytes";
     const Box all = Box::whole(first.shape);
     std::int64_t covered = 0;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const PieceEntry& piece = *pieces[i];
       if (piece.type.name != first.type.name || piece.shape != first.shape) {
-        return fmt::format("{}: one part says {} of shape [{}], another {} of shape [{}]", where(), first.type.name,
-                           fmt::join(first.shape, ", "), piece.type.name, fmt::join(piece.shape, ", "));
+        return fmt::format("{}: one part lists {} of shape [{}], another one {} of shape [{}]", where(),
+                           first.type.name, fmt::join(first.shape, ", "), piece.type.name,
+                           fmt::join(piece.shape, ", "));
       }
       if (piece.box.begin.size() != piece.shape.size() || piece.box.extent.size() != piece.shape.size()) {
-        return where() + ": a piece has another rank than the array";
+        return where() + ": a piece and the array differ in rank";
       }
       for (std::size_t d = 0; d < piece.shape.size(); ++d) {
         if (piece.box.begin[d] > piece.shape[d] || piece.box.extent[d] > piece.shape[d] - piece.box.begin[d]) {
@@ -211,7 +212,7 @@ Manifest Manifest::read(const fs::path& folder) {
   }
   const std::int64_t version = whole_number(member(body, "version", where), where + ": version");
   if (version < 1 || version > kVersion) {
-    throw FileError(fmt::format("{}: is of version {}; this program reads versions 1 to {}", where, version, kVersion));
+    throw FileError(fmt::format("{}: has version {}; this program reads versions 1 to {}", where, version, kVersion));
   }
   Manifest manifest;
   manifest.kind = text_value(member(body, "kind", where), where + ": kind");
@@ -233,7 +234,7 @@ void Manifest::commit(const fs::path& folder) const {
   try {
     for (const PartEntry& part : read(folder).parts) before.insert(part.file);
   } catch (const FileError&) {  // NOLINT(bugprone-empty-catch): nothing was lost
-    // There was none, or it was damaged: then only names tell what is ours.
+    // There was no manifest, or it was damaged; then only the names of the files show which are ours.
   }
   json body = {{"version", kVersion}, {"kind", kind}, {"metadata", metadata}, {"parts", json::array()}};
   for (const PartEntry& part : parts) {

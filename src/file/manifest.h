@@ -1,5 +1,5 @@
-// What a saved set consists of: the files, with their checksums, that n processes wrote, and which rectangle of which
-// array each of them holds. A set is a folder with a manifest.json; without it, the set is not there.
+// The content of a saved set: the files that n processes wrote, with their checksums, and the region of each array that
+// each file holds. A set is a folder with a manifest.json; without that file the set does not exist.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace pleiad {
 
-/// A rectangle of an array of any rank: extent[d] elements from begin[d] on.
+/// A region of an array of any rank: extent[d] elements from begin[d] on.
 struct Box {
   std::vector<std::int64_t> begin;
   std::vector<std::int64_t> extent;
 
   [[nodiscard]] static Box whole(std::span<const std::int64_t> shape);
   [[nodiscard]] std::int64_t count() const;
-  /// What two boxes of equal rank have in common; count() is 0 if nothing.
+  /// Returns the intersection with a box of the same rank; its count() is 0 if it is empty.
   [[nodiscard]] Box common(const Box& other) const;
   bool operator==(const Box&) const = default;
 };
 
-/// Where a rectangle of an array lies: in the part's file, under the name `key`.
+/// The location of a region of an array: in the part's file, under the name `key`.
 struct PieceEntry {
   std::string array;
   std::string key;
@@ -34,13 +34,13 @@ struct PieceEntry {
   Box box;
 };
 
-/// What one process wrote.
+/// The file that one process wrote.
 struct PartEntry {
-  std::string file;  ///< a name in the manifest's folder
+  std::string file;  ///< a file name in the manifest's folder
   WrittenFile written;
   std::vector<PieceEntry> pieces;
 
-  /// One line, to be sent to the process that writes the manifest.
+  /// Returns one line of text, to be sent to the process that writes the manifest.
   [[nodiscard]] std::string to_text() const;
   [[nodiscard]] static PartEntry from_text(std::string_view text, const std::string& where);
 };
@@ -49,16 +49,16 @@ struct Manifest {
   static constexpr std::int64_t kVersion = 1;
   static constexpr const char* kFile = "manifest.json";
 
-  std::string kind;  ///< "snapshot", "checkpoint": what the set is to its reader
+  std::string kind;  ///< the purpose of the set: "snapshot" or "checkpoint"
   Metadata metadata;
   std::vector<PartEntry> parts;
 
-  /// Reads FOLDER/manifest.json. A FileError that names it where it is missing, damaged (it carries a checksum of its
-  /// own), of a later version, or where its pieces leave a gap in an array, overlap, or differ in its type or shape.
+  /// Reads FOLDER/manifest.json. Throws FileError with the path if the file is missing, damaged (it has a checksum of
+  /// its own) or of a later version, or if the pieces of an array leave a gap, overlap, or differ in type or shape.
   [[nodiscard]] static Manifest read(const std::filesystem::path& folder);
-  /// Writes FOLDER/manifest.json in one step; the set is there from then on. Checks what `read` checks first (as an
-  /// InvalidArgument). Nobody may be writing parts then: those of the set before this one, and what killed saves have
-  /// left, are removed.
+  /// Writes FOLDER/manifest.json atomically, which makes the set valid. Checks the same as `read` first and throws
+  /// InvalidArgument. Removes the files of the previous set and the remains of killed saves, so no process may be
+  /// writing parts meanwhile.
   void commit(const std::filesystem::path& folder) const;
 };
 

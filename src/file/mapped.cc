@@ -19,8 +19,8 @@
 
 namespace pleiad {
 
-// The signal handler finds mappings in a list of these. Entries are used again and never freed, so that it can walk the
-// list at any time.
+// An entry of the list in which the signal handler looks up mappings. Entries are reused and never freed, so the
+// handler can walk the list at any time.
 struct MappedFile::Mapping {
   std::atomic<std::uintptr_t> begin{0};  ///< 0 while the entry is free
   std::atomic<std::uintptr_t> end{0};
@@ -29,9 +29,9 @@ struct MappedFile::Mapping {
   Mapping* next = nullptr;
 };
 
-// A file that becomes shorter while it is mapped (or whose disk fails) raises SIGBUS in the thread that reads it. The
-// handler puts zeros in the place of what is missing, so that the read ends, and leaves a note for the thread, which
-// check_mapped_reads() turns into a FileError. Any other SIGBUS goes to the handler that was there before.
+// Handles SIGBUS, which a thread gets when it reads a mapped file that became shorter or whose disk failed. The handler
+// maps zeros in place of the missing pages, so that the read completes, and sets a flag for the thread, which
+// check_mapped_reads() turns into a FileError. Any other SIGBUS goes to the previous handler.
 class MappedFile::Guard {
  public:
   static Guard& instance() {
@@ -59,7 +59,7 @@ class MappedFile::Guard {
   void remove(Mapping* entry) {
     const std::lock_guard lock(mutex_);
     entry->begin.store(0);
-    if (!entry->cut.load()) free_.push_back(entry);  // else a thread may still have to name it
+    if (!entry->cut.load()) free_.push_back(entry);  // otherwise a thread may still need its path
   }
 
   static void check() {
@@ -97,13 +97,13 @@ class MappedFile::Guard {
     if ((before_.sa_flags & SA_SIGINFO) != 0) return before_.sa_sigaction(number, info, context);
     if (before_.sa_handler != SIG_DFL && before_.sa_handler != SIG_IGN) return before_.sa_handler(number);
     ::sigaction(SIGBUS, &before_, nullptr);
-    (void)::raise(number);  // comes when this handler ends, and does what it would have done without us
+    (void)::raise(number);  // delivered when this handler returns, with the previous action
   }
 
   static inline const auto page_size_ = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   static inline std::atomic<Mapping*> first_{nullptr};
   static inline struct sigaction before_{};
-  static inline thread_local Mapping* cut_ = nullptr;  // what this thread could not read
+  static inline thread_local Mapping* cut_ = nullptr;  // the mapping that this thread could not read
 
   std::mutex mutex_;
   std::vector<Mapping*> free_;  // guarded by mutex_
@@ -111,7 +111,7 @@ class MappedFile::Guard {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const auto fail = [&](const std::string& what) { throw FileError(fmt::format("{}: {}", path_.string(), what)); };
-  // A named pipe without a writer would block.
+  // O_NONBLOCK, because opening a named pipe without a writer would block.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) fail(fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat status{};
@@ -126,7 +126,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   ::close(file);
   if (reason != 0) fail(fmt::format("cannot be mapped: {}", std::strerror(reason)));
   if (!S_ISREG(status.st_mode))
-    fail(S_ISDIR(status.st_mode) ? "expected a file; it is a folder" : "is no regular file");
+    fail(S_ISDIR(status.st_mode) ? "expected a file; it is a folder" : "is not a regular file");
   bytes_ = {static_cast<const std::byte*>(memory), static_cast<std::size_t>(status.st_size)};
   if (!bytes_.empty()) mapping_ = Guard::instance().add(path_.string(), memory, bytes_.size());
 }

@@ -1,4 +1,4 @@
-// A file's bytes, read where they lie.
+// Memory-mapped files for reading.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace pleiad {
 
-/// A regular file mapped for reading. Pages come from the disk when they are touched. Any thread may read, and calls
-/// check_mapped_reads() before it trusts what it has read: of a file that was cut short meanwhile it read zeros. (One
-/// that is replaced by a rename, as AtomicFile does, is no trouble.)
+/// A regular file mapped for reading. The system loads pages when they are touched. Thread-safe. After reading, a
+/// thread must call check_mapped_reads() before it uses the data: if the file was truncated meanwhile, the thread read
+/// zeros. (Replacing the file by a rename, as AtomicFile does, is safe.)
 class MappedFile {
  public:
   MappedFile() = default;
-  /// A FileError where it cannot be opened, or is no regular file.
+  /// Throws FileError if the file cannot be opened or is not a regular file.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept
@@ -42,11 +42,11 @@ class MappedFile {
   Mapping* mapping_ = nullptr;
 };
 
-/// Throws a FileError that names the file if a mapped file became shorter, or its disk failed, while this thread read
+/// Throws FileError with the file's name if a mapped file became shorter, or its disk failed, while this thread read
 /// it.
 void check_mapped_reads();
 
-/// The result of read(), checked. What read() throws for want of bytes gives way to the reason.
+/// Calls read(), then check_mapped_reads(). If read() throws because of missing bytes, throws the reason instead.
 template <class Read>
 auto checked_read(Read&& read) {
   try {

@@ -1,4 +1,4 @@
-// One owner for a folder or file at a time.
+// Exclusive ownership of a folder or file.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,12 @@
 
 namespace pleiad {
 
-/// An advisory lock (flock) on a file, which is made if it is missing. It ends with this object, and with the process,
-/// however that ends.
+/// An advisory lock (flock) on a file, which is created if missing. It is released with this object, and when the
+/// process ends for any reason.
 class OwnerLock {
  public:
-  /// Nothing if someone holds the lock, in this process or another. A FileError if the file cannot be made or locked.
+  /// Returns nullopt if another holder, in this process or another one, has the lock. Throws FileError if the file
+  /// cannot be created or locked.
   [[nodiscard]] static std::optional<OwnerLock> take(const std::filesystem::path& path);
   ~OwnerLock();
   OwnerLock(OwnerLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}

@@ -22,7 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kSizeBytes = 8;
-// The reference implementation allows 100,000,000, which take more than 2 GB when they are parsed.
+// The reference implementation allows 100,000,000 bytes, which need more than 2 GB when they are parsed.
 constexpr std::uint64_t kMaxHeader = 10'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr std::size_t kDataAlignment = 64;
@@ -64,7 +64,7 @@ std::optional<DType> dtype_of_name(std::string_view name) {
 }
 
 std::optional<std::int64_t> array_bytes(ElementType type, std::span<const std::int64_t> shape) {
-  // An extent of 0 must not hide an overflow before it.
+  // An extent of 0 must not hide an overflow of the other extents.
   std::int64_t bits = type.bits;
   bool empty = false;
   for (const std::int64_t extent : shape) {
@@ -87,24 +87,23 @@ Safetensors::Safetensors(std::span<const std::byte> content, std::filesystem::pa
 void Safetensors::read(std::span<const std::byte> bytes) {
   const auto fail = [&](const std::string& what) { throw FileError(fmt::format("{}: {}", path_.string(), what)); };
   if (bytes.size() < kSizeBytes) {
-    fail(fmt::format("is no safetensors file: expected at least {} bytes, it has {}", kSizeBytes, bytes.size()));
+    fail(fmt::format("is not a safetensors file: expected at least {} bytes, received {}", kSizeBytes, bytes.size()));
   }
   std::uint64_t header = 0;
   std::memcpy(&header, bytes.data(), kSizeBytes);
   if (header > kMaxHeader) {
-    fail(fmt::format("is no safetensors file: a header of {} bytes is announced, at most {} are allowed", header,
+    fail(fmt::format("is not a safetensors file: its header has {} bytes; at most {} are allowed", header,
                      grouped(kMaxHeader)));
   }
   if (header > bytes.size() - kSizeBytes) {
-    fail(fmt::format("is truncated: a header of {} bytes is announced, {} are there", header,
-                     bytes.size() - kSizeBytes));
+    fail(fmt::format("is truncated: its header has {} bytes, but only {} follow", header, bytes.size() - kSizeBytes));
   }
   read_header({reinterpret_cast<const char*>(bytes.data()) + kSizeBytes, header}, bytes.subspan(kSizeBytes + header));
 }
 
 namespace {
 
-/// Reads one array's entry; its bytes are `data`'s from the first offset to the second.
+/// Reads the entry of one array. Its two offsets select its bytes in `data`.
 ArrayEntry read_entry(const std::string& name, const json& value, std::span<const std::byte> data,
                       const std::string& where) {
   const ElementType type = element_type(text_value(member(value, "dtype", where), where + ": dtype"), where);
@@ -123,8 +122,8 @@ ArrayEntry read_entry(const std::string& name, const json& value, std::span<cons
   }
   const auto expected = array_bytes(type, entry.shape);
   if (!expected) {
-    throw FileError(
-        fmt::format("{}: {} of shape [{}] is no number of bytes", where, type.name, fmt::join(entry.shape, ", ")));
+    throw FileError(fmt::format("{}: {} of shape [{}] does not have a valid size in bytes", where, type.name,
+                                fmt::join(entry.shape, ", ")));
   }
   if (*expected != end - begin) {
     throw FileError(fmt::format("{}: {} of shape [{}] needs {} bytes, its offsets give {}", where, type.name,
@@ -138,8 +137,8 @@ ArrayEntry read_entry(const std::string& name, const json& value, std::span<cons
 
 void Safetensors::read_header(std::string_view header, std::span<const std::byte> data) {
   const std::string where = path().string();
-  if (!header.starts_with('{')) throw FileError(where + ": is no safetensors file: its header is no JSON object");
-  // Arrays are three levels deep: the object, an array's entry, its shape.
+  if (!header.starts_with('{')) throw FileError(where + ": is not a safetensors file: its header is not a JSON object");
+  // Arrays are three levels deep: the top object, the entry of an array, and its shape.
   const json parsed = parse_json(header, where + ": header", 3);
   for (const auto& [name, value] : parsed.items()) {
     if (name == kMetadataKey) {
@@ -151,15 +150,15 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
       arrays_.push_back(read_entry(name, value, data, fmt::format("{}: array \"{}\"", where, printable(name))));
     }
   }
-  // An empty array lies before one that begins where it does.
+  // An empty array is sorted before one that begins at the same byte.
   std::ranges::sort(arrays_, [](const ArrayEntry& a, const ArrayEntry& b) {
     return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
   });
   const std::byte* at = data.data();
   for (const ArrayEntry& array : arrays_) {
     if (array.bytes.data() != at) {
-      throw FileError(fmt::format("{}: array \"{}\": {} what lies before it by {} bytes", where, printable(array.name),
-                                  array.bytes.data() < at ? "overlaps" : "is apart from",
+      throw FileError(fmt::format("{}: array \"{}\": {} the previous array by {} bytes", where, printable(array.name),
+                                  array.bytes.data() < at ? "overlaps" : "is separated from",
                                   std::abs(array.bytes.data() - at)));
     }
     at += array.bytes.size();
@@ -185,12 +184,12 @@ ConstView Safetensors::view(std::string_view name) const {
   const ArrayEntry& array = at(name);
   const auto type = dtype_of_name(array.type.name);
   if (!type) {
-    throw FileError(fmt::format("{}: array \"{}\" is of {}; expected F32, F64, I32 or I64", path().string(), name,
-                                array.type.name));
+    throw FileError(fmt::format("{}: array \"{}\" has the element type {}; expected F32, F64, I32 or I64",
+                                path().string(), name, array.type.name));
   }
   if (reinterpret_cast<std::uintptr_t>(array.bytes.data()) % size_of(*type) != 0 && !array.bytes.empty()) {
-    throw FileError(fmt::format("{}: array \"{}\" does not lie at a multiple of {} bytes: copy it", path().string(),
-                                name, size_of(*type)));
+    throw FileError(fmt::format("{}: array \"{}\" is not aligned to {} bytes; copy it instead", path().string(), name,
+                                size_of(*type)));
   }
   return {array.bytes.data(), static_cast<std::int64_t>(array.bytes.size() / size_of(*type)), *type};
 }
@@ -204,7 +203,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path, std::span<const
       throw InvalidArgument(
           fmt::format("[write_safetensors] {}: array \"{}\": {} of shape [{}] needs {} bytes; received {}",
                       path.string(), array.name, array.type.name, fmt::join(array.shape, ", "),
-                      expected ? std::to_string(*expected) : "a broken number of", array.bytes.size()));
+                      expected ? std::to_string(*expected) : "an invalid number of", array.bytes.size()));
     }
     order.push_back(&array);
   }
@@ -217,7 +216,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path, std::span<const
   for (const ArrayToWrite* array : order) {
     if (array->name == kMetadataKey || header.contains(array->name)) {
       throw InvalidArgument(fmt::format("[write_safetensors] {}: the name \"{}\" is {}", path.string(), array->name,
-                                        array->name == kMetadataKey ? "the format's own" : "given twice"));
+                                        array->name == kMetadataKey ? "reserved by the format" : "given twice"));
     }
     header[array->name] = {
         {"dtype", array->type.name}, {"shape", array->shape}, {"data_offsets", {at, at + array->bytes.size()}}};

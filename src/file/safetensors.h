@@ -1,5 +1,5 @@
-// Files of named arrays in the safetensors format: eight bytes with the header's size, a JSON header, the arrays'
-// bytes, little-endian and row-major. What is written here the Python package reads, and the other way round.
+// Files of named arrays in the safetensors format: eight bytes with the size of the header, a JSON header, and the
+// bytes of the arrays, little-endian and row-major. Compatible with the Python package in both directions.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,21 @@
 
 namespace pleiad {
 
-/// An element type by the format's name for it. Those that DType lacks are bytes to us, carried as they are.
+/// An element type by its name in the format. Types that DType lacks are copied as bytes.
 struct ElementType {
-  std::string_view name;  ///< "F32"
+  std::string_view name;  ///< such as "F32"
   int bits = 0;
 };
 
-/// All that the format knows.
+/// All element types of the format.
 [[nodiscard]] std::span<const ElementType> element_types();
-/// A FileError that begins with `where` for a name that the format does not know.
+/// Throws FileError, whose message begins with `where`, if the format has no type of this name.
 [[nodiscard]] ElementType element_type(std::string_view name, const std::string& where);
 [[nodiscard]] ElementType element_type(DType type);
 [[nodiscard]] std::optional<DType> dtype_of_name(std::string_view name);
 
-/// Bytes of an array; nothing where they are no whole number of bytes or do not fit 63 bits. Extents are >= 0.
+/// Returns the size of an array in bytes; nullopt if it is not a whole number of bytes or exceeds 63 bits. Extents must
+/// not be negative.
 [[nodiscard]] std::optional<std::int64_t> array_bytes(ElementType type, std::span<const std::int64_t> shape);
 
 using Metadata = std::map<std::string, std::string>;
@@ -40,29 +41,29 @@ struct ArrayEntry {
   std::string name;
   ElementType type;
   std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;  ///< in the mapped file
+  std::span<const std::byte> bytes;  ///< points into the mapped file
 };
 
-/// A file opened for reading, mapped and checked in whole: header size, JSON, types, shapes, and that the arrays' bytes
-/// lie one after another to the end of the file, without overlap or gap. Any thread may read. What `arrays` and `view`
-/// give lives as long as this.
+/// A file opened for reading. The constructor maps it and checks all of it: header size, JSON, types, shapes, and that
+/// the bytes of the arrays follow each other to the end of the file without overlap or gap. Thread-safe. The results of
+/// `arrays` and `view` are valid as long as this object.
 ///
-/// A failure is a FileError that names the file and, where it is about one, the array.
+/// Throws FileError with the file and, if the error is about one, the array.
 class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& path);
-  /// A file's content in memory that the caller keeps; messages call it `path`.
+  /// Reads a file's content from memory that the caller keeps valid. Error messages call it `path`.
   Safetensors(std::span<const std::byte> content, std::filesystem::path path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
-  /// In the order of their bytes.
+  /// Sorted by the position of their bytes.
   [[nodiscard]] std::span<const ArrayEntry> arrays() const { return arrays_; }
   [[nodiscard]] bool has(std::string_view name) const;
-  /// Names the arrays that there are if this is none.
+  /// Throws FileError with the existing names if there is no such array.
   [[nodiscard]] const ArrayEntry& at(std::string_view name) const;
-  /// The numbers where they lie. The array must have one of DType's types and lie at a multiple of its elements' size,
-  /// which the format does not promise (what we write does); `at(name).bytes` can be copied in any case.
+  /// Returns the elements in place. The array must have one of DType's types and be aligned to its element size, which
+  /// the format does not guarantee (files written here are aligned). `at(name).bytes` can be copied in any case.
   [[nodiscard]] ConstView view(std::string_view name) const;
 
  private:
@@ -87,9 +88,9 @@ struct WrittenFile {
   std::uint32_t crc32c = 0;
 };
 
-/// Writes a file that takes its place when it is complete (AtomicFile). The data begins at a multiple of 64 bytes, wide
-/// elements first, so that every array can be used where it lies. An InvalidArgument for a name that comes twice or is
-/// no UTF-8, or bytes that do not fit the shape; a FileError where the disk refuses.
+/// Writes a file atomically (AtomicFile). The data begins at a multiple of 64 bytes, widest elements first, so that
+/// every array can be used in place. Throws InvalidArgument if a name is duplicate or not UTF-8, or if the bytes do not
+/// match the shape; throws FileError if writing fails.
 WrittenFile write_safetensors(const std::filesystem::path& path, std::span<const ArrayToWrite> arrays,
                               const Metadata& metadata = {});
 

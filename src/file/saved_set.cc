@@ -37,7 +37,7 @@ std::size_t bytes_of(ElementType type, std::span<const std::int64_t> extent) {
   return static_cast<std::size_t>(array_bytes(type, extent).value_or(0));
 }
 
-/// Copies between two dense boxes of one array what they have in common.
+/// Copies the intersection of two dense boxes of one array.
 class BoxCopy {
  public:
   BoxCopy(const Box& from, const Box& to, std::size_t element) : from_(from), to_(to), common_(from.common(to)) {
@@ -48,7 +48,7 @@ class BoxCopy {
       from_stride_[d] = from_stride_[d + 1] * static_cast<std::size_t>(from.extent[d]);
       to_stride_[d] = to_stride_[d + 1] * static_cast<std::size_t>(to.extent[d]);
     }
-    // From run_ on the rows are whole in both: one run of bytes.
+    // From dimension run_ on, both boxes contain whole rows, so one copy suffices.
     run_ = rank;
     while (run_ > 0 &&
            (run_ == rank || (common_.extent[run_] == from.extent[run_] && common_.extent[run_] == to.extent[run_]))) {
@@ -115,9 +115,9 @@ const Safetensors& SavedSet::part(std::size_t index) const {
   if (parts_[index] != nullptr) return *parts_[index];
   const std::filesystem::path path = folder_ / entry.file;
   if (std::filesystem::is_symlink(path)) {
-    throw FileError(fmt::format("{}: is a symbolic link; a part must lie in the set's own folder", path.string()));
+    throw FileError(fmt::format("{}: is a symbolic link; a part must be in the folder of its set", path.string()));
   }
-  // The checksum comes first: what is wrong in a damaged file is of no interest.
+  // The checksum comes first, because other errors of a damaged file are not helpful.
   {
     const MappedFile file(path);
     if (static_cast<std::int64_t>(file.bytes().size()) != entry.written.bytes) {
@@ -153,11 +153,11 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
   }
   if (!inside) {
     throw InvalidArgument(
-        fmt::format("[SavedSet.read] array \"{}\" has the shape [{}]; received the rectangle of [{}] at [{}]", name,
+        fmt::format("[SavedSet.read] array \"{}\" has the shape [{}]; received a region of [{}] at [{}]", name,
                     fmt::join(array.shape, ", "), fmt::join(box.extent, ", "), fmt::join(box.begin, ", ")));
   }
   if (out.size() != bytes_of(array.type, box.extent)) {
-    throw InvalidArgument(fmt::format("[SavedSet.read] array \"{}\": [{}] of {} are {} bytes; received room for {}",
+    throw InvalidArgument(fmt::format("[SavedSet.read] array \"{}\": [{}] of {} are {} bytes; received a buffer of {}",
                                       name, fmt::join(box.extent, ", "), array.type.name,
                                       bytes_of(array.type, box.extent), out.size()));
   }
@@ -169,7 +169,7 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
       if (array.type.bits % 8 != 0) {
         if (piece.box != box) {
           throw InvalidArgument(
-              fmt::format("[SavedSet.read] array \"{}\" of {} can only be read in whole", name, array.type.name));
+              fmt::format("[SavedSet.read] array \"{}\" of {} can only be read as a whole", name, array.type.name));
         }
         std::memcpy(out.data(), entry.bytes.data(), out.size());
       } else {

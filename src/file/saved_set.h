@@ -1,8 +1,8 @@
-// Arrays that n processes saved together and m processes load, each as much as it needs.
+// Arrays that n processes save together and m processes load, each only the regions that it needs.
 //
-// Saving: every process calls write_part for what it owns; when all have returned, one of them collects the entries and
-// commits a Manifest. Until that commit, and if anything fails before it, the set that was there stays whole, provided
-// that `tag` differs from the last one's.
+// To save, every process calls write_part for the regions that it owns. When all calls have returned, one process
+// collects the entries and commits a Manifest. Until that commit, and after any failure before it, the previous set
+// stays intact, provided that `tag` differs from the previous one's.
 #pragma once
 
 #include <cstddef>
@@ -20,26 +20,26 @@
 
 namespace pleiad {
 
-/// A rectangle of an array that this process owns.
+/// A region of an array that this process owns.
 struct PieceToWrite {
   std::string array;
   ElementType type;
   std::vector<std::int64_t> shape;  ///< of the whole array
   Box box;
-  std::span<const std::byte> bytes;  ///< the rectangle's elements, row-major
+  std::span<const std::byte> bytes;  ///< the elements of the region, row-major
 };
 
-/// The name of a part: TAG-INDEX.safetensors, the index in five digits.
+/// Returns the name of a part: TAG-INDEX.safetensors, with a five-digit index.
 [[nodiscard]] std::string part_file(const std::string& tag, int index);
 
-/// Writes FOLDER/part_file(tag, index), in one step and through to the disk. The folder must exist.
+/// Writes FOLDER/part_file(tag, index) atomically and flushes it to disk. The folder must exist.
 [[nodiscard]] PartEntry write_part(const std::filesystem::path& folder, const std::string& tag, int index,
                                    std::span<const PieceToWrite> pieces, const Metadata& metadata = {});
 
-/// A saved set, for reading. Any thread may call any method.
+/// A saved set, for reading. Thread-safe.
 ///
-/// A failure is a FileError that names the file and, where it is about one, the array. A part's size and checksum are
-/// compared with the manifest's when it is first needed.
+/// Throws FileError with the file and, if the error is about one, the array. The size and checksum of a part are
+/// compared with the manifest's when the part is first needed.
 class SavedSet {
  public:
   explicit SavedSet(const std::filesystem::path& folder);
@@ -52,12 +52,12 @@ class SavedSet {
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool has(std::string_view name) const { return arrays_.contains(name); }
-  /// Names the known arrays if this is none.
+  /// Throws FileError with the known names if there is no such array.
   [[nodiscard]] const Array& at(std::string_view name) const;
-  /// Fills `out` with a rectangle of an array, whichever parts it lies in. Types of less than a byte an element only in
-  /// whole, from one piece.
+  /// Fills `out` with a region of an array, from all parts that contain it. Arrays with elements of less than a byte
+  /// can only be read whole, from a single piece.
   void read(std::string_view name, const Box& box, std::span<std::byte> out) const;
-  /// All of it.
+  /// Reads the whole array.
   void read(std::string_view name, std::span<std::byte> out) const;
   /// Reads every part and compares its checksum.
   void verify() const;
@@ -70,7 +70,7 @@ class SavedSet {
   std::map<std::string, Array, std::less<>> arrays_;
 
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Safetensors>> parts_;  ///< by mutex_; null until needed
+  mutable std::vector<std::unique_ptr<Safetensors>> parts_;  ///< guarded by mutex_; null until needed
 };
 
 }  // namespace pleiad

@@ -29,14 +29,13 @@ void make_folder(const fs::path& folder) {
   std::vector<fs::path> missing;
   for (fs::path at = folder; !at.empty() && !fs::exists(at, problem); at = at.parent_path()) missing.push_back(at);
   fs::create_directories(folder, problem);
-  if (problem) throw FileError(fmt::format("{}: cannot be made: {}", folder.string(), problem.message()));
-  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is no folder", folder.string()));
-  // A file in a new folder survives a loss of power only if the folder does. A folder that may not be read cannot
-  // be brought to the disk by its user.
+  if (problem) throw FileError(fmt::format("{}: cannot be created: {}", folder.string(), problem.message()));
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is not a folder", folder.string()));
+  // A file in a new folder survives a power loss only if the folder does. A folder without read permission cannot be
+  // flushed by its user.
   for (const fs::path& made : missing) {
     if (sync_folder(folder_of(made)) || errno == EACCES) continue;
-    throw FileError(
-        fmt::format("{}: cannot be brought to the disk: {}", folder_of(made).string(), std::strerror(errno)));
+    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", folder_of(made).string(), std::strerror(errno)));
   }
 }
 
@@ -67,9 +66,9 @@ void remove_unfinished(const fs::path& run) {
 
 void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   if (keep <= 0) return;
-  // The new set must be on the disk before an old one goes, and it is there only once the run's folder names it.
+  // The new set must be on disk before an old one is removed, and it exists only once the run's folder lists it.
   if (!sync_folder(run)) {
-    throw FileError(fmt::format("{}: cannot be brought to the disk: {}", run.string(), std::strerror(errno)));
+    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", run.string(), std::strerror(errno)));
   }
   std::vector<std::int64_t> stay = steps_in(run, true);
   if (stay.size() > static_cast<std::size_t>(keep)) stay.erase(stay.begin(), stay.end() - keep);
@@ -78,7 +77,7 @@ void prune_steps(const fs::path& run, int keep, std::int64_t just_saved) {
   for (const std::int64_t step : steps_in(run, false)) {
     if (std::ranges::find(stay, step) != stay.end()) continue;
     const fs::path path = step_folder(run, step);
-    fs::remove(path / Manifest::kFile, ignored);  // first: what follows is no set any more
+    fs::remove(path / Manifest::kFile, ignored);  // first, so that the rest is no longer a set
     fs::remove_all(path, ignored);
   }
 }

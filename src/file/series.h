@@ -1,4 +1,4 @@
-// The saved sets of a run, a folder for each step: FOLDER/step-00000500. The last few stay.
+// The saved sets of a run, one folder per step (FOLDER/step-00000500), of which the most recent are kept.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace pleiad {
 
-/// Makes a folder and those above it, where they are not there, and brings them to the disk. A FileError that names it.
+/// Creates a folder and its missing parents and flushes them to disk. Throws FileError with the path.
 void make_folder(const std::filesystem::path& folder);
 
 [[nodiscard]] std::filesystem::path step_folder(const std::filesystem::path& run, std::int64_t step);
-/// The steps of a run, rising: of sets that are there in whole, or of all that were begun.
+/// Returns the steps of a run in rising order: only those with a complete set, or all that were started.
 [[nodiscard]] std::vector<std::int64_t> steps_in(const std::filesystem::path& run, bool whole);
-/// Removes what was begun and never came to its end. Nobody may be writing.
+/// Removes incomplete sets. No process may be writing one.
 void remove_unfinished(const std::filesystem::path& run);
-/// Leaves the last `keep` whole sets and the one just saved; removes the others, and what never came to its end.
-/// Nothing where keep is 0.
+/// Keeps the most recent `keep` complete sets and the one just saved, and removes the others, including incomplete
+/// ones. Does nothing if keep is 0.
 void prune_steps(const std::filesystem::path& run, int keep, std::int64_t just_saved);
 
 }  // namespace pleiad

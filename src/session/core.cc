@@ -11,8 +11,8 @@
 #include "core/option_list.h"
 #include "core/problem.h"
 #include "core/text.h"
+#include "engine/run_collectively.h"
 #include "engine/start.h"
-#include "engine/together.h"
 #include "pleiad/error.h"
 #include "table/table_service.h"
 
@@ -20,7 +20,8 @@ namespace pleiad {
 
 namespace {
 
-/// "3+2" in a world of five: the first three are workers, the others servers. In other worlds: each is both.
+/// Resolves a role such as "3+2": in a world of five ranks the first three are workers, the others servers. In a world
+/// of another size, each rank is both.
 std::string role_of(const std::string& wanted, int rank, int size) {
   int workers = 0, servers = 0, read = 0;
   if (std::sscanf(wanted.c_str(), "%6d+%6d%n", &workers, &servers, &read) != 2 ||
@@ -33,7 +34,8 @@ std::string role_of(const std::string& wanted, int rank, int size) {
 
 Roster exchange_roles(Engine& engine) {
   static const std::vector<std::string> kRoles = {"both", "worker", "server", "none"};
-  // Told before it is checked: all ranks must hear of a mistake, or they would wait for the one that made it.
+  // A role is exchanged before it is checked: all ranks must learn of a mistake, or they would wait for the rank that
+  // made it.
   const auto found = std::ranges::find(kRoles, role_of(engine.options().role, engine.rank(), engine.size()));
   const std::int32_t mine = found == kRoles.end() ? -1 : static_cast<std::int32_t>(found - kRoles.begin());
   std::vector<std::int32_t> roles(static_cast<std::size_t>(engine.size()));
@@ -55,10 +57,10 @@ Roster exchange_roles(Engine& engine) {
   return roster;
 }
 
-// What a rank brings to the creation of a table: its wish, or what is wrong with it.
-struct Wish {
-  std::array<char, 640> words{};
-  std::uint64_t all_words = 0;  // a hash: a long name may leave no room for the rest
+// One rank's contribution to the creation of a table: the requested table, or the error in its arguments.
+struct TableProposal {
+  std::array<char, 640> description{};
+  std::uint64_t description_hash = 0;  // a hash of the full description, which may not fit into `description`
   std::array<char, 512> problem{};
   ErrorKind kind = ErrorKind::invalid_argument;
   bool has_unused_tables = false;
@@ -78,7 +80,7 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::fun
 
 SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {
   context_ = std::make_shared<TableContext>(engine_, exchange_roles(*engine_));
-  if (engine_->messenger() != nullptr) context_->service = std::make_unique<TableService>(*context_);
+  if (engine_->rpc() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
   engine_->set_table_namer(namer);
   context_->ledger.set_namer(namer);
@@ -90,7 +92,7 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
                                        engine_->report([this](std::uint32_t id) { return table_name(id); })));
     });
   }
-  engine_->count_threads();
+  engine_->record_threads();
 }
 
 SessionCore::~SessionCore() {
@@ -101,14 +103,14 @@ SessionCore::~SessionCore() {
       engine_->log().error(fmt::format("the session ends without a shutdown, and {}", error.what()));
     }
   }
-  // What is still under way uses the tables, which go with this, and may hold locks, which the others take from the
-  // dead.
+  // Pending operations use the tables, which are destroyed with this object. They may also hold locks, which the other
+  // ranks take over from a dead rank. Stop them first.
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();
   if (!engine_->in_forked_child()) {
     context_->service.reset();
-    engine_->abandon(Life::dead);
+    engine_->abandon(Liveness::dead);
   }
   engine_->set_table_namer({});
   context_->ledger.set_namer({});
@@ -131,20 +133,21 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     id = static_cast<std::uint32_t>(names_.size());
     names_.push_back(spec.name(id));
   }
-  Wish wish;
+  TableProposal proposal;
   const auto put = [](auto& field, const std::string& text) {
     std::memcpy(field.data(), text.data(), std::min(text.size(), field.size() - 1));
   };
-  wish.has_unused_tables = has_unused_tables();
-  const std::string words = spec.words(id);
-  put(wish.words, words);
-  wish.all_words = std::hash<std::string>{}(words);
+  proposal.has_unused_tables = has_unused_tables();
+  const std::string description = spec.description(id);
+  put(proposal.description, description);
+  proposal.description_hash = std::hash<std::string>{}(description);
   try {
     if (!spec.mistake.empty()) throw InvalidArgument(spec.mistake);
     spec.check();
     if (context_->roster.servers.empty()) {
       throw InvalidArgument(
-          "[create_table] no rank is a server that could hold a table: the role of one must be both or server");
+          "[create_table] no rank is a server that could hold a table; set the role of at least one rank to both or "
+          "server");
     }
     if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {}",
@@ -156,15 +159,15 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
           grouped(spec.rows * spec.cols), name_of(spec.options.dtype), grouped(initial.count), name_of(initial.dtype)));
     }
   } catch (const Error& error) {
-    put(wish.problem, error.what());
-    wish.kind = error.kind();
+    put(proposal.problem, error.what());
+    proposal.kind = error.kind();
   }
   try {
-    std::vector<Wish> wishes(static_cast<std::size_t>(engine_->size()));
-    engine_->all_gather(&wish, wishes.data(), sizeof wish);
-    if (std::ranges::all_of(wishes, &Wish::has_unused_tables)) release_unused_tables();
+    std::vector<TableProposal> proposals(static_cast<std::size_t>(engine_->size()));
+    engine_->all_gather(&proposal, proposals.data(), sizeof proposal);
+    if (std::ranges::all_of(proposals, &TableProposal::has_unused_tables)) release_unused_tables();
     for (int r = 0; r < engine_->size(); ++r) {
-      const Wish& theirs = wishes[static_cast<std::size_t>(r)];
+      const TableProposal& theirs = proposals[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
         const std::string problem = r == engine_->rank()
                                         ? theirs.problem.data()
@@ -173,10 +176,10 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
       }
     }
     for (int r = 1; r < engine_->size(); ++r) {
-      if (wishes[static_cast<std::size_t>(r)].all_words != wishes[0].all_words) {
+      if (proposals[static_cast<std::size_t>(r)].description_hash != proposals[0].description_hash) {
         throw OrderError(fmt::format("[create_table] the ranks create different tables as number {}: {} {}; {} {}", id,
-                                     engine_->describe(0), wishes[0].words.data(), engine_->describe(r),
-                                     wishes[static_cast<std::size_t>(r)].words.data()));
+                                     engine_->describe(0), proposals[0].description.data(), engine_->describe(r),
+                                     proposals[static_cast<std::size_t>(r)].description.data()));
       }
     }
     auto table = std::make_shared<Table>(context_, id, std::move(spec), initial);
@@ -184,7 +187,8 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     tables_.push_back(table);
     return table;
   } catch (...) {
-    // The same on every rank, or nobody has come to an end: so the number is free again on every rank.
+    // The error is the same on every rank, or no rank can complete the call. The id is therefore free again on every
+    // rank.
     const std::lock_guard lock(mutex_);
     names_.pop_back();
     throw;
@@ -213,7 +217,7 @@ void SessionCore::meet() {
   try {
     if (context_->ledger.barrier(has_unused_tables())) release_unused_tables();
   } catch (const Error&) {
-    context_->failures.raise_any();  // what came first says more
+    context_->failures.raise_any();  // the earlier error is more informative
     throw;
   }
 }
@@ -227,7 +231,7 @@ void SessionCore::barrier() {
 void SessionCore::barrier_for_all(std::string_view where) {
   engine_->check_usable(where);
   meet();
-  together(*engine_, where, [&] { context_->failures.raise_any(); });
+  run_collectively(*engine_, where, [&] { context_->failures.raise_any(); });
 }
 
 bool SessionCore::has_unused_tables() const {
@@ -236,7 +240,7 @@ bool SessionCore::has_unused_tables() const {
 }
 
 void SessionCore::release_unused_tables() {
-  // Tables are created and released by all ranks together, so the list is the same everywhere.
+  // Tables are created and released by all ranks together, so the list is the same on all ranks.
   std::vector<std::uint8_t> unused;
   {
     const std::lock_guard lock(mutex_);
@@ -281,7 +285,7 @@ void SessionCore::shutdown() {
     if (!problem) throw;
     Problem{.kind = error.kind(), .text = fmt::format("{}; before that, {}", error.what(), problem->text)}.raise();
   }
-  // What another thread has started meanwhile uses the tables.
+  // Operations that another thread has started in the meantime use the tables.
   engine_->end_waits();
   context_->clocked.stop();
   context_->background.stop();

@@ -14,7 +14,7 @@ namespace pleiad {
 
 namespace {
 
-// A mean is a sum and a factor.
+// The engine has no mean: it is computed as a sum and a factor.
 Reduce engine_op(ReduceOp op) { return op == ReduceOp::mean ? Reduce::sum : static_cast<Reduce>(op); }
 
 double factor_of(std::string_view where, ReduceOp op, DType dtype, int ranks) {
@@ -35,7 +35,7 @@ void check_blocks(std::string_view where, ConstView whole, ConstView block, int 
   }
 }
 
-// Counts one collective.
+// Counts and times one collective call.
 class Timed {
  public:
   Timed(SessionCore& core, std::size_t bytes) : stats_(core.collectives), start_(now_ns()) {
@@ -82,11 +82,11 @@ int Session::server_rank(int server) const {
 }
 
 namespace {
-const Place& place_of(const Engine& engine, std::string_view where, int rank) {
+const RankLocation& place_of(const Engine& engine, std::string_view where, int rank) {
   if (rank < 0 || rank >= engine.size()) {
     throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {}", where, rank, engine.size()));
   }
-  return engine.place(rank);
+  return engine.location(rank);
 }
 }  // namespace
 
@@ -95,7 +95,7 @@ int Session::host_of(int rank) const { return place_of(core_->engine(), "host_of
 std::string Session::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
 bool Session::alive(int rank) const {
   (void)place_of(core_->engine(), "alive", rank);
-  return core_->engine().life(rank) != Life::dead;
+  return core_->engine().liveness(rank) != Liveness::dead;
 }
 std::string Session::engine() const { return std::string(core_->engine().kind()); }
 const SessionOptions& Session::options() const { return core_->engine().options(); }

@@ -16,7 +16,7 @@ namespace pleiad {
 
 namespace {
 
-// A handler can reach only what is global.
+// A signal handler can only access globals.
 std::atomic<int> signal_fd{-1};
 
 void on_signal(int) {
@@ -27,9 +27,9 @@ void on_signal(int) {
   errno = before;
 }
 
-class Installed final : public SignalReport {
+class InstalledReport final : public SignalReport {
  public:
-  Installed(int fd, std::function<void()> print) : fd_(fd), generation_(fork_generation()) {
+  InstalledReport(int fd, std::function<void()> print) : fd_(fd), generation_(fork_generation()) {
     thread_ = std::thread([fd, print = std::move(print)] {
       for (;;) {
         std::uint64_t word = 0;
@@ -44,12 +44,12 @@ class Installed final : public SignalReport {
     sigaction(SIGUSR1, &action, &before_);
   }
 
-  ~Installed() override {
+  ~InstalledReport() override {
     if (generation_ != fork_generation()) {
-      new (&thread_) std::thread;  // it lives in the parent only
+      new (&thread_) std::thread;  // the thread exists in the parent process only
       return;
     }
-    // Somebody may have installed a handler since: that one stays.
+    // If another handler has been installed since, it stays.
     struct sigaction present{};
     sigaction(SIGUSR1, nullptr, &present);
     if (present.sa_handler == on_signal) sigaction(SIGUSR1, &before_, nullptr);
@@ -82,7 +82,7 @@ std::unique_ptr<SignalReport> SignalReport::install(std::function<void()> print)
     close(fd);
     return nullptr;
   }
-  return std::make_unique<Installed>(fd, std::move(print));
+  return std::make_unique<InstalledReport>(fd, std::move(print));
 }
 
 }  // namespace pleiad

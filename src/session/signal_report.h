@@ -6,11 +6,11 @@
 
 namespace pleiad {
 
-/// While one lives, SIGUSR1 calls `print` on a thread of its own. Leaves a handler that the user has installed alone,
-/// and gives way to one that exists already.
+/// While an instance lives, SIGUSR1 calls `print` on a separate thread. It does not replace a handler that the user has
+/// installed; only one instance can exist at a time.
 class SignalReport {
  public:
-  /// Null where the signal is taken.
+  /// Returns null if the signal already has a handler.
   [[nodiscard]] static std::unique_ptr<SignalReport> install(std::function<void()> print);
   virtual ~SignalReport() = default;
 };

@@ -13,7 +13,7 @@
 
 #include "core/option_list.h"
 #include "core/text.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "file/atomic.h"
 #include "file/series.h"
 #include "pleiad/error.h"
@@ -39,14 +39,14 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-/// What every rank must see alike: a copy that lies on another host's disk is none.
+/// All ranks must see the same folder. A folder on another host's local disk does not count.
 void require_folder(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
     throw FileError(fmt::format("{}: is not there for this rank; all ranks must see the folder", folder.string()));
   }
 }
 
-/// What all ranks have counted: of rank r and table t at(r, t).
+/// The call counts of all ranks: at(r, t) belongs to rank r and table t.
 struct Clocks {
   std::size_t tables = 0;
   std::vector<Table::ClockCounts> counts;
@@ -57,12 +57,13 @@ struct Clocks {
 
 bool counts_calls(const TableSpec& spec) { return spec.options.clock == "sync" && spec.options.backup == 0; }
 
-/// Collective. Workers who have made different numbers of calls to a synchronous table are in the middle of a round.
+/// Collective. If workers have made different numbers of calls to a synchronous table, they are in the middle of a
+/// round.
 Clocks check_clocks(const SessionCore& core) {
   Engine& engine = core.engine();
   const auto tables = core.tables();
   std::vector<Table::ClockCounts> mine;
-  together(engine, "save", [&] {
+  run_collectively(engine, "save", [&] {
     for (const auto& table : tables) mine.push_back(table->clock_counts());
   });
   Clocks clocks{.tables = tables.size(), .counts = {}};
@@ -70,7 +71,7 @@ Clocks check_clocks(const SessionCore& core) {
   engine.all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
   const std::vector<int>& workers = core.context().roster.workers;
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    // A round that one rank knows to be closed is closed for what all save.
+    // A round that one rank knows to be closed counts as closed in what all ranks save.
     for (int r = 0; r < engine.size(); ++r) tables[t]->close_rounds(clocks.at(r, t).closed);
     if (!counts_calls(tables[t]->spec())) continue;
     for (const int other : workers) {
@@ -124,39 +125,39 @@ Metadata metadata_of(const SessionCore& core, const SnapshotNote& note, const Cl
 
 namespace {
 
-/// The ranks' rows of sparse tables stand one after another: each hears how many come before its own. Collective.
-void place_rows(Engine& engine, std::vector<CopiedPiece>& pieces, const std::vector<std::size_t>& ends) {
+/// Collective. The rows of a sparse table are stored in rank order: each rank learns how many rows precede its own.
+void place_rows(Engine& engine, std::vector<CopiedRegion>& regions, const std::vector<std::size_t>& ends) {
   std::vector<std::int64_t> mine(ends.size());
   const auto each = [&](auto&& work) {
     for (std::size_t t = 0, i = 0; t < ends.size(); ++t) {
       for (; i < ends[t]; ++i) {
-        if (pieces[i].counted >= 0) work(t, pieces[i], static_cast<std::size_t>(pieces[i].counted));
+        if (regions[i].counted >= 0) work(t, regions[i], static_cast<std::size_t>(regions[i].counted));
       }
     }
   };
-  each([&](std::size_t t, const CopiedPiece& piece, std::size_t d) { mine[t] = piece.box.extent[d]; });
+  each([&](std::size_t t, const CopiedRegion& region, std::size_t d) { mine[t] = region.box.extent[d]; });
   std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(engine.size()));
   engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(std::int64_t));
-  each([&](std::size_t t, CopiedPiece& piece, std::size_t d) {
-    piece.shape[d] = 0;
+  each([&](std::size_t t, CopiedRegion& region, std::size_t d) {
+    region.shape[d] = 0;
     for (int r = 0; r < engine.size(); ++r) {
-      if (r == engine.rank()) piece.box.begin[d] = piece.shape[d];
-      piece.shape[d] += all[static_cast<std::size_t>(r) * mine.size() + t];
+      if (r == engine.rank()) region.box.begin[d] = region.shape[d];
+      region.shape[d] += all[static_cast<std::size_t>(r) * mine.size() + t];
     }
   });
 }
 
 }  // namespace
 
-SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare) {
+SnapshotCopy copy_tables(SessionCore& core, const SnapshotNote& note, BufferPool& spare) {
   Engine& engine = core.engine();
-  SnapshotCut cut;
+  SnapshotCopy copy;
   const Clocks clocks = check_clocks(core);
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
   engine.broadcast(&number, sizeof number, 0);
-  cut.tag = fmt::format("part-{:016x}", number);
-  std::vector<std::size_t> ends;  // of each table's pieces
-  together(engine, "save", [&] {
+  copy.tag = fmt::format("part-{:016x}", number);
+  std::vector<std::size_t> ends;  // end index of each table's regions
+  run_collectively(engine, "save", [&] {
     std::vector<std::string> names;
     for (const auto& table : core.tables()) {
       if (std::ranges::find(names, table->name()) != names.end()) {
@@ -164,35 +165,35 @@ SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& 
             "[save] two tables are called \"{}\"; in a snapshot each needs a name of its own", table->name()));
       }
       names.push_back(table->name());
-      copy_share(*table, spare, cut.pieces);
-      ends.push_back(cut.pieces.size());
+      copy_for_snapshot(*table, spare, copy.regions);
+      ends.push_back(copy.regions.size());
     }
-    cut.metadata = metadata_of(core, note, clocks);
+    copy.metadata = metadata_of(core, note, clocks);
   });
   spare.drop();
   if (std::ranges::any_of(core.tables(), [](const auto& table) { return table->spec().sparse; })) {
-    place_rows(engine, cut.pieces, ends);
+    place_rows(engine, copy.regions, ends);
   }
-  return cut;
+  return copy;
 }
 
-void write_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
-  std::vector<PieceToWrite> pieces;
-  for (const CopiedPiece& piece : cut.pieces) {
-    pieces.push_back(
-        {.array = piece.array, .type = piece.type, .shape = piece.shape, .box = piece.box, .bytes = piece.bytes});
+void write_snapshot_part(const fs::path& folder, const SnapshotCopy& copy, int rank) {
+  std::vector<PieceToWrite> regions;
+  for (const CopiedRegion& region : copy.regions) {
+    regions.push_back(
+        {.array = region.array, .type = region.type, .shape = region.shape, .box = region.box, .bytes = region.bytes});
   }
   // A rank of a small world may have no stripe to write.
-  const std::string entry = pieces.empty() ? "" : write_part(folder, cut.tag, rank, pieces).to_text();
-  write_whole_file(entry_file(folder, cut.tag, rank), std::as_bytes(std::span(entry)));
+  const std::string entry = regions.empty() ? "" : write_part(folder, copy.tag, rank, regions).to_text();
+  write_whole_file(entry_file(folder, copy.tag, rank), std::as_bytes(std::span(entry)));
 }
 
-void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
-                FunctionRef<bool(const std::vector<int>& missing)> patience) {
+void commit_snapshot(const fs::path& folder, const SnapshotCopy& copy, int ranks,
+                     FunctionRef<bool(const std::vector<int>& missing)> patience) {
   for (;;) {
     std::vector<int> missing;
     for (int r = 0; r < ranks; ++r) {
-      if (!fs::exists(entry_file(folder, cut.tag, r))) missing.push_back(r);
+      if (!fs::exists(entry_file(folder, copy.tag, r))) missing.push_back(r);
     }
     if (missing.empty()) break;
     if (!patience(missing)) {
@@ -200,24 +201,24 @@ void commit_cut(const fs::path& folder, const SnapshotCut& cut, int ranks,
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  Manifest manifest{.kind = kKind, .metadata = cut.metadata, .parts = {}};
+  Manifest manifest{.kind = kKind, .metadata = copy.metadata, .parts = {}};
   for (int r = 0; r < ranks; ++r) {
-    const fs::path path = entry_file(folder, cut.tag, r);
+    const fs::path path = entry_file(folder, copy.tag, r);
     const std::string text = read_text(path);
     if (!text.empty()) manifest.parts.push_back(PartEntry::from_text(text, path.string()));
   }
   manifest.commit(folder);
   std::error_code ignored;
-  for (int r = 0; r < ranks; ++r) fs::remove(entry_file(folder, cut.tag, r), ignored);
+  for (int r = 0; r < ranks; ++r) fs::remove(entry_file(folder, copy.tag, r), ignored);
 }
 
 namespace {
 
-/// An error may come after the set was committed: the folder's own way to the disk is the last step.
-bool is_committed(const fs::path& folder, const SnapshotCut& cut) {
+/// An error may occur after the commit, because syncing the folder to disk is the last step.
+bool is_committed(const fs::path& folder, const SnapshotCopy& copy) {
   try {
     const Manifest manifest = Manifest::read(folder);
-    return std::ranges::any_of(manifest.parts, [&](const PartEntry& part) { return part.file.starts_with(cut.tag); });
+    return std::ranges::any_of(manifest.parts, [&](const PartEntry& part) { return part.file.starts_with(copy.tag); });
   } catch (const std::exception&) {
     return false;
   }
@@ -225,22 +226,22 @@ bool is_committed(const fs::path& folder, const SnapshotCut& cut) {
 
 }  // namespace
 
-void remove_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
-  if (is_committed(folder, cut)) return;
+void remove_snapshot_part(const fs::path& folder, const SnapshotCopy& copy, int rank) {
+  if (is_committed(folder, copy)) return;
   std::error_code ignored;
-  fs::remove(entry_file(folder, cut.tag, rank), ignored);
-  fs::remove(folder / part_file(cut.tag, rank), ignored);
+  fs::remove(entry_file(folder, copy.tag, rank), ignored);
+  fs::remove(folder / part_file(copy.tag, rank), ignored);
 }
 
-void abandon_cut(const fs::path& folder, const SnapshotCut& cut, int rank) {
+void abandon_snapshot(const fs::path& folder, const SnapshotCopy& copy, int rank) {
   try {
-    remove_cut(folder, cut, rank);
-    if (rank != 0 || is_committed(folder, cut)) return;
+    remove_snapshot_part(folder, copy, rank);
+    if (rank != 0 || is_committed(folder, copy)) return;
     for (const auto& file : fs::directory_iterator(folder)) {
       std::error_code ignored;
-      if (file.path().filename().string().starts_with(cut.tag)) fs::remove(file.path(), ignored);
+      if (file.path().filename().string().starts_with(copy.tag)) fs::remove(file.path(), ignored);
     }
-  } catch (const std::exception&) {  // what stays, the next save removes
+  } catch (const std::exception&) {  // the next save removes remaining files
   }
 }
 
@@ -248,21 +249,21 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
   SessionCore& core = session.core();
   Engine& engine = core.engine();
   core.barrier_for_all("save");
-  together(engine, "save", [&] {
+  run_collectively(engine, "save", [&] {
     if (engine.rank() == 0) make_folder(folder);
   });
-  SpareBytes none;
-  const SnapshotCut cut = cut_tables(core, note, none);
+  BufferPool none;
+  const SnapshotCopy copy = copy_tables(core, note, none);
   try {
-    together(engine, "save", [&] {
+    run_collectively(engine, "save", [&] {
       require_folder(folder);
-      write_cut(folder, cut, engine.rank());
+      write_snapshot_part(folder, copy, engine.rank());
     });
-    together(engine, "save", [&] {
-      if (engine.rank() == 0) commit_cut(folder, cut, engine.size(), [](const auto&) { return false; });
+    run_collectively(engine, "save", [&] {
+      if (engine.rank() == 0) commit_snapshot(folder, copy, engine.size(), [](const auto&) { return false; });
     });
   } catch (...) {
-    remove_cut(folder, cut, engine.rank());
+    remove_snapshot_part(folder, copy, engine.rank());
     throw;
   }
 }
@@ -274,7 +275,7 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
   std::optional<SavedSet> set;
   SnapshotNote note;
   bool same_workers = false;
-  together(engine, "load", [&] {
+  run_collectively(engine, "load", [&] {
     set.emplace(folder);
     if (set->manifest().kind != kKind) {
       throw FileError(fmt::format("{}: is a {}, no snapshot of tables", folder.string(), set->manifest().kind));
@@ -284,15 +285,15 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
       if (key == "workers") same_workers = value == std::to_string(core.context().roster.workers.size());
       if (key == "step") note.step = number_option<std::int64_t>("step", value);
     }
-    for (const auto& table : core.tables()) check_share(*table, *set, options.values_only, folder.string());
-    // What is damaged is found before the first value changes.
+    for (const auto& table : core.tables()) check_snapshot(*table, *set, options.values_only, folder.string());
+    // Finds damage before the first value changes.
     if (engine.rank() == 0) set->verify();
   });
-  together(engine, "load", [&] {
-    for (const auto& table : core.tables()) clear_share(*table);
+  run_collectively(engine, "load", [&] {
+    for (const auto& table : core.tables()) clear_for_load(*table);
   });
-  together(engine, "load", [&] {
-    for (const auto& table : core.tables()) load_share(*table, *set, options.values_only, same_workers);
+  run_collectively(engine, "load", [&] {
+    for (const auto& table : core.tables()) load_from_snapshot(*table, *set, options.values_only, same_workers);
   });
   return note;
 }

@@ -1,4 +1,4 @@
-// The steps of saving: a copy of all tables at one point of the ranks' work, its writing by every rank, and the commit.
+// The steps of saving: copy all tables at one point of the ranks' work, write the shards of every rank, and commit.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,33 @@
 #include "file/saved_set.h"
 #include "pleiad/snapshot.h"
 #include "session/core.h"
-#include "table/share.h"
+#include "table/table_snapshot.h"
 
 namespace pleiad {
 
-/// What this rank writes, and what the set says of itself.
-struct SnapshotCut {
+/// The data that this rank writes, and the metadata of the snapshot.
+struct SnapshotCopy {
   std::string tag;  ///< the same on all ranks, and never used before
-  std::vector<CopiedPiece> pieces;
+  std::vector<CopiedRegion> regions;
   Metadata metadata;
 };
 
-/// Collective, and after a barrier: nobody is in the middle of anything. Copies go into `spare`, and what is left of it
-/// is dropped.
-[[nodiscard]] SnapshotCut cut_tables(SessionCore& core, const SnapshotNote& note, SpareBytes& spare);
+/// Collective. Requires a barrier before it, so that no rank is in the middle of a call. Copies go into buffers of
+/// `spare`; unused buffers are dropped.
+[[nodiscard]] SnapshotCopy copy_tables(SessionCore& core, const SnapshotNote& note, BufferPool& spare);
 
-/// Writes this rank's part, and beside it an entry that says so.
-void write_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
+/// Writes this rank's part, and then an entry file that confirms it.
+void write_snapshot_part(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank);
 
-/// By one rank: when the entries of all ranks are there, the set is. `patience` is asked with those ranks whose entries
-/// are not, about a hundred times a second; false gives up, and the text says who was missing.
-void commit_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int ranks,
-                FunctionRef<bool(const std::vector<int>& missing)> patience);
+/// Called by one rank: the snapshot is complete when the entries of all ranks exist. Calls `patience` about a hundred
+/// times a second with the ranks whose entries are missing; if it returns false, throws an error that names them.
+void commit_snapshot(const std::filesystem::path& folder, const SnapshotCopy& copy, int ranks,
+                     FunctionRef<bool(const std::vector<int>& missing)> patience);
 
-/// Removes what a rank wrote of a set that was not completed. Never throws.
-void remove_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
+/// Removes the files of this rank if the snapshot was not committed. Never throws.
+void remove_snapshot_part(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank);
 
-/// The same in the background, where rank 0 removes what it finds of all ranks. Never throws.
-void abandon_cut(const std::filesystem::path& folder, const SnapshotCut& cut, int rank);
+/// The same for background saves, where rank 0 also removes the files of the other ranks. Never throws.
+void abandon_snapshot(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank);
 
 }  // namespace pleiad

@@ -7,12 +7,12 @@
 
 #include "core/problem.h"
 #include "core/process.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "file/owner_lock.h"
 #include "file/series.h"
 #include "pleiad/error.h"
+#include "session/shared_timer.h"
 #include "session/snapshot.h"
-#include "session/watch.h"
 
 namespace pleiad {
 
@@ -25,29 +25,29 @@ constexpr std::int64_t kLook = 10'000'000;  // 10 ms
 
 }  // namespace
 
-class Snapshots::Inside {
+class Snapshots::Impl {
  public:
-  Inside(Session& session, fs::path folder, const SnapshotOptions& options)
+  Impl(Session& session, fs::path folder, const SnapshotOptions& options)
       : session_(session), engine_(session.core().engine()), folder_(std::move(folder)), options_(options) {
     if (options_.every_steps < 0 || !(options_.every_seconds >= 0) || options_.keep < 1) {
       throw InvalidArgument(
           fmt::format("[Snapshots] expected every_steps >= 0, every_seconds >= 0 and keep >= 1; received {}, {} and {}",
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
-    together(engine_, "Snapshots", [&] {
+    run_collectively(engine_, "Snapshots", [&] {
       if (engine_.rank() == 0) make_folder(folder_);
     });
-    if (options_.every_seconds > 0) watch_.emplace(engine_, options_.every_seconds);
+    if (options_.every_seconds > 0) timer_.emplace(engine_, options_.every_seconds);
   }
-  ~Inside() { join(); }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
+  ~Impl() { join(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
     finish_writing();
-    // The first rank looks for all of them: a folder may change while they look.
+    // Rank 0 searches for all ranks: the folder may change during the search.
     std::int64_t newest = -1;
-    together(engine_, "load_last", [&] {
+    run_collectively(engine_, "load_last", [&] {
       if (engine_.rank() != 0) return;
       const std::vector<std::int64_t> steps = steps_in(folder_, true);
       for (auto step = steps.rbegin(); step != steps.rend() && newest < 0; ++step) {
@@ -66,8 +66,8 @@ class Snapshots::Inside {
     last_step_ = note.step;
     seen_.reset();
     due_ = false;
-    if (watch_) {
-      watch_->restart();
+    if (timer_) {
+      timer_->restart();
       engine_.barrier();
     }
     return note;
@@ -75,10 +75,10 @@ class Snapshots::Inside {
 
   bool step(std::int64_t step, const std::map<std::string, std::string>& text) {
     seen_ = {.step = step, .text = text};
-    const bool by_watch = watch_ && watch_->strike();
+    const bool by_timer = timer_ && timer_->poll();
     const bool by_steps = options_.every_steps != 0 && step - last_step_ >= options_.every_steps;
-    if (!due_ && !by_watch && !by_steps) return false;
-    if (watch_) watch_->restart();
+    if (!due_ && !by_timer && !by_steps) return false;
+    if (timer_) timer_->restart();
     if (tell_failures()) {
       if (!due_ && engine_.rank() == 0) {
         engine_.log().info(
@@ -99,7 +99,7 @@ class Snapshots::Inside {
     const fs::path target = step_folder(folder_, note.step);
     if (!options_.background) {
       problem_ = {};
-      together(engine_, "save", [&] {
+      run_collectively(engine_, "save", [&] {
         if (engine_.rank() == 0) own_folder();
       });
       save_tables(session_, target, note);
@@ -107,15 +107,15 @@ class Snapshots::Inside {
       return;
     }
     session_.core().barrier_for_all("save");
-    together(engine_, "save", [&] {
+    run_collectively(engine_, "save", [&] {
       if (engine_.rank() != 0) return;
       own_folder();
-      remove_unfinished(folder_);  // nobody writes now: what has not come to its end never will
+      remove_unfinished(folder_);  // no rank writes now, so an unfinished snapshot will never be completed
       make_folder(target);
     });
-    for (CopiedPiece& piece : cut_.pieces) spare_.give(std::move(piece.bytes));
-    cut_ = {};
-    cut_ = cut_tables(session_.core(), note, spare_);
+    for (CopiedRegion& region : copy_.regions) spare_.give(std::move(region.bytes));
+    copy_ = {};
+    copy_ = copy_tables(session_.core(), note, spare_);
     problem_ = {};
     given_up_.store(false);
     progress_.store(Progress::writing);
@@ -129,7 +129,7 @@ class Snapshots::Inside {
       engine_.background_work_ended();
       throw;
     }
-    engine_.own_thread_started();
+    engine_.internal_thread_started();
   }
 
   void wait() {
@@ -145,14 +145,14 @@ class Snapshots::Inside {
     if (thread_.joinable()) thread_.join();
   }
 
-  /// How far this rank's thread is.
+  /// The state of this rank's background thread.
   enum class Progress : std::uint8_t {
     idle,       ///< there is nothing to write
-    writing,    ///< this rank's part
-    committing  ///< rank 0: the parts of the others
+    writing,    ///< this rank's part is being written
+    committing  ///< rank 0 waits for the parts of the others
   };
 
-  /// One owner at a time: two jobs would remove each other's unfinished sets.
+  /// Makes this job the only owner of the folder: two jobs would remove each other's unfinished snapshots.
   void own_folder() {
     if (!lock_) lock_ = OwnerLock::take(folder_ / kLock);
     if (lock_) return;
@@ -163,7 +163,7 @@ class Snapshots::Inside {
   }
 
   /// Collective. A rank that could not write its part tells the others, so that rank 0 does not wait for it. Returns
-  /// true where some rank's thread is still at work.
+  /// true if the background thread of any rank is still working.
   bool tell_failures() {
     constexpr std::uint64_t kBusy = 1;
     constexpr std::uint64_t kFailed = 2;
@@ -179,28 +179,30 @@ class Snapshots::Inside {
     return busy;
   }
 
-  /// Collective. Waits until everything is written; a failure of one rank is thrown on all.
+  /// Collective. Waits until everything is written. A failure of one rank is thrown on all ranks.
   void finish_writing() {
-    // A part takes as long as the disk takes; only then can its rank say whether it was written. Ctrl-C ends the wait.
+    // Writing a part takes as long as the disk takes, and only afterwards does a rank know whether it succeeded. Ctrl-C
+    // ends the wait.
     engine_.wait_by([](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
                     {.call = Call::wait,
                      .ready = [&] { return progress_.load() != Progress::writing; },
                      .missing = [] { return std::vector<int>(); }});
     tell_failures();
     join();
-    together(engine_, "save", [&] {
+    run_collectively(engine_, "save", [&] {
       if (problem_.text.empty()) return;
       const Problem problem = std::exchange(problem_, {});
       problem.raise();
     });
   }
 
-  // In the background. The folder is the meeting place: the engine's collectives belong to the caller.
+  // Runs in the background. Ranks coordinate through files in the folder, because the engine's collectives belong to
+  // the caller's thread.
   void write(std::int64_t step) {
     const fs::path target = step_folder(folder_, step);
-    yield_to_others();
+    lower_thread_priority();
     try {
-      write_cut(target, cut_, engine_.rank());
+      write_snapshot_part(target, copy_, engine_.rank());
       if (engine_.rank() == 0) {
         progress_.store(Progress::committing);
         commit(target);
@@ -209,21 +211,21 @@ class Snapshots::Inside {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      abandon_cut(target, cut_, engine_.rank());
-      if (given_up_.load()) problem_ = {};  // the rank that failed says why
+      abandon_snapshot(target, copy_, engine_.rank());
+      if (given_up_.load()) problem_ = {};  // the rank that failed reports the reason
     }
     progress_.store(Progress::idle);
   }
 
   void commit(const fs::path& target) {
     const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
-    commit_cut(target, cut_, engine_.size(), [&](const std::vector<int>& missing) {
+    commit_snapshot(target, copy_, engine_.size(), [&](const std::vector<int>& missing) {
       return now_ns() < deadline && !given_up_.load() &&
-             std::ranges::none_of(missing, [&](int r) { return engine_.life(r) == Life::dead; });
+             std::ranges::none_of(missing, [&](int r) { return engine_.liveness(r) == Liveness::dead; });
     });
   }
 
-  // The snapshot is there, whatever becomes of the old ones.
+  // A failure to remove old snapshots does not affect the new one, which is complete.
   void prune(std::int64_t step) {
     try {
       prune_steps(folder_, options_.keep, step);
@@ -237,27 +239,27 @@ class Snapshots::Inside {
   Engine& engine_;
   fs::path folder_;
   SnapshotOptions options_;
-  std::int64_t last_step_ = 0;        ///< of the last save
-  std::optional<SnapshotNote> seen_;  ///< the last step, unless it was saved
-  bool due_ = false;                  ///< a save is due that found the one before still being written
-  std::optional<Watch> watch_;
-  SnapshotCut cut_;                ///< the thread's, until it is joined
-  SpareBytes spare_;               ///< of the copy before: it stays for the next
-  std::optional<OwnerLock> lock_;  ///< rank 0's, from its first save on
+  std::int64_t last_step_ = 0;        ///< step of the last save
+  std::optional<SnapshotNote> seen_;  ///< note of the last step, unless it was saved
+  bool due_ = false;                  ///< a save became due while the previous one was still being written
+  std::optional<SharedTimer> timer_;
+  SnapshotCopy copy_;              ///< used by the thread until it is joined
+  BufferPool spare_;               ///< buffers of the previous copy, which the next one reuses
+  std::optional<OwnerLock> lock_;  ///< held by rank 0 from its first save on
   std::atomic<Progress> progress_{Progress::idle};
   std::atomic<bool> given_up_{false};                         ///< a rank could not write its part
-  Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< the thread's, until it is joined
+  Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< written by the thread until it is joined
   std::thread thread_;
 };
 
 Snapshots::Snapshots(Session& session, const fs::path& folder, const SnapshotOptions& options)
-    : inside_(std::make_unique<Inside>(session, folder, options)) {}
+    : impl_(std::make_unique<Impl>(session, folder, options)) {}
 Snapshots::~Snapshots() = default;
-std::optional<SnapshotNote> Snapshots::load_last(const LoadOptions& options) { return inside_->load_last(options); }
+std::optional<SnapshotNote> Snapshots::load_last(const LoadOptions& options) { return impl_->load_last(options); }
 bool Snapshots::step(std::int64_t step, const std::map<std::string, std::string>& text) {
-  return inside_->step(step, text);
+  return impl_->step(step, text);
 }
-void Snapshots::save(const SnapshotNote& note) { inside_->save(note); }
-void Snapshots::wait() { inside_->wait(); }
+void Snapshots::save(const SnapshotNote& note) { impl_->save(note); }
+void Snapshots::wait() { impl_->wait(); }
 
 }  // namespace pleiad

@@ -26,8 +26,8 @@ std::string Grid::text() const {
 
 Grid grid_named(const std::string& text, int ranks) {
   const auto wrong = [&](const std::string& why) {
-    return InvalidArgument(
-        fmt::format("a grid is \"ROWSxCOLS\" or \"ROWSxCOLSxGROUPS\", as \"2x3\"; received \"{}\"{}", text, why));
+    return InvalidArgument(fmt::format(
+        "grid: expected \"ROWSxCOLS\" or \"ROWSxCOLSxGROUPS\", such as \"2x3\"; received \"{}\"{}", text, why));
   };
   std::vector<int> numbers;
   for (std::size_t at = 0; at <= text.size();) {
@@ -42,7 +42,7 @@ Grid grid_named(const std::string& text, int ranks) {
   const Grid grid{.rows = numbers[0], .cols = numbers[1], .groups = numbers.size() == 3 ? numbers[2] : 1};
   const std::int64_t size = std::int64_t{grid.rows} * grid.cols * grid.groups;
   if (size != ranks) {
-    throw InvalidArgument(fmt::format("the grid \"{}\" is for {} ranks; there are {}", text, size, ranks));
+    throw InvalidArgument(fmt::format("grid \"{}\" needs {} ranks; the world has {}", text, size, ranks));
   }
   return grid;
 }

@@ -10,40 +10,42 @@
 #include "pleiad/spatial.h"
 #include "session/core.h"
 #include "spatial/block.h"
-#include "spatial/channel_box.h"
+#include "spatial/transfers.h"
 
 namespace pleiad {
 namespace {
 
-// Tags of messages: those of users are small.
+// Tags from here on are reserved for exchanges; those of users are smaller.
 constexpr std::uint32_t kFirstTag = 0x40000000;
-constexpr int kMostPieces = 8;
+constexpr int kMaxPieces = 8;
 
-std::size_t place_bytes(const HaloSpec& spec) { return static_cast<std::size_t>(spec.channels) * size_of(spec.dtype); }
+std::size_t pixel_bytes(const HaloSpec& spec) { return static_cast<std::size_t>(spec.channels) * size_of(spec.dtype); }
 
 void check(const HaloSpec& spec, const Engine& engine) {
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument(fmt::format("exchange \"{}\": {}", spec.name, what));
   };
   if (spec.batch < 1 || spec.channels < 1 || spec.pieces < 1) {
-    throw wrong(fmt::format("batch, channels and pieces are at least 1; received {}, {} and {}", spec.batch,
+    throw wrong(fmt::format("expected batch, channels and pieces of at least 1; received {}, {} and {}", spec.batch,
                             spec.channels, spec.pieces));
   }
-  if (spec.pieces > kMostPieces) throw wrong(fmt::format("at most {} pieces; received {}", kMostPieces, spec.pieces));
+  if (spec.pieces > kMaxPieces)
+    throw wrong(fmt::format("expected at most {} pieces; received {}", kMaxPieces, spec.pieces));
   if (spec.path != "" && spec.path != "messages") {
-    throw wrong(fmt::format("path is empty or \"messages\"; received \"{}\"", spec.path));
+    throw wrong(fmt::format("expected an empty path or \"messages\"; received \"{}\"", spec.path));
   }
   if (spec.own.size() != spec.need.size()) {
-    throw wrong(fmt::format("{} rectangles are owned and {} needed", spec.own.size(), spec.need.size()));
+    throw wrong(fmt::format("received {} owned and {} needed regions; expected equal numbers", spec.own.size(),
+                            spec.need.size()));
   }
   std::map<int, int> seen;
   for (const std::vector<int>& team : spec.teams) {
     if (team.size() != spec.own.size()) {
-      throw wrong(fmt::format("a team of {} ranks for {} rectangles", team.size(), spec.own.size()));
+      throw wrong(fmt::format("received a team of {} ranks for {} regions", team.size(), spec.own.size()));
     }
     for (const int rank : team) {
       if (rank < 0 || rank >= engine.size()) {
-        throw wrong(fmt::format("{} is not a rank; the world has {}", rank, engine.size()));
+        throw wrong(fmt::format("{} is not a rank; the world has {} ranks", rank, engine.size()));
       }
       if (++seen[rank] > 1) throw wrong(fmt::format("rank {} is a member twice", rank));
     }
@@ -51,7 +53,7 @@ void check(const HaloSpec& spec, const Engine& engine) {
   for (std::size_t a = 0; a < spec.own.size(); ++a) {
     for (std::size_t b = 0; b < a; ++b) {
       if (!intersect(spec.own[a], spec.own[b]).empty())
-        throw wrong(fmt::format("members {} and {} own the same places", b, a));
+        throw wrong(fmt::format("members {} and {} own overlapping regions", b, a));
     }
   }
 }
@@ -64,17 +66,17 @@ std::int64_t halo_bytes(const HaloSpec& spec, int m) {
   for (std::size_t other = 0; other < spec.need.size(); ++other) {
     if (other != me) places += intersect(spec.own[me], spec.need[other]).places();
   }
-  return places * spec.batch * static_cast<std::int64_t>(place_bytes(spec));
+  return places * spec.batch * static_cast<std::int64_t>(pixel_bytes(spec));
 }
 
-class HaloExchange::Inside {
+class HaloExchange::Impl {
  public:
-  Inside(Session& session, HaloSpec wanted) : spec(std::move(wanted)), engine(session.core().engine()) {
+  Impl(Session& session, HaloSpec wanted) : spec(std::move(wanted)), engine(session.core().engine()) {
     check(spec, engine);
     spec.pieces = static_cast<int>(std::min<std::int64_t>(spec.pieces, spec.batch));
     const std::size_t members = spec.own.size();
-    const std::uint32_t first_tag = kFirstTag + session.core().next_exchange() * 2 * kMostPieces;
-    std::vector<BoxPlan> plans;
+    const std::uint32_t first_tag = kFirstTag + session.core().next_exchange() * 2 * kMaxPieces;
+    std::vector<TransferPlan> plans;
     for (const std::vector<int>& team : spec.teams) {
       const auto found = std::ranges::find(team, engine.rank());
       const bool mine = found != team.end();
@@ -96,10 +98,10 @@ class HaloExchange::Inside {
           if (part.empty()) continue;
           for (int piece = 0; piece < spec.pieces; ++piece) {
             const std::size_t bytes =
-                static_cast<std::size_t>(part.places() * samples(piece).size()) * place_bytes(spec);
+                static_cast<std::size_t>(part.places() * samples(piece).size()) * pixel_bytes(spec);
             for (const bool back : {false, true}) {
-              if (mine) remember_box(plans.size(), s, r, piece, back);
-              // Messages of a pair are told apart by what is the same on both sides.
+              if (mine) record_transfer(plans.size(), s, r, piece, back);
+              // The tag of a message is computed from values that both ranks know.
               const auto tag = first_tag + static_cast<std::uint32_t>(piece * 2 + (back ? 1 : 0));
               plans.push_back({.from = team[back ? r : s], .to = team[back ? s : r], .bytes = bytes, .tag = tag});
             }
@@ -111,7 +113,7 @@ class HaloExchange::Inside {
     std::int64_t covered = self_.places();
     for (const Peer& peer : in_) covered += peer.part.places();
     whole_need_ = covered == need.places();
-    boxes_.emplace(engine, spec.name, std::move(plans), spec.path == "messages", spec.delay);
+    transfers_.emplace(engine, spec.name, std::move(plans), spec.path == "messages", spec.delay);
   }
 
   [[nodiscard]] Interval samples(int piece) const { return part_of(spec.batch, spec.pieces, piece); }
@@ -119,17 +121,17 @@ class HaloExchange::Inside {
   void begin(int piece, const void* from, bool back) {
     expect_order(piece, back, 0);
     const ImageBlock block = block_of(from, back ? need : own);
-    for (const Peer& peer : back ? in_ : out_) {  // backward goes to those from whom forward came
-      const std::size_t box = peer.box(piece, back);
-      char* to = boxes_->fill(box);
+    for (const Peer& peer : back ? in_ : out_) {  // backward sends to the peers that forward received from
+      const std::size_t transfer = peer.transfer(piece, back);
+      char* to = transfers_->fill(transfer);
       for_rows(block, peer.part, samples(piece), [&](const char* row, std::size_t length) {
         copy_bytes(to, row, length);
         to += length;
       });
-      boxes_->send(box);
-      sent += peer.part.places() * samples(piece).size() * static_cast<std::int64_t>(place_bytes(spec));
+      transfers_->send(transfer);
+      sent += peer.part.places() * samples(piece).size() * static_cast<std::int64_t>(pixel_bytes(spec));
     }
-    for (const Peer& peer : back ? out_ : in_) boxes_->expect(peer.box(piece, back));
+    for (const Peer& peer : back ? out_ : in_) transfers_->expect(peer.transfer(piece, back));
   }
 
   void finish_forward(int piece, const void* from, void* to) {
@@ -139,14 +141,14 @@ class HaloExchange::Inside {
     if (!whole_need_) zero(block, piece);
     copy_part(block, mine, self_, samples(piece));
     for (const Peer& peer : in_) {
-      const char* message = boxes_->receive(peer.box(piece, false));
+      const char* message = transfers_->receive(peer.transfer(piece, false));
       for_rows(block, peer.part, samples(piece), [&](char* row, std::size_t length) {
         copy_bytes(row, message, length);
         message += length;
       });
-      boxes_->release(peer.box(piece, false));
+      transfers_->release(peer.transfer(piece, false));
     }
-    for (const Peer& peer : out_) boxes_->flush(peer.box(piece, false));
+    for (const Peer& peer : out_) transfers_->flush(peer.transfer(piece, false));
   }
 
   void finish_backward(int piece, const void* from, void* to) {
@@ -156,14 +158,14 @@ class HaloExchange::Inside {
     if (self_ != own) zero(block, piece);
     copy_part(block, mine, self_, samples(piece));
     for (const Peer& peer : out_) {
-      const char* message = boxes_->receive(peer.box(piece, true));
+      const char* message = transfers_->receive(peer.transfer(piece, true));
       for_rows(block, peer.part, samples(piece), [&](char* row, std::size_t length) {
         add_to(spec.dtype, row, message, length / size_of(spec.dtype));
         message += length;
       });
-      boxes_->release(peer.box(piece, true));
+      transfers_->release(peer.transfer(piece, true));
     }
-    for (const Peer& peer : in_) boxes_->flush(peer.box(piece, true));
+    for (const Peer& peer : in_) transfers_->flush(peer.transfer(piece, true));
   }
 
   HaloSpec spec;
@@ -174,13 +176,13 @@ class HaloExchange::Inside {
   std::int64_t sent = 0;
 
  private:
-  /// Another member, and the places that go to it or come from it in forward.
+  /// Another member, and the region that is sent to it or received from it in the forward direction.
   struct Peer {
     std::int64_t member;
     Rect part;
-    std::vector<std::size_t> boxes;  // piece * 2 + back
-    [[nodiscard]] std::size_t box(int piece, bool back) const {
-      return boxes[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
+    std::vector<std::size_t> transfers;  // index: piece * 2 + back
+    [[nodiscard]] std::size_t transfer(int piece, bool back) const {
+      return transfers[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
     }
   };
 
@@ -190,23 +192,23 @@ class HaloExchange::Inside {
     if (part.empty()) return;
     peers.push_back({other, part, std::vector<std::size_t>(static_cast<std::size_t>(2 * spec.pieces))});
   }
-  void remember_box(std::size_t index, std::size_t s, std::size_t r, int piece, bool back) {
+  void record_transfer(std::size_t index, std::size_t s, std::size_t r, int piece, bool back) {
     const auto put = [&](std::vector<Peer>& peers, std::size_t other) {
       const auto found = std::ranges::find(peers, static_cast<std::int64_t>(other), &Peer::member);
-      found->boxes[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))] = index;
+      found->transfers[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))] = index;
     };
     if (static_cast<std::int64_t>(s) == member) put(out_, r);
     if (static_cast<std::int64_t>(r) == member) put(in_, s);
   }
   [[nodiscard]] ImageBlock block_of(const void* data, const Rect& rect) const {
-    return {static_cast<char*>(const_cast<void*>(data)), rect, place_bytes(spec)};
+    return {static_cast<char*>(const_cast<void*>(data)), rect, pixel_bytes(spec)};
   }
   void zero(const ImageBlock& block, int piece) const {
     const Interval which = samples(piece);
     std::memset(block.data + static_cast<std::size_t>(which.begin) * block.image_bytes(), 0,
                 static_cast<std::size_t>(which.size()) * block.image_bytes());
   }
-  /// begin, finish, begin, ...: of each piece and direction.
+  /// Checks that begin and finish alternate for each piece and direction.
   void expect_order(int piece, bool back, int stage) {
     if (piece < 0 || piece >= spec.pieces) {
       throw InvalidArgument(
@@ -216,7 +218,7 @@ class HaloExchange::Inside {
     int& at = stage_[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
     if (at != stage) {
       throw StateError(fmt::format("exchange \"{}\": piece {} was {}", spec.name, piece,
-                                   stage == 0 ? "begun twice" : "not begun before it is finished"));
+                                   stage == 0 ? "begun twice" : "finished before it was begun"));
     }
     at = 1 - stage;
   }
@@ -226,19 +228,16 @@ class HaloExchange::Inside {
   Rect self_;
   bool whole_need_ = true;
   std::vector<int> stage_;
-  std::optional<Boxes> boxes_;
+  std::optional<Transfers> transfers_;
 };
 
-HaloExchange::HaloExchange(Session& session, HaloSpec spec)
-    : inside_(std::make_unique<Inside>(session, std::move(spec))) {}
+HaloExchange::HaloExchange(Session& session, HaloSpec spec) : impl_(std::make_unique<Impl>(session, std::move(spec))) {}
 HaloExchange::~HaloExchange() = default;
 
-void HaloExchange::begin_forward(int piece, const void* own) { inside_->begin(piece, own, false); }
-void HaloExchange::finish_forward(int piece, const void* own, void* need) { inside_->finish_forward(piece, own, need); }
-void HaloExchange::begin_backward(int piece, const void* need) { inside_->begin(piece, need, true); }
-void HaloExchange::finish_backward(int piece, const void* need, void* own) {
-  inside_->finish_backward(piece, need, own);
-}
+void HaloExchange::begin_forward(int piece, const void* own) { impl_->begin(piece, own, false); }
+void HaloExchange::finish_forward(int piece, const void* own, void* need) { impl_->finish_forward(piece, own, need); }
+void HaloExchange::begin_backward(int piece, const void* need) { impl_->begin(piece, need, true); }
+void HaloExchange::finish_backward(int piece, const void* need, void* own) { impl_->finish_backward(piece, need, own); }
 
 void HaloExchange::forward(const void* own, void* need) {
   for (int piece = 0; piece < spec().pieces; ++piece) begin_forward(piece, own);
@@ -250,13 +249,13 @@ void HaloExchange::backward(const void* need, void* own) {
   for (int piece = 0; piece < spec().pieces; ++piece) finish_backward(piece, need, own);
 }
 
-Interval HaloExchange::samples(int piece) const { return inside_->samples(piece); }
-const HaloSpec& HaloExchange::spec() const { return inside_->spec; }
-const Rect& HaloExchange::own() const { return inside_->own; }
-const Rect& HaloExchange::need() const { return inside_->need; }
+Interval HaloExchange::samples(int piece) const { return impl_->samples(piece); }
+const HaloSpec& HaloExchange::spec() const { return impl_->spec; }
+const Rect& HaloExchange::own() const { return impl_->own; }
+const Rect& HaloExchange::need() const { return impl_->need; }
 std::int64_t HaloExchange::planned_bytes() const {
-  return inside_->member < 0 ? 0 : halo_bytes(inside_->spec, static_cast<int>(inside_->member));
+  return impl_->member < 0 ? 0 : halo_bytes(impl_->spec, static_cast<int>(impl_->member));
 }
-std::int64_t HaloExchange::sent_bytes() const { return inside_->sent; }
+std::int64_t HaloExchange::sent_bytes() const { return impl_->sent; }
 
 }  // namespace pleiad

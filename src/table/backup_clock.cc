@@ -30,7 +30,7 @@ Turn BackupClock::begin(Call call) {
   const int me = context_.roster.worker;
   const std::uint64_t round = rounds_.needed(me, call);
   const auto behind = [&](int worker) { return !closed(round) && rounds_.lacks(round, worker); };
-  // Whoever comes between two looks at the workers is behind at neither, so the round may still be open.
+  // A worker that arrives between two checks may be counted as behind in neither, so the round may still be open.
   do {
     turn.waited += wait_for_workers(context_, storage_.head().clock, call, true, behind);
   } while (!closed(round));

@@ -1,4 +1,4 @@
-// The clock of rounds with backup workers, for workers of one host; between hosts the home of the clocks keeps it.
+// The clock of rounds with backup workers, for workers on one host. With several hosts, HomeClock keeps the rounds.
 #pragma once
 
 #include "table/backup_rounds.h"

@@ -1,6 +1,6 @@
-// Rounds that do not wait for the slowest workers. A round is closed when all but `spare` workers have added to it and
-// nobody is in the middle of such an add. Whoever comes later with an add to it has computed on old values: that add is
-// dropped, and the worker goes on from the newest values that its next get brings.
+// Rounds that do not wait for the slowest workers. A round closes when all but `spare` workers have added to it and no
+// worker is in the middle of an add to it. An add that arrives after its round has closed was computed on old values:
+// it is dropped, and the worker continues with the newest values at its next get.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 
 namespace pleiad {
 
-/// The counts of all workers, wherever they lie: in memory that the workers share, or at the home of the clocks. Of a
-/// ClockSlot it uses adds_issued for the round that the worker is adding to or has added to last, adds_done for the
-/// last round that it has added to, and gets_done for the last closed round that it has seen.
+/// The counts of all workers, which are in shared memory on one host, or at the home of the clocks. A ClockSlot is used
+/// as follows: adds_issued is the round that the worker is adding to or added to last, adds_done is the last round that
+/// it has added to, and gets_done is the last closed round that it has seen.
 struct BackupRounds {
   int workers = 0;
   int spare = 0;
@@ -28,15 +28,16 @@ struct BackupRounds {
     const ClockSlot& mine = slot(worker);
     return std::max(mine.adds_done.load(std::memory_order_relaxed), mine.gets_done.load(std::memory_order_relaxed)) + 1;
   }
-  /// The round that must be closed before `call` may start.
+  /// Returns the round that must be closed before `call` may start.
   [[nodiscard]] std::uint64_t needed(int worker, Call call) const {
     return call == Call::add ? next_round(worker) - 1 : slot(worker).adds_done.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool lacks(std::uint64_t round, int worker) const {
     const ClockSlot& other = slot(worker);
-    return other.adds_done.load() < round && !(finished(worker) && !in_the_middle_of_an_add(other));
+    return other.adds_done.load() < round && !(finished(worker) && !has_unfinished_add(other));
   }
-  /// Closes every round up to `round` that can be, and says whether that one is. `moved` is true where one was.
+  /// Closes as many rounds up to `round` as possible. Returns true if that one is closed. Sets `moved` if it closed any
+  /// round.
   [[nodiscard]] bool close(std::uint64_t round, bool& moved) const {
     for (std::uint64_t now = closed_rounds->load(); now < round;) {
       int late = 0;
@@ -53,15 +54,15 @@ struct BackupRounds {
     }
     return true;
   }
-  /// The worker's turn has come. True where its add is to be dropped.
+  /// Called when it is the worker's turn. Returns true if its add must be dropped.
   [[nodiscard]] bool start(int worker, Call call) const {
     ClockSlot& mine = slot(worker);
     if (call == Call::get) {
-      // Whoever reads from now on sees this round, or a later one.
+      // From now on the worker reads the values of this round or of a later one.
       mine.gets_done.store(closed_rounds->load());
       return false;
     }
-    // First said, then looked at: whoever closes the round looks the other way round.
+    // Stores first, then reads; the rank that closes the round does it in the opposite order.
     const std::uint64_t mine_to_add = next_round(worker);
     mine.adds_issued.store(mine_to_add);
     if (closed_rounds->load() < mine_to_add) return false;

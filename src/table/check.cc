@@ -1,4 +1,4 @@
-// What a table says of calls that cannot be.
+// Checks the arguments of table calls.
 #include <fmt/format.h>
 
 #include "core/kernels.h"
@@ -89,7 +89,7 @@ void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts)
 
 void Table::check_kept(std::string_view call, std::span<const ElementRange> kept) const {
   if (kept.empty()) return;
-  if (shard_ == nullptr || pieces_->rounds()) {
+  if (shard_ == nullptr || shard_map_->rounds()) {
     throw StateError(fmt::format("{} kept: elements can be kept on one host and with apply = each", where(call)));
   }
   std::int64_t after = 0;

@@ -21,7 +21,7 @@ void count(ClockSlot& slot, Call call) {
 }
 
 bool has_finished(const TableContext& context, int worker) {
-  return context.engine->life(context.roster.workers[static_cast<std::size_t>(worker)]) == Life::finished;
+  return context.engine->liveness(context.roster.workers[static_cast<std::size_t>(worker)]) == Liveness::left;
 }
 
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
@@ -50,7 +50,7 @@ LocalClock::LocalClock(TableContext& context, const Storage& storage, std::uint3
 
 bool LocalClock::behind(Call call, int worker) const {
   return must_wait(call, rule_, mine(), storage_.clock(worker)) &&
-         !(has_finished(context_, worker) && !in_the_middle_of_an_add(storage_.clock(worker)));
+         !(has_finished(context_, worker) && !has_unfinished_add(storage_.clock(worker)));
 }
 
 bool LocalClock::ready(Call call) const {
@@ -62,11 +62,11 @@ bool LocalClock::ready(Call call) const {
 
 Turn LocalClock::begin(Call call) {
   const bool sync = rule_.kind == ClockKind::sync;
-  if (sync) context_.ledger.record(call, table_);  // in ssp each worker makes the calls that it likes
+  if (sync) context_.ledger.record(call, table_);  // in ssp, workers need not make the same calls
   Turn turn;
   turn.waited =
       wait_for_workers(context_, storage_.head().clock, call, sync, [&](int worker) { return behind(call, worker); });
-  // Ready may mean that the others have shut down, after a mistake that concerns this worker too.
+  // The wait may also end because the others have shut down after an error that affects this worker too.
   context_.engine->check_failure();
   context_.engine->at(Point::clock);
   if (sync && call == Call::add) mine().adds_issued.fetch_add(1);

@@ -1,4 +1,4 @@
-// When a call to a table with a clock may start.
+// Clocks: when a call to a synchronous or stale-bounded table may start.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,52 @@
 
 namespace pleiad {
 
-/// What a worker hears when its turn has come.
+/// What a worker learns when its call may start.
 struct Turn {
   std::int64_t waited = 0;  ///< nanoseconds
-  bool dropped = false;     ///< an add came too late for its round: it is not carried out
+  bool dropped = false;     ///< the add came too late for its round and must not be applied
 };
 
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Writes the call down and waits for its turn.
+  /// Records the call and waits until it may start.
   virtual Turn begin(Call call) = 0;
-  /// The call is complete.
+  /// Records that the call is complete.
   virtual void end(Call call) = 0;
-  /// True where begin() would surely not wait.
+  /// Returns true if begin() is certain not to wait.
   [[nodiscard]] virtual bool ready(Call call) const = 0;
-  /// apply = round: the round that this worker's add belongs to, counted from one.
+  /// apply = round: returns the round that this worker's add belongs to, starting at one.
   [[nodiscard]] virtual std::uint64_t round() const { return 0; }
-  /// How many rounds are complete, as far as this worker knows.
+  /// Returns the number of complete rounds that this worker knows of.
   [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
-  /// Backup workers on several hosts: the last closed round that this worker was told of. The shards need to know.
+  /// Backup workers on several hosts: returns the last closed round that this worker was told of, which the shards need
+  /// to know.
   [[nodiscard]] virtual std::uint64_t closed() const { return 0; }
-  /// Backup workers, while nobody is in a call: closes the last round if enough have added to it, though none has asked
-  /// for it since. Returns how many are closed.
+  /// Backup workers, while no worker is in a call: closes the last round if enough workers have added to it, even if no
+  /// worker has asked for it since. Returns the number of closed rounds.
   [[nodiscard]] virtual std::uint64_t settle() const { return 0; }
 };
 
-/// Whether a worker that has `mine` must wait for one that has `other` before it may start `call`.
+/// Returns whether a worker with the counts `mine` must wait for one with the counts `other` before it may start
+/// `call`.
 [[nodiscard]] bool must_wait(Call call, const ClockRule& rule, const ClockSlot& mine, const ClockSlot& other);
 
-/// A worker has completed a call.
+/// Counts a completed call of a worker.
 void count(ClockSlot& slot, Call call);
 
-/// A worker that has shut down counts as infinitely far.
+/// Returns true if the worker has shut down; it then counts as infinitely far ahead.
 [[nodiscard]] bool has_finished(const TableContext& context, int worker);
-/// Sleeps until there is no worker for whom `behind` is true. Returns the nanoseconds.
+/// Sleeps until `behind` is false for all workers. Returns the nanoseconds spent waiting.
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
                               FunctionRef<bool(int worker)> behind);
 
-/// Where all workers are on one host. A synchronous table counts operations:
+/// The clock for workers that are all on one host. A synchronous table counts operations:
 ///   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
 ///   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
-/// and in rounds an add also waits until the round before is complete. A stale-bounded one (ssp) counts ticks: get(w)
-/// starts when every living worker has made at least ticks(w) - staleness, and sees all that any worker added before
-/// its tick of that number; adds do not wait.
+/// and with rounds an add also waits until the previous round is complete. A stale-bounded table (ssp) counts ticks:
+/// get(w) starts when every living worker has made at least ticks(w) - staleness ticks. The get then sees all that any
+/// worker added before its tick of that number. Adds do not wait.
 class LocalClock final : public Clock {
  public:
   LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, const ClockRule& rule);

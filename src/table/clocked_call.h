@@ -1,4 +1,4 @@
-// One thread at a time calls a rank's synchronous tables.
+// Makes sure that only one thread of a rank at a time calls its synchronous tables.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,14 +8,15 @@
 
 namespace pleiad {
 
-// A call to a table with a clock by a thread of the caller: one at a time. A call that is carried out comes after all
-// started ones. Throws the error of an earlier call on the table that nobody has received.
+// One call to a table with a clock by a thread of the caller. A second thread at the same time gets a StateError. A
+// call that runs now is executed after all pending ones. Throws the error of an earlier call on the table if it has not
+// been thrown yet.
 class Table::ClockedCall {
  public:
-  enum class Way : std::uint8_t { carried_out, started };
+  enum class Mode : std::uint8_t { run_now, queued };
 
-  ClockedCall(Table& table, std::string_view call, Way way = Way::carried_out) : context_(*table.context_) {
-    context_.engine->take_part();
+  ClockedCall(Table& table, std::string_view call, Mode mode = Mode::run_now) : context_(*table.context_) {
+    context_.engine->register_thread();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
           fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "
@@ -24,7 +25,7 @@ class Table::ClockedCall {
     }
     context_.ledger.note_caller();
     try {
-      if (way == Way::carried_out) context_.clocked.drain();
+      if (mode == Mode::run_now) context_.clocked.drain();
       table.raise_earlier();
       table.raise_if_broken();
     } catch (...) {

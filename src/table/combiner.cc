@@ -19,7 +19,7 @@ bool same(const Rates& a, const Rates& b) {
   return a.learning_rate == b.learning_rate && a.momentum == b.momentum && a.rho == b.rho && a.lambda == b.lambda;
 }
 
-// Two for each chunk of a run: one gathers while the other is under way.
+// Two slots per chunk of a run: one collects deltas while the other is being sent.
 constexpr std::size_t kTurns = 2;
 
 }  // namespace
@@ -34,7 +34,7 @@ Combiner::Combiner(Engine& engine, DType dtype, std::size_t chunks, std::size_t 
       workers_(workers) {
   static_assert(std::is_trivially_destructible_v<Slot>);
   const std::size_t slots = classes_ * kTurns;
-  // All zero is what a slot and an event begin as.
+  // A slot and an event start as zeros.
   segment_ = engine_.share(round_to_pages(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
 }
 
@@ -47,15 +47,15 @@ Event& Combiner::moved() const {
   return *reinterpret_cast<Event*>(static_cast<char*>(segment_->data()) + classes_ * kTurns * sizeof(Slot));
 }
 
-// Of those who died nobody comes to pick anything up.
+// Removes ranks that died, which will not pick up their results.
 void Combiner::reap(Slot& slot) const {
   for (int local = 0; local < engine_.local_ranks(); ++local) {
     const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(local);
-    if ((slot.members & bit) != 0 && engine_.gone(engine_.world_rank(local))) slot.members &= ~bit;
+    if ((slot.members & bit) != 0 && engine_.has_ended(engine_.world_rank(local))) slot.members &= ~bit;
   }
   const State state = slot.state.load();
   const bool ended =
-      state == State::done || state == State::failed || (state != State::free && engine_.gone(slot.leader));
+      state == State::done || state == State::failed || (state != State::free && engine_.has_ended(slot.leader));
   if (ended && slot.members == 0) slot.state.store(State::free);
 }
 
@@ -74,8 +74,8 @@ void Combiner::end(Slot& slot, const Problem* problem) const {
   reap(slot);
 }
 
-Combiner::Call::Call(Combiner& combiner, const Asker& asker, const Rates& rates)
-    : combiner_(combiner), engine_(combiner.engine_), asker_(asker), rates_(rates) {}
+Combiner::Call::Call(Combiner& combiner, const Requester& requester, const Rates& rates)
+    : combiner_(combiner), engine_(combiner.engine_), requester_(requester), rates_(rates) {}
 
 Combiner::Call::~Call() {
   if (engine_.killed()) return;
@@ -85,15 +85,16 @@ Combiner::Call::~Call() {
                 .text = fmt::format("add: {}, which was to send it along with its own, was stopped by an error. It may "
                                     "have been carried out in part",
                                     engine_.describe(engine_.rank()))});
-    for (const Led& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
-    for (const Followed& one : followed_) pick_up(one.slot);
+    for (const LedSlot& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
+    for (const JoinedSlot& one : joined_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a stopped neighbour's lock; it has said so
+    // NOLINT(bugprone-empty-catch): the lock of a stopped rank, which has reported its own error
+  } catch (const std::exception&) {
   }
 }
 
 bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fresh)> put) {
-  const auto here = static_cast<unsigned>(engine_.place(engine_.rank()).local);
+  const auto here = static_cast<unsigned>(engine_.location(engine_.rank()).local);
   const std::uint64_t bit = std::uint64_t{1} << here;
   const std::size_t first = chunk % combiner_.classes_ * kTurns;
   for (const bool leads : {false, true}) {
@@ -105,10 +106,10 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
       if (leads) {
         if (slot.state.load() != State::free) continue;
         slot.leader = engine_.rank();
-        slot.worker = asker_.worker;
+        slot.worker = requester_.worker;
         slot.rates = slot.lowest_rates = rates_;
         slot.chunk = chunk;
-        slot.round = asker_.round;
+        slot.round = requester_.round;
         slot.members = 0;
         slot.joined.store(0);
         slot.filled = slot.torn = 0;
@@ -116,21 +117,22 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
         led_.push_back({.chunk = chunk, .slot = index});
         return false;
       }
-      if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != asker_.round || slot.torn != 0 ||
-          (slot.members & bit) != 0 || slot.leader == engine_.rank() || engine_.life(slot.leader) == Life::dead) {
+      if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != requester_.round || slot.torn != 0 ||
+          (slot.members & bit) != 0 || slot.leader == engine_.rank() ||
+          engine_.liveness(slot.leader) == Liveness::dead) {
         continue;
       }
       if (!combiner_.rounds_ && !same(slot.rates, rates_)) continue;
       engine_.at(Point::combine);
       put(combiner_.sum(index), slot.filled == 0);
       slot.filled = 1;
-      if (asker_.worker < slot.worker) {
-        slot.worker = asker_.worker;
+      if (requester_.worker < slot.worker) {
+        slot.worker = requester_.worker;
         slot.lowest_rates = rates_;
       }
       slot.members |= bit;
       slot.joined.fetch_add(1);
-      followed_.push_back({.slot = index, .leader = slot.leader});
+      joined_.push_back({.slot = index, .leader = slot.leader});
       combiner_.combined_.fetch_add(1, std::memory_order_relaxed);
       return true;
     }
@@ -138,10 +140,10 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
   return false;
 }
 
-// Rounds: all workers of this host have come. Else: no neighbour's add to these chunks is under way, for while one is,
-// those who come after it may as well go together.
+// With rounds: returns true if all workers of this host have joined. Otherwise: returns true if no other rank's add to
+// these chunks is being sent. While one is, later adds may as well be combined.
 bool Combiner::Call::all_here() const {
-  return std::ranges::all_of(led_, [&](const Led& one) {
+  return std::ranges::all_of(led_, [&](const LedSlot& one) {
     if (combiner_.rounds_) {
       return static_cast<int>(combiner_.slot(one.slot).joined.load()) + 1 >= combiner_.workers_;
     }
@@ -153,7 +155,7 @@ bool Combiner::Call::all_here() const {
 void Combiner::Call::gather(std::size_t bytes) {
   if (led_.empty()) return;
   combiner_.moved().notify();
-  // About as long as sending takes: so at worst an add takes twice its time.
+  // About as long as sending takes, so an add takes at most twice its time.
   const std::int64_t patience = std::min<std::int64_t>(200'000 + static_cast<std::int64_t>(bytes), 20'000'000);
   const std::int64_t until = now_ns() + patience;
   for (int spins = 1; !all_here() && now_ns() < until; ++spins) {
@@ -170,11 +172,11 @@ void Combiner::Call::gather(std::size_t bytes) {
 }
 
 std::optional<std::size_t> Combiner::Call::led(std::size_t chunk) const {
-  const auto found = std::ranges::find(led_, chunk, &Led::chunk);
+  const auto found = std::ranges::find(led_, chunk, &LedSlot::chunk);
   return found == led_.end() ? std::nullopt : std::optional(found->slot);
 }
 
-void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Asker& asker, Rates& rates) {
+void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Requester& requester, Rates& rates) {
   const auto index = led(chunk);
   if (!index) return;
   Slot& slot = combiner_.slot(*index);
@@ -184,7 +186,7 @@ void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Asker& aske
   engine_.at(Point::combine);
   if (slot.torn != 0 || slot.filled == 0) return;
   add_to(combiner_.dtype_, delta.data(), combiner_.sum(*index), delta.size() / combiner_.width_);
-  asker.worker = slot.worker;
+  requester.worker = slot.worker;
   rates = slot.lowest_rates;
 }
 
@@ -192,7 +194,7 @@ void Combiner::Call::acknowledged(std::size_t chunk) {
   const auto index = led(chunk);
   if (!index) return;
   combiner_.end(combiner_.slot(*index), nullptr);
-  std::erase_if(led_, [&](const Led& one) { return one.chunk == chunk; });
+  std::erase_if(led_, [&](const LedSlot& one) { return one.chunk == chunk; });
   combiner_.moved().notify();
 }
 
@@ -200,12 +202,12 @@ void Combiner::Call::pick_up(std::size_t index) {
   Slot& slot = combiner_.slot(index);
   const SharedLock lock(engine_, slot.lock);
   if (slot.state.load() == State::failed && !problem_) problem_ = Problem{.kind = slot.kind, .text = slot.problem};
-  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.place(engine_.rank()).local));
+  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.location(engine_.rank()).local));
   combiner_.reap(slot);
 }
 
 void Combiner::Call::collect() {
-  std::erase_if(followed_, [&](const Followed& one) {
+  std::erase_if(joined_, [&](const JoinedSlot& one) {
     const State state = combiner_.slot(one.slot).state.load();
     if (state != State::done && state != State::failed) return false;
     pick_up(one.slot);
@@ -214,16 +216,16 @@ void Combiner::Call::collect() {
 }
 
 void Combiner::Call::finish() {
-  const auto waits = [&](const Followed& one) {
+  const auto waits = [&](const JoinedSlot& one) {
     const State state = combiner_.slot(one.slot).state.load();
     return state != State::done && state != State::failed;
   };
   engine_.wait(combiner_.moved(), {.call = ::pleiad::Call::add,
-                                   .ready = [&] { return std::ranges::none_of(followed_, waits); },
+                                   .ready = [&] { return std::ranges::none_of(joined_, waits); },
                                    .missing =
                                        [&] {
                                          std::vector<int> ranks;
-                                         for (const Followed& one : followed_) {
+                                         for (const JoinedSlot& one : joined_) {
                                            if (waits(one)) ranks.push_back(one.leader);
                                          }
                                          return ranks;

@@ -1,6 +1,7 @@
-// Adds of one host's ranks become one before they cross the network. For a chunk of another host's values the rank that
-// comes first leads: it sends its own delta and what its neighbours have put beside it meanwhile; they wait until that
-// is acknowledged. Nothing is sent later than the patience below, so no add waits for a neighbour that does not come.
+// Combines the adds of one host's ranks before they cross the network. For each chunk of another host's values, the
+// rank that arrives first becomes the leader: it sends the sum of its own delta and those that other ranks of the host
+// have joined to it in the meantime. These ranks wait for the acknowledgement. The leader waits for others only for a
+// limited time, so no add waits for a rank that does not come.
 #pragma once
 
 #include <cstddef>
@@ -19,44 +20,45 @@ namespace pleiad {
 
 class Combiner {
  public:
-  /// Chunks are worked on in runs of this many: so adds of any length are combined in little memory.
+  /// Number of chunks that are processed together, which limits the memory for adds of any length.
   static constexpr std::size_t kRun = 32;
   static constexpr int kMostRanks = 64;
 
-  /// Collective. `chunk_bytes` is the longest chunk. In rounds every one of the `workers` on this host comes once.
+  /// Collective. `chunk_bytes` is the size of the longest chunk. With rounds, each of the `workers` on this host
+  /// arrives exactly once.
   Combiner(Engine& engine, DType dtype, std::size_t chunks, std::size_t chunk_bytes, bool rounds, int workers);
 
-  /// One add. At its end, by an error too, neighbours whose deltas it has taken learn how that ended.
+  /// One add. When it ends, also by an error, the ranks whose deltas it has taken learn the result.
   class Call {
    public:
-    Call(Combiner& combiner, const Asker& asker, const Rates& rates);
+    Call(Combiner& combiner, const Requester& requester, const Rates& rates);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    /// True where a neighbour sends this rank's delta along with its own; else this rank sends it. put(sum, fresh)
-    /// copies it to `sum` where that is fresh, else adds it.
+    /// Returns true if another rank of the host sends this rank's delta along with its own; otherwise this rank must
+    /// send it. put(sum, fresh) copies the delta to `sum` if fresh, and adds it otherwise.
     [[nodiscard]] bool join(std::size_t chunk, FunctionRef<void(char* sum, bool fresh)> put);
-    /// Waits a moment for neighbours to join what this rank is about to send.
+    /// Waits briefly for other ranks to join what this rank is about to send.
     void gather(std::size_t bytes);
-    /// Before chunk is sent (again): adds to `delta` what the neighbours have put beside it. The lowest worker among
-    /// them and its rates stand for all.
-    void close(std::size_t chunk, std::span<char> delta, Asker& asker, Rates& rates);
-    /// The other host has carried it out.
+    /// Called before the chunk is sent, also when it is sent again. Adds to `delta` what the other ranks have joined.
+    /// The lowest worker among them and its rates represent all of them.
+    void close(std::size_t chunk, std::span<char> delta, Requester& requester, Rates& rates);
+    /// Records that the other host has applied the chunk.
     void acknowledged(std::size_t chunk);
-    /// Waits for the neighbours that this rank has joined, and throws the first thing that went wrong with them.
+    /// Waits for the leaders that this rank has joined. Throws the first error among them.
     void finish();
-    /// The same for those that are done.
+    /// Picks up the results of those that are already done.
     void collect();
-    /// What the neighbours hear of the chunks that are not acknowledged by the end.
+    /// Sets the error for the ranks whose chunks are not acknowledged by the end.
     void fail(Problem problem) { failure_ = std::move(problem); }
 
    private:
-    struct Led {
+    struct LedSlot {
       std::size_t chunk;
       std::size_t slot;
     };
-    struct Followed {
+    struct JoinedSlot {
       std::size_t slot;
       int leader;
     };
@@ -66,15 +68,15 @@ class Combiner {
 
     Combiner& combiner_;
     Engine& engine_;
-    Asker asker_;
+    Requester requester_;
     Rates rates_;
-    std::vector<Led> led_;
-    std::vector<Followed> followed_;
-    std::optional<Problem> problem_;  ///< of those that this rank has joined
+    std::vector<LedSlot> led_;
+    std::vector<JoinedSlot> joined_;
+    std::optional<Problem> problem_;  ///< of the leaders that this rank has joined
     std::optional<Problem> failure_;
   };
 
-  /// Chunks of this rank that a neighbour has sent along.
+  /// Returns the number of chunks of this rank that another rank has sent along.
   [[nodiscard]] std::uint64_t combined() const { return combined_.load(); }
 
  private:
@@ -83,16 +85,16 @@ class Combiner {
     std::atomic<std::uint32_t> lock{0};
     std::atomic<State> state{State::free};
     std::atomic<std::uint32_t> joined{0};
-    // All guarded by lock.
+    // The following members are guarded by lock.
     std::int32_t leader = 0;
-    std::int32_t worker = 0;  ///< the lowest that joined, and its rates
+    std::int32_t worker = 0;  ///< the lowest worker that joined; lowest_rates are its rates
     Rates rates;
     Rates lowest_rates;
     std::uint64_t chunk = 0;
     std::uint64_t round = 0;
-    std::uint64_t members = 0;  ///< local ranks that joined and have not picked up the end
+    std::uint64_t members = 0;  ///< local ranks that have joined and not yet picked up the result
     std::uint32_t filled = 0;
-    std::uint32_t torn = 0;  ///< a neighbour died in the middle of joining
+    std::uint32_t torn = 0;  ///< a rank died in the middle of joining
     ErrorKind kind = ErrorKind::internal;
     char problem[512] = {};
   };

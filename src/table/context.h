@@ -1,4 +1,4 @@
-// What all tables of a session share.
+// The state that all tables of a session share.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@
 
 namespace pleiad {
 
-/// Which ranks are workers and servers, in rank order.
+/// The ranks that are workers and servers, in rank order.
 struct Roster {
   std::vector<int> workers;
   std::vector<int> servers;
-  int worker = -1;  ///< this rank's number among the workers, or -1
+  int worker = -1;  ///< this rank's index among the workers, or -1; likewise `server`
   int server = -1;
 };
 
@@ -33,11 +33,11 @@ class TableContext {
   const Roster roster;
   CallLedger ledger;
   FailedCalls failures;
-  OperationQueue clocked;     ///< operations on synchronous tables that must wait, in order
-  OperationQueue background;  ///< large asynchronous gets; on several hosts adds too
+  OperationQueue clocked;     ///< pending operations on synchronous tables, in order
+  OperationQueue background;  ///< large asynchronous gets; with several hosts also adds
   std::atomic<bool> in_clocked_call{false};
   std::function<void(std::uint32_t)> forget;  ///< removes a table from the session's list
-  std::unique_ptr<TableService> service;      ///< of a world on several hosts, until the session ends
+  std::unique_ptr<TableService> service;      ///< only with several hosts, until the session ends
 };
 
 }  // namespace pleiad

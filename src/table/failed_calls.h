@@ -1,4 +1,4 @@
-// Errors of started calls that nobody has received yet.
+// Errors of asynchronous calls that have not been thrown yet.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,14 @@
 
 namespace pleiad {
 
-/// Keeps the error of every started call that failed until the caller has received it: from the call's handle, from the
-/// next call on the same table, or from a barrier, a save or the shutdown. Thread-safe.
+/// Keeps the error of every asynchronous call that failed until it has been thrown: by the call's handle, by the next
+/// call on the same table, or by a barrier, a save or the shutdown. Thread-safe.
 class FailedCalls {
  public:
-  /// Names tables in messages.
+  /// Sets the function that names tables in messages.
   void set_namer(std::function<std::string(std::uint32_t)> namer);
   void add(const std::shared_ptr<Operation>& operation);
-  /// Throws the oldest unreported error of the table's calls, and marks all of them as reported.
+  /// Throws the table's oldest error that has not been thrown yet, and marks all of its errors as thrown.
   void raise(std::uint32_t table) {
     if (some_.load(std::memory_order_acquire)) raise_of(table);
   }

@@ -1,4 +1,4 @@
-// How a table's numbers lie in memory, and who owns them.
+// How a table's values are arranged in memory, and which server owns which of them.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace pleiad {
 
 inline constexpr std::int64_t kStripeBytes = 128 * 1024;
 
-/// Values in units, units in stripes. A unit is what a rule updates as a whole: a row of a matrix, a block of an array.
-/// A stripe is what one lock guards: as many whole units as fit into kStripeBytes, at least one.
+/// Values form units, and units form stripes. A unit is what a rule updates as a whole: a row of a matrix, a block of
+/// an array. A stripe is what one lock guards: as many whole units as fit into kStripeBytes, at least one.
 struct Geometry {
   std::int64_t elements = 0;
   std::int64_t units = 0;
@@ -36,12 +36,12 @@ struct Geometry {
   [[nodiscard]] std::int64_t end_unit(std::int64_t stripe) const {
     return std::min(units, (stripe + 1) * stripe_units);
   }
-  /// The first element of a unit; of the unit after the last, the number of elements.
+  /// Returns the first element of a unit; for the unit after the last one, the number of elements.
   [[nodiscard]] std::int64_t start(std::int64_t unit) const { return std::min(elements, unit * unit_length); }
 };
 
-/// Elements of an array or rows of a matrix that one server owns: equal runs, the remainder with the last (as in
-/// Multiverso).
+/// The elements of an array or rows of a matrix that one server owns: equal consecutive runs, with the remainder in the
+/// last one (as in Multiverso).
 struct ShardRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -49,7 +49,7 @@ struct ShardRange {
 
 [[nodiscard]] constexpr ShardRange shard_range(std::int64_t count, int servers, int server) {
   const std::int64_t run = count / servers;
-  // Where there are fewer than servers, the first ones own one each.
+  // If there are fewer elements than servers, the first servers own one each.
   if (run == 0) return {std::min<std::int64_t>(server, count), std::min<std::int64_t>(server + 1, count)};
   return {server * run, server + 1 == servers ? count : (server + 1) * run};
 }

@@ -1,4 +1,4 @@
-// The public face of tables: thin calls into Table.
+// The public table handles: thin wrappers around Table.
 #include "pleiad/error.h"
 #include "pleiad/table.h"
 #include "table/table.h"
@@ -15,7 +15,7 @@ Pending::Pending(Pending&&) noexcept = default;
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   Pending taken(std::move(other));
-  std::swap(operation_, taken.operation_);  // what this one held is dropped with `taken`
+  std::swap(operation_, taken.operation_);  // the operation that this handle held is dropped with `taken`
   return *this;
 }
 

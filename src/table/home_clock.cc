@@ -23,7 +23,7 @@ void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
       .workers = static_cast<int>(clock.workers.size()),
       .spare = rule.spare,
       .slot = [&clock](int worker) -> ClockSlot& { return clock.workers[static_cast<std::size_t>(worker)]; },
-      .finished = [this](int worker) { return engine_.life(rank_of(worker)) == Life::finished; },
+      .finished = [this](int worker) { return engine_.liveness(rank_of(worker)) == Liveness::left; },
       .closed_rounds = &clock.closed};
 }
 
@@ -35,7 +35,8 @@ HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
   return found->second;
 }
 
-bool HomeClock::begin(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
+bool HomeClock::begin(const TableHead& head, const IncomingRequest& request,
+                      FunctionRef<std::span<char>(std::size_t)> answer) {
   if (head.call != Call::add && head.call != Call::get) throw InvalidArgument("a clock knows adds and gets");
   const TableClock& table = clock(head.table, head.worker);
   const auto say_turn = [&] {
@@ -46,23 +47,23 @@ bool HomeClock::begin(const TableHead& head, const Request& request, FunctionRef
   };
   if (request.repeated) {
     const auto same = [&](const Wait& wait) {
-      return wait.back.head.channel == request.back.head.channel &&
+      return wait.back.head.connection == request.back.head.connection &&
              wait.back.head.sequence == request.back.head.sequence;
     };
     const auto found = std::ranges::find_if(waiting_, same);
-    if (found == waiting_.end()) return say_turn();  // it had its turn; only the answer was lost
+    if (found == waiting_.end()) return say_turn();  // the call was already started; only the reply was lost
     found->back = request.back;
     return false;
   }
   Wait wait{.back = request.back, .worker = head.worker, .call = head.call, .table = head.table};
   wait.noted = now_ns();
-  wait.recorded = table.rule.kind != ClockKind::sync;  // else each worker makes the calls that it likes
+  wait.recorded = table.rule.kind != ClockKind::sync;  // without sync, workers need not make the same calls
   if (advance(wait)) return say_turn();
   waiting_.push_back(std::move(wait));
   return false;
 }
 
-void HomeClock::end(const TableHead& head, const Request& request) {
+void HomeClock::end(const TableHead& head, const IncomingRequest& request) {
   TableClock& table = clock(head.table, head.worker);
   if (request.repeated) return;
   if (table.rule.kind == ClockKind::backup) {
@@ -81,11 +82,12 @@ std::uint64_t HomeClock::settle(const TableHead& head) {
   return table.closed.load();
 }
 
-// False where the worker is so far ahead that its call cannot be written down yet.
+// Returns false if the worker is so far ahead that its call cannot be recorded yet.
 bool HomeClock::record(Wait& wait) {
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
-    if (calls_[v] + kLedgerEntries <= k && engine_.life(rank_of(static_cast<int>(v))) != Life::finished) return false;
+    if (calls_[v] + kLedgerEntries <= k && engine_.liveness(rank_of(static_cast<int>(v))) != Liveness::left)
+      return false;
   }
   LedgerEntry& entry = entries_[k % kLedgerEntries];
   if (entries_made_ == k) {
@@ -117,7 +119,7 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
     const bool late =
         wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
     const bool finished =
-        engine_.life(rank_of(static_cast<int>(v))) == Life::finished && !in_the_middle_of_an_add(table.workers[v]);
+        engine_.liveness(rank_of(static_cast<int>(v))) == Liveness::left && !has_unfinished_add(table.workers[v]);
     if (late && !finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }
@@ -143,15 +145,15 @@ bool HomeClock::advance(Wait& wait) {
     }
   }
   const std::vector<std::int32_t> late = behind(wait);
-  const auto first = [&](const auto& ranks, Life life) {
-    const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.life(rank) == life; });
+  const auto first = [&](const auto& ranks, Liveness life) {
+    const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.liveness(rank) == life; });
     return found == ranks.end() ? -1 : static_cast<int>(*found);
   };
-  int dead = first(late, Life::dead);
-  const int finished = first(late, Life::finished);
+  int dead = first(late, Liveness::dead);
+  const int finished = first(late, Liveness::left);
   if (dead < 0 && finished < 0) return false;
   // A worker that failed in an add and shut down may have done so because another one died.
-  if (dead < 0) dead = first(context_.roster.workers, Life::dead);
+  if (dead < 0) dead = first(context_.roster.workers, Liveness::dead);
   if (dead >= 0) {
     throw TransportError(
         fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call), engine_.describe(dead)));
@@ -162,7 +164,7 @@ bool HomeClock::advance(Wait& wait) {
 
 void HomeClock::look() {
   constexpr std::int64_t kNote = 500'000'000;
-  Messenger& messenger = *engine_.messenger();
+  RpcTransport& rpc = *engine_.rpc();
   const std::int64_t now = now_ns();
   std::erase_if(waiting_, [&](Wait& wait) {
     try {
@@ -170,17 +172,17 @@ void HomeClock::look() {
         const TableClock& table = clocks_.at(wait.table);
         std::span<const BackupTurn> turn;
         if (table.rule.kind == ClockKind::backup) turn = {&table.turns[static_cast<std::size_t>(wait.worker)], 1};
-        messenger.answer(wait.back, nullptr, {reinterpret_cast<const char*>(turn.data()), turn.size_bytes()});
+        rpc.answer(wait.back, nullptr, {reinterpret_cast<const char*>(turn.data()), turn.size_bytes()});
         return true;
       }
     } catch (const Error&) {
       const Problem problem = Problem::current();
-      messenger.answer(wait.back, &problem);
+      rpc.answer(wait.back, &problem);
       return true;
     }
     if (now - wait.noted >= kNote) {
       wait.noted = now;
-      messenger.note(wait.back, behind(wait));
+      rpc.report_waiting(wait.back, behind(wait));
     }
     return false;
   });
@@ -190,13 +192,13 @@ namespace {
 
 void ask_home(TableContext& context, TableOperation operation, const TableHead& head,
               FunctionRef<void(std::size_t, std::span<const char>)> take) {
-  // Never another rank of the host: only the home knows.
-  const Part part{
-      .to = kHome, .operation = static_cast<std::uint32_t>(operation), .repeatable = false, .bytes = sizeof head};
-  context.engine->messenger()->exchange(
+  // Send to the home itself, never to another rank of its host: only the home has the clocks.
+  const OutgoingRequest part{
+      .to = kHome, .operation = static_cast<std::uint32_t>(operation), .idempotent = false, .bytes = sizeof head};
+  context.engine->rpc()->exchange(
       {.call = head.call,
        .count = 1,
-       .part = [&](std::size_t) { return part; },
+       .request = [&](std::size_t) { return part; },
        .fill = [&](std::size_t, std::span<char> to) { std::memcpy(to.data(), &head, sizeof head); },
        .take = take,
        .meanwhile = [] {},
@@ -227,7 +229,7 @@ void RemoteClock::ask(TableOperation operation, Call call) {
 }
 
 std::uint64_t RemoteClock::settle() const {
-  if (!backup_ || context_.roster.worker < 0) return 0;  // who is no worker has no clock at home
+  if (!backup_ || context_.roster.worker < 0) return 0;  // only a worker has a clock at the home
   TableHead head;
   head.table = table_;
   head.worker = context_.roster.worker;

@@ -1,12 +1,12 @@
-// The clocks and the ledger of a session whose workers are on several hosts. They live in one process, its home, and
-// are touched by its service thread alone.
+// The clocks and the ledger of a session with workers on several hosts. They are in one process, their home, where only
+// its service thread accesses them.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "table/backup_rounds.h"
 #include "table/clock.h"
 #include "table/request.h"
@@ -19,16 +19,16 @@ class HomeClock {
 
   void add_table(std::uint32_t table, const ClockRule& rule);
   void remove_table(std::uint32_t table) { clocks_.erase(table); }
-  /// A worker wants to start a call. True where it may now; else the answer comes later. An OrderError where another
-  /// worker's call was a different one.
-  [[nodiscard]] bool begin(const TableHead& head, const Request& request,
+  /// Handles a worker's request to start a call. Returns true if it may start now; otherwise the reply is sent later.
+  /// Throws an OrderError if another worker made a different call.
+  [[nodiscard]] bool begin(const TableHead& head, const IncomingRequest& request,
                            FunctionRef<std::span<char>(std::size_t)> answer);
-  void end(const TableHead& head, const Request& request);
-  /// As Clock has it.
+  void end(const TableHead& head, const IncomingRequest& request);
+  /// See Clock::settle.
   [[nodiscard]] std::uint64_t settle(const TableHead& head);
   [[nodiscard]] LedgerEntry entry(std::uint64_t k) const { return entries_[k % kLedgerEntries]; }
 
-  /// Answers those whose turn has come, or never will.
+  /// Replies to the requests that may start now, or never will.
   void look();
   [[nodiscard]] bool somebody_waits() const { return !waiting_.empty(); }
 
@@ -36,10 +36,10 @@ class HomeClock {
   struct TableClock {
     ClockRule rule;
     std::vector<ClockSlot> workers;
-    // Backup workers:
+    // For backup workers:
     BackupRounds rounds;
     std::atomic<std::uint64_t> closed{0};
-    std::vector<BackupTurn> turns;  ///< what each worker was told last
+    std::vector<BackupTurn> turns;  ///< the last reply to each worker
   };
   struct Wait {
     ReturnAddress back;
@@ -61,14 +61,14 @@ class HomeClock {
   std::map<std::uint32_t, TableClock> clocks_;
   std::vector<LedgerEntry> entries_{kLedgerEntries};
   std::uint64_t entries_made_ = 0;
-  std::vector<std::uint64_t> calls_;  // of each worker
+  std::vector<std::uint64_t> calls_;  // number of calls of each worker
   std::vector<Wait> waiting_;
 };
 
-/// Reads the ledger at the home.
+/// Reads an entry of the ledger at the home.
 [[nodiscard]] LedgerEntry home_entry(TableContext& context, std::uint64_t k);
 
-/// A worker's side of it.
+/// A worker's side of a clock at the home.
 class RemoteClock final : public Clock {
  public:
   RemoteClock(TableContext& context, std::uint32_t table, ClockKind kind)
@@ -89,7 +89,7 @@ class RemoteClock final : public Clock {
   std::uint32_t table_;
   bool ssp_;
   bool backup_;
-  std::uint64_t adds_done_ = 0;  // one thread at a time makes clocked calls
+  std::uint64_t adds_done_ = 0;  // only one thread at a time makes clocked calls
   BackupTurn turn_;
 };
 

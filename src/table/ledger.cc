@@ -12,7 +12,7 @@ namespace pleiad {
 
 namespace {
 
-// What a rank says at a barrier: its number of calls, and a flag in the top bit.
+// The value that a rank passes to a barrier: its number of calls, with a flag in the top bit.
 constexpr std::uint64_t kFlag = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kNotCompared = kFlag - 1;
 
@@ -21,7 +21,7 @@ constexpr std::uint64_t kNotCompared = kFlag - 1;
 CallLedger::CallLedger(Engine& engine, std::vector<int> worker_ranks)
     : engine_(engine), worker_ranks_(std::move(worker_ranks)) {}
 
-std::string CallLedger::words(Call call, std::uint32_t table) const {
+std::string CallLedger::describe_call(Call call, std::uint32_t table) const {
   return fmt::format("{}(\"{}\")", name_of(call), namer_ ? namer_(table) : std::to_string(table));
 }
 
@@ -30,8 +30,8 @@ std::string CallLedger::difference(std::uint64_t k, int rank, Call call, std::ui
   return fmt::format(
       "workers call synchronous tables differently: call {} of {} is {}, of {} it was {}; every worker must make the "
       "same calls in the same order:\n{}",
-      k + 1, engine_.describe(rank), words(call, table), engine_.describe(other.rank), words(other.call, other.table),
-      engine_.report(namer_));
+      k + 1, engine_.describe(rank), describe_call(call, table), engine_.describe(other.rank),
+      describe_call(other.call, other.table), engine_.report(namer_));
 }
 
 LedgerEntry CallLedger::entry(std::uint64_t k) const {
@@ -47,8 +47,8 @@ void CallLedger::record(Call call, std::uint32_t table) {
   const Control& control = engine_.control();
   const std::uint64_t k = engine_.self().clocked.load(std::memory_order_relaxed);
   const auto too_far_behind = [&](int rank) {
-    return engine_.life(rank) != Life::finished &&
-           control.rank(engine_.place(rank).local).clocked.load() + kLedgerEntries <= k;
+    return engine_.liveness(rank) != Liveness::left &&
+           control.rank(engine_.location(rank).local).clocked.load() + kLedgerEntries <= k;
   };
   engine_.wait(control.head().calls, {.call = call,
                                       .ready = [&] { return std::ranges::none_of(worker_ranks_, too_far_behind); },
@@ -111,7 +111,7 @@ bool CallLedger::barrier(bool flag) {
       "{} {}; call {}, {}, is the first that {} has not made; every worker must make the same calls in the "
       "same order:\n{}",
       engine_.describe(most->rank), most->calls, engine_.describe(fewest->rank), fewest->calls, fewest->calls + 1,
-      words(missing.call, missing.table), engine_.describe(fewest->rank), engine_.report(namer_))));
+      describe_call(missing.call, missing.table), engine_.describe(fewest->rank), engine_.report(namer_))));
 }
 
 }  // namespace pleiad

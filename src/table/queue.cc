@@ -51,7 +51,8 @@ OperationQueue::~OperationQueue() { stop(); }
 
 void OperationQueue::stop() {
   if (engine_.in_forked_child()) {
-    // The thread lives in the parent only: forget it, and that it waits (the end of a condition waits for its waiters).
+    // The thread exists in the parent process only. Replace it and the condition variable without destroying them: the
+    // destructor of a condition variable waits for its waiters.
     new (&thread_) std::thread;
     new (&filled_) std::condition_variable;
     return;
@@ -81,7 +82,7 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
     if (!engagement_) engagement_.emplace(engine_);
     operations_.push_back(operation);
     if (!thread_.joinable()) {
-      engine_.own_thread_started();
+      engine_.internal_thread_started();
       thread_ = std::thread([this] { run(); });
     }
   }
@@ -97,7 +98,7 @@ void OperationQueue::drain() {
 }
 
 void OperationQueue::run() {
-  Engagement::this_thread_is_engaged(true);
+  DelegatedWork::set_thread_delegated(true);
   for (;;) {
     std::shared_ptr<Operation> operation;
     {
@@ -108,7 +109,7 @@ void OperationQueue::run() {
       operations_.pop_front();
     }
     operation->run();
-    if (operation->problem_) failures_.add(operation);  // before anybody can see that it is done
+    if (operation->problem_) failures_.add(operation);  // before any thread can see that it is done
     operation->finish();
     {
       const std::lock_guard lock(mutex_);

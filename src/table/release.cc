@@ -1,9 +1,9 @@
-// How a table's memory is given back before the session ends.
+// Releases a table's memory before the session ends.
 #include <thread>
 
 #include <fmt/format.h>
 
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/table.h"
 #include "table/table_service.h"
@@ -33,7 +33,7 @@ void Table::close() {
   if (closed_.load()) return;
   engine_.check_usable(spec_.handle());
   check_not_in_rule("close");
-  together(engine_, "close", [&] {
+  run_collectively(engine_, "close", [&] {
     context_->background.drain();
     context_->clocked.drain();
     raise_earlier();
@@ -41,9 +41,9 @@ void Table::close() {
   check_same_table("close");
   closed_.store(true);
   while (users_.load() > 0) std::this_thread::yield();
-  context_->background.drain();  // what another thread has started since
+  context_->background.drain();  // operations that another thread has started in the meantime
   context_->clocked.drain();
-  engine_.barrier();  // from now on no rank has a request to this table under way
+  engine_.barrier();  // from here on, no rank has a pending request to this table
   release();
   if (context_->forget) context_->forget(id_);
 }
@@ -53,7 +53,7 @@ void Table::release() {
   if (context_->service != nullptr) context_->service->remove_table(id_);
   clock_.reset();
   shard_ = nullptr;
-  pieces_.reset();
+  shard_map_.reset();
 }
 
 }  // namespace pleiad

@@ -15,13 +15,13 @@ namespace pleiad {
 namespace {
 
 constexpr std::uint64_t kHeadBytes = 4096;
-constexpr std::uint64_t kGrain = 256;  // a block's offset and size are multiples of it
-// Entries are 16 bytes and a block is at least a third full, with as much again in smaller blocks that are free.
+constexpr std::uint64_t kGrain = 256;  // offset and size of a block are multiples of it
+// An entry has 16 bytes and a block is at least a third full. Smaller, free blocks take as much again.
 constexpr std::uint64_t kBytesPerRow = 128;
 constexpr std::uint64_t kLeastArea = std::uint64_t{4} << 20;
 constexpr std::uint64_t kCommit = std::uint64_t{256} << 10;
 
-// A root: 16 bits of a count, 6 of the size, 42 of the place.
+// The format of a root: 16 bits of counter, 6 bits of size, 42 bits of position.
 constexpr int kPlaceBits = 42;
 constexpr std::uint64_t kPlace = (std::uint64_t{1} << kPlaceBits) - 1;
 
@@ -34,8 +34,8 @@ RowIndex::RowIndex(Engine& engine, std::int64_t rows)
       partitions_(reinterpret_cast<Partition*>(static_cast<char*>(segment_->data()) + kHeadBytes)),
       base_(reinterpret_cast<char*>(partitions_ + kPartitions)) {
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(Entry) == 16 && (sizeof(Entry) << kSmallest) % kGrain == 0);
-  // All zero is how everything starts.
-  if (engine_.place(engine_.rank()).local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
+  // Everything starts as zeros.
+  if (engine_.location(engine_.rank()).local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
 }
 
 RowIndex::Block RowIndex::block_of(std::uint64_t root) const {
@@ -64,7 +64,8 @@ std::int64_t RowIndex::find(RowId id) const {
     const std::uint64_t root = partition.root.load(std::memory_order_acquire);
     if (root == 0) return -1;
     const std::int64_t slot = look(block_of(root), hash, id);
-    // A block that was left may be another partition's by now: what was seen in it counts only if it was not.
+    // A block that was replaced may already be used by another partition, so the result counts only if the root is
+    // unchanged.
     if (partition.root.load(std::memory_order_relaxed) == root) return slot;
   }
 }
@@ -162,21 +163,21 @@ void RowIndex::give_back(const Block& block) {
   Head& head = this->head();
   const SharedLock lock(engine_, head.lock);
   std::uint64_t& free = head.free[static_cast<std::size_t>(block.log2)];
-  // Somebody may still look at it, and will see that it was left.
+  // Another thread may still read the block; it will see that the root has changed.
   reinterpret_cast<std::atomic<std::uint64_t>*>(base_ + block.offset)->store(free, std::memory_order_release);
   free = block.offset + 1;
 }
 
-// The partition's lock is held. Whoever dies on the way leaves a block that nobody uses, and no harm.
+// Requires the partition's lock. A rank that dies on the way leaks a block, but does no other harm.
 void RowIndex::grow(Partition& partition) {
   const std::uint64_t root = partition.root.load(std::memory_order_relaxed);
   int log2 = kSmallest;
-  // Erased entries alone need no larger block.
+  // Erased entries do not count towards the size.
   while (root != 0 && (partition.live + 1) * 20 > (std::uint64_t{7} << log2)) ++log2;
   if (root != 0) log2 = std::max(log2, block_of(root).log2);
   const Block block = take_block(log2);
   for (std::uint64_t i = 0; i <= block.mask; ++i) {
-    // Released: who still looks at the block as another partition's sees that it was left.
+    // Release order: a reader that still uses the block for another partition then sees that its root has changed.
     block.entries[i].slot.store(kNone, std::memory_order_release);
     block.entries[i].key.store(0, std::memory_order_release);
   }

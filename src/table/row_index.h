@@ -1,6 +1,6 @@
-// Where the rows of a sparse table lie: a hash index from 64-bit ids to slots, in memory that the ranks of a host
-// share. It grows by partitions; what it points to never moves. Finding takes no lock: a key is published last, by one
-// store.
+// The index of a sparse table's rows: a hash table from 64-bit ids to slots in memory that the ranks of a host share.
+// Each partition grows on its own; the rows themselves never move. A lookup takes no lock, because an entry is
+// published by one store after it is complete.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace pleiad {
 
-/// Spreads ids evenly: which host, partition and place a row belongs to.
+/// Hashes ids evenly over hosts, partitions and entries.
 [[nodiscard]] constexpr std::uint64_t hash_of(RowId id) {
   auto x = static_cast<std::uint64_t>(id) + 0x9e3779b97f4a7c15U;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -25,25 +25,27 @@ namespace pleiad {
 
 class RowIndex {
  public:
-  /// For as many as `rows`, whose ids are 64 bits of anything. Collective; ranks of one host ask for the same.
+  /// Makes an index for up to `rows` rows, with any 64-bit ids. Collective; the ranks of one host must pass the same
+  /// number.
   RowIndex(Engine& engine, std::int64_t rows);
 
-  /// The id's slot, or -1.
+  /// Returns the slot of the id, or -1.
   [[nodiscard]] std::int64_t find(RowId id) const;
-  /// Asks for the memory that find will look at.
+  /// Prefetches the memory that find will read.
   void fetch_ahead(RowId id) const;
-  /// The id's slot; where it has none, that which make() returns, published when all that make() wrote is. Where make
-  /// returns -1 there is no slot, and so the answer is -1. make() runs under a lock and takes no lock of another id.
+  /// Returns the slot of the id. If it has none, calls make(), and publishes the slot that it returns after everything
+  /// that make() has written. If make() returns -1, nothing is published and the result is -1. make() runs under a lock
+  /// and must not take a lock of another id.
   std::int64_t find_or_make(RowId id, FunctionRef<std::int64_t()> make);
-  /// Forgets the id if that is its slot.
+  /// Removes the id if this is its slot.
   void erase(RowId id, std::int64_t slot);
-  /// Forgets all ids. Nobody else may call anything meanwhile.
+  /// Removes all ids. No other rank or thread may use the index at the same time.
   void clear();
 
  private:
   static constexpr int kPartitionBits = 8;
   static constexpr std::size_t kPartitions = std::size_t{1} << kPartitionBits;
-  static constexpr int kSmallest = 4;  ///< log2 of the entries of a partition's first block
+  static constexpr int kSmallest = 4;  ///< log2 of the number of entries in a partition's first block
   static constexpr int kSizes = 40;
   static constexpr std::uint64_t kNone = 0;
   static constexpr std::uint64_t kErased = ~std::uint64_t{0};
@@ -52,18 +54,20 @@ class RowIndex {
     std::atomic<RowId> key;
     std::atomic<std::uint64_t> slot;  ///< 1 + the slot, kNone or kErased
   };
-  /// Guarded by lock, but for root, which names the block of entries in one word.
+  /// Guarded by lock, except for root, which identifies the block of entries in one word.
   struct alignas(64) Partition {
     std::atomic<std::uint32_t> lock;
-    std::uint32_t used;  ///< entries that are not kNone, at most
+    std::uint32_t used;  ///< upper bound of the entries that are not kNone
     std::uint64_t live;
-    std::atomic<std::uint64_t> root;  ///< 0, or which block, how large, and a count that makes it unlike all before
+    /// 0, or the position and size of the block and a counter that makes the word unique
+    std::atomic<std::uint64_t> root;
   };
   struct alignas(64) Head {
     std::atomic<std::uint32_t> lock;
-    std::uint64_t used;  ///< bytes of the area that were ever given out; guarded by lock, as are all below
+    std::uint64_t used;  ///< bytes of the area that have ever been allocated; guarded by lock, like all members below
     std::uint64_t committed;
-    std::array<std::uint64_t, kSizes> free;  ///< by size: 1 + the offset of a free block, which holds the next one's
+    /// for each size: 1 + the offset of a free block, which contains the offset of the next one
+    std::array<std::uint64_t, kSizes> free;
   };
   struct Block {
     Entry* entries = nullptr;
@@ -81,7 +85,7 @@ class RowIndex {
   static std::int64_t look(const Block& block, std::uint64_t hash, RowId id);
 
   Engine& engine_;
-  std::uint64_t area_;  ///< bytes
+  std::uint64_t area_;  ///< size in bytes
   std::shared_ptr<Segment> segment_;
   Partition* partitions_;
   char* base_;

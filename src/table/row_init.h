@@ -1,5 +1,5 @@
-// What a row of a sparse table starts as: a function of the table's seed and the row's id, so any rank makes the same
-// row, at any time.
+// The initial values of a row of a sparse table: a function of the table's seed and the row's id, so any rank computes
+// the same row at any time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace pleiad {
 class RowInit {
  public:
   RowInit(const TableOptions& options, std::int64_t cols);
-  /// Writes the row's first values.
+  /// Writes the initial values of the row.
   void fill(RowId id, void* row) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a table that has rows does beyond adds and gets of them.
+// Functions of tables with rows, other than adds and gets.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/problem.h"
-#include "engine/together.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/clocked_call.h"
 
@@ -18,7 +18,7 @@ ChangedRows Table::get_changed() {
     throw StateError(fmt::format("{} the table was created without track_changes", where("get_changed")));
   }
   const std::lock_guard lock(seen_mutex_);
-  auto seen = seen_;  // after a failure the next call brings what this one has not
+  auto seen = seen_;  // a copy: after a failure, the next call returns the rows that this one did not
   ChangedRows changed = take_rows("get_changed", seen);
   seen_ = std::move(seen);
   return changed;
@@ -38,8 +38,8 @@ ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std:
   rows.dtype = spec_.options.dtype;
   const auto row_bytes = static_cast<std::size_t>(spec_.cols * width_);
   const auto run = [&] {
-    carry_out(Call::get, 0, [&] {
-      pieces_->take_changed(seen, [&](RowId id, const char* row) {
+    run_call(Call::get, 0, [&] {
+      shard_map_->take_changed(seen, [&](RowId id, const char* row) {
         rows.ids.push_back(id);
         const auto* bytes = reinterpret_cast<const std::byte*>(row);
         rows.bytes.insert(rows.bytes.end(), bytes, bytes + row_bytes);
@@ -48,7 +48,7 @@ ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std:
     got_.bytes.fetch_add(rows.bytes.size(), std::memory_order_relaxed);
   };
   if (!clock_) {
-    finish_started();
+    drain_background();
     run();
   } else {
     const ClockedCall call(*this, name);
@@ -60,8 +60,8 @@ ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std:
 std::int64_t Table::rows() {
   engine_.check_usable(spec_.handle());
   if (!spec_.sparse) return spec_.rows;
-  finish_started();
-  return pieces_->rows();
+  drain_background();
+  return shard_map_->rows();
 }
 
 std::int64_t Table::evict() {
@@ -69,8 +69,8 @@ std::int64_t Table::evict() {
   if (!spec_.evicts()) {
     throw StateError(fmt::format("{} the table was created without evict or max_age", where("evict")));
   }
-  finish_started();
-  return pieces_->evict();
+  drain_background();
+  return shard_map_->evict();
 }
 
 void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int root) {
@@ -78,8 +78,8 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
   const bool gives = engine_.rank() == root;
   auto count = static_cast<std::int64_t>(ids.size());
   engine_.broadcast(&count, sizeof count, root);
-  const bool writes = engine_.place(engine_.rank()).local == 0;
-  if (writes) pieces_->each_here([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
+  const bool writes = engine_.location(engine_.rank()).local == 0;
+  if (writes) shard_map_->each_local_shard([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
   engine_.barrier();
   const std::int64_t row_bytes = spec_.cols * width_;
   const std::int64_t part = std::max<std::int64_t>(1, (1 << 20) / row_bytes);
@@ -98,16 +98,16 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
     engine_.broadcast(rows.data(), rows.size(), root);
     if (!writes || problem) continue;
     try {
-      pieces_->each_here([&](Shard& shard, ShardRange) {
+      shard_map_->each_local_shard([&](Shard& shard, ShardRange) {
         for (std::size_t i = 0; i < some.size(); ++i) {
           if (is_here(some[i])) shard.put_row(some[i], rows.data() + static_cast<std::int64_t>(i) * row_bytes);
         }
       });
     } catch (const Error&) {
-      problem = Problem::current();  // the others are still at it
+      problem = Problem::current();  // the other ranks are still in the loop
     }
   }
-  together(engine_, "set", [&] {
+  run_collectively(engine_, "set", [&] {
     if (problem) problem->raise();
   });
 }

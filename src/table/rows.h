@@ -1,4 +1,4 @@
-// Rows that a call names twice.
+// Handling of rows that a call names repeatedly.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct SummedRows {
   std::vector<char> delta;
 };
 
-/// Every id once, with the sum of its deltas; nothing where none comes twice.
+/// Returns each id once, with the sum of its deltas; returns nothing if no id is repeated.
 [[nodiscard]] inline std::optional<SummedRows> sum_duplicates(DType dtype, std::int64_t cols,
                                                               std::span<const RowId> ids, const char* delta) {
   if (ids.size() < 2) return std::nullopt;

@@ -17,16 +17,16 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::size_t kBlock = 256;  // rows of a sparse table that are looked up together
+constexpr std::size_t kBlock = 256;  // number of rows of a sparse table that are looked up together
 
-// Random rows, and the locks that other cores have held meanwhile, are far away: they are asked for some rows before
-// their turn. Inlined, because the compiler takes a function that only fetches for one that does nothing.
+// Random rows, and locks that other cores have used since, are not in the cache, so they are prefetched some rows
+// ahead. Inlined, because the compiler treats a function that only prefetches as one without effect.
 template <bool kForWriting>
 PLEIAD_INLINE void fetch_ahead(const Storage& storage, std::span<const RowId> ids, std::size_t i, std::int64_t cols) {
   constexpr std::size_t kLocksAhead = 16;
   constexpr std::size_t kRowsAhead = 8;
   const Geometry& geometry = storage.shape().geometry;
-  // A row of a sparse table that is not there has the number -1: fetching what lies before the first does no harm.
+  // A missing row of a sparse table has the unit -1: prefetching memory before the start does no harm.
   if (i + kLocksAhead < ids.size()) {
     __builtin_prefetch(&storage.stripe(geometry.stripe_of(ids[i + kLocksAhead])), kForWriting ? 1 : 0);
   }
@@ -80,7 +80,7 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
       dtype_(spec.options.dtype),
       width_(storage_.width()),
       cols_(spec.cols) {
-  if (engine_.place(engine_.rank()).local == 0) storage_.construct();
+  if (engine_.location(engine_.rank()).local == 0) storage_.construct();
   if (spec.sparse) rows_of_ = std::make_unique<SparseRows>(engine_, spec, name_, storage_, range.end);
 }
 
@@ -107,7 +107,7 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
     storage_.note_changes(index);
     if (clocked_) storage_.head().torn_by.store(lock.taken_from() + 1);
   }
-  if (clocked_) check_whole();
+  if (clocked_) check_not_torn();
   engine_.at(point);
   work(index);
 }
@@ -115,14 +115,14 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
 template <class F>
 void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
   const std::int64_t count = stripes.end - stripes.first;
-  const std::int64_t start = stripes.first + count * engine_.place(engine_.rank()).local / engine_.local_ranks();
+  const std::int64_t start = stripes.first + count * engine_.location(engine_.rank()).local / engine_.local_ranks();
   for (std::int64_t i = start; i < stripes.end; ++i) with_stripe(point, i, work);
   for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
 }
 
-void Shard::add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+void Shard::add(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
                 std::span<const ElementRange> kept) {
-  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(asker, index, rates, delta_of, kept); });
+  each_stripe(Point::add, stripes, [&](std::int64_t index) { change_stripe(requester, index, rates, delta_of, kept); });
 }
 
 void Shard::get(StripeRange stripes, Take take) {
@@ -131,36 +131,37 @@ void Shard::get(StripeRange stripes, Take take) {
 
 void Shard::visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look) {
   each_stripe(Point::get, stripes, [&](std::int64_t index) {
-    if (rounds_) settle(index);
+    if (rounds_) apply_round(index);
     look(index);
   });
 }
 
-void Shard::add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+void Shard::add_get(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
                     std::span<const ElementRange> kept) {
   each_stripe(Point::add, stripes, [&](std::int64_t index) {
-    change_stripe(asker, index, rates, delta_of, kept);
+    change_stripe(requester, index, rates, delta_of, kept);
     take_stripe(index, take);
   });
 }
 
-void Shard::change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+void Shard::change_stripe(const Requester& requester, std::int64_t index, const Rates& rates, DeltaOf delta_of,
                           std::span<const ElementRange> kept) {
   const std::int64_t first = geometry_.first_unit(index);
   const std::int64_t end = geometry_.end_unit(index);
   const std::int64_t element = geometry_.start(first);
-  change_units(asker, storage_.stripe(index), first, end,
+  change_units(requester, storage_.stripe(index), first, end,
                delta_of(element, static_cast<std::size_t>(geometry_.start(end) - element)), rates, kept);
 }
 
 void Shard::take_stripe(std::int64_t index, Take take) {
-  if (rounds_) settle(index);
+  if (rounds_) apply_round(index);
   const std::int64_t first = geometry_.start(geometry_.first_unit(index));
   take(storage_.value(first), first, static_cast<std::size_t>(geometry_.start(geometry_.end_unit(index)) - first));
 }
 
-// What a dead rank has half-changed stays so for the whole step: nobody may take it for the sum of the workers.
-void Shard::check_whole() const {
+// A stripe that a dead rank has changed in part stays so for the whole step. No worker may use it as the sum of the
+// workers.
+void Shard::check_not_torn() const {
   const int torn_by = storage_.head().torn_by.load(std::memory_order_relaxed) - 1;
   if (torn_by < 0) return;
   throw TransportError(
@@ -179,7 +180,7 @@ PLEIAD_INLINE bool Shard::read_unit(std::int64_t unit, char* out, Holds&& holds)
   const std::int64_t stripe = geometry_.stripe_of(unit);
   if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) return held;
   with_stripe(Point::get, stripe, [&](std::int64_t index) {
-    if (rounds_) settle(index);
+    if (rounds_) apply_round(index);
     copy();
   });
   return held;
@@ -206,7 +207,7 @@ void Shard::get_sparse_rows(std::span<const RowId> ids, char* out) {
       fetch_ahead<false>(storage_, units, i, cols_);
       char* to = out + static_cast<std::int64_t>(first + i) * row_bytes;
       std::int64_t unit = units[i];
-      // A row that went away meanwhile may have come back in another place.
+      // A row that was dropped in the meantime may have been created again in another unit.
       while (unit >= 0 && !read_unit(unit, to, [&] { return !rows.evicts() || rows.holds(unit, block[i]); })) {
         unit = rows.find(block[i]);
       }
@@ -252,10 +253,11 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
   for (std::int64_t index = stripes.first; index < stripes.end; ++index) {
     Stripe& stripe = storage_.stripe(index);
     std::uint64_t& before = seen[static_cast<std::size_t>(index - stripes.first)];
-    // The count of changes and one, so that 0 is free to say "never". A change that is under way counts for later.
+    // The entry is the change count plus one, so that 0 can mean "never read". A change in progress counts for the next
+    // call.
     if (!rounds_ && before != 0 && stripe.changes.load(std::memory_order_relaxed) + 1 == before) continue;
     with_stripe(Point::get, index, [&](std::int64_t) {
-      if (rounds_) settle(index);
+      if (rounds_) apply_round(index);
       const std::int64_t end =
           rows_of_ == nullptr ? geometry_.end_unit(index) : std::min(geometry_.end_unit(index), rows_of_->units());
       for (std::int64_t unit = geometry_.first_unit(index); unit < end; ++unit) {
@@ -268,31 +270,32 @@ void Shard::take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
   }
 }
 
-void Shard::add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
-  // One after another gives the same as the sum first where the rule only adds, and where the sum is put off anyway.
-  if (rounds_ || updater_->additive()) return change_distinct_rows(asker, ids, delta, rates);
+void Shard::add_rows(const Requester& requester, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+  // If the rule only adds, or the sum is delayed anyway, adding one after another gives the same as summing first.
+  if (rounds_ || updater_->additive()) return change_distinct_rows(requester, ids, delta, rates);
   const auto summed = sum_duplicates(dtype_, cols_, ids, delta);
-  if (!summed) return change_distinct_rows(asker, ids, delta, rates);
-  change_distinct_rows(asker, summed->ids, summed->delta.data(), rates);
+  if (!summed) return change_distinct_rows(requester, ids, delta, rates);
+  change_distinct_rows(requester, summed->ids, summed->delta.data(), rates);
 }
 
-void Shard::change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta,
+void Shard::change_distinct_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
                                  const Rates& rates) {
-  if (rows_of_ != nullptr) return change_sparse_rows(asker, ids, delta, rates);
+  if (rows_of_ != nullptr) return change_sparse_rows(requester, ids, delta, rates);
   const std::int64_t row_bytes = cols_ * width_;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     fetch_ahead<true>(storage_, ids, i, cols_);
     with_stripe(Point::add, geometry_.stripe_of(ids[i]), [&](std::int64_t index) {
-      change_units(asker, storage_.stripe(index), ids[i], ids[i] + 1, delta + static_cast<std::int64_t>(i) * row_bytes,
-                   rates);
+      change_units(requester, storage_.stripe(index), ids[i], ids[i] + 1,
+                   delta + static_cast<std::int64_t>(i) * row_bytes, rates);
     });
   }
 }
 
-void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates) {
+void Shard::change_sparse_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                               const Rates& rates) {
   const std::int64_t row_bytes = cols_ * width_;
   SparseRows& rows = *rows_of_;
-  // All are found or made before the first is changed: where there is no room for one, nothing has changed.
+  // All rows are found or created before the first is changed: if there is no room for one, nothing has changed.
   std::vector<std::int64_t> units(ids.size());
   rows.find(ids, units);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -305,7 +308,7 @@ void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, c
       with_stripe(Point::add, geometry_.stripe_of(units[i]), [&](std::int64_t index) {
         if (rows.evicts() && !rows.holds(units[i], ids[i])) return;
         changed = true;
-        change_units(asker, storage_.stripe(index), units[i], units[i] + 1,
+        change_units(requester, storage_.stripe(index), units[i], units[i] + 1,
                      delta + static_cast<std::int64_t>(i) * row_bytes, rates);
         if (rows.evicts()) rows.touch(units[i], now);
       });
@@ -314,9 +317,9 @@ void Shard::change_sparse_rows(const Asker& asker, std::span<const RowId> ids, c
   }
 }
 
-void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                         const Rates& rates, std::span<const ElementRange> kept) {
-  if (rounds_) return put_off(asker, stripe, first, end, delta, rates);
+void Shard::change_units(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end,
+                         const char* delta, const Rates& rates, std::span<const ElementRange> kept) {
+  if (rounds_) return accumulate(requester, stripe, first, end, delta, rates);
   const Change change(stripe);
   if (storage_.shape().stamps) {
     const std::int64_t index = geometry_.stripe_of(first);
@@ -328,14 +331,14 @@ void Shard::change_units(const Asker& asker, Stripe& stripe, std::int64_t first,
   }
   const std::int64_t begin = geometry_.start(first);
   if (!per_unit_ && kept.empty()) {
-    return apply(asker.worker, first, begin, geometry_.start(end), delta, rates);
+    return apply(requester.worker, first, begin, geometry_.start(end), delta, rates);
   }
   for (std::int64_t unit = first; unit < end; ++unit) {
     const char* from = delta + (geometry_.start(unit) - begin) * width_;
     if (kept.empty()) {
-      apply(asker.worker, unit, geometry_.start(unit), geometry_.start(unit + 1), from, rates);
+      apply(requester.worker, unit, geometry_.start(unit), geometry_.start(unit + 1), from, rates);
     } else {
-      apply_between(asker.worker, unit, from, rates, kept);
+      apply_between(requester.worker, unit, from, rates, kept);
     }
   }
 }
@@ -344,7 +347,7 @@ void Shard::apply_between(int worker, std::int64_t unit, const char* delta, cons
                           std::span<const ElementRange> kept) {
   const std::int64_t first = geometry_.start(unit);
   const std::int64_t end = geometry_.start(unit + 1);
-  // A rule that counts its updates of the unit must count this one once.
+  // A rule that counts its updates of the unit must count this one only once.
   const std::vector<double> before(storage_.unit(unit), storage_.unit(unit) + storage_.shape().state.per_unit);
   std::int64_t at = first;
   const auto apply_to = [&](std::int64_t until) {
@@ -377,7 +380,7 @@ void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_
   }
 }
 
-// Workers of a synchronous table count on equal values, so there the mistake concerns all of them.
+// Workers of a synchronous table rely on equal values, so a failing rule concerns all of them.
 void Shard::fail_rule(const RuleError& error) const {
   const std::string text = fmt::format("[{}] table \"{}\": {}; what was asked for may have been carried out in part",
                                        engine_.describe(engine_.rank()), name_, error.what());
@@ -385,20 +388,20 @@ void Shard::fail_rule(const RuleError& error) const {
   throw RuleError(text);
 }
 
-// The stripe's lock is held. A sum of the round before is complete by now, or the clock would not have let this add
+// Requires the stripe's lock. A sum of the previous round is complete by now, or the clock would not have let this add
 // start.
-void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-                    const Rates& rates) {
-  if (stripe.round != asker.round) {
-    settle(geometry_.stripe_of(first));
-    stripe.round = asker.round;
+void Shard::accumulate(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end,
+                       const char* delta, const Rates& rates) {
+  if (stripe.round != requester.round) {
+    apply_round(geometry_.stripe_of(first));
+    stripe.round = requester.round;
   }
-  const auto me = static_cast<std::uint32_t>(asker.worker) + 1;
+  const auto me = static_cast<std::uint32_t>(requester.worker) + 1;
   if (stripe.pending == 0 || me < stripe.pending) {
     stripe.pending = me;
     stripe.rates = rates;
   }
-  const int slot = ordered_ ? asker.worker : 0;
+  const int slot = ordered_ ? requester.worker : 0;
   for (std::int64_t unit = first; unit < end; ++unit) {
     const std::int64_t element = geometry_.start(unit);
     const auto count = static_cast<std::size_t>(geometry_.start(unit + 1) - element);
@@ -413,9 +416,9 @@ void Shard::put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std:
   }
 }
 
-// The stripe's lock is held and its round is complete, but for backup workers: there a quick worker may have begun the
-// next one. The rule sees the sums of the workers, once for each unit.
-void Shard::settle(std::int64_t index) {
+// Requires the stripe's lock and a complete round, except with backup workers, where a fast worker may have begun the
+// next round. Applies the rule to the sums of the workers, once for each unit.
+void Shard::apply_round(std::int64_t index) {
   Stripe& stripe = storage_.stripe(index);
   if (stripe.pending == 0) return;
   if (backup_ && stripe.round > storage_.head().closed_rounds.load()) return;

@@ -1,6 +1,6 @@
-// The server half of a table: the values that one host holds, their stripes and locks, the rule, and rounds. It knows
-// no clock and no caller's buffers: whoever asks says for which worker, so any rank of the host can carry out a call of
-// a worker that is elsewhere. Units and rows are counted from the shard's first.
+// The server side of a table: the values that one host holds, with their stripes, locks, update rule and rounds. A
+// shard knows neither clocks nor callers' buffers. Each call names the worker that it is for, so any rank of the host
+// can run a call for a worker on another host. Units and rows are counted from the start of the shard.
 #pragma once
 
 #include <cstdint>
@@ -18,66 +18,69 @@
 
 namespace pleiad {
 
-/// For whom a shard does something.
-struct Asker {
-  int worker = 0;           ///< its number among the workers; 0 for a rank that is none
-  std::uint64_t round = 0;  ///< apply = round: the round that an add belongs to, counted from one
+/// The worker that a shard does something for.
+struct Requester {
+  int worker = 0;           ///< its index among the workers; 0 for a rank that is no worker
+  std::uint64_t round = 0;  ///< apply = round: the round that an add belongs to, starting at one
 };
 
-/// Stripes [first, end) of a shard.
+/// The stripes [first, end) of a shard.
 struct StripeRange {
   std::int64_t first = 0;
   std::int64_t end = 0;
 };
 
-/// Calls are carried out by the calling thread, stripe by stripe, each under its lock. Any thread may call. An error
-/// leaves some stripes changed and others not. Arguments were checked before.
+/// The calling thread runs each call stripe by stripe, each under its lock. Thread-safe. An error leaves some stripes
+/// changed and others not. Arguments must have been checked.
 class Shard {
  public:
-  /// Where the change of `count` elements from element `first` on is to be found.
+  /// Returns the address of the delta of `count` elements from element `first` on.
   using DeltaOf = FunctionRef<const char*(std::int64_t first, std::size_t count)>;
-  /// Takes the values of `count` elements from element `first` on, which nobody changes meanwhile.
+  /// Receives the values of `count` elements from element `first` on. They do not change during the call.
   using Take = FunctionRef<void(const char* values, std::int64_t first, std::size_t count)>;
 
-  /// Collective: the part of a table that this host holds, all zeros. `range` counts rows of a matrix and elements of
-  /// an array; of a sparse table its end is how many rows this host may hold, 0 for as many as fit.
+  /// Collective: creates the part of a table that this host holds, all zeros. `range` counts rows of a matrix and
+  /// elements of an array. For a sparse table, its end is the number of rows that this host may hold, or 0 for as many
+  /// as fit.
   Shard(Engine& engine, const TableSpec& spec, std::string name, int workers, ShardRange range);
 
-  /// `kept`: elements that the rule does not see, in ascending order. Not where adds wait for their round.
-  void add(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
+  /// `kept`: elements that the rule skips, in ascending order. Not allowed if adds wait for their round.
+  void add(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of,
            std::span<const ElementRange> kept = {});
   void get(StripeRange stripes, Take take);
-  /// Changes and takes each stripe under one lock. Not where adds wait for their round.
-  void add_get(const Asker& asker, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
+  /// Changes and reads each stripe under one lock. Not allowed if adds wait for their round.
+  void add_get(const Requester& requester, StripeRange stripes, const Rates& rates, DeltaOf delta_of, Take take,
                std::span<const ElementRange> kept = {});
-  /// Deltas of a row named twice are summed first. Of a sparse table, rows that are not there are made: all of them
-  /// before the first is changed.
-  void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  /// Deltas of a repeated row are summed first. In a sparse table, all missing rows are created before the first row is
+  /// changed.
+  void add_rows(const Requester& requester, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
-  /// Takes the rows of `stripes` that have changed since `seen`, which then says so of them: 0 for a stripe that was
-  /// never looked at. One entry a stripe. Where changes are not tracked only 0 is right.
+  /// Passes the rows of `stripes` that have changed since `seen` to `take`, and updates `seen`. It has one entry per
+  /// stripe, 0 for a stripe that was never read. If changes are not tracked, all entries must be 0.
   void take_changed(StripeRange stripes, std::span<std::uint64_t> seen,
                     FunctionRef<void(RowId id, const char* row)> take);
-  /// The stripes that hold something.
+  /// Returns the stripes that are in use.
   [[nodiscard]] StripeRange in_use() const;
 
-  // Of a sparse table:
+  // The following functions are for sparse tables.
   [[nodiscard]] SparseRows* sparse() const { return rows_of_.get(); }
-  /// Drops the rows that may go. Returns how many went.
+  /// Drops the rows that may be dropped. Returns their number.
   std::int64_t evict();
-  /// A row's values, past the rule, whose state for it starts anew. The row is made if it is not there.
+  /// Sets a row's values directly, without the rule, and resets the rule's state for it. Creates the row if it is
+  /// missing.
   void put_row(RowId id, const void* values);
-  /// The unit of a row, which is made if it is not there.
+  /// Returns the unit of a row. Creates the row if it is missing.
   [[nodiscard]] std::int64_t unit_for(RowId id);
 
-  /// Calls look(stripe) with each stripe's lock held, what waited for a complete round applied.
+  /// Calls look(stripe) with each stripe's lock held, after applying the sums of complete rounds.
   void visit(StripeRange stripes, FunctionRef<void(std::int64_t stripe)> look);
 
-  /// Backup workers on several hosts: the rounds up to this one are closed.
+  /// Backup workers on several hosts: declares that the rounds up to this one are closed.
   void close_rounds(std::uint64_t closed) const;
 
-  /// Before anybody else can see the table: puts `values` at element `first`; start() comes after the last of them.
+  /// Sets initial values from element `first` on, before any other rank can see the table. Call start() after the last
+  /// of them.
   void set(std::int64_t first, const void* values, std::size_t count);
   void start();
 
@@ -87,32 +90,34 @@ class Shard {
   [[nodiscard]] bool rounds() const { return rounds_; }
 
  private:
-  void change_distinct_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
-  void change_sparse_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
+  void change_distinct_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                            const Rates& rates);
+  void change_sparse_rows(const Requester& requester, std::span<const RowId> ids, const char* delta,
+                          const Rates& rates);
   void get_sparse_rows(std::span<const RowId> ids, char* out);
-  /// Copies a unit's values out where holds() says so in the same look at them; else false.
+  /// Copies a unit's values to `out` if holds() is true at the same point in time; otherwise returns false.
   template <class Holds>
   bool read_unit(std::int64_t unit, char* out, Holds&& holds);
-  void change_stripe(const Asker& asker, std::int64_t index, const Rates& rates, DeltaOf delta_of,
+  void change_stripe(const Requester& requester, std::int64_t index, const Rates& rates, DeltaOf delta_of,
                      std::span<const ElementRange> kept);
-  void change_units(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+  void change_units(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
                     const Rates& rates, std::span<const ElementRange> kept = {});
-  /// Applies the rule to a unit without the kept elements, as one update of the unit.
+  /// Applies the rule to the elements of a unit that are not kept, as one update of the unit.
   void apply_between(int worker, std::int64_t unit, const char* delta, const Rates& rates,
                      std::span<const ElementRange> kept);
   void take_stripe(std::int64_t index, Take take);
 
-  // Rounds: what the workers have added waits in sums until the round is complete.
-  void put_off(const Asker& asker, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
-               const Rates& rates);
-  void settle(std::int64_t stripe);
+  // With rounds, adds are accumulated in sums until the round is complete.
+  void accumulate(const Requester& requester, Stripe& stripe, std::int64_t first, std::int64_t end, const char* delta,
+                  const Rates& rates);
+  void apply_round(std::int64_t stripe);
 
-  /// Applies the rule to the elements [begin, end), which begin in `unit`.
+  /// Applies the rule to the elements [begin, end), which start in `unit`.
   void apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const char* delta,
              const Rates& rates);
   [[noreturn]] void fail_rule(const RuleError& error) const;
-  void check_whole() const;
-  /// Calls work(stripe index) with each stripe's lock held, from one that differs from rank to rank.
+  void check_not_torn() const;
+  /// Calls work(stripe index) with each stripe's lock held. Each rank starts at a different stripe.
   template <class F>
   void each_stripe(Point point, StripeRange stripes, F&& work);
   template <class F>
@@ -124,14 +129,14 @@ class Shard {
   bool clocked_;
   bool rounds_;
   bool ordered_;
-  bool backup_;  ///< a round is complete when the head says that it is closed
+  bool backup_;  ///< a round is complete when the head marks it as closed
   bool per_unit_;
   Storage storage_;
   Geometry geometry_;
   DType dtype_;
   std::int64_t width_;
   std::int64_t cols_;
-  std::unique_ptr<SparseRows> rows_of_;  ///< of a sparse table
+  std::unique_ptr<SparseRows> rows_of_;  ///< for a sparse table
 };
 
 }  // namespace pleiad

@@ -15,7 +15,7 @@ namespace pleiad {
 
 namespace {
 
-// A sanitizer's shadow of what is reserved has bounds of its own.
+// The shadow memory of a sanitizer limits how much can be reserved.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr double kShare = 1.0 / 64;
 #else
@@ -27,7 +27,7 @@ constexpr double kShare = 1;
 Geometry reserve_rows(const TableSpec& spec, StorageShape shape, std::int64_t most) {
   shape.geometry = Geometry::matrix(1, spec.cols, spec.options.dtype);
   double rows = static_cast<double>(total_memory()) * kShare / Storage::unit_bytes(shape);
-  // Who dies while it makes a row leaves a unit behind: so a few more than there may be rows.
+  // A rank that dies while it creates a row leaks a unit, so reserve a few more units than rows.
   if (most > 0) rows = std::min(rows, static_cast<double>(most) * 1.1 + 64);
   const std::int64_t stripe = shape.geometry.stripe_units;
   const auto stripes = static_cast<std::int64_t>(rows / static_cast<double>(stripe)) + 1;
@@ -91,7 +91,7 @@ std::int64_t SparseRows::take_unit(bool tried) {
     slots.free = storage_.tag(unit).id.load(std::memory_order_relaxed);
   } else {
     if (used == slots.committed) {
-      // Before there is more memory, what is too old goes.
+      // Drop rows that are too old before committing more memory.
       if (!tried && max_age_ > 0 && now_ns() - slots.looked_at.load() > max_age_ / 2 && used > 0) return -1;
       commit_more(used);
     }
@@ -104,7 +104,7 @@ std::int64_t SparseRows::take_unit(bool tried) {
 void SparseRows::commit_more(std::int64_t used) {
   const Geometry& g = storage_.shape().geometry;
   const std::int64_t stripes = used / g.stripe_units;
-  // A quarter more; if that cannot be had, one stripe.
+  // Commits a quarter more; if that fails, one stripe.
   for (std::int64_t more = std::max<std::int64_t>(1, stripes / 4);; more = 1) {
     const std::int64_t end = std::min(g.units, (stripes + more) * g.stripe_units);
     try {

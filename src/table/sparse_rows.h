@@ -1,8 +1,9 @@
-// The rows of a sparse table on one host: which unit of the shard's memory holds which row, how rows are made when they
-// are first added to, and how they go away again.
+// The rows of a sparse table on one host: which unit of the shard's memory holds which row, and how rows are created
+// and dropped.
 //
-// A unit is taken, filled with the row's first values, tagged with its id and only then published by the index: so who
-// finds a row finds it whole, and who dies on the way leaves a unit that nobody sees.
+// To create a row, a unit is allocated, filled with the initial values, tagged with the id, and only then published in
+// the index. A row that can be found is therefore complete. A rank that dies in between leaves a unit that no rank can
+// see.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace pleiad {
 
-/// The geometry of rows that are not there yet: address space for as many as the machine's memory could hold, or for
-/// `most` where that is not 0.
+/// Returns the geometry for rows that do not exist yet: address space for as many as the machine's memory could hold,
+/// or for `most` if that is not 0.
 [[nodiscard]] Geometry reserve_rows(const TableSpec& spec, StorageShape shape, std::int64_t most);
 
 class SparseRows {
@@ -25,39 +26,42 @@ class SparseRows {
   /// Removes a unit's row under its stripe's lock.
   using Drop = FunctionRef<void(std::int64_t unit)>;
 
-  /// Collective. `most` rows are allowed on this host; 0: as many as fit.
+  /// Collective. `most` is the maximum number of rows on this host; 0: as many as fit.
   SparseRows(Engine& engine, const TableSpec& spec, std::string name, const Storage& storage, std::int64_t most);
 
-  /// The row's unit, or -1.
+  /// Returns the unit of the row, or -1.
   [[nodiscard]] std::int64_t find(RowId id) const { return index_.find(id); }
   void find(std::span<const RowId> ids, std::span<std::int64_t> units) const;
-  /// The row's unit; it is made if it is not there. -1 where others must go away first, by evict, after which `tried`
-  /// is true. A MemoryError where there is no room for another row: all that was there stays as it is.
+  /// Returns the unit of the row, which is created if it is missing. Returns -1 if rows must be dropped first: call
+  /// evict and try again with `tried` = true. Throws a MemoryError if there is no room for another row; existing rows
+  /// stay unchanged.
   std::int64_t find_or_make(RowId id, bool tried);
-  /// What a row that was never added to holds.
+  /// Writes the initial values, which are the content of a missing row.
   void fill(RowId id, void* row) const { init_.fill(id, row); }
 
-  /// Rows may go away: so who has found one looks again, under the stripe's lock or in an unlocked read.
+  /// Returns true if rows may be dropped. In that case, a unit that was found must be checked again with holds(), under
+  /// the stripe's lock or inside an unlocked read.
   [[nodiscard]] bool evicts() const { return evicts_; }
   [[nodiscard]] bool holds(std::int64_t unit, RowId id) const {
     const RowTag& tag = storage_.tag(unit);
     return tag.id.load(std::memory_order_relaxed) == id && tag.touched.load(std::memory_order_relaxed) != 0;
   }
-  /// The row was added to. Under the stripe's lock.
+  /// Records an add to the row. Called under the stripe's lock.
   void touch(std::int64_t unit, std::int64_t now) const {
     storage_.tag(unit).touched.store(now, std::memory_order_relaxed);
   }
-  /// True where the unit holds a row that can be found.
+  /// Returns true if the unit holds a row that can be found.
   [[nodiscard]] bool published(std::int64_t unit) const;
   [[nodiscard]] RowId id_of(std::int64_t unit) const { return storage_.tag(unit).id.load(std::memory_order_relaxed); }
 
-  /// Drops what is too old, and where max_rows are there a sixteenth of them. Returns how many went. No lock is held.
+  /// Drops rows that are too old and, if there are max_rows rows, a sixteenth of them. Returns the number of dropped
+  /// rows. The caller must not hold a lock.
   std::int64_t evict(Drop drop);
-  /// Forgets all rows. Nobody else may call anything meanwhile.
+  /// Removes all rows. No other rank or thread may use the table at the same time.
   void clear();
 
   [[nodiscard]] std::int64_t rows() const { return slots().rows.load(); }
-  /// Units that ever held a row.
+  /// Returns the number of units that have ever held a row.
   [[nodiscard]] std::int64_t units() const { return slots().used.load(std::memory_order_acquire); }
 
  private:

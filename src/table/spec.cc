@@ -126,7 +126,7 @@ std::string TableSpec::name(std::uint32_t id) const {
   return options.name.empty() ? fmt::format("table {}", id) : options.name;
 }
 
-std::string TableSpec::words(std::uint32_t id) const {
+std::string TableSpec::description(std::uint32_t id) const {
   std::string rule;
   for (const auto& field : updater_fields()) {
     const std::string value = field.get(options.updater);

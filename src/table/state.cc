@@ -1,4 +1,4 @@
-// A table's values and what its rule keeps beside them, out of and into the segment: for checkpoints.
+// Saves and loads a table's values and the state of its rule for checkpoints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,14 +31,14 @@ void Table::save_to(View values, std::span<const View> arrays, std::span<double>
   check_state("save_to", arrays.size(), numbers.size());
   for (const View& array : arrays) check("save_to", {}, array);
   auto* out = static_cast<char*>(values.data);
-  shard_->get(shard_->all(), [&](const char* from, std::int64_t first, std::size_t count) {  // settles rounds
+  shard_->get(shard_->all(), [&](const char* from, std::int64_t first, std::size_t count) {  // applies complete rounds
     copy_bytes(out + first * width_, from, count * static_cast<std::size_t>(width_));
   });
   const Storage& storage = shard_->storage();
   for (std::size_t k = 0; k < arrays.size(); ++k) {
     copy_bytes(arrays[k].data, storage.state(static_cast<int>(k), 0), static_cast<std::size_t>(bytes_of({})));
   }
-  // Every unit has had the same adds, so all have the same numbers.
+  // Every unit has had the same adds, so all have the same values here.
   if (!numbers.empty() && shard_->geometry().units > 0) {
     std::copy_n(storage.unit(0), numbers.size(), numbers.data());
   }
@@ -49,7 +49,7 @@ void Table::load_from(const ConstView& values, std::span<const ConstView> arrays
   raise_earlier();
   check_state("load_from", arrays.size(), numbers.size());
   for (const ConstView& array : arrays) check("load_from", {}, array);
-  shard_->get(shard_->all(), [](const char*, std::int64_t, std::size_t) {});  // settles rounds
+  shard_->get(shard_->all(), [](const char*, std::int64_t, std::size_t) {});  // applies complete rounds
   const Storage& storage = shard_->storage();
   const StateLayout& layout = storage.shape().state;
   const auto bytes = static_cast<std::size_t>(bytes_of({}));

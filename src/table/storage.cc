@@ -33,7 +33,7 @@ Storage::Offsets Storage::offsets(const StorageShape& shape) {
 }
 
 std::size_t Storage::bytes(const StorageShape& shape) {
-  // Sizes near 2^63 would wrap around on the way.
+  // In integers, sizes near 2^63 would wrap around.
   const double states =
       1 + shape.state.per_element + static_cast<double>(shape.state.per_worker) * shape.workers + shape.sums;
   const double estimate =
@@ -55,7 +55,7 @@ void Storage::construct() {
   if (shape_.tags) segment_->commit(0, static_cast<std::size_t>(at_.stripes));
   new (base_) StorageHead;
   for (int w = 0; w < shape_.workers; ++w) new (&clock(w)) ClockSlot;
-  // A Stripe's initial state is all zero, as the memory is: nothing to do, and a huge table stays untouched.
+  // The initial state of a Stripe is all zeros, as the memory is. Leaving it untouched keeps huge tables uncommitted.
 }
 
 void Storage::start_states() {
@@ -76,7 +76,7 @@ double Storage::unit_bytes(const StorageShape& shape) {
 void Storage::commit(std::int64_t first, std::int64_t end) const {
   const Geometry& g = shape_.geometry;
   const auto take = [&](std::int64_t from, std::int64_t each, std::int64_t begin, std::int64_t stop) {
-    // Whole pages: the neighbours' share of the first and last one is committed once more, which does nothing.
+    // Commits whole pages. Committing the first and last page again, which adjacent units share, has no effect.
     const std::int64_t a = (from + begin * each) / 4096 * 4096;
     const std::int64_t b = round_to_pages(from + stop * each);
     if (b > a) segment_->commit(static_cast<std::size_t>(a), static_cast<std::size_t>(b - a));

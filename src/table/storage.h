@@ -1,4 +1,5 @@
-// A table's segment on one host: clocks, locks, values, the rule's state, and the sums of unfinished rounds.
+// The memory segment of a table on one host: clocks, locks, values, the rule's state, and the sums of unfinished
+// rounds.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 
 namespace pleiad {
 
-/// A worker's place in a table's clock.
+/// One worker's counters in a table's clock.
 struct alignas(64) ClockSlot {
   std::atomic<std::uint64_t> adds_issued{0};
   std::atomic<std::uint64_t> adds_done{0};
@@ -25,32 +26,32 @@ struct alignas(64) ClockSlot {
 
 struct alignas(64) Stripe {
   std::atomic<std::uint32_t> lock{0};
-  std::atomic<std::uint32_t> version{0};  ///< odd while a holder of the lock changes values
-  // Rounds: some unit holds a sum that the rule has not seen. All guarded by lock.
-  std::uint32_t pending = 0;  ///< 0: none; else 1 + the lowest worker that added
-  std::uint64_t round = 0;    ///< which round the sum belongs to
-  Rates rates;                ///< what that lowest worker passed
-  /// How often units of this stripe have changed, where changes are tracked. Written under lock.
+  std::atomic<std::uint32_t> version{0};  ///< odd while the lock's holder changes values
+  // Rounds: some unit has a sum that the rule has not been applied to. Guarded by lock.
+  std::uint32_t pending = 0;  ///< 0: none; otherwise 1 + the lowest worker that has added
+  std::uint64_t round = 0;    ///< the round that the sum belongs to
+  Rates rates;                ///< the rates of that lowest worker
+  /// Number of changes to units of this stripe, if changes are tracked. Written under lock.
   std::atomic<std::uint64_t> changes{0};
 };
 static_assert(sizeof(Stripe) == 64);
 
-/// Of a sparse table: whose row a unit holds.
+/// Sparse tables: the row that a unit holds.
 struct RowTag {
   std::atomic<std::int64_t> id;
-  std::atomic<std::int64_t> touched;  ///< when it was last added to, in nanoseconds; 0 for a unit that holds none
+  std::atomic<std::int64_t> touched;  ///< time of its last add in nanoseconds; 0 if the unit holds no row
 };
 
-/// Rows can be read without the lock: whoever finds the same even version before and after has read between two
-/// changes. Taking a lock would move its cache line to the reader's core at every row. ThreadSanitizer cannot follow
-/// such reads, so there all readers take the lock.
+/// Rows can be read without the lock: if the version is even and the same before and after, no change happened during
+/// the read. Taking the lock would move its cache line to the reader's core for every row. ThreadSanitizer cannot
+/// follow such reads, so there every reader takes the lock.
 #if defined(PLEIAD_THREAD_SANITIZER)
 inline constexpr bool kReadsWithoutLock = false;
 #else
 inline constexpr bool kReadsWithoutLock = true;
 #endif
 
-/// The holder of a stripe's lock changes values while this lives.
+/// Marks the stripe as changing during its lifetime. The creator holds the stripe's lock.
 class Change {
  public:
   explicit Change(Stripe& stripe) : stripe_(stripe), before_(stripe.version.load(std::memory_order_relaxed)) {
@@ -66,7 +67,7 @@ class Change {
   std::uint32_t before_;
 };
 
-/// Runs `read` without the lock. False where it may have seen a change half-done.
+/// Runs `read` without the lock. Returns false if it may have seen an incomplete change.
 template <class F>
 bool read_unlocked(const Stripe& stripe, F&& read) {
   if constexpr (!kReadsWithoutLock) return false;
@@ -77,22 +78,22 @@ bool read_unlocked(const Stripe& stripe, F&& read) {
   return stripe.version.load(std::memory_order_relaxed) == before;
 }
 
-/// Which units of a sparse table's memory hold rows.
+/// The allocation of a sparse table's units.
 struct alignas(64) Slots {
   std::atomic<std::uint32_t> lock{0};
   std::atomic<std::uint32_t> evicting{0};
-  std::atomic<std::int64_t> used{0};  ///< units that ever held one. Written under lock, as are all below
+  std::atomic<std::int64_t> used{0};  ///< units that have ever held a row; written under lock, like all members below
   std::atomic<std::int64_t> rows{0};
   std::int64_t committed = 0;
-  std::int64_t free = 0;                   ///< 1 + a unit that is free again, whose tag names the next one
-  std::atomic<std::int64_t> looked_at{0};  ///< when rows that are too old were last looked for
+  std::int64_t free = 0;                   ///< 1 + the index of a free unit, whose tag contains the next one
+  std::atomic<std::int64_t> looked_at{0};  ///< the last time that rows that are too old were searched for
 };
 
 struct alignas(64) StorageHead {
   Event clock;
-  std::atomic<std::uint64_t> torn{0};    ///< stripes whose holder died
-  std::atomic<std::int32_t> torn_by{0};  ///< of a synchronous table: 1 + the rank that died with one
-  // Rounds that do not wait for all:
+  std::atomic<std::uint64_t> torn{0};    ///< number of stripes whose lock holder died
+  std::atomic<std::int32_t> torn_by{0};  ///< synchronous tables: 1 + the rank that died while it changed a stripe
+  // For rounds with backup workers:
   std::atomic<std::uint64_t> closed_rounds{0};
   std::atomic<std::uint64_t> dropped_adds{0};
   Slots slots;
@@ -103,9 +104,9 @@ struct StorageShape {
   DType dtype = DType::float32;
   StateLayout state;
   int workers = 1;
-  int sums = 0;         ///< round: 1, or one a worker where sums are ordered
+  int sums = 0;         ///< with rounds: 1, or one per worker if sums are ordered
   bool stamps = false;  ///< changes are tracked
-  bool tags = false;    ///< units are rows of a sparse table: memory is committed as they come
+  bool tags = false;    ///< units are rows of a sparse table, whose memory is committed as rows are created
 };
 
 class Storage {
@@ -113,9 +114,9 @@ class Storage {
   Storage(const StorageShape& shape, std::shared_ptr<Segment> segment);
 
   static std::size_t bytes(const StorageShape& shape);
-  /// Called once, by one rank, on zeroed memory.
+  /// Initialises the segment. Called once, by one rank, on zeroed memory.
   void construct();
-  /// Called once the values are set: states that start as a copy of them.
+  /// Initialises the states that start as a copy of the values. Called once, after the values are set.
   void start_states();
 
   [[nodiscard]] StorageHead& head() const { return *reinterpret_cast<StorageHead*>(base_); }
@@ -127,34 +128,34 @@ class Storage {
   [[nodiscard]] char* sum(int slot, std::int64_t element) const {
     return base_ + at_.sums + slot * at_.array_bytes + element * width_;
   }
-  /// Whether a unit's sum in a slot holds something.
+  /// Whether the sum of a unit in a slot is in use.
   [[nodiscard]] std::uint8_t& dirty(int slot, std::int64_t unit) const {
     return reinterpret_cast<std::uint8_t*>(base_ + at_.dirty)[slot * shape_.geometry.units + unit];
   }
-  /// Of the arrays that the rule keeps: first those with one number an element, then each worker's.
+  /// The arrays of the rule's state: first the per-element arrays, then the arrays of each worker.
   [[nodiscard]] char* state(int array, std::int64_t element) const {
     return base_ + at_.states + array * at_.array_bytes + element * width_;
   }
-  /// What the rule keeps for a unit as a whole.
+  /// The per-unit state of the rule.
   [[nodiscard]] double* unit(std::int64_t unit) const {
     return reinterpret_cast<double*>(base_ + at_.units) + unit * shape_.state.per_unit;
   }
-  /// An update of the elements [begin, end), which begin in `unit` and lie in one stripe; in more than one unit only
-  /// where the rule keeps nothing per unit.
+  /// Returns an update of the elements [begin, end), which start in `unit` and are within one stripe. They may span
+  /// several units only if the rule has no per-unit state.
   template <class T>
   [[nodiscard]] Update<T> update(int worker, std::int64_t unit, std::int64_t begin, std::int64_t end, const T* delta,
                                  const Rates& rates) const;
 
   [[nodiscard]] RowTag& tag(std::int64_t unit) const { return reinterpret_cast<RowTag*>(base_ + at_.tags)[unit]; }
-  /// Commits the memory of units [first, end), the first and last of stripes. A MemoryError leaves it as it was.
+  /// Commits the memory of the units [first, end), which are whole stripes. A MemoryError changes nothing.
   void commit(std::int64_t first, std::int64_t end) const;
-  /// Puts the rule's state of a unit back to what it is at the start; the values are there.
+  /// Resets the rule's state of a unit, whose values are already set.
   void start_states(std::int64_t unit) const;
-  /// How many bytes a unit takes in all arrays together.
+  /// Returns the bytes of a unit over all arrays.
   static double unit_bytes(const StorageShape& shape);
 
-  // Tracked changes, under the stripe's lock; nothing where they are not tracked. A unit's stamp is the stripe's count
-  // at its last change; one stamp more, a stripe's own, stands for all of its units.
+  // Tracking of changes, under the stripe's lock; does nothing if changes are not tracked. A unit's stamp is the
+  // stripe's change count at its last change. Each stripe has an additional stamp for changes of all of its units.
   void note_change(Stripe& stripe, std::int64_t unit) const {
     if (shape_.stamps) stamp(unit) = next_change(stripe);
   }

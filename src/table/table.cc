@@ -1,5 +1,5 @@
 #include "table/table.h"
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,19 +10,19 @@
 #include "core/problem.h"
 #include "core/process.h"
 #include "core/text.h"
-#include "engine/messenger.h"
-#include "engine/together.h"
+#include "engine/rpc_transport.h"
+#include "engine/run_collectively.h"
 #include "pleiad/error.h"
 #include "table/backup_clock.h"
 #include "table/clocked_call.h"
 #include "table/home_clock.h"
-#include "table/parts.h"
+#include "table/scattered_delta.h"
 
 namespace pleiad {
 
 namespace {
 
-// Below this a background thread costs more than it hides.
+// Below this size, a background thread costs more than it hides.
 constexpr std::int64_t kBackgroundBytes = 1 << 20;
 
 void add_relaxed(std::atomic<std::uint64_t>& counter, std::uint64_t amount) {
@@ -38,10 +38,10 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
       spec_(std::move(spec)),
       name_(spec_.name(id)),
       updater_options_(resolve_dialect(spec_.options.updater)),
-      pieces_(std::make_unique<Pieces>(*context_, id_, spec_, name_)),
-      shard_(pieces_->whole()),
+      shard_map_(std::make_unique<ShardMap>(*context_, id_, spec_, name_)),
+      shard_(shard_map_->whole()),
       width_(static_cast<std::int64_t>(size_of(spec_.options.dtype))) {
-  pieces_->start(spec_, initial);
+  shard_map_->start(spec_, initial);
   if (spec_.options.clock == "async") return;
   const ClockRule rule = spec_.clock_rule(static_cast<int>(context_->roster.workers.size()));
   if (!engine_.one_host()) {
@@ -53,8 +53,8 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
   }
 }
 
-Asker Table::me() const {
-  return {.worker = std::max(context_->roster.worker, 0), .round = pieces_->rounds() ? clock_->round() : 0};
+Requester Table::me() const {
+  return {.worker = std::max(context_->roster.worker, 0), .round = shard_map_->rounds() ? clock_->round() : 0};
 }
 
 TableStats Table::stats() const {
@@ -66,16 +66,16 @@ TableStats Table::stats() const {
           .add_seconds = seconds(added_.ns),
           .get_seconds = seconds(got_.ns),
           .wait_seconds = seconds(waited_ns_),
-          .dropped_adds = pieces_->dropped(),
-          .torn_stripes = pieces_->torn(),
-          .combined = pieces_->combined()};
+          .dropped_adds = shard_map_->dropped(),
+          .torn_stripes = shard_map_->torn(),
+          .combined = shard_map_->combined()};
 }
 
 void Table::get(const Selection& selection, const View& out) {
   check("get", selection, out);
   const auto at_once = [](FunctionRef<void()> write) { write(); };
   if (!clock_) {
-    finish_started();
+    drain_background();
     return run_get(selection, at_once, out.data);
   }
   const ClockedCall call(*this, "get");
@@ -86,7 +86,7 @@ void Table::add(const Selection& selection, const ConstView& delta, const AddOpt
   check_add("add", selection, delta);
   const Rates rates = merge(updater_options_, options);
   if (!clock_) {
-    finish_started();
+    drain_background();
     return run_add(selection, delta.data, rates);
   }
   const ClockedCall call(*this, "add");
@@ -96,8 +96,7 @@ void Table::add(const Selection& selection, const ConstView& delta, const AddOpt
 Pending Table::get_async(const Selection& selection, const View& out) {
   check("get", selection, out);
   raise_earlier();
-  const bool at_once =
-      clock_ ? nothing_to_wait_for(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
+  const bool at_once = clock_ ? can_start_now(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
     get(selection, out);
     return {};
@@ -116,8 +115,9 @@ Pending Table::get_async(const Selection& selection, const View& out) {
 Pending Table::add_async(const Selection& selection, const ConstView& delta, const AddOptions& options) {
   check_add("add", selection, delta);
   raise_earlier();
-  // Applying is as cheap as copying, so only what has to wait, for other workers or other hosts, is put off.
-  const bool at_once = clock_ ? nothing_to_wait_for(Call::add) : shard_ != nullptr;
+  // Applying costs no more than copying, so only an add that must wait, for other workers or hosts, runs in the
+  // background.
+  const bool at_once = clock_ ? can_start_now(Call::add) : shard_ != nullptr;
   if (engine_.scheduled() || at_once) {
     add(selection, delta, options);
     return {};
@@ -134,27 +134,27 @@ Pending Table::add_async(const Selection& selection, const ConstView& delta, con
   return Pending(std::move(operation));
 }
 
-void Table::finish_started() {
+void Table::drain_background() {
   if (shard_ == nullptr) context_->background.drain();
   raise_earlier();
 }
 
-bool Table::nothing_to_wait_for(Call call) const { return context_->clocked.empty() && clock_->ready(call); }
+bool Table::can_start_now(Call call) const { return context_->clocked.empty() && clock_->ready(call); }
 
 void Table::submit(std::string_view call, const std::shared_ptr<Operation>& operation) {
   if (!clock_) return context_->background.submit(operation);
-  const ClockedCall started(*this, call, ClockedCall::Way::started);
+  const ClockedCall started(*this, call, ClockedCall::Mode::queued);
   context_->clocked.submit(operation);
 }
 
-// Counts one call. Reading the clock twice costs as much as moving a kilobyte, so of small calls, but for the first
-// ones, the last of every kSample is timed and stands for all of them.
+// Counts one call. Reading the clock twice costs as much as moving a kilobyte. Among small calls, except for the first
+// ones, only the last of every kSample is therefore timed, and represents all of them.
 class Table::Timed {
  public:
   Timed(Counters& counters, std::atomic<std::uint64_t>& of_rank, std::int64_t bytes) : counters_(counters) {
     const std::uint64_t call = counters_.calls.fetch_add(1, std::memory_order_relaxed);
     add_relaxed(counters_.bytes, static_cast<std::uint64_t>(bytes));
-    // For reports only: a count lost between two threads does no harm.
+    // Used only for reports: a count that is lost between two threads does no harm.
     of_rank.store(of_rank.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     weight_ = bytes >= kSmall || call < kSample ? 1 : call % kSample == kSample - 1 ? kSample : 0;
     if (weight_ > 0) start_ = now_ns();
@@ -179,7 +179,7 @@ std::int64_t Table::bytes_of(const Selection& selection) const {
          width_;
 }
 
-void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
+void Table::run_call(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   const bool adds = call == Call::add;
   const Timed timed(adds ? added_ : got_, adds ? engine_.self().adds : engine_.self().gets, bytes);
   const CallMark mark(engine_, call, id_);
@@ -188,14 +188,14 @@ void Table::carry_out(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   try {
     const Turn turn = clock_->begin(call);
     add_relaxed(waited_ns_, static_cast<std::uint64_t>(turn.waited));
-    pieces_->close_rounds(clock_->closed());
-    if (turn.dropped) return pieces_->count_dropped();
+    shard_map_->close_rounds(clock_->closed());
+    if (turn.dropped) return shard_map_->count_dropped();
     work();
     clock_->end(call);
   } catch (const std::exception& error) {
     if (spec_.options.clock == "sync") {
       set_broken();
-      // Nobody has died, so nothing else would tell the workers that wait for this one.
+      // No rank has died, so nothing else would tell the workers that wait for this one.
       if (dynamic_cast<const SilenceError*>(&error) != nullptr) (void)engine_.fail(error.what());
     }
     throw;
@@ -223,28 +223,28 @@ void Table::raise_if_broken() const {
 
 void Table::run_get(const Selection& selection, FunctionRef<void(FunctionRef<void()>)> guard, void* out) {
   auto* to = static_cast<char*>(out);
-  carry_out(Call::get, bytes_of(selection), [&] {
+  run_call(Call::get, bytes_of(selection), [&] {
     guard([&] {
       if (!selection.all) {
-        return shard_ != nullptr ? shard_->get_rows(selection.ids, to) : pieces_->get_rows(selection.ids, to);
+        return shard_ != nullptr ? shard_->get_rows(selection.ids, to) : shard_map_->get_rows(selection.ids, to);
       }
       const auto take = [&](const char* values, std::int64_t first, std::size_t count) {
         copy_bytes(to + first * width_, values, count * static_cast<std::size_t>(width_));
       };
-      shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take);
+      shard_ != nullptr ? shard_->get(shard_->all(), take) : shard_map_->get(take);
     });
   });
 }
 
 void Table::run_add(const Selection& selection, const void* delta, const Rates& rates) {
   const auto* from = static_cast<const char*>(delta);
-  carry_out(Call::add, bytes_of(selection), [&] {
+  run_call(Call::add, bytes_of(selection), [&] {
     if (!selection.all) {
       return shard_ != nullptr ? shard_->add_rows(me(), selection.ids, from, rates)
-                               : pieces_->add_rows(me(), selection.ids, from, rates);
+                               : shard_map_->add_rows(me(), selection.ids, from, rates);
     }
     const auto delta_of = [&](std::int64_t first, std::size_t) { return from + first * width_; };
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : pieces_->add(me(), rates, delta_of);
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of) : shard_map_->add(me(), rates, delta_of);
   });
 }
 
@@ -255,7 +255,7 @@ void Table::add_get(const ConstView& delta, const View& out, const AddOptions& o
   add_parts({&whole, 1}, out, options);
 }
 
-std::unique_ptr<double[]> Table::room_for_stripe() const {
+std::unique_ptr<double[]> Table::stripe_buffer() const {
   const Geometry geometry = Geometry::array(spec_.cols, spec_.options.dtype);
   const std::int64_t longest = std::min(geometry.elements, geometry.unit_length * geometry.stripe_units);
   return std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(longest * width_ + 7) / 8);
@@ -267,8 +267,8 @@ void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const A
   check_parts("add_parts", delta);
   check_kept("add_parts", kept);
   if (out.data != nullptr) check("add_parts", {}, out);
-  const Parts parts(delta, width_);
-  const auto gathered = room_for_stripe();
+  const ScatteredDelta parts(delta, width_);
+  const auto gathered = stripe_buffer();
   run_both(
       "add_parts", merge(updater_options_, options),
       [&](std::int64_t first, std::size_t count) {
@@ -295,7 +295,8 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
     throw StateError(fmt::format("{} rule \"{}\" keeps state for each worker, which has no place in their sum",
                                  where("step"), spec_.options.updater.rule));
   }
-  // What one rank gets wrong all hear of. Whoever does comes all the same, so those who do not pay nothing for it.
+  // An error on one rank must reach all ranks. A rank with an error therefore takes part as well, so that the
+  // successful case needs no additional communication.
   std::optional<Problem> problem;
   Rates rates{};
   try {
@@ -312,7 +313,7 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
   const auto agreed = static_cast<std::uint32_t>(
       std::hash<std::string_view>()({reinterpret_cast<const char*>(numbers), sizeof numbers}) ^
       std::hash<std::string_view>()({reinterpret_cast<const char*>(kept.data()), kept.size_bytes()}) ^ id_);
-  const Parts parts(delta, width_);
+  const ScatteredDelta parts(delta, width_);
   const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
   const Timed timed(added_, engine_.self().adds, bytes_of({}));
   const bool done = engine_.reduce_units(
@@ -325,14 +326,14 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
         shard_->add(me(), {stripe, stripe + 1}, rates, [&](std::int64_t, std::size_t) { return sum; }, kept);
       });
   if (done) return;
-  together(engine_, "step", [&] {
+  run_collectively(engine_, "step", [&] {
     if (problem) problem->raise();
   });
 }
 
 void Table::begin_set(const Selection& selection, const ConstView& values, int root) {
   engine_.check_usable(spec_.handle());
-  together(engine_, "set", [&] {
+  run_collectively(engine_, "set", [&] {
     if (root < 0 || root >= engine_.size()) {
       throw InvalidArgument(
           fmt::format("{} root {} is not a rank; the world has {}", where("set"), root, engine_.size()));
@@ -361,14 +362,14 @@ void Table::set(const ConstView& values, int root) {
   begin_set({}, values, root);
   const auto* from = static_cast<const char*>(values.data);
   std::vector<char> copy;
-  if (!engine_.one_host()) {  // every host writes what it holds
+  if (!engine_.one_host()) {  // every host writes its own shards
     copy.resize(static_cast<std::size_t>(bytes_of({})));
     if (engine_.rank() == root) copy_bytes(copy.data(), from, copy.size());
     engine_.broadcast(copy.data(), copy.size(), root);
     from = copy.data();
   }
-  if (engine_.one_host() ? engine_.rank() == root : engine_.place(engine_.rank()).local == 0) {
-    pieces_->each_here([&](Shard& shard, ShardRange range) {
+  if (engine_.one_host() ? engine_.rank() == root : engine_.location(engine_.rank()).local == 0) {
+    shard_map_->each_local_shard([&](Shard& shard, ShardRange range) {
       const Geometry& geometry = shard.geometry();
       const Storage& storage = shard.storage();
       const char* start = from + range.begin * (spec_.matrix ? spec_.cols : 1) * width_;
@@ -393,7 +394,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
   if (mine < before + last.count * width_ && before < mine + values.count * width_) {
     throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
   }
-  const auto difference = room_for_stripe();
+  const auto difference = stripe_buffer();
   run_both(
       "exchange", merge(updater_options_, options),
       [&](std::int64_t first, std::size_t count) {
@@ -411,20 +412,21 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
                      std::span<const ElementRange> kept) {
   const std::int64_t bytes = bytes_of({});
   if (!clock_) {
-    finish_started();
-    carry_out(Call::add, bytes, [&] {
+    drain_background();
+    run_call(Call::add, bytes, [&] {
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take, kept)
-                        : pieces_->add_get(me(), rates, delta_of, take);
+                        : shard_map_->add_get(me(), rates, delta_of, take);
     });
-    if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
+    if (gets) run_call(Call::get, bytes, [] {});  // its time is included in the add's
     return;
   }
   const ClockedCall call(*this, name);
-  carry_out(Call::add, bytes, [&] {
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept) : pieces_->add(me(), rates, delta_of);
+  run_call(Call::add, bytes, [&] {
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept)
+                      : shard_map_->add(me(), rates, delta_of);
   });
   if (!gets) return;
-  carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take); });
+  run_call(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : shard_map_->get(take); });
 }
 
 void Table::tick() {
@@ -436,7 +438,7 @@ void Table::tick() {
   if (context_->roster.worker < 0) {
     throw StateError(fmt::format("{} this rank is no worker, so it has no clock", where("tick")));
   }
-  const ClockedCall call(*this, "tick");  // after all that was started before
+  const ClockedCall call(*this, "tick");  // runs after all operations that were started before
   const CallMark mark(engine_, Call::tick, id_);
   clock_->begin(Call::tick);
   clock_->end(Call::tick);
@@ -445,7 +447,7 @@ void Table::tick() {
 
 std::uint64_t Table::rounds() const {
   engine_.check_usable(spec_.handle());
-  if (!pieces_->rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
+  if (!shard_map_->rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
   if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is no worker", where("rounds")));
   raise_earlier();
   raise_if_broken();
@@ -464,7 +466,7 @@ View Table::map() {
   if (shard_ == nullptr) {
     throw StateError(fmt::format("{} the table lies on other hosts; use add and get", where("map")));
   }
-  if (pieces_->rounds()) {
+  if (shard_map_->rounds()) {
     throw StateError(
         fmt::format("{} apply = round keeps adds beside the values until a get; use apply = each", where("map")));
   }

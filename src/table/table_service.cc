@@ -16,14 +16,14 @@ namespace {
   throw InvalidArgument(fmt::format("a request to shard {} of table {} is wrong: {}", head.shard, head.table, what));
 }
 
-bool is(const Request& request, TableOperation operation) {
+bool is(const IncomingRequest& request, TableOperation operation) {
   return request.operation == static_cast<std::uint32_t>(operation);
 }
 
 }  // namespace
 
 TableService::TableService(TableContext& context) : context_(context), home_(context) {
-  context_.engine->messenger()->set_handler(this);
+  context_.engine->rpc()->set_handler(this);
   context_.ledger.set_source([this](std::uint64_t k) { return home_entry(context_, k); });
 }
 
@@ -36,8 +36,9 @@ TableContext::TableContext(std::shared_ptr<Engine> the_engine, Roster the_roster
 TableContext::~TableContext() = default;
 
 TableService::~TableService() {
-  if (context_.engine->in_forked_child()) return;  // the service thread, and what it may hold, are the parent's
-  context_.engine->messenger()->set_handler(nullptr);
+  // the service thread, and any lock that it holds, belong to the parent process
+  if (context_.engine->in_forked_child()) return;
+  context_.engine->rpc()->set_handler(nullptr);
   context_.ledger.set_source({});
 }
 
@@ -66,7 +67,7 @@ bool TableService::unanswered() const {
   return home_.somebody_waits();
 }
 
-TableService::Target TableService::target(const TableHead& head) const {
+TableService::RequestTarget TableService::target(const TableHead& head) const {
   const std::lock_guard lock(mutex_);
   const auto found = tables_.find(head.table);
   if (found == tables_.end()) refuse_request(head, "there is no such table");
@@ -79,7 +80,7 @@ TableService::Target TableService::target(const TableHead& head) const {
   return {.width = width, .cols = cols, .shard = shards[head.shard]};
 }
 
-bool TableService::handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) {
+bool TableService::handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) {
   TableHead head;
   if (request.body.size() < sizeof head) throw InvalidArgument("a request to a table is too short");
   std::memcpy(&head, request.body.data(), sizeof head);
@@ -114,9 +115,9 @@ bool TableService::handle(const Request& request, FunctionRef<std::span<char>(st
   throw InvalidArgument(fmt::format("tables know no operation {}", request.operation));
 }
 
-void TableService::on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+void TableService::on_stripes(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                               FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Target table = target(head);
+  const RequestTarget table = target(head);
   Shard& shard = *table.shard;
   const Geometry& geometry = shard.geometry();
   if (shard.sparse() != nullptr) refuse_request(head, "a sparse table is read by rows");
@@ -131,21 +132,21 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   if (rest.size() != (adds ? bytes : 0)) {
     refuse_request(head, fmt::format("expected {} bytes of deltas, received {}", adds ? bytes : 0, rest.size()));
   }
-  const Asker asker{.worker = head.worker, .round = head.round};
+  const Requester requester{.worker = head.worker, .round = head.round};
   const auto delta_of = [&](std::int64_t first, std::size_t) { return rest.data() + (first - begin) * table.width; };
   char* out = gets ? answer(bytes).data() : nullptr;
   const auto take = [&](const char* values, std::int64_t first, std::size_t count) {
     copy_bytes(out + (first - begin) * table.width, values, count * static_cast<std::size_t>(table.width));
   };
   const bool fresh = adds && !request.repeated;
-  if (fresh && gets) return shard.add_get(asker, stripes, head.rates, delta_of, take);
-  if (fresh) return shard.add(asker, stripes, head.rates, delta_of);
+  if (fresh && gets) return shard.add_get(requester, stripes, head.rates, delta_of, take);
+  if (fresh) return shard.add(requester, stripes, head.rates, delta_of);
   if (gets) shard.get(stripes, take);
 }
 
-void TableService::on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+void TableService::on_rows(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                            FunctionRef<std::span<char>(std::size_t)> answer) {
-  const Target table = target(head);
+  const RequestTarget table = target(head);
   Shard& shard = *table.shard;
   const std::int64_t row_bytes = table.cols * table.width;
   const bool adds = is(request, TableOperation::add_rows);

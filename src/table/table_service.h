@@ -1,5 +1,5 @@
-// What this process does for workers of other hosts: it carries out their calls on this host's shards, and where it is
-// the home of the clocks, says who may go on.
+// Serves workers of other hosts: runs their calls on this host's shards and, at the home of the clocks, decides which
+// calls may start.
 #pragma once
 
 #include <memory>
@@ -13,46 +13,47 @@ namespace pleiad {
 
 class TableService final : public RequestHandler {
  public:
-  /// Takes the requests of the context's messenger until its end.
+  /// Handles the requests of the context's RPC transport during its lifetime.
   explicit TableService(TableContext& context);
   ~TableService() override;
   TableService(const TableService&) = delete;
   TableService& operator=(const TableService&) = delete;
 
-  /// Before any other rank can know the table.
+  /// Must be called before any other rank can know the table.
   void add_table(std::uint32_t id, const TableSpec& spec, std::vector<std::shared_ptr<Shard>> shards);
 
-  /// Once every rank has agreed to release the table.
+  /// Called after every rank has agreed to release the table.
   void remove_table(std::uint32_t id);
 
-  bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
+  bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) override;
   void tick() override;
   [[nodiscard]] bool unanswered() const override;
 
  private:
-  struct Served {
+  struct ServedTable {
     std::int64_t width = 0;
     std::int64_t cols = 0;  ///< 0 for an array
     std::vector<std::shared_ptr<Shard>> shards;
   };
 
-  void on_stripes(const TableHead& head, const Request& request, std::span<const char> rest,
+  void on_stripes(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                   FunctionRef<std::span<char>(std::size_t)> answer);
-  void on_rows(const TableHead& head, const Request& request, std::span<const char> rest,
+  void on_rows(const TableHead& head, const IncomingRequest& request, std::span<const char> rest,
                FunctionRef<std::span<char>(std::size_t)> answer);
   void on_changed(const TableHead& head, std::span<const char> rest, FunctionRef<std::span<char>(std::size_t)> answer);
-  void on_whole(const TableHead& head, const Request& request, FunctionRef<std::span<char>(std::size_t)> answer);
-  /// The shard that a request is for. It is used without mutex_: a lock of it may be held for long.
-  struct Target {
+  void on_whole(const TableHead& head, const IncomingRequest& request,
+                FunctionRef<std::span<char>(std::size_t)> answer);
+  /// The shard that a request is for. It is used without holding mutex_, because one of its locks may be held for long.
+  struct RequestTarget {
     std::int64_t width = 0;
     std::int64_t cols = 0;
     std::shared_ptr<Shard> shard;
   };
-  [[nodiscard]] Target target(const TableHead& head) const;
+  [[nodiscard]] RequestTarget target(const TableHead& head) const;
 
   TableContext& context_;
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, Served> tables_;  // guarded by mutex_, as is home_
+  std::map<std::uint32_t, ServedTable> tables_;  // guarded by mutex_, like home_
   HomeClock home_;
 };
 

@@ -1,13 +1,13 @@
-// Whether a worker left a synchronous table in the middle of an add.
+// Detects a worker that left a synchronous table in the middle of an add.
 #pragma once
 
 #include "table/storage.h"
 
 namespace pleiad {
 
-/// True for a worker that has begun an add and not completed it. A worker that failed in an add and then shut down
-/// stays so: its add may have been applied in part, so the others must not go on without it.
-[[nodiscard]] inline bool in_the_middle_of_an_add(const ClockSlot& slot) {
+/// Returns true if the worker has begun an add and not completed it. This stays true for a worker that failed in an add
+/// and then shut down: its add may have been applied in part, so the others must not continue without it.
+[[nodiscard]] inline bool has_unfinished_add(const ClockSlot& slot) {
   return slot.adds_issued.load() > slot.adds_done.load();
 }
 

@@ -23,7 +23,7 @@ struct Step {
 PLEIAD_SWEEP(Step)
 
 /// h = decay * h + (1 - decay) * g^2; t = g * sqrt(u + epsilon) / sqrt(h + epsilon); u = decay * u + (1 - decay) * t^2;
-/// value -= rate * t. The rule's own paper has rate 1.
+/// value -= rate * t. The original paper uses rate 1.
 class AdaDelta final : public Rule {
  public:
   using Rule::Rule;

@@ -19,8 +19,8 @@ struct Step {
 
 PLEIAD_SWEEP(Step)
 
-/// h += g^2; value -= rate * g / (sqrt(h) + epsilon), or / sqrt(h + epsilon). The rate is rho where the delta is
-/// prescaled. The history may be each worker's own.
+/// h += g^2; value -= rate * g / (sqrt(h) + epsilon), or / sqrt(h + epsilon). With a prescaled delta, the rate is rho.
+/// With per_worker, each worker has its own history.
 class AdaGrad final : public Rule {
  public:
   using Rule::Rule;

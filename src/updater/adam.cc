@@ -11,8 +11,8 @@ struct Step {
   T beta2;
   T weight1;  // 1 - beta1
   T weight2;
-  T rate;        // over the correction of the mean
-  T correction;  // of the mean square
+  T rate;        // divided by the bias correction of the mean
+  T correction;  // bias correction of the mean square
   T inside;
   T outside;
 
@@ -25,8 +25,8 @@ struct Step {
 
 PLEIAD_SWEEP(Step)
 
-/// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; value -= rate * m / (sqrt(v) + epsilon), or
-/// / sqrt(v + epsilon), with m and v divided by 1 - beta^t where the bias is corrected. A unit counts its own t.
+/// m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; value -= rate * m / (sqrt(v) + epsilon), or /
+/// sqrt(v + epsilon). With bias correction, m and v are divided by 1 - beta^t. Each unit has its own step count t.
 class Adam final : public Rule {
  public:
   explicit Adam(const UpdaterOptions& options)

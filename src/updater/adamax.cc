@@ -10,22 +10,22 @@ struct Step {
   T beta1;
   T beta2;
   T weight1;  // 1 - beta1
-  T rate;     // over the correction of the mean
+  T rate;     // divided by the bias correction of the mean
   T epsilon;
 
   PLEIAD_INLINE void operator()(T& value, T g, T& mean, T& greatest) const {
     mean = beta1 * mean + weight1 * g;
     const T size = g < 0 ? -g : g;
     const T faded = beta2 * greatest;
-    greatest = !(size <= faded) ? size : faded;  // in this form NaN stays NaN
+    greatest = !(size <= faded) ? size : faded;  // this form of the comparison keeps NaN
     value -= rate * mean / above_zero(greatest + epsilon);
   }
 };
 
 PLEIAD_SWEEP(Step)
 
-/// m = beta1 * m + (1 - beta1) * g; u = max(beta2 * u, |g|); value -= rate * m / (u + epsilon), with m divided by
-/// 1 - beta1^t where the bias is corrected. A unit counts its own t.
+/// m = beta1 * m + (1 - beta1) * g; u = max(beta2 * u, |g|); value -= rate * m / (u + epsilon). With bias correction, m
+/// is divided by 1 - beta1^t. Each unit has its own step count t.
 class AdaMax final : public Rule {
  public:
   explicit AdaMax(const UpdaterOptions& options) : Rule(options), log_beta1_(std::log(options.beta1)) {}

@@ -1,4 +1,4 @@
-// Refuses numbers that no rule can use.
+// Checks the values of an updater's options.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace pleiad {
 
-/// Each throws an InvalidArgument that names the field and the value received.
+/// Each function throws an InvalidArgument that names the field and the value received.
 void check_numbers(const UpdaterOptions& options);
 void check_learning_rate(std::string_view rule, double value, bool prescaled);
 void check_momentum(std::string_view rule, double value);

@@ -1,6 +1,6 @@
 // Asynchronous SGD with delay compensation (Zheng et al., arXiv 1609.08326). The gradient was computed at the values
-// that the worker last saw, its shadow; lambda * g^2 * (value - shadow) corrects it to first order for what others did
-// since.
+// that the worker last saw, its shadow. lambda * g^2 * (value - shadow) corrects it to first order for the changes that
+// others have made since.
 #include <cmath>
 
 #include "updater/loops.h"
@@ -14,7 +14,7 @@ struct Step {
   T lambda;
 
   PLEIAD_INLINE void operator()(T& value, T g, T& shadow) const {
-    // lambda * moved comes first: g * g may overflow where the product does not.
+    // lambda * (value - shadow) comes first, because g * g may overflow even if the full product does not.
     value -= rate * (g + lambda * (value - shadow) * g * g);
     shadow = value;
   }
@@ -39,8 +39,8 @@ struct AdaptiveStep {
 PLEIAD_SWEEP(Step)
 PLEIAD_SWEEP(AdaptiveStep)
 
-/// value -= rate * (g + lambda * g^2 * (value - shadow)); shadow = value, each worker's own. Where adaptive, lambda is
-/// divided by sqrt(s + epsilon), s = m * s + (1 - m) * g^2, which the workers share.
+/// value -= rate * (g + lambda * g^2 * (value - shadow)); shadow = value. Each worker has its own shadow. If adaptive,
+/// lambda is divided by sqrt(s + epsilon), where s = m * s + (1 - m) * g^2 is shared by the workers.
 class DcAsgd final : public Rule {
  public:
   using Rule::Rule;

@@ -1,6 +1,6 @@
-// The update rules of other systems, as presets of Pleiad's. A preset fixes the variant and the constants that the
-// other system does not let its users choose; rates, weight decay, clipping, ascend and bias_correction stay the
-// user's.
+// The update rules of other systems as presets of Pleiad's rules. A preset fixes the variant and the constants that the
+// other system does not let its users choose. Rates, weight decay, clipping, ascend and bias_correction remain the
+// user's choice.
 #include <algorithm>
 
 #include "core/text.h"

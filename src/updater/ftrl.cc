@@ -22,15 +22,15 @@ struct Step {
     const T size = dual < 0 ? -dual : dual;
     const T beyond = dual < 0 ? l1 - size : size - l1;
     const T moved = size <= l1 ? T(0) : -beyond / above_zero((beta + after) * inverse_rate + l2);
-    value = g == 0 ? value : moved;  // else a value that was given at the start would go to 0
+    value = g == 0 ? value : moved;  // without this check, an initial value would become 0 at the first zero gradient
   }
 };
 
 PLEIAD_SWEEP(Step)
 
-/// FTRL-Proximal (McMahan et al., "Ad click prediction: a view from the trenches", 2013), the rate being its alpha:
-/// s = (sqrt(n + g^2) - sqrt(n)) / rate; z += g - s * value; n += g^2; value = 0 where |z| <= l1, elsewhere
-/// -(z - sign(z) * l1) / ((beta + sqrt(n)) / rate + l2). It draws values to 0, so it starts best from there.
+/// FTRL-Proximal (McMahan et al., "Ad click prediction: a view from the trenches", 2013), where the rate is its alpha:
+/// s = (sqrt(n + g^2) - sqrt(n)) / rate; z += g - s * value; n += g^2; value = 0 if |z| <= l1, otherwise -(z - sign(z)
+/// * l1) / ((beta + sqrt(n)) / rate + l2). It pulls values towards 0, so zero is the best initial value.
 class Ftrl final : public Rule {
  public:
   using Rule::Rule;
@@ -40,7 +40,7 @@ class Ftrl final : public Rule {
  private:
   template <class T>
   void run(const Update<T>& u) const {
-    if (u.rates.learning_rate == 0) return;  // no step
+    if (u.rates.learning_rate == 0) return;  // a rate of 0 makes no step
     sweep(u, gradient<T>(u.rates),
           Step<T>{.inverse_rate = static_cast<T>(1 / u.rates.learning_rate),
                   .beta = static_cast<T>(options().ftrl_beta),

@@ -1,4 +1,4 @@
-// The list of Pleiad's update rules. A new rule is a file with its factory, and a line here.
+// The list of Pleiad's update rules. To add a rule, write a file with its factory function and add a line here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr Flag kFlags[] = {kAscend,         kPrescaled,         kDamped,    kRat
 struct Entry {
   std::string name;
   Factory* make;
-  std::vector<Flag> flags;  ///< the flags that mean something to the rule
+  std::vector<Flag> flags;  ///< the flags that the rule supports
 };
 
 const std::vector<Entry>& entries() {
@@ -66,10 +66,10 @@ const Entry& find(const std::string& rule) {
   return *entry;
 }
 
-// A user's rule as one of a table's own: the list may replace it meanwhile.
-class Registered final : public Updater {
+// Holds a user's rule for one table. The registry may replace the rule in the meantime.
+class RegisteredRule final : public Updater {
  public:
-  explicit Registered(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
+  explicit RegisteredRule(std::shared_ptr<const Updater> rule) : rule_(std::move(rule)) {}
   [[nodiscard]] StateLayout state() const override { return rule_->state(); }
   [[nodiscard]] bool additive() const override { return rule_->additive(); }
   void apply(const Update<float>& update) const override { rule_->apply(update); }
@@ -79,7 +79,7 @@ class Registered final : public Updater {
   std::shared_ptr<const Updater> rule_;
 };
 
-// A field that the rule would ignore in silence is a mistake of the caller's.
+// Refuses fields that the rule would silently ignore.
 void check_fields(const Entry& entry, const UpdaterOptions& options) {
   const UpdaterOptions defaults;
   for (const Flag& flag : kFlags) {
@@ -122,7 +122,7 @@ std::unique_ptr<Updater> make_updater(const UpdaterOptions& options, DType dtype
   }
   check_numbers(resolved);
   check_fields(entry, resolved);
-  if (users != nullptr) return std::make_unique<Registered>(std::move(users));
+  if (users != nullptr) return std::make_unique<RegisteredRule>(std::move(users));
   return entry.make(resolved);
 }
 

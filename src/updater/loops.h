@@ -1,8 +1,8 @@
-// What a rule is written with: a step for one element, swept over an update. A rule's file holds
+// The tools for writing a rule: a step for one element, which is swept over an update. A rule's file contains
 //   template <class T> struct Step { void operator()(T& value, T g, T& state...) const; };
 //   PLEIAD_SWEEP(Step)
 //   class MyRule final : public Rule { ... sweep(update, gradient<T>(update.rates), Step<T>{...}) ... };
-// and the factory that list.cc names.
+// and the factory function that list.cc names.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace pleiad {
 
-/// g = scale * clip(delta) + decay * value; just the delta where `plain`.
+/// g = scale * clip(delta) + decay * value, or the delta itself if `plain`.
 template <class T>
 struct Gradient {
   T low = -std::numeric_limits<T>::infinity();
@@ -24,13 +24,13 @@ struct Gradient {
   bool plain = true;
 
   PLEIAD_INLINE T operator()(T delta, T value) const {
-    delta = delta < low ? low : delta;  // in this form NaN stays NaN
+    delta = delta < low ? low : delta;  // this form of the comparison keeps NaN
     delta = delta > high ? high : delta;
     return scale * delta + decay * value;
   }
 };
 
-/// What the rules that use gradients share. Its options are resolved and checked.
+/// The base class of rules that use gradients. Its options are resolved and checked.
 class Rule : public Updater {
  public:
   explicit Rule(const UpdaterOptions& options) : options_(options) {}
@@ -38,14 +38,15 @@ class Rule : public Updater {
  protected:
   [[nodiscard]] const UpdaterOptions& options() const { return options_; }
   [[nodiscard]] bool clips() const { return options_.clip_high > options_.clip_low; }
-  /// What the step is multiplied by before it is subtracted.
+  /// The factor of the step before it is subtracted.
   [[nodiscard]] double sign() const { return options_.ascend ? -1 : 1; }
-  /// The rate of a rule whose step is proportional to g, to go with change().
+  /// The learning rate of a rule whose step is proportional to g. Use it together with change().
   [[nodiscard]] double rate(const Rates& rates) const { return options_.prescaled ? 1 : rates.learning_rate; }
   [[nodiscard]] double epsilon_inside() const { return options_.epsilon_inside_root ? options_.epsilon : 0; }
   [[nodiscard]] double epsilon_outside() const { return options_.epsilon_inside_root ? 0 : options_.epsilon; }
 
-  /// The gradient; a prescaled delta, which make_updater lets be neither scaled, clipped nor decayed, as it is.
+  /// Returns the gradient. A prescaled delta is returned unchanged; make_updater refuses scale, clipping and decay for
+  /// it.
   template <class T>
   [[nodiscard]] Gradient<T> change() const {
     Gradient<T> g;
@@ -59,7 +60,8 @@ class Rule : public Updater {
     return g;
   }
 
-  /// The gradient; a prescaled delta is divided by the rate. At rate 0 such a delta says nothing, and g is 0.
+  /// Returns the gradient. A prescaled delta is divided by the learning rate. At rate 0 such a delta carries no
+  /// information, and g is 0.
   template <class T>
   [[nodiscard]] Gradient<T> gradient(const Rates& rates) const {
     Gradient<T> g = change<T>();
@@ -74,7 +76,7 @@ class Rule : public Updater {
   const UpdaterOptions options_;
 };
 
-/// Keeps 0 / 0 out where epsilon is 0: an element that has only seen zeros does not move.
+/// Avoids 0 / 0 if epsilon is 0: an element that has received only zeros does not move.
 template <class T>
 PLEIAD_INLINE T above_zero(T divisor) {
   constexpr T kLeast = std::numeric_limits<T>::min();
@@ -107,15 +109,15 @@ PLEIAD_INLINE void sweep_all(const Update<T>& u, const Gradient<T>& gradient, co
 
 }  // namespace pleiad
 
-/// A product and a sum are rounded one by one, as without fused multiply-add: so the bits depend neither on the CPU nor
-/// on where an element lies in the loop, and hence not on how a table is cut.
+/// Rounds products and sums separately, without fused multiply-add. Results therefore depend neither on the CPU nor on
+/// the position of an element in the loop, and hence not on how a table is split.
 #if defined(__clang__)
 #define PLEIAD_UNFUSED
 #else
 #define PLEIAD_UNFUSED __attribute__((optimize("fp-contract=off")))
 #endif
 
-/// Defines sweep(update, gradient, step) for a Step<float> and a Step<double>, vectorised for the CPU at hand.
+/// Defines sweep(update, gradient, step) for Step<float> and Step<double>, vectorised for the CPU at run time.
 #define PLEIAD_SWEEP(Step)                                                                                             \
   PLEIAD_UNFUSED PLEIAD_CLONES void sweep(const Update<float>& u, const Gradient<float>& g, const Step<float>& step) { \
     sweep_all(u, g, step);                                                                                             \
@@ -125,7 +127,7 @@ PLEIAD_INLINE void sweep_all(const Update<T>& u, const Gradient<T>& gradient, co
     sweep_all(u, g, step);                                                                                             \
   }
 
-/// Gives a Rule its two apply() by its template `run`.
+/// Implements the two apply() functions of a Rule through its member template `run`.
 #define PLEIAD_APPLY_BY(run)                                              \
   void apply(const Update<float>& update) const override { run(update); } \
   void apply(const Update<double>& update) const override { run(update); }

@@ -17,8 +17,8 @@ struct Step {
 
 PLEIAD_SWEEP(Step)
 
-/// v = m * v + g; value -= rate * v. Where damped, g enters v times (1 - m). Where the rate is in the velocity, g
-/// enters v times the rate, and value -= v.
+/// v = m * v + g; value -= rate * v. If damped, g is multiplied by (1 - m) before it is added to v. If
+/// rate_in_velocity, g is multiplied by the rate before it is added to v, and value -= v.
 class Momentum final : public Rule {
  public:
   using Rule::Rule;

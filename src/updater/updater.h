@@ -1,4 +1,4 @@
-// The family of update rules: one serves the tables' shards and the trainer.
+// The interface of update rules, which table shards and the trainer share.
 #pragma once
 
 #include <array>
@@ -16,52 +16,52 @@ namespace pleiad {
 
 inline constexpr std::size_t kMaxStates = 4;
 
-/// What a rule keeps beside the values. The owner of the values allocates it, 64-byte aligned; it starts as zero, or as
-/// a copy of the values where `per_worker_starts_as_value` says so.
+/// The state that a rule keeps beside the values. The owner of the values allocates it, 64-byte aligned. It starts as
+/// zero, or as a copy of the values if `per_worker_starts_as_value`.
 struct StateLayout {
-  int per_element = 0;  ///< arrays with one number an element, of the table's type
-  int per_worker = 0;   ///< arrays with one number an element for each worker
-  int per_unit = 0;     ///< doubles for each unit: a row of a matrix, a block of an array
+  int per_element = 0;  ///< arrays with one element of the table's type for each value
+  int per_worker = 0;   ///< the same, separately for each worker
+  int per_unit = 0;     ///< number of doubles for each unit: a row of a matrix, a block of an array
   bool per_worker_starts_as_value = false;
 };
 
-/// The numbers of one add, merged from the table's options and the add's.
+/// The rates of one add, merged from the options of the table and of the add.
 struct Rates {
   double learning_rate = 0;
   double momentum = 0;
   double rho = 0;
   double lambda = 0;
 };
-/// `table` is resolved and was accepted by make_updater. A bad number in `add` is an InvalidArgument.
+/// `table` must be resolved and accepted by make_updater. An invalid value in `add` is an InvalidArgument.
 [[nodiscard]] Rates merge(const UpdaterOptions& table, const AddOptions& add);
 
-/// One run of values inside one unit, the change asked for, and the state beside it. state[k] points to the state of
-/// value[0]: first the per_element arrays, then this worker's per_worker arrays. No two arrays overlap.
+/// A run of consecutive values inside one unit, the delta for them, and their state. state[k] points to the state of
+/// value[0]: first the per_element arrays, then the per_worker arrays of the adding worker. The arrays do not overlap.
 template <class T>
 struct Update {
   T* value = nullptr;
   const T* delta = nullptr;
   std::size_t count = 0;
   std::array<T*, kMaxStates> state{};
-  double* unit = nullptr;  ///< per_unit doubles of this unit
+  double* unit = nullptr;  ///< the per_unit doubles of this unit
   Rates rates;
 };
 
-/// A rule has no members that change: any number of threads may apply it to different values at once.
+/// An update rule. It is immutable: any number of threads may apply it to different values at once.
 class Updater {
  public:
   virtual ~Updater() = default;
   [[nodiscard]] virtual StateLayout state() const { return {}; }
 
-  /// Called with the stripe's lock held: does not block, allocate or throw. A unit is always updated as a whole, in one
-  /// call. Integer tables take `sum` only; make_updater refuses others.
+  /// Called while the stripe's lock is held, so it must not block, allocate or throw. A unit is always updated as a
+  /// whole, in one call. Integer tables accept only `sum`; make_updater refuses others.
   virtual void apply(const Update<float>& update) const = 0;
   virtual void apply(const Update<double>& update) const = 0;
   virtual void apply(const Update<std::int32_t>& update) const;
   virtual void apply(const Update<std::int64_t>& update) const;
 
-  /// True where adding deltas first and applying once gives the same as applying each at equal
-  /// rates (sum, and sgd without decay and clip).
+  /// Returns true if summing deltas and applying once gives the same result as applying each at equal rates (sum, and
+  /// sgd without decay and clipping).
   [[nodiscard]] virtual bool additive() const { return false; }
 
   /// value = keep * value + factor * delta.
@@ -69,18 +69,20 @@ class Updater {
     double keep = 1;
     double factor = 0;
   };
-  /// Where that is all the rule does at these rates: so a matrix product can do it as it makes the delta.
+  /// Returns the coefficients if this is all that the rule does at these rates. A matrix product can then apply the
+  /// rule while it computes the delta.
   [[nodiscard]] virtual std::optional<Linear> linear(const Rates&) const { return std::nullopt; }
 };
 
-/// The rule that `options` ask for, a dialect's name resolved. An unknown name is an InvalidArgument that lists the
-/// known ones.
+/// Returns the rule for `options`, whose name may be that of another system's rule. An unknown name is an
+/// InvalidArgument that lists the known ones.
 [[nodiscard]] std::unique_ptr<Updater> make_updater(const UpdaterOptions& options, DType dtype);
 
-/// Replaces a dialect's name ("multiverso/adagrad") by Pleiad's rule with the fields preset; other fields stay.
+/// Replaces the name of another system's rule ("multiverso/adagrad") by Pleiad's rule with its fields preset. Other
+/// fields stay unchanged.
 [[nodiscard]] UpdaterOptions resolve_dialect(const UpdaterOptions& options);
 
-/// Pleiad's rules, in alphabetical order; and the dialects' names.
+/// The names of Pleiad's rules in alphabetical order, and the names of the rules of other systems.
 [[nodiscard]] std::vector<std::string> updater_names();
 [[nodiscard]] std::vector<std::string> dialect_names();
 

@@ -45,9 +45,9 @@ class UserRule final : public Updater {
     for (int k = 0; k < layout_.arrays + layout_.worker_arrays; ++k) {
       update.state[static_cast<std::size_t>(k)] = {u.state[static_cast<std::size_t>(k)], u.count};
     }
-    struct Inside {
-      Inside() { in_rule = true; }
-      ~Inside() { in_rule = false; }
+    struct RuleScope {
+      RuleScope() { in_rule = true; }
+      ~RuleScope() { in_rule = false; }
     } const mark;
     try {
       rule(update);
@@ -69,7 +69,7 @@ struct List {
   std::map<std::string, std::shared_ptr<const Updater>> rules;  // guarded by mutex
 };
 
-// Never destroyed: a thread that still serves tables at the end of the process may look here.
+// Never destroyed: a thread that serves tables at the end of the process may still access it.
 List& list() {
   static auto* const one = new List;
   return *one;

@@ -1,4 +1,4 @@
-// Rules that users have registered.
+// The registry of user-defined update rules.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace pleiad {
 
-/// Null where nobody has registered the name. Of the one library that keeps the list.
+/// Returns null if the name is not registered. Exported, because only one library may hold the registry.
 [[nodiscard]] PLEIAD_API std::shared_ptr<const Updater> find_user_rule(const std::string& name);
 [[nodiscard]] PLEIAD_API std::vector<std::string> user_rule_names();
 
-/// True while this thread is inside a user's rule: it holds a lock, so it must not call tables.
+/// Returns true while this thread runs a user's rule. It then holds a lock and must not call tables.
 [[nodiscard]] bool in_user_rule();
 
 }  // namespace pleiad

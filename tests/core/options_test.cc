@@ -57,7 +57,7 @@ TEST(Options, AnUnknownVariableOfTheEnvironmentIsReportedWithTheNearestName) {
   unsetenv("PLEIAD_TIMEOUT");
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_EQ(problems[0],
-            "environment variable PLEIAD_TIMEOT is not known and has no effect; did you mean PLEIAD_TIMEOUT?");
+            "environment variable PLEIAD_TIMEOT is unknown and has no effect; did you mean PLEIAD_TIMEOUT?");
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(KeyAgreement, AChangedBoxIsAnErrorOfItsReceiver) {
   recorder.disturb = true;
   std::vector<std::string> errors(2);
   (void)agree(recorder, 2, &errors);
-  EXPECT_NE(errors[1].find("was changed on its way"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[1].find("was altered in transit"), std::string::npos) << errors[1];
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
   small.rlim_cur = 100'000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   expect_error<FileError>([&] { write_whole_file(folder / "a", bytes_of(std::vector<char>(150'000))); },
-                          {(folder / "a").string(), "File too large", "after 100 KB", "is as it was"});
+                          {(folder / "a").string(), "File too large", "after 100 KB", "is unchanged"});
   small.rlim_cur = 1'500'000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const auto past_cache = [&] {
@@ -126,7 +126,7 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
     file.write(bytes_of(std::vector<char>(3'000'000)));
     file.commit();
   };
-  expect_error<FileError>(past_cache, {(folder / "a").string(), "File too large", "after 1.5 MB", "is as it was"});
+  expect_error<FileError>(past_cache, {(folder / "a").string(), "File too large", "after 1.5 MB", "is unchanged"});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(slurp(folder / "a"), "old");

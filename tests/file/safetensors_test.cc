@@ -73,7 +73,8 @@ TEST(Safetensors, RefusesToWriteWhatDoesNotFit) {
                                 {"\"w\"", "[2, 4]", "32 bytes", "received 24"});
   expect_error<InvalidArgument>([&] { write({{"w", f32, {6}, bytes_of(floats)}, {"w", f32, {6}, bytes_of(floats)}}); },
                                 {"\"w\"", "twice"});
-  expect_error<InvalidArgument>([&] { write({{"__metadata__", f32, {6}, bytes_of(floats)}}); }, {"the format's own"});
+  expect_error<InvalidArgument>([&] { write({{"__metadata__", f32, {6}, bytes_of(floats)}}); },
+                                {"reserved by the format"});
   expect_error<InvalidArgument>([&] { write({{"\xFF", f32, {6}, bytes_of(floats)}}); }, {"UTF-8"});
   expect_error<InvalidArgument>([&] { write({}, {{"a", "\xFF"}}); }, {"UTF-8"});
   EXPECT_TRUE(folder.names().empty());
@@ -87,7 +88,7 @@ TEST(Safetensors, AViewAsksForAlignmentABytesDoNot) {
   spit(folder / "a", file_of(header, "abcd"));
   const Safetensors file(folder / "a");
   EXPECT_EQ(file.at("w").bytes.size(), 4U);
-  expect_error<FileError>([&] { (void)file.view("w"); }, {(folder / "a").string(), "\"w\"", "multiple of 4"});
+  expect_error<FileError>([&] { (void)file.view("w"); }, {(folder / "a").string(), "\"w\"", "aligned to 4"});
 }
 
 struct Bad {
@@ -107,7 +108,7 @@ std::vector<Bad> bad_files() {
       {"ShortSize", "abc", {"at least 8 bytes", "it has 3"}},
       {"HugeHeader", std::string(8, '\xFF') + "{}", {"at most 10,000,000"}},
       {"TruncatedHeader", file_of("{}   ").substr(0, 10), {"truncated", "5 bytes", "2 are there"}},
-      {"NoObject", file_of("[]"), {"no JSON object"}},
+      {"NoObject", file_of("[]"), {"not a JSON object"}},
       {"Garbage", file_of("{garbage"), {"not valid JSON", "at byte"}},
       {"HalfObject", file_of(R"({"w":)"), {"not valid JSON"}},
       {"TwoObjects", file_of("{}{}"), {"not valid JSON"}},
@@ -125,15 +126,15 @@ std::vector<Bad> bad_files() {
       {"NegativeExtent", file_of(one(R"("U8")", "[-4]", "[0,4]"), "abcd"), {"whole number", "received -4"}},
       {"FractionalExtent", file_of(one(R"("U8")", "[4.0]", "[0,4]"), "abcd"), {"whole number"}},
       {"HugeExtent", file_of(one(R"("U8")", "[18446744073709551616]", "[0,4]"), "abcd"), {"whole number"}},
-      {"OverflowingShape", file_of(one(R"("U8")", "[4294967296,4294967296,4]", "[0,4]"), "abcd"), {"no number of"}},
-      {"OverflowBesideZero", file_of(one(R"("U8")", "[4294967296,4294967296,4,0]", "[0,0]")), {"no number of"}},
-      {"HalfAByte", file_of(one(R"("F4")", "[3]", "[0,2]"), "ab"), {"no number of bytes"}},
+      {"OverflowingShape", file_of(one(R"("U8")", "[4294967296,4294967296,4]", "[0,4]"), "abcd"), {"does not have a valid size"}},
+      {"OverflowBesideZero", file_of(one(R"("U8")", "[4294967296,4294967296,4,0]", "[0,0]")), {"does not have a valid size"}},
+      {"HalfAByte", file_of(one(R"("F4")", "[3]", "[0,2]"), "ab"), {"does not have a valid size in bytes"}},
       {"ShapeAndBytesDiffer", file_of(one(R"("F32")", "[2]", "[0,4]"), "abcd"), {"needs 8 bytes", "give 4"}},
       {"OneOffset", file_of(one(R"("U8")", "[4]", "[4]"), "abcd"), {"two numbers"}},
       {"Backwards", file_of(one(R"("U8")", "[4]", "[4,0]"), "abcd"), {"begins at 4 and ends at 0"}},
       {"TruncatedData", file_of(one(R"("U8")", "[4]", "[0,4]"), "abc"), {"array \"w\"", "truncated", "has 3 bytes"}},
       {"BytesLeft", file_of(one(R"("U8")", "[4]", "[0,4]"), "abcde"), {"1 bytes at the end"}},
-      {"Gap", file_of(one(R"("U8")", "[4]", "[1,5]"), "abcde"), {"array \"w\"", "is apart from"}},
+      {"Gap", file_of(one(R"("U8")", "[4]", "[1,5]"), "abcde"), {"array \"w\"", "is separated from"}},
       {"Overlap",
        file_of(R"({"v":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},"w":)" + entry + "}", "abcde"),
        {"array \"v\"", "overlaps", "by 2 bytes"}},
@@ -160,7 +161,7 @@ TEST(Safetensors, SaysWhyAFileCannotBeOpened) {
   const Folder folder;
   expect_error<FileError>([&] { Safetensors file(folder / "none"); }, {(folder / "none").string(), "No such file"});
   expect_error<FileError>([&] { Safetensors file(folder.path()); }, {folder.path().string(), "it is a folder"});
-  expect_error<FileError>([&] { Safetensors file("/dev/null"); }, {"/dev/null", "no regular file"});
+  expect_error<FileError>([&] { Safetensors file("/dev/null"); }, {"/dev/null", "not a regular file"});
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ TEST(SavedSet, RefusesWhatTheArrayDoesNotHave) {
   expect_error<InvalidArgument>([&] { set.read("w", {{0, 2}, {1, 3}}, out); },
                                 {"\"w\"", "[10, 4]", "[1, 3] at [0, 2]"});
   expect_error<InvalidArgument>([&] { set.read("w", {{0}, {1}}, out); }, {"\"w\""});
-  expect_error<InvalidArgument>([&] { set.read("w", {{0, 0}, {1, 2}}, out); }, {"8 bytes", "room for 16"});
+  expect_error<InvalidArgument>([&] { set.read("w", {{0, 0}, {1, 2}}, out); }, {"8 bytes", "buffer of 16"});
   expect_error<FileError>([] { SavedSet missing("no/such/folder"); }, {"no/such/folder/manifest.json", "No such file"});
 }
 

@@ -67,10 +67,10 @@ void run_request(Input input) {
   static const World world;
   if (input.empty()) return;
   constexpr std::size_t kLargestAnswer = std::size_t{1} << 20;
-  // As the messenger has it: the body begins at a multiple of eight bytes.
+  // As the RPC transport delivers it: the body begins at a multiple of eight bytes.
   std::vector<std::uint64_t> aligned((input.size() + 6) / 8 + 1);
   std::memcpy(aligned.data(), input.data() + 1, input.size() - 1);
-  Request request;
+  IncomingRequest request;
   request.from = 1;
   request.operation = static_cast<std::uint32_t>(input[0]) & 0x7F;
   request.repeated = (input[0] & std::byte{0x80}) != std::byte{0};

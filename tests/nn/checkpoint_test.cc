@@ -248,7 +248,7 @@ TEST(Checkpoint, WithoutSomebodyToAskEndsTheRunThatCannotBeSaved) {
   o.checkpoint_folder = "/proc/none";
   Trainer trainer(net, o);
   const auto from = samples();
-  expect_error<FileError>([&] { (void)trainer.run(*from); }, {"/proc/none/step-00000005", "cannot be made"});
+  expect_error<FileError>([&] { (void)trainer.run(*from); }, {"/proc/none/step-00000005", "cannot be created"});
   EXPECT_EQ(trainer.current_step(), 5);
 }
 

@@ -485,7 +485,7 @@ TEST(Spatial, PlanSaysTilesHalosAndBytes) {
 TEST(Spatial, RefusesWhatItCannotDo) {
   const Net net = mnist(DType::float32);
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "spatial", .grid = "2x3"}, 4, 8); },
-                                {"2x3", "6 ranks", "there are 4"});
+                                {"2x3", "6 ranks", "the world has 4"});
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "spatial", .grid = "2x1x2"}, 4, 9); },
                                 {"2 groups", "9"});
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "data", .grid = "2x1"}, 2, 8); }, {"spatial"});

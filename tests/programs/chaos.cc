@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/messenger.h"
+#include "engine/rpc_transport.h"
 #include "file/atomic.h"
 #include "file/mapped.h"
 #include "pleiad/pleiad.hpp"
@@ -69,12 +69,12 @@ class Twice final : public RequestHandler {
  public:
   Twice(RequestHandler& inner, bool deduplicates) : inner_(inner), deduplicates_(deduplicates) {}
 
-  bool handle(const Request& request, FunctionRef<std::span<char>(std::size_t)> answer) override {
+  bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) override {
     const bool done = inner_.handle(request, answer);
     const auto operation = static_cast<TableOperation>(request.operation);
     const bool adds = operation == TableOperation::add || operation == TableOperation::add_rows;
     if (!done || !adds || ++count_ % 10 != 0) return done;
-    Request again = request;
+    IncomingRequest again = request;
     again.repeated = deduplicates_;
     return inner_.handle(again, answer);
   }
@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   by_round.apply = "round";
   const ArrayTable sums = session.create_array(kSize, by_round);
   Twice twice(*session.core().context().service, !has("--no-deduplication"));
-  if (has("--twice")) session.core().engine().messenger()->set_handler(&twice);
+  if (has("--twice")) session.core().engine().rpc()->set_handler(&twice);
   session.barrier();
 
   History history(folder + "/history-" + rank);

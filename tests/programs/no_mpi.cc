@@ -4,12 +4,12 @@
 #include <string_view>
 
 #include "engine/start.h"
-#include "engine/wire.h"
+#include "engine/transport.h"
 #include "pleiad/error.h"
 
 int main() {
   try {
-    (void)pleiad::load_wire([] {});
+    (void)pleiad::load_mpi_transport([] {});
   } catch (const pleiad::TransportError& error) {
     std::puts(error.what());
     return std::string_view(error.what()).find("PLEIAD_MPI=OFF") == std::string_view::npos ? 1 : 0;

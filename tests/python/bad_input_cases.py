@@ -21,7 +21,7 @@ def test_before_init_and_after_shutdown():
         pleiad.session()
     s = start()
     table = s.array(3)
-    with raises(pleiad.StateError, "open already"):
+    with raises(pleiad.StateError, "already open"):
         pleiad.init()
     s.shutdown()
     one = np.ones(3, np.float32)
@@ -45,7 +45,7 @@ def test_multiverso_before_init_and_after_shutdown():
     check()
     mv.init(log_level="off")
     table = mv.ArrayTableHandler(3)
-    with raises(pleiad.StateError, "open already"):
+    with raises(pleiad.StateError, "already open"):
         mv.init()
     assert mv.workers_num() >= 1
     mv.shutdown()
@@ -66,7 +66,7 @@ def test_element_types():
             with raises(Bad, "holds float32", f"received {np.dtype(dtype).name}"):
                 table.get(out=np.ones(4, dtype))
         for dtype in (np.float16, np.int8, np.uint32, np.bool_, np.complex64, ">f4", "S4", object):
-            with raises(Bad, "expected float32, float64, int32 or int64|cannot be read"):
+            with raises(Bad, "expected float32, float64, int32 or int64|cannot read"):
                 table.get(out=np.zeros(4, dtype))
         with raises(Bad, "float16", "to_float32"):
             table.get(out=np.ones(4, np.float16))
@@ -238,7 +238,7 @@ def test_options():
             s.send(0, np.ones(1), tag=-1)
         with raises(Bad, "99"):
             s.send(99, np.ones(1))
-        with raises(Bad, "evenly"):
+        with raises(Bad, "divisible by"):
             s.reduce_scatter(np.float64(1).reshape(()))
         try:
             s.array(3, clokc="sync")

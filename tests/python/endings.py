@@ -60,14 +60,27 @@ def interrupted_in_init():
         say("KeyboardInterrupt")
 
 
+ENDS = {
+    "sys.exit(7)": lambda: sys.exit(7),
+    "SystemExit(1)": lambda: throw(SystemExit(1)),
+    "SystemExit('no data')": lambda: throw(SystemExit("no data")),
+    "sys.exit(0)": lambda: sys.exit(0),
+    "SystemExit()": lambda: throw(SystemExit()),
+}
+
+
+def throw(problem):
+    raise problem
+
+
 def exits_early():
-    """The last rank ends with a status other than 0 in the middle of a synchronous training."""
+    """The last rank ends in the middle of a synchronous training, in the way that is named."""
     s = start()
     table = s.array(1000, clock="sync")
     try:
         for step in range(1000):
             if s.rank == s.size - 1 and step == 3:
-                sys.exit(7)
+                ENDS[sys.argv[2]]()
             table.add(ONES)
             table.get()
     except pleiad.Error as problem:
@@ -77,6 +90,11 @@ def exits_early():
 
 def forgets_shutdown():
     s = start()
+    for failure in ("sys.exit(7)", "SystemExit(1)"):
+        try:
+            ENDS[failure]()
+        except SystemExit as caught:  # which then ends nothing
+            assert caught.code
     table = s.array(1000)
     table.add_async(ONES)
     s.barrier()

@@ -173,7 +173,7 @@ def test_bad_input():
         with raises(Bad, "needs an updater"):
             pleiad.jax.ParameterManager(first(0), mode="gradient")
         manager = pleiad.jax.ParameterManager({"a": jnp.ones(3), "b": jnp.ones(2)})
-        with raises(Bad, "pytree like the first"):
+        with raises(Bad, "pytree with the structure of the first"):
             manager.sync({"a": jnp.ones(3)})
         with raises(Bad, "'b'", r"\(2,\) float32", r"\(4,\) float32"):
             manager.sync({"a": jnp.ones(3), "b": jnp.ones(4)})

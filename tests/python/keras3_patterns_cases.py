@@ -269,7 +269,7 @@ def test_drifting_weights_are_named():
 
 def test_bad_input_of_the_wrapper():
     with start() as s:
-        with raises(Bad, "expected an optimizer of Keras", "str"):
+        with raises(Bad, "expected a Keras optimizer", "str"):
             Distributed("adam")
         with raises(Bad, "already"):
             Distributed(Distributed(keras.optimizers.SGD()))

@@ -117,7 +117,7 @@ def test_a_net_is_a_graph_with_several_inputs_outputs_and_shared_parameters():
     folder = Path(tempfile.mkdtemp())
     assert net.picture(folder / "net.dot").read_text() == dot
     assert "left" in net.picture(folder / "net.svg").read_text()
-    with cases.raises(pleiad.InvalidArgument, "dot says", "nothing"):
+    with cases.raises(pleiad.InvalidArgument, "dot failed", "nothing"):
         net.picture(folder / "net.nothing")
 
 
@@ -351,7 +351,7 @@ def test_step_by_step():
             np.testing.assert_allclose(net.parameters[name], before[name] - 0.5 * gradient, rtol=1e-5, atol=1e-6)
         net.forward(x=X[:5])  # another batch in between
         trainer.step({"x": X[:12][share], "label": LABELS[:12][share]})
-        with cases.raises(pleiad.InvalidArgument, f"takes {trainer.local_batch} samples"):
+        with cases.raises(pleiad.InvalidArgument, f"expected {trainer.local_batch} samples"):
             trainer.step(X[:50], LABELS[:50])
 
 
@@ -398,7 +398,7 @@ def test_mistakes_say_what_was_expected_and_what_came():
         net.forward(x=X, y=LABELS)
     with cases.raises(bad, "expected int32", "float"):
         net.forward(x=X, label=LABELS + 0.5)
-    with cases.raises(bad, "as many samples"):
+    with cases.raises(bad, "same number of samples"):
         net.forward(x=X, label=LABELS[:4])
     with cases.raises(pleiad.StateError, "backward without a forward"):
         mlp().backward()

@@ -170,7 +170,7 @@ def test_mistakes_about_stores_are_named():
             nn.open_store("kvflie", "a")
         with cases.raises(pleiad.FileError, "No such file"):
             nn.open_store("kvfile", FOLDER / "nothing")
-        with cases.raises(pleiad.InvalidArgument, "96 records and 2 labels"):
+        with cases.raises(pleiad.InvalidArgument, "expected 96, one per record; received 2"):
             nn.write_store("kvfile", FOLDER / "x", data=IMAGES, labels=[1, 2])
         with cases.raises(pleiad.InvalidArgument, "received float16"):
             nn.write_store("kvfile", FOLDER / "x", data=IMAGES.astype("float16"))

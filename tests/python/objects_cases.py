@@ -62,7 +62,7 @@ def test_the_part_of_each_rank():
             if i == 0:
                 break  # the next iteration is the next epoch
         assert len(list(sampler)) == len(sampler) and sampler.epoch == 4
-        with raises(Bad, "one number of samples", r"\[6, 7\]"):
+        with raises(Bad, "same number of samples", r"\[6, 7\]"):
             pleiad.shard((x, y[:6]))
         with raises(Bad, "received str"):
             pleiad.shard("text")

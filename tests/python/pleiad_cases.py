@@ -30,7 +30,7 @@ def test_the_world_is_numbered():
         assert s.engine == ("mpi" if s.size > 1 else s.engine)
         assert s.options["timeout"] == "600"
         assert f"rank {s.rank} of {s.size}" in repr(s)
-    assert repr(s) == "<pleiad.Session: over>"
+    assert repr(s) == "<pleiad.Session: closed>"
 
 
 def test_every_element_type_is_added_and_got():

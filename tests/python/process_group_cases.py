@@ -125,12 +125,12 @@ def test_what_the_group_does_not_have():
     with start() as s:
         pleiad.torch.init_process_group()
         assert os.environ["RANK"] == str(s.rank) and os.environ["WORLD_SIZE"] == str(s.size)
-        with raises(pleiad.StateError, "has a process group already"):
+        with raises(pleiad.StateError, "already has a process group"):
             pleiad.torch.init_process_group()
         with raises(pleiad.InvalidArgument, "tensors on the CPU", "meta"):
             dist.all_reduce(torch.zeros(3, device="meta"))
         if s.size > 1:
-            with raises(pleiad.InvalidArgument, "no send"):
+            with raises(pleiad.InvalidArgument, "send, receive and all_to_all are not supported"):
                 dist.send(torch.zeros(3), (s.rank + 1) % s.size)
         if s.size > 1 and s.rank == 0:
             with raises(pleiad.InvalidArgument, f"expected a group of all {s.size} ranks; received a group of 1"):

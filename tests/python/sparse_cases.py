@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused():
             table.add(np.ones((1, 3), np.float32), [1, 2])
         with raises(bad, "integers", "1.5"):
             table.get([1.5])
-        with raises(bad, "beyond 64 bits"):
+        with raises(bad, "of 64 bits"):
             table.get([2**64])
         with raises(pleiad.StateError, "evict"):
             table.evict()

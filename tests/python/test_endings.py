@@ -28,10 +28,19 @@ def test_a_worker_that_raises_ends_the_job_with_its_traceback(python_job, name, 
             assert re.search(rf"rank {rank} heard: .*rank 2 \(pid \d+ on \S+\)", done.stdout), done.stdout
 
 
-def test_a_worker_that_exits_early_ends_the_job(python_job):
-    assert python_job(2, PROGRAM, "exits_early").returncode != 0
-    done = python_job(2, PROGRAM, "exits_early", recovery=True)
+@pytest.mark.parametrize("how", ["sys.exit(7)", "SystemExit(1)", "SystemExit('no data')"])
+def test_a_worker_that_exits_early_ends_the_job(python_job, how):
+    assert python_job(2, PROGRAM, "exits_early", how).returncode != 0
+    done = python_job(2, PROGRAM, "exits_early", how, recovery=True)
     assert re.search("rank 0 heard: TransportError .*rank 1 .*died", done.stdout), done.stdout + done.stderr
+    assert ("no data" in done.stderr) == ("no data" in how), done.stderr
+
+
+@pytest.mark.parametrize("how", ["sys.exit(0)", "SystemExit()"])
+def test_a_worker_that_exits_early_with_status_0_has_shut_down(python_job, how):
+    done = python_job(2, PROGRAM, "exits_early", how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "heard" not in done.stdout
 
 
 @pytest.mark.parametrize("name", ["forgets_shutdown", "forgets_multiverso_shutdown"])

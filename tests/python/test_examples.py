@@ -21,7 +21,7 @@ def accuracies(done):
         ("torch/cnn.py", FEW, "alone", 50),
         pytest.param("torch/cnn.py", [*FEW, "--way", "async"], 4, 30, marks=pytest.mark.full),
         pytest.param("torch/recommender.py", ["--steps", 250], "alone", 80, marks=pytest.mark.full),
-        ("torch/recommender.py", ["--steps", 250], 2, 80),
+        pytest.param("torch/recommender.py", ["--steps", 250], 2, 80, marks=pytest.mark.full),
         ("jax/mlp.py", FEW, "alone", 40),
         pytest.param("jax/mlp.py", [*FEW, "--way", "async"], 2, 30, marks=pytest.mark.full),
         pytest.param("jax/mlp.py", FEW, 4, 40, marks=pytest.mark.full),

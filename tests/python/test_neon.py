@@ -42,6 +42,7 @@ def costs(done):
     return [float(number) for number in re.findall(r"cost ([\d.e+-]+)$", done.stdout, re.M)]
 
 
+@pytest.mark.full
 def test_the_number_of_ranks_does_not_change_the_training(neon, tmp_path):
     alone = neon(small(tmp_path, "mnist_cnn.yaml"))
     expected = costs(alone)
@@ -97,6 +98,7 @@ def shortened(tmp_path, name, changes):
     return path
 
 
+@pytest.mark.full
 def test_the_sparse_auto_encoder_learns_the_same_on_a_grid(neon, tmp_path):
     found = {}
     for name, ranks in (("mnist_gb.yaml", 1), ("mnist_distarray_gb.yaml", 4), ("mnist_distarray_gb.yaml", 6)):
@@ -118,7 +120,7 @@ def test_the_sparse_auto_encoder_on_cifar10_and_its_twin(neon, tmp_path):
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [1, pytest.param(3, marks=pytest.mark.full)])
 def test_pictures_of_filters_and_reconstructions(neon, tmp_path, ranks):
     changes = {**GB_SHORT, "tied_weights: True": "tied_weights: True, visualize: 'drawn'"}
     done = neon(shortened(tmp_path, "mnist_distarray_gb.yaml", changes), ranks=ranks)
@@ -236,7 +238,7 @@ def broken(tmp_path, old, new):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("num_epochs: 2,", "num_epochs: 2, grid: '2x3',", ["2x3", "6 ranks", "there are 4"]),
+        ("num_epochs: 2,", "num_epochs: 2, grid: '2x3',", ["2x3", "6 ranks", "the world has 4"]),
         (
             "fshape: [5, 5], stride: 1, weight_init: *wt",
             "fshape: [13, 13], stride: 1, weight_init: *wt",
@@ -464,7 +466,7 @@ def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
     assert missing.returncode == 1 and "none.yaml" in missing.stderr
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 6, 16])
+@pytest.mark.parametrize("ranks", [1, 2, 4, *(pytest.param(n, marks=pytest.mark.full) for n in (6, 16))])
 def test_the_recipe(run, pleiad, python_env, ranks):
     """The page's own layer, model and data set."""
     launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []

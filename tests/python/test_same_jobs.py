@@ -13,9 +13,29 @@ x = numpy.random.default_rng(1).normal(size=(60, 3)).astype('float32')
 y = numpy.arange(60) % 2
 net = nn.Sequential([nn.Dense(2)], input=(3,), loss=nn.SoftmaxLoss())
 different = sys.argv[1] if session.rank == 1 else ''
+
+
+class CountSteps(nn.Callback):
+    steps = 0
+
+    def on_step(self, step, metrics):
+        self.steps += 1
+
+
+counter = CountSteps()
+callbacks = [nn.EarlyStopping('loss', patience=9)]
+if different == 'patience':
+    callbacks = [nn.EarlyStopping('loss', patience=2)]
+if different == 'no EarlyStopping':
+    callbacks = []
+if different == 'a second EarlyStopping':
+    callbacks.append(nn.EarlyStopping('loss', restore_best=True))
+if different == 'callbacks that watch':
+    callbacks += [counter, lambda record: None]
 try:
     trainer = nn.Trainer(net, nn.SGD(0.2 if different == "rate" else 0.1), batch=10)
-    trainer.fit(x, y, epochs=3 if different == 'epochs' else 2, seed=2 if different == 'seed' else 1, progress=False)
+    trainer.fit(x, y, epochs=3 if different == 'epochs' else 2, seed=2 if different == 'seed' else 1, progress=False, callbacks=callbacks)
+    assert counter.steps == (12 if counter in callbacks else 0)
     print('trained')
 except pleiad.InvalidArgument as problem:
     print('said', problem)
@@ -34,6 +54,10 @@ def test_ranks_that_fit_differently_all_say_so(python_job, tmp_path):
         "epochs": "epochs is 2 on rank 0 and 3 on rank 1",
         "rate": "updater.learning_rate is 0.1 on rank 0 and 0.2 on rank 1",
         "seed": "shuffled by seed 2",
+        "patience": "EarlyStopping.patience is 9 on rank 0 and 2 on rank 1",
+        "no EarlyStopping": "EarlyStopping is 'a callback' on rank 0 and missing on rank 1",
+        "a second EarlyStopping": "EarlyStopping 2 is missing on rank 0 and 'a callback' on rank 1",
+        "callbacks that watch": "trained",
         "nothing": "trained",
     }
     for different, words in expected.items():

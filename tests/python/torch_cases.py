@@ -487,7 +487,7 @@ def test_an_embedding_of_any_ids_lives_in_a_sparse_table():
             s.barrier()
             with raises(pleiad.InvalidArgument, "init_spred"):
                 pleiad.torch.Embedding(None, 3, sparse={"init_spred": 1})
-            with raises(pleiad.InvalidArgument, "num_embeddings None"):
+            with raises(pleiad.InvalidArgument, "num_embeddings=None"):
                 pleiad.torch.Embedding(5, 3, sparse={})
             with raises(pleiad.InvalidArgument, "sparse"):
                 pleiad.torch.Embedding(None, 3, init=torch.zeros(5, 3))

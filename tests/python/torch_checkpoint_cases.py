@@ -136,11 +136,11 @@ def test_bad_files_of_checkpoints():
                 loop.checkpoint.load()
 
         at = len(good) // 2
-        refused(b"", "damaged or something else")
-        refused(b"text" * 99, "damaged or something else")
+        refused(b"", "damaged or of another kind")
+        refused(b"text" * 99, "damaged or of another kind")
         refused(good[: len(good) // 2], "damaged")
         refused(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], "damaged|cannot be read")
-        refused({"model": loop.model.state_dict()}, "another file of PyTorch")
+        refused({"model": loop.model.state_dict()}, "another PyTorch file")
         refused({"format": Code()}, "cannot be read", "Weights only|weights_only|Unsupported")
         s.barrier()
         loop.checkpoint.save(step=3)

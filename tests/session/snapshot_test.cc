@@ -323,12 +323,12 @@ TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
     Tables tables(session, "sum");
     save_tables(session, folder / "set");
     const std::string part = Manifest::read(folder / "set").parts.at(0).file;
-    const SnapshotCut cut{.tag = part.substr(0, part.rfind('-')), .pieces = {}, .metadata = {}};
-    remove_cut(folder / "set", cut, 0);
-    abandon_cut(folder / "set", cut, 0);
+    const SnapshotCopy cut{.tag = part.substr(0, part.rfind('-')), .regions = {}, .metadata = {}};
+    remove_snapshot_part(folder / "set", cut, 0);
+    abandon_snapshot(folder / "set", cut, 0);
     EXPECT_NO_THROW((void)load_tables(session, folder / "set"));
-    abandon_cut(folder / "nowhere", cut, 0);  // a thread of its own calls it: nothing may come out
-    abandon_cut(folder / "nowhere", cut, 1);
+    abandon_snapshot(folder / "nowhere", cut, 0);  // a thread of its own calls it: nothing may come out
+    abandon_snapshot(folder / "nowhere", cut, 1);
   });
 }
 

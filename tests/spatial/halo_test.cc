@@ -240,7 +240,7 @@ TEST(Halo, RefusesWhatCannotBe) {
     spec.teams = {{0, 1}};
     HaloExchange exchange(session, spec);
     std::vector<float> own(16);
-    expect_error<StateError>([&] { exchange.finish_forward(0, own.data(), own.data()); }, {"not begun"});
+    expect_error<StateError>([&] { exchange.finish_forward(0, own.data(), own.data()); }, {"finished before it was begun"});
     expect_error<InvalidArgument>([&] { exchange.begin_forward(1, own.data()); }, {"1 pieces", "piece 1"});
     expect_error<InvalidArgument>([&] { const GlobalArray a(session, {.height = 4, .width = 4, .grid = {3, 1, 1}}); },
                                   {"3x1", "3 ranks"});
@@ -250,7 +250,7 @@ TEST(Halo, RefusesWhatCannotBe) {
     GlobalArray array(session, {.name = "x", .height = 4, .width = 4, .grid = {2, 1, 1}});
     expect_error<InvalidArgument>([&] { (void)array.get_fprop_view(std::vector<float>(9)); },
                                   {"get_fprop_view", "\"x\"", "(1, 2, 4, 1)", "9 float32"});
-    expect_error<InvalidArgument>([&] { (void)grid_named("2x2", 3); }, {"2x2", "4 ranks", "there are 3"});
+    expect_error<InvalidArgument>([&] { (void)grid_named("2x2", 3); }, {"2x2", "4 ranks", "the world has 3"});
     expect_error<InvalidArgument>([&] { (void)grid_named("2x", 2); }, {"ROWSxCOLS", "\"2x\""});
     EXPECT_EQ(grid_named("2x3x2", 12), (Grid{2, 3, 2}));
     session.shutdown();

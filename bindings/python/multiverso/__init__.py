@@ -1,4 +1,4 @@
-"""Multiverso's Python API over Pleiad.
+"""The Python API of Multiverso, implemented by Pleiad.
 
 import multiverso as mv
 

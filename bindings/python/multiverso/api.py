@@ -1,4 +1,4 @@
-"""Start, end and numbers of the world. The one session that Multiverso's API has lives here."""
+"""Initialization, shutdown and worker numbers. This module holds the one session that Multiverso's API has."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,13 +27,17 @@ def init(
     flags: Iterable[str] = (),
     **session_options: Any,
 ) -> None:
-    """Starts Multiverso. Alone, the process is a world of one worker; under mpirun it is one of many.
+    """Initializes Multiverso. Without a launcher the process is the only worker; under a launcher such as mpirun it is one of
+    many.
 
-    sync: True for a synchronous server: every worker calls add and get in the same order and as often, and all gets
-    return exactly the same results. updater: how an add changes a table, by default the sum; Multiverso's names (sgd,
-    momentum_sgd, adagrad, dcasgd, dcasgda), Pleiad's, or a dict with "rule" and its settings. timeout: seconds a wait
-    may last. flags: Multiverso's, as on its command line: ["-updater_type=sgd", "-updater.momentum=0.9"]. More options
-    are those of `pleiad.init`.
+    Args:
+        sync: use a synchronous server: every worker must call add and get in the same order and equally often, and all gets
+            return exactly the same results.
+        updater: how an add changes a table, by default "sum": a rule of Multiverso (sgd, momentum_sgd, adagrad, dcasgd,
+            dcasgda) or of Pleiad, or a dict with "rule" and its settings.
+        timeout: seconds after which a wait raises.
+        flags: command-line flags of Multiverso, such as ["-updater_type=sgd", "-updater.momentum=0.9"].
+        more: further options, as for `pleiad.init`.
 
     >>> import multiverso as mv
     >>> mv.init(updater={"rule": "momentum_sgd", "momentum": 0.9}, timeout=60)
@@ -57,7 +61,7 @@ def init(
 
 
 def shutdown() -> None:
-    """Ends Multiverso: waits until all workers have come here. Another init may follow."""
+    """Ends Multiverso when all workers have called it. Another init may follow."""
     global _open
     session = _session()
     _open = None
@@ -65,28 +69,28 @@ def shutdown() -> None:
 
 
 def barrier() -> None:
-    """Waits until all workers have come here. This worker's asynchronous adds are complete then, so that after a
-    barrier a get sees all adds of all workers before it."""
+    """Waits until all workers have called it. It completes this worker's asynchronous adds, so a get after a barrier sees all
+    adds that any worker made before it."""
     _session().barrier()
 
 
 def workers_num() -> int:
-    """How many workers there are."""
+    """Returns the number of workers."""
     return _session().workers
 
 
 def worker_id() -> int:
-    """The number of this worker, from 0."""
+    """Returns the number of this worker, counted from 0."""
     return _session().worker_id
 
 
 def server_id() -> int:
-    """The number of this server, from 0."""
+    """Returns the number of this server, counted from 0."""
     return _session().server_id
 
 
 def is_master_worker() -> bool:
-    """True for worker 0: for what only one process should do, such as validation or output."""
+    """Returns True on worker 0. Use it for work that only one process should do, such as validation or output."""
     return _session().is_master
 
 
@@ -97,15 +101,15 @@ def _use() -> _Open:
 
 
 def _session() -> pleiad.Session:
-    """The session of `init`."""
+    """Returns the session that `init` opened."""
     return _use().session
 
 
 def _table_options(dtype: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """A table's options as text: init's flags and updater, and over them what was given for this table."""
+    """Returns a table's options as text. Those given for the table override the flags and updater of `init`."""
     opened = _use()
     options = opened.flags.table_options(dtype)
-    if dtype.startswith("float"):  # tables of integers always sum
+    if dtype.startswith("float"):  # tables of integers always use the rule "sum"
         options |= opened.updater
     for name, value in given.items():
         if name == "updater":
@@ -120,7 +124,7 @@ MULTIVERSO_RULES = ("default", "sgd", "momentum_sgd", "adagrad", "dcasgd", "dcas
 
 
 def _multiverso_updater(updater: str | Mapping[str, Any] | Updater) -> dict[str, str]:
-    """As Pleiad's, but Multiverso's names mean Multiverso's rules: its sgd takes a delta that is scaled already."""
+    """Like Pleiad's, but Multiverso's names mean Multiverso's rules: its sgd expects a delta that is already scaled."""
     options = updater_options(updater)
     if options["updater"] in MULTIVERSO_RULES:
         options["updater"] = "multiverso/" + options["updater"]

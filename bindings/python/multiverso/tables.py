@@ -1,4 +1,4 @@
-"""Tables with the arguments that Multiverso's have."""
+"""Tables with the interface of Multiverso's handlers."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -17,7 +17,7 @@ Self = TypeVar("Self", bound="_Handler")
 
 
 def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool) -> Any:
-    """`data` in the table's type, by the rule of `pleiad.convert`, and contiguous. Lists of numbers are welcome too."""
+    """Converts `data`, which may be a list of numbers, to a contiguous array of the table's type, as `pleiad.convert` does."""
     if not isinstance(data, numpy.ndarray) and not hasattr(data, "__array__") and not hasattr(data, "__dlpack__"):
         return convert.from_numbers(data, dtype, f"[{where}] the table")
     converted = convert.for_table(data, dtype, f"[{where}] the table", strict)
@@ -25,7 +25,7 @@ def _as_array(data: Any, dtype: "numpy.dtype[Any]", where: str, strict: bool) ->
 
 
 class TableHandler:
-    """The interface of the handlers, for classes of one's own."""
+    """The interface of the handlers, as a base class for user-defined ones."""
 
     def get(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not implement get")
@@ -35,18 +35,18 @@ class TableHandler:
 
 
 class _Handler(TableHandler):
-    """What both handlers have in common."""
+    """The common part of both handlers."""
 
     _table: "pleiad.ArrayTable | pleiad.MatrixTable"
 
     _strict: bool
 
     def _wish(self, init_value: Any, dtype: Any, given: dict[str, Any], where: str) -> tuple[Any, dict[str, str]]:
-        """The first values in the table's type, and the options as text."""
+        """Returns the initial values in the table's type, and the options as text."""
         session = api._session()
         name = dtype_name(dtype)
         options = api._table_options(name, {**given, "dtype": name})
-        # Only the master's values count; a world of servers alone has none.
+        # Only the values of worker 0 are used; a job of servers only has no workers.
         master = session.worker_rank(0) if session.workers else 0
         options.setdefault("init_rank", str(master))
         if init_value is not None:
@@ -54,8 +54,8 @@ class _Handler(TableHandler):
         return init_value, options
 
     def close(self) -> None:
-        """Collective: releases the table's memory on all workers now. Without it the memory is released once every worker
-        has dropped its handlers of the table, when all workers next create a table or come to a barrier."""
+        """Releases the table's memory on all workers. Collective. Without it the memory is released once every worker has
+        dropped its handlers of the table, at the next creation of a table or barrier of all workers."""
         self._table.close()
 
     def __enter__(self: Self) -> Self:
@@ -64,7 +64,7 @@ class _Handler(TableHandler):
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if problem is None:  # after an error the other workers may not come to close()
+        if problem is None:  # after an error the other workers may never call close()
             self.close()
 
     @property
@@ -73,17 +73,20 @@ class _Handler(TableHandler):
 
     @property
     def table(self) -> "pleiad.ArrayTable | pleiad.MatrixTable":
-        """Pleiad's table under this handler."""
+        """The Pleiad table that this handler uses."""
         return self._table
 
 
 class ArrayTableHandler(_Handler):
-    """A table of `size` numbers that all workers share. All workers create the same tables in the same order.
+    """A table of `size` elements that all workers share. All workers must create the same tables in the same order.
 
-    init_value: the first values; only the master's count, and a wrong one on any worker raises on all. dtype: float32
-    unless given. strict: accept arrays of exactly this type; otherwise a floating-point table converts all numbers, and
-    an integer table accepts integer types that it holds without loss. More options are those of a
-    table of Pleiad's: clock, updater, check_finite and so on, for this table alone.
+    Args:
+        size: number of elements.
+        init_value: initial values. Those of worker 0 are used; an error in those of any worker raises on all.
+        dtype: element type, float32 by default.
+        strict: accept only arrays of exactly this type. By default a floating-point table converts all numbers, and an integer
+            table accepts integer types that it can hold without loss.
+        more: options of this table, as for a Pleiad table: clock, updater, check_finite and so on.
 
     >>> import multiverso as mv
     >>> mv.init()
@@ -113,13 +116,13 @@ class ArrayTableHandler(_Handler):
         )
 
     def get(self, sync: bool = True, out: Any = None) -> Any:
-        """The values, in a new one-dimensional NumPy array or in `out`. With sync=False it returns a `pleiad.Future`
+        """Returns the values as a new one-dimensional NumPy array, or in `out`. With sync=False, returns a `pleiad.Future`
         whose result is the array."""
         return self._table.get(out) if sync else self._table.get_async(out)
 
     def add(self, data: Any, sync: bool = False) -> None:
-        """Hands `data` to the server. With sync=True it is applied on return; else at the latest after a barrier.
-        `data` may be changed again on return."""
+        """Sends `data` to the server. With sync=True it is applied on return, otherwise at the latest after a barrier. `data`
+        may be changed on return."""
         delta = _as_array(data, self._table.dtype, "ArrayTableHandler.add", self._strict)
         if sync:
             self._table.add(delta)
@@ -128,7 +131,7 @@ class ArrayTableHandler(_Handler):
 
 
 class MatrixTableHandler(_Handler):
-    """A table of `num_row` times `num_col` numbers that all workers share; the arguments are as for an array.
+    """A table of `num_row` times `num_col` elements that all workers share. The arguments are those of ArrayTableHandler.
 
     >>> import multiverso as mv
     >>> mv.init()
@@ -160,13 +163,13 @@ class MatrixTableHandler(_Handler):
         )
 
     def get(self, row_ids: Iterable[int] | None = None, sync: bool = True, out: Any = None) -> Any:
-        """All rows, or those of `row_ids` in their order, in a new two-dimensional array or in `out`. With sync=False it
+        """Returns all rows, or those of `row_ids` in that order, as a new two-dimensional array or in `out`. With sync=False,
         returns a `pleiad.Future` whose result is the array."""
         return self._table.get(row_ids, out) if sync else self._table.get_async(row_ids, out)
 
     def add(self, data: Any = None, row_ids: Iterable[int] | None = None, sync: bool = False) -> None:
-        """Hands `data`, a row for each of `row_ids` or all rows, to the server. With sync=True it is applied on return;
-        else at the latest after a barrier. `data` may be changed again on return."""
+        """Sends `data`, one row for each of `row_ids` or all rows, to the server. With sync=True it is applied on return,
+        otherwise at the latest after a barrier. `data` may be changed on return."""
         if data is None:
             raise pleiad.InvalidArgument("[MatrixTableHandler.add] data: expected an array; received None")
         delta = _as_array(data, self._table.dtype, "MatrixTableHandler.add", self._strict)

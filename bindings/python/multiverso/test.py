@@ -1,4 +1,4 @@
-"""Runs the binding's tests: `python -m multiverso.test`, alone or under a launcher. Options as for
+"""Runs the tests of the binding: `python -m multiverso.test`, in one process or under a launcher. Its options are those of
 `multiverso.tests.test_multiverso`."""
 
 from multiverso.tests.test_multiverso import main

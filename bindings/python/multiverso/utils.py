@@ -1,4 +1,4 @@
-"""Multiverso's helpers for its C library."""
+"""The helpers that Multiverso has for its C library."""
 
 import ctypes
 from ctypes.util import find_library
@@ -12,8 +12,8 @@ import pleiad
 
 
 class Loader:
-    """Loads libmultiverso.so. The tables of this package do not use it: `MV_Init` of the library opens a session of its
-    own, which a process that has called `multiverso.init()` cannot have as well."""
+    """Loads libmultiverso.so. The tables of this package do not use it: `MV_Init` of the library opens its own session, which a
+    process that has called `multiverso.init()` cannot have in addition."""
 
     LIB: Any = None
 
@@ -35,7 +35,7 @@ class Loader:
     @staticmethod
     def _find() -> str | None:
         package = Path(pleiad.__file__).resolve().parent
-        build = Path(pleiad.__file__).parent.parent.parent  # a build tree has links to the sources
+        build = Path(pleiad.__file__).parent.parent.parent  # a build tree contains links to the sources
         for folder in (package / "lib", build / "lib"):
             for path in sorted(folder.glob("libmultiverso.so*")):
                 return str(path)
@@ -43,5 +43,5 @@ class Loader:
 
 
 def convert_data(data: Any) -> NDArray[numpy.float32]:
-    """A copy of the data as a float32 array."""
+    """Returns a copy of the data as a float32 array."""
     return numpy.array(data, dtype=numpy.float32)

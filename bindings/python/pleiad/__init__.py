@@ -1,14 +1,14 @@
-"""Pleiad: many processes, one model.
+"""Pleiad trains one model in many processes.
 
     import numpy, pleiad
 
-    with pleiad.init() as session:                    # alone, or a rank of `mpirun -np 4 python script.py`
+    with pleiad.init() as session:                    # one process, or one rank of `pleiad launch -n 4 python script.py`
         weights = session.array(1000, name="weights")
         weights.add(numpy.ones(1000, numpy.float32))  # every worker adds
         session.barrier()
-        print(weights.get()[0])                       # how many workers there are
+        print(weights.get()[0])                       # prints the number of workers
 
-`pleiad.nn` (nets and training), `pleiad.torch`, `pleiad.jax` and `pleiad.keras` are modules of their own, imported only when used.
+`pleiad.nn` (nets and training), `pleiad.torch`, `pleiad.jax` and `pleiad.keras` are separate modules, imported only when used.
 """
 
 from pleiad import _core

@@ -292,6 +292,14 @@ class Snapshots:
     def save(self, step: int, notes: Mapping[str, str]) -> None: ...
     def wait(self) -> None: ...
 
+def watch_exit_status() -> None:
+    """From now on `ends_with_failure` knows an uncaught SystemExit."""
+
+def ends_with_failure() -> bool:
+    """
+    Whether an uncaught SystemExit ends the process with a status other than 0.
+    """
+
 def session_options() -> list[tuple[str, str, str]]:
     """Name, default and meaning of each."""
 

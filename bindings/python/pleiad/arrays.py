@@ -1,4 +1,4 @@
-"""NumPy arrays that Pleiad hands out, and row ids that it takes."""
+"""Allocation of the arrays that Pleiad returns, and conversion of the row ids that it receives."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ MOST_SHOWN = 3
 
 
 def empty(shape: tuple[int, ...], dtype: "numpy.dtype[Any]") -> NDArray[Any]:
-    """An array of 64-byte aligned memory, as JAX needs it to take it without a copy."""
+    """Allocates an array aligned to 64 bytes, so that JAX can take it without a copy."""
     count = 1
     for side in shape:
         count *= side
@@ -25,7 +25,7 @@ def empty(shape: tuple[int, ...], dtype: "numpy.dtype[Any]") -> NDArray[Any]:
 
 
 def row_ids(rows: Iterable[int], where: str) -> NDArray[numpy.int64]:
-    """Any iterable of row numbers as contiguous int64. Whether the table has such rows, the table says."""
+    """Converts any iterable of row numbers to contiguous int64. Does not check that the table has these rows."""
     if isinstance(rows, numpy.ndarray):
         given = rows
     elif hasattr(rows, "__array__") or hasattr(rows, "__dlpack__"):
@@ -44,7 +44,7 @@ def row_ids(rows: Iterable[int], where: str) -> NDArray[numpy.int64]:
     if given.dtype == object or given.dtype == numpy.uint64:
         big = [value for value in given.tolist() if isinstance(value, int) and not -(2**63) <= value < 2**63]
         if big:
-            raise InvalidArgument(f"[{where}] rows: {big[0]} is beyond 64 bits, and no row of any table")
+            raise InvalidArgument(f"[{where}] rows: expected row numbers of 64 bits; received {big[0]}")
     if given.dtype.kind not in "iu":
         shown = ", ".join(repr(value) for value in given[:MOST_SHOWN].tolist())
         raise InvalidArgument(f"[{where}] rows: expected integers; received {given.dtype}: {shown} ...")

@@ -1,8 +1,8 @@
-"""The one rule for element types of arrays that go into a table.
+"""Conversion of arrays to the element type of a table.
 
-A floating-point table accepts every array of integers or floating-point numbers and converts it. An integer table
-accepts integer types that it can hold without loss, whatever the values are (int32 into int64), and refuses floats and
-wider integers. With strict=True a table accepts its own type only.
+A floating-point table accepts any array of integers or floating-point numbers and converts it. An integer table accepts
+integer types whose whole range it can hold (int32 into int64), and refuses floating-point and wider integer types, whatever
+the values are. With strict=True a table accepts only its own type.
 """
 
 import array
@@ -16,11 +16,12 @@ from pleiad.half import to_float32
 
 
 def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = False) -> Any:
-    """`data` itself if it has the table's type, else a copy in that type. Raises InvalidArgument for types that the table
-    does not accept. `table` begins the message: '[ArrayTable.add] table "w"'. What is no array is returned as it is."""
+    """Returns `data` itself if it has the table's type, or a converted copy. Returns objects that are not arrays unchanged.
+    Raises InvalidArgument for types that the table does not accept. `table` is the prefix of the message, such as
+    '[ArrayTable.add] table "w"'."""
     if isinstance(data, numpy.ma.MaskedArray):
         raise InvalidArgument(
-            f"{table}: expected an array without a mask; received a MaskedArray (data.filled(0) gives its masked values a number)"
+            f"{table}: expected an array without a mask; received a MaskedArray; fill the masked values by data.filled(0)"
         )
     if isinstance(data, numpy.ndarray):
         if data.dtype == dtype:
@@ -35,7 +36,7 @@ def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = F
         own = getattr(data, "dtype", None)
         if own is None or not (hasattr(data, "__array__") or hasattr(data, "__dlpack__")):
             return data
-        name = str(getattr(own, "name", own)).rpartition(".")[2]  # torch.float32 calls itself so
+        name = str(getattr(own, "name", own)).rpartition(".")[2]  # PyTorch's name is "torch.float32"
         if name == dtype.name:
             return data
         given = None
@@ -46,13 +47,13 @@ def for_table(data: Any, dtype: "numpy.dtype[Any]", table: str, strict: bool = F
         elif given is None:
             given = numpy.asarray(data) if hasattr(data, "__array__") else numpy.from_dlpack(data)
     except (BufferError, RuntimeError, TypeError, ValueError) as problem:
-        raise InvalidArgument(f"{table}: this {type(data).__name__} of {name} cannot be read: {problem}") from None
+        raise InvalidArgument(f"{table}: cannot read the {type(data).__name__} of {name}: {problem}") from None
     return given.astype(dtype, order="C")
 
 
 def from_numbers(data: Any, dtype: "numpy.dtype[Any]", table: str) -> NDArray[Any]:
-    """Numbers of Python's own (a list, lists of lists, a range) as an array of the table's type. They have no element
-    type: a floating-point table rounds them, an integer table takes integers; what is beyond its range is refused."""
+    """Converts Python numbers (a list, nested lists, a range) to an array of the table's type. A floating-point table rounds
+    them; an integer table accepts only integers. Raises InvalidArgument for numbers beyond the table's range."""
     try:
         given = numpy.asarray(data if hasattr(data, "__len__") else list(data))
     except (TypeError, ValueError, OverflowError) as problem:
@@ -82,9 +83,9 @@ def from_numbers(data: Any, dtype: "numpy.dtype[Any]", table: str) -> NDArray[An
 
 
 def _check(name: str, dtype: "numpy.dtype[Any]", table: str, strict: bool) -> None:
-    """Raises unless a table of `dtype` accepts arrays of the type `name`."""
+    """Raises InvalidArgument unless a table of `dtype` accepts arrays of the type `name`."""
     if strict:
-        raise InvalidArgument(f"{table} holds {dtype.name}, and strict=True accepts nothing else; received {name}")
+        raise InvalidArgument(f"{table} holds {dtype.name}, and strict=True accepts only that type; received {name}")
     try:
         kind: str = numpy.dtype(numpy.float32 if name == "bfloat16" else name).kind
     except TypeError:
@@ -95,7 +96,7 @@ def _check(name: str, dtype: "numpy.dtype[Any]", table: str, strict: bool) -> No
         )
     if dtype.kind == "f" or (kind != "f" and numpy.can_cast(numpy.dtype(name), dtype, "safe")):
         return
-    advice = f", or make the table with dtype={name}" if name in ("float32", "float64", "int64") else ""
+    advice = f", or create the table with dtype={name}" if name in ("float32", "float64", "int64") else ""
     raise InvalidArgument(
         f"{table} holds {dtype.name}, which cannot hold every {name}; received {name}: convert the array "
         f"(x.astype(numpy.{dtype.name})){advice}"

@@ -1,4 +1,4 @@
-"""The check that all ranks still have the same parameters."""
+"""Checks that all ranks still have the same parameters."""
 
 import zlib
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from pleiad.sessions import Session
 
 
 def fingerprint(octets: "NDArray[numpy.uint8] | bytes") -> int:
-    """A number that is equal where all bytes are, and almost surely not where they are not."""
+    """Returns a checksum: equal for equal bytes, and almost surely different otherwise."""
     return zlib.crc32(octets)  # type: ignore[arg-type]
 
 
 def compare(session: Session, names: Sequence[str], fingerprints: Sequence[int], step: int, where: str) -> None:
-    """Raises on every rank, with the name of the first parameter that differs, unless all ranks have the same fingerprints.
-    Collective."""
+    """Raises a StateError on every rank, with the name of the first parameter that differs, unless the fingerprints are equal
+    on all ranks. Collective."""
     low = numpy.array(fingerprints, numpy.int64)
     high = low.copy()
     session.all_reduce(low, "min")
@@ -26,6 +26,6 @@ def compare(session: Session, names: Sequence[str], fingerprints: Sequence[int],
     if len(different):
         raise StateError(
             f"[{where}] after step {step} the ranks have different values of {names[different[0]]} "
-            f"({len(different)} of {len(names)} parameters differ): something changed them on some ranks alone, as "
-            f"loading a checkpoint on rank 0 does after the optimizer was wrapped"
+            f"({len(different)} of {len(names)} parameters differ): something changed them on some ranks only, such as "
+            f"loading a checkpoint on rank 0 after the optimizer was wrapped; load it on all ranks"
         )

@@ -1,4 +1,4 @@
-"""What Pleiad raises. Every class is an `Error`, and one of Python's own that fits, so either can be caught.
+"""The exceptions of Pleiad. Each class derives from `Error` and from the matching built-in class, so either can be caught.
 
 >>> import pleiad
 >>> issubclass(pleiad.InvalidArgument, ValueError)
@@ -9,19 +9,19 @@ import builtins
 
 
 class Error(Exception):
-    """Any failure of Pleiad's."""
+    """The base class of all exceptions of Pleiad."""
 
 
 class InvalidArgument(Error, ValueError):
-    """The caller's mistake; the message says what was expected and what came."""
+    """The caller passed a wrong argument; the message says what was expected and what was received."""
 
 
 class StateError(Error, RuntimeError):
-    """Called before init, after shutdown, in a child process, or by two threads where one is allowed."""
+    """A call came before init, after shutdown, in a forked child, or from two threads where only one is allowed."""
 
 
 class OrderError(Error, RuntimeError):
-    """The ranks called a synchronous table or a collective differently."""
+    """The ranks called synchronous tables or collectives in different orders or with different arguments."""
 
 
 class TransportError(Error, ConnectionError):
@@ -29,7 +29,7 @@ class TransportError(Error, ConnectionError):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """A deadline passed; the message says whom the call waited for."""
+    """A deadline passed; the message says which rank the call waited for."""
 
 
 class MemoryError(Error, builtins.MemoryError):
@@ -37,16 +37,16 @@ class MemoryError(Error, builtins.MemoryError):
 
 
 class Interrupted(Error, RuntimeError):
-    """The wait was given up on the caller's request. Ctrl-C raises KeyboardInterrupt instead."""
+    """The caller asked to interrupt a wait. Ctrl-C raises KeyboardInterrupt instead."""
 
 
 class FileError(Error, OSError):
-    """A file is missing, damaged or cannot be written; the message names it."""
+    """A file is missing, is damaged or cannot be written; the message names it."""
 
 
 class RuleError(Error, RuntimeError):
-    """An update rule of the user's failed; the message has its words. The add may have been carried out in part."""
+    """A user-defined update rule raised; the message contains its error. The add may be partly applied."""
 
 
 class InternalError(Error, RuntimeError):
-    """A defect of Pleiad's."""
+    """A bug in Pleiad."""

@@ -1,8 +1,8 @@
-"""The end of a process whose session is still open.
+"""Ends a process whose session is still open.
 
-An uncaught exception ends the job: its traceback is printed with the rank, and the session is left, so that the other
-ranks get an error that names this one and none waits for it. So does sys.exit() with a status other than 0. A script that
-just ends has its session shut down.
+An uncaught exception ends the job: the process prints its traceback with the rank and leaves the session, so that the other
+ranks receive an error that names this rank instead of waiting for it. An uncaught SystemExit with a nonzero status, which
+sys.exit() and exit() raise, does the same. When a script ends normally, its session is shut down.
 """
 
 import atexit
@@ -11,15 +11,15 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NoReturn
+
+from pleiad import _core
 
 _leave: Callable[[bool], None] | None = None
 _process = 0
-_failed = False  #: the script has called sys.exit() with a status other than 0
 
 
 def watch(leave: Callable[[bool], None]) -> None:
-    """From now on the end of this process calls `leave(clean)`."""
+    """Registers `leave(clean)` to be called when this process ends."""
     global _leave, _process
     _process = os.getpid()
     if _leave is None:
@@ -28,20 +28,13 @@ def watch(leave: Callable[[bool], None]) -> None:
 
         def hook(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
             previous(kind, problem, trace)
-            # At a prompt an exception ends nothing.
+            # In an interactive session an exception does not end the process.
             if not (hasattr(sys, "ps1") or sys.flags.interactive):
                 _end(clean=False)
 
         sys.excepthook = hook
-        leave_by = sys.exit
-
-        def exit_with(status: Any = None, /) -> NoReturn:
-            global _failed
-            _failed = status not in (None, 0)  # handlers of atexit do not see the status
-            leave_by(status)
-
-        setattr(sys, "exit", exit_with)  # noqa: B010  mypy refuses the assignment
-        # Before the handlers of modules that were imported earlier: mpi4py's ends MPI.
+        _core.watch_exit_status()
+        # Registered last, so it runs before the handlers of modules imported earlier: that of mpi4py finalizes MPI.
         atexit.register(_end, clean=True)
 
 
@@ -51,6 +44,6 @@ def _end(clean: bool) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        _leave(clean and not _failed)
-    except Exception as problem:  # the process ends anyway; what is left to do is to say it
-        print(f"pleiad: at the end of the process: {type(problem).__name__}: {problem}", file=sys.stderr)
+        _leave(clean and not _core.ends_with_failure())
+    except Exception as problem:  # the process ends in any case, so the error can only be reported
+        print(f"pleiad: at process exit: {type(problem).__name__}: {problem}", file=sys.stderr)

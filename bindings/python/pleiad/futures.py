@@ -1,4 +1,4 @@
-"""What a started get or add returns."""
+"""The handle of a pending get or add."""
 
 import asyncio
 from collections.abc import Generator
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A get or add that was started. It can be waited for, asked, or awaited in asyncio.
+    """A pending get or add. Call `wait` or `result`, poll `done`, or await it in asyncio.
 
-    Dropping it is allowed: an add is carried out all the same, a get leaves its array alone from then on.
+    It may be dropped: an add is still applied, and a get no longer writes to its array.
 
     >>> import numpy, pleiad
     >>> with pleiad.init() as s:
@@ -33,18 +33,18 @@ class Future(Generic[T]):
         self._table = table
 
     def done(self) -> bool:
-        """True once `wait` would return at once."""
+        """Tells whether the operation is complete, so that `wait` returns immediately."""
         return self._pending.done()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Returns when the operation is complete, or raises what went wrong in it. A `timeout` is in seconds."""
+        """Blocks until the operation is complete. Raises its error, or a TimeoutError after `timeout` seconds."""
         if timeout is None:
             self._pending.wait()
         elif not self._pending.wait_for(timeout):
-            raise TimeoutError(f"{self!r} is not complete after {timeout} s")
+            raise TimeoutError(f"{self!r} did not complete within {timeout} s")
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits; then, of a get, the array that it filled, and of an add, None."""
+        """Waits, then returns the array that a get filled, or None for an add."""
         self.wait(timeout)
         return self._value
 
@@ -56,4 +56,4 @@ class Future(Generic[T]):
         return self.result()
 
     def __repr__(self) -> str:
-        return f"<pleiad.Future: {self._verb} {self._table!r}, {'done' if self.done() else 'under way'}>"
+        return f"<pleiad.Future: {self._verb} {self._table!r}, {'done' if self.done() else 'pending'}>"

@@ -1,4 +1,4 @@
-"""float16 and bfloat16 parameters, held in float32 tables and converted explicitly."""
+"""Conversion of float16 and bfloat16 parameters to and from float32 tables."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Bits = NDArray[numpy.uint16]
 
 
 def to_float32(x: Any) -> NDArray[numpy.float32]:
-    """A float16 or bfloat16 array (NumPy, ml_dtypes, PyTorch, JAX) as a new float32 one. Every value is kept exactly.
+    """Converts a float16 or bfloat16 array (NumPy, ml_dtypes, PyTorch, JAX) to a new float32 array. All values are exact.
 
     >>> import numpy, pleiad
     >>> pleiad.to_float32(numpy.array([0.5, 1.5], numpy.float16))
@@ -28,8 +28,12 @@ def to_float32(x: Any) -> NDArray[numpy.float32]:
 
 
 def from_float32(values: Any, out: Any = None, *, dtype: str = "float16") -> Any:
-    """float32 values rounded to the nearest: into `out`, any writable float16 or bfloat16 array of the same shape, or
-    into a new NumPy array of `dtype` ("bfloat16" needs ml_dtypes). Values beyond the range become infinite.
+    """Rounds float32 values to the nearest float16 or bfloat16 values. Values beyond the range become infinite.
+
+    Args:
+        values: float32 values.
+        out: any writable float16 or bfloat16 array of the same shape, which is filled and returned; by default a new one.
+        dtype: the type of a new array, "float16" or "bfloat16" (which needs the package ml_dtypes).
 
     >>> import numpy, pleiad
     >>> pleiad.from_float32(numpy.array([0.1, 2.0], numpy.float32)).dtype
@@ -52,10 +56,10 @@ def from_float32(values: Any, out: Any = None, *, dtype: str = "float16") -> Any
 
 
 def _round_to_bfloat16(values: NDArray[numpy.float32]) -> Bits:
-    """The upper half of each value, rounded to even."""
+    """Returns the upper 16 bits of each value, rounded to the nearest with ties to even."""
     whole = values.view(numpy.uint32)
     rounded = (whole + 0x7FFF + ((whole >> 16) & 1)) >> 16
-    # A NaN must not carry into the exponent.
+    # Rounding the mantissa of a NaN could carry into its exponent and make it another value.
     return numpy.where(numpy.isnan(values), (whole >> 16) | 0x40, rounded).astype(numpy.uint16)
 
 
@@ -66,13 +70,13 @@ def _numpy_half(name: str) -> Any:
         try:
             import ml_dtypes
         except ImportError:
-            raise InvalidArgument("[from_float32] NumPy has bfloat16 by the package ml_dtypes; pass out=") from None
+            raise InvalidArgument("[from_float32] NumPy needs the package ml_dtypes for bfloat16; pass out=") from None
         return ml_dtypes.bfloat16
     raise InvalidArgument(f'[from_float32] dtype: expected "float16" or "bfloat16"; received {name!r}')
 
 
 def _bits(x: Any, write: bool) -> tuple[Bits, str]:
-    """The array's bits, not copied, and its kind."""
-    if isinstance(x, numpy.ndarray) and x.dtype.name == "bfloat16":  # of ml_dtypes, which has no buffer protocol
+    """Returns a view of the array's bits, and "float16" or "bfloat16"."""
+    if isinstance(x, numpy.ndarray) and x.dtype.name == "bfloat16":  # ml_dtypes arrays have no buffer protocol
         return x.view(numpy.uint16), "bfloat16"
     return _core.half_bits(x, write)

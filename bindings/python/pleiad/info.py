@@ -1,7 +1,7 @@
-"""What is installed, what the world is, and where the time of a small job goes.
+"""Prints what is installed, the ranks and hosts, and the timings of a small job.
 
 python -m pleiad.info
-mpirun -np 4 python -m pleiad.info
+pleiad launch -n 4 python -m pleiad.info
 """
 
 import importlib.metadata
@@ -17,14 +17,14 @@ import numpy
 import pleiad
 from pleiad import _core
 
-# Names as the package index has them.
+# Names on the package index.
 FRAMEWORKS = ("torch", "jax", "keras", "Theano", "pytensor", "Lasagne", "mpi4py")
 SIZE = 100_000
 ROUNDS = 100
 
 
 def library_path() -> str:
-    """The libpleiad that this process runs."""
+    """Returns the path of the libpleiad that this process has loaded."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         if "/libpleiad.so" in line:
             return line.split(maxsplit=5)[-1]
@@ -32,12 +32,13 @@ def library_path() -> str:
 
 
 def engines() -> list[str]:
-    """The engines that `init` can take."""
+    """Returns the engines that `init` accepts."""
     mpi = Path(library_path()).parent / "libpleiad_mpi.so"
     return ["solo", *(["mpi"] if mpi.exists() else [])]
 
 
 def versions() -> Iterator[tuple[str, str]]:
+    """Yields the names and versions of Pleiad, Python, the frameworks and the launchers that are installed."""
     yield "pleiad", pleiad.__version__
     yield "python", f"{platform.python_version()} ({sys.executable})"
     yield "numpy", numpy.__version__
@@ -53,7 +54,7 @@ def versions() -> Iterator[tuple[str, str]]:
 
 
 def exercise(session: pleiad.Session) -> None:
-    """A little of everything, for the timings."""
+    """Runs a few operations of each kind, so that the session has timings."""
     table = session.array(SIZE, name=f"{SIZE:,} floats")
     delta = numpy.ones(SIZE, numpy.float32)
     out = numpy.empty_like(delta)
@@ -70,6 +71,7 @@ def exercise(session: pleiad.Session) -> None:
 
 
 def main() -> None:
+    """Runs the report; every rank takes part, and rank 0 prints."""
     session = pleiad.init(log_level=os.environ.get("PLEIAD_LOG_LEVEL", "warn"))
     exercise(session)
     hosts = sorted({session.host_name(rank) for rank in range(session.size)})
@@ -80,7 +82,7 @@ def main() -> None:
             f"{'world':<10} {session.size} rank{'s' if session.size > 1 else ''} on {session.hosts} host"
             f"{'s' if session.hosts > 1 else ''}: {', '.join(hosts)}; engine {session.engine}"
         )
-        print("\nwhere the time of a small job went, on rank 0:")
+        print("\ntimings of a small job on rank 0:")
         print(session.stats(), flush=True)
     session.shutdown()
 

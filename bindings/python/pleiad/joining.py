@@ -1,4 +1,4 @@
-"""Loops over different numbers of batches on the ranks."""
+"""Training loops in which the ranks have different numbers of batches."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,19 +13,19 @@ WHERE = "join"
 
 
 class Join:
-    """Iterates over the batches of this rank until all ranks have run out. Made by `join`."""
+    """The iterator that `join` returns. Yields batches until all ranks have run out."""
 
     def __init__(self, batches: Iterable[Any], session: Session | None) -> None:
         if not isinstance(batches, Iterable):
             raise InvalidArgument(f"[{WHERE}] batches: expected an iterable; received {type(batches).__name__}")
         self.session = all_workers(session, WHERE)
-        self.active = True  # whether the batch is one of this rank's, or its last one again
+        self.active = True  # False when the batch is a repetition because this rank has run out
         self.active_ranks = self.session.size
         self._batches = batches
 
     @property
     def weight(self) -> float:
-        """1, or 0 for a batch that does not count."""
+        """1.0 for a batch of this rank, 0.0 for a repeated batch that does not count."""
         return float(self.active)
 
     def __iter__(self) -> Iterator[Any]:
@@ -44,7 +44,7 @@ class Join:
                 states = [int(self.active) if had else -1]
                 if self.session.size > 1:
                     states = self.session.all_gather(numpy.array(states, numpy.int64)).reshape(-1).tolist()
-                if max(states) < 1:  # also where no rank has a batch at all
+                if max(states) < 1:  # true also if no rank has any batch
                     return
                 if -1 in states:
                     raise InvalidArgument(
@@ -58,22 +58,22 @@ class Join:
             self._end()
 
     def _next(self) -> None:
-        """Called before each batch."""
+        """Hook that runs before each batch."""
 
     def _end(self) -> None:
-        """Called when the loop has ended or was left."""
+        """Hook that runs when the loop ends, also by break or an exception."""
 
 
 def join(batches: Iterable[Any], *, session: Session | None = None) -> Join:
-    """The batches of this rank, for a loop that all ranks run equally often: a rank that has run out gets its last batch again
-    until all ranks have, and `weight` is 0 for it. So all ranks make the same collective calls. Collective: each batch
-    costs a small exchange.
+    """Iterates over the batches of this rank, with the same number of iterations on all ranks. A rank that has run out receives
+    its last batch again until all ranks have run out, with `weight` 0. All ranks therefore make the same collective calls.
+    Collective: each batch costs one small exchange.
 
         batches = pleiad.join(mine)
         for x, y in batches:
             grads = pleiad.jax.all_reduce(gradient(params, x, y), weight=batches.weight)
 
-    Count metrics with `pleiad.mean(loss, weight=batches.weight)`, or only if `batches.active`. For PyTorch use
+    Average metrics with `pleiad.mean(loss, weight=batches.weight)`, or count them only if `batches.active`. For PyTorch use
     `pleiad.torch.join`.
 
     >>> import pleiad

@@ -1,4 +1,4 @@
-"""Metrics and Python objects of all ranks."""
+"""Averages of metrics, and exchange of Python objects between ranks."""
 
 import pickle
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from pleiad.worlds import agree
 
 
 def mean(values: Any, *, weight: float = 1.0, session: Session | None = None) -> Any:
-    """The average of all ranks' values: a number, an array, or a dict of them, as metrics are. Numbers come back as floats, arrays
-    as NumPy arrays of float64. weight: how much this rank's values count, as the number of samples they come from. Collective.
+    """Averages values over all ranks: a number, an array, or a dict of them, such as metrics. Returns numbers as floats and
+    arrays as float64 NumPy arrays. `weight` is the weight of this rank's values, such as their number of samples. Collective.
 
     >>> import pleiad
     >>> with pleiad.init() as s:
@@ -29,13 +29,13 @@ def mean(values: Any, *, weight: float = 1.0, session: Session | None = None) ->
     named = values if isinstance(values, Mapping) else {"": values}
     held = {str(name): _as_array(value, str(name), where) for name, value in named.items()}
     agree(found, where, [f"{name} {x.shape}" for name, x in held.items()])
-    # A rank of weight 0 adds nothing, not even a NaN.
+    # Zeros, because 0 * NaN would be NaN: a rank of weight 0 must not change the result.
     parts = [numpy.zeros(x.size) if weight == 0 else x.reshape(-1) * weight for x in held.values()]
     line = numpy.concatenate([numpy.array([float(weight)]), *parts])
     if found.size > 1:
         found.all_reduce(line)
     if line[0] == 0:
-        raise InvalidArgument(f"[{where}] weight: expected a rank with more than 0; received 0 on all ranks")
+        raise InvalidArgument(f"[{where}] weight: expected more than 0 on at least one rank; received 0 on all ranks")
     made: dict[str, Any] = {}
     at = 1
     for name, x in held.items():
@@ -46,7 +46,7 @@ def mean(values: Any, *, weight: float = 1.0, session: Session | None = None) ->
 
 
 def _as_array(value: Any, name: str, where: str) -> NDArray[Any]:
-    if hasattr(value, "detach"):  # of PyTorch
+    if hasattr(value, "detach"):  # a PyTorch tensor
         value = value.detach().to("cpu").double().numpy()
     x = numpy.asarray(value)
     if x.dtype.kind not in "biuf" and x.dtype.name != "bfloat16":
@@ -58,15 +58,15 @@ def _as_array(value: Any, name: str, where: str) -> NDArray[Any]:
 
 
 def broadcast_object(x: Any = None, root: int = 0, *, session: Session | None = None) -> Any:
-    """The Python object of the rank `root`, on all ranks, by pickle: options, vocabularies, names of files. Collective."""
+    """Returns the Python object of the rank `root` on all ranks, such as options or a vocabulary. Uses pickle. Collective."""
     found = current() if session is None else session
     if not 0 <= root < found.size:
-        raise InvalidArgument(f"[broadcast_object] root: expected a rank of {found.size}; received {root}")
+        raise InvalidArgument(f"[broadcast_object] root: expected 0 to {found.size - 1}; received {root}")
     return all_gather_object(x if found.rank == root else None, session=found)[root] if found.size > 1 else x
 
 
 def all_gather_object(x: Any, *, session: Session | None = None) -> list[Any]:
-    """The Python objects of all ranks, by rank, by pickle. Collective.
+    """Returns the Python objects of all ranks, in rank order. Uses pickle. Collective.
 
     >>> import pleiad
     >>> with pleiad.init() as s:
@@ -77,7 +77,7 @@ def all_gather_object(x: Any, *, session: Session | None = None) -> list[Any]:
     problem, text = None, b""
     try:
         text = pickle.dumps(x)
-    except Exception as error:  # the others must not wait for this rank
+    except Exception as error:  # raised below on all ranks, so that none waits for this one
         problem = error
     lengths = found.all_gather(numpy.array([-1 if problem else len(text)], numpy.int64)).reshape(-1).tolist()
     if -1 in lengths:

@@ -1,4 +1,4 @@
-"""Options by name, as text: the C++ core knows them, and says what is wrong with one."""
+"""Options as text by name. The C++ core declares them and checks their values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ DTYPES = ("float32", "float64", "int32", "int64")
 
 
 class Updater:
-    """How an add changes a table: a rule's name and its settings.
+    """An update rule and its settings: how an add changes the values of a table.
 
     >>> import pleiad
     >>> pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)
@@ -29,7 +29,7 @@ class Updater:
 
 
 def text_of(value: Any) -> str:
-    """A value as the core reads it."""
+    """Formats a value as the core parses it."""
     if isinstance(value, bool | numpy.bool_):
         return "true" if value else "false"
     if isinstance(value, float | numpy.floating):
@@ -38,11 +38,12 @@ def text_of(value: Any) -> str:
 
 
 def session_options(given: Mapping[str, Any]) -> dict[str, str]:
+    """Formats the options of a session that are not None."""
     return {name: text_of(value) for name, value in given.items() if value is not None}
 
 
 def updater_options(updater: "str | Mapping[str, Any] | Updater") -> dict[str, str]:
-    """`updater` as options of a table."""
+    """Converts `updater` to table options."""
     if isinstance(updater, str):
         return {"updater": updater}
     if isinstance(updater, Updater):
@@ -63,12 +64,12 @@ def updater_options(updater: "str | Mapping[str, Any] | Updater") -> dict[str, s
 
 
 def dtype_name(dtype: Any, initial: Any = None) -> str:
-    """The table's element type by name: what was asked for, else that of the initial values, else float32."""
+    """Returns the name of a table's element type: `dtype` if given, else that of the initial values, else float32."""
     if dtype is None:
         dtype = getattr(initial, "dtype", None)
         if dtype is None:
             return "float32"
-    # torch.float32 calls itself so; whatever NumPy knows it by its name.
+    # PyTorch's name is "torch.float32"; NumPy knows the other types by their names.
     name = str(dtype).rpartition(".")[2]
     if name not in DTYPES:
         try:
@@ -79,5 +80,5 @@ def dtype_name(dtype: Any, initial: Any = None) -> str:
         return name
     fix = ""
     if "float16" in name:
-        fix = "; hold such parameters in a float32 table: pleiad.to_float32(x), pleiad.from_float32(values, out=x)"
+        fix = "; store such parameters in a float32 table with pleiad.to_float32(x) and pleiad.from_float32(values, out=x)"
     raise InvalidArgument(f"dtype: expected {', '.join(DTYPES[:-1])} or {DTYPES[-1]}; received {name}{fix}")

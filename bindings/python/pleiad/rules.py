@@ -1,4 +1,4 @@
-"""Update rules of your own."""
+"""User-defined update rules."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from pleiad.errors import InvalidArgument
 
 
 class Rates(NamedTuple):
-    """The numbers of one add: the table's, or those that the add brought."""
+    """The settings of one add: those passed with the add, or else those of the table."""
 
     learning_rate: float
     momentum: float
@@ -25,16 +25,23 @@ def register_rule(
     numbers: int = 0,
     additive: bool = False,
 ) -> Any:
-    """Makes an update rule known in this process, for tables created from now on: `updater=name`.
+    """Registers an update rule in this process, for tables created afterwards with `updater=name`. Every process of the job
+    must register it. Without `apply` this is a decorator.
 
-    `apply(value, delta, state, numbers, rates)` changes `value` in place, a NumPy view of a run of the table's values. `delta` (read
-    only) is what an add brought, in rounds the sum of all workers' adds; `state` is a tuple of `arrays` views as long as `value`, and
-    then of `worker_arrays` views that belong to the worker who adds; `numbers` are that many floats for a row of a matrix or a block
-    of an array, else None. State starts as zero and is saved in snapshots. `additive`: two deltas one after another change the
-    values as their sum does, so they may be summed on the way.
+    Args:
+        name: the name of the rule.
+        apply: `apply(value, delta, state, numbers, rates)` changes `value` in place. `value` is a NumPy view of a contiguous
+            range of the table's values. `delta` is read-only: the values of one add, or with apply="round" the sum of all
+            workers' adds. `state` is a tuple of `arrays` views as long as `value`, followed by `worker_arrays` views that
+            belong to the worker that adds. `numbers` is an array of that many floats for each row of a matrix or block of
+            an array, or None. `rates` are the settings of the add.
+        arrays: number of state arrays that all workers share. State starts as zero, and snapshots save it.
+        worker_arrays: number of state arrays per worker.
+        numbers: number of state floats per row or block.
+        additive: whether two deltas in sequence have the effect of their sum, so that they may be summed in transit.
 
-    Every process of the job registers the rule: it runs where the values lie, with their lock held. It must be quick, must not call
-    Pleiad and must not keep the arrays. What it raises is a RuleError of the add. Without `apply` this is a decorator.
+    The function runs in the process that stores the values, while it holds their lock. It must be fast, must not call Pleiad
+    and must not keep references to the arrays. The add raises its exceptions as a RuleError.
 
     >>> import numpy, pleiad
     >>> @pleiad.register_rule("sign")

@@ -1,4 +1,4 @@
-"""A process's handle on its world."""
+"""The session: a process's membership in a job."""
 
 import importlib
 import os
@@ -19,7 +19,7 @@ from pleiad.tables import ArrayTable, MatrixTable
 TableType = TypeVar("TableType", ArrayTable, MatrixTable, SparseTable, KeyValueTable)
 T = TypeVar("T")
 Wish = tuple[Any, dict[str, str]]
-"""A table's first values, and its options as text."""
+"""The initial values of a table, and its options as text."""
 
 _current: "Session | None" = None
 
@@ -34,13 +34,18 @@ def init(
     stats: bool = False,
     **more: Any,
 ) -> "Session":
-    """Joins the world that the launcher made (mpirun, srun), or makes a world of one where there is no launcher. The
-    environment wins over the arguments: PLEIAD_TIMEOUT and so on. A process has one session at a time; `session()`
-    finds it.
+    """Joins the job that the launcher started (pleiad launch, mpirun, srun), or starts a job of one process if there is no
+    launcher. A process has at most one session at a time; `session()` returns it. Environment variables such as
+    PLEIAD_TIMEOUT override the arguments.
 
-    engine: auto, solo or mpi. role: both, worker, server or none. timeout: seconds a wait may last. warn_after: seconds
-    after which a wait reports what every rank is doing. log_level: debug, info, warn, error or off. stats: print
-    counters and timings at shutdown. More options are on the page of parameters.
+    Args:
+        engine: "auto", "solo" or "mpi".
+        role: "both", "worker", "server" or "none".
+        timeout: seconds after which a wait raises a TimeoutError.
+        warn_after: seconds after which a wait logs what every rank is doing.
+        log_level: "debug", "info", "warn", "error" or "off".
+        stats: print counters and timings at shutdown.
+        more: further options, which docs/parameters.md lists.
 
     >>> import pleiad
     >>> with pleiad.init(timeout=60) as s:
@@ -49,25 +54,25 @@ def init(
     """
     global _current
     if _current is not None:
-        raise StateError("a session is open already, and goes on as it is; call its shutdown() before another init")
+        raise StateError("a session is already open and stays open; call its shutdown() before another init()")
     given = {"engine": engine, "role": role, "timeout": timeout, "warn_after": warn_after}
     given |= {"log_level": log_level, "stats": stats, **more}
     _current = Session(_core.Session.start(session_options(given)))
     exits.watch(leave_open_session)
     if _current.size > 1 and any(name in sys.modules for name in ("accelerate", "lightning", "pytorch_lightning")):
-        importlib.import_module("pleiad.torch")  # which refuses to let these train one model per rank
+        importlib.import_module("pleiad.torch")  # its guard stops these libraries from training one model per rank
     return _current
 
 
 def session() -> "Session":
-    """The session of this process; a StateError where there is none."""
+    """Returns the session of this process. Raises a StateError if there is none."""
     if _current is None:
         raise StateError("there is no session; call pleiad.init() (or multiverso.init()) first")
     return _current
 
 
 def leave_open_session(clean: bool) -> None:
-    """For the end of the process: `clean` where no exception ended it."""
+    """Ends the session at process exit. `clean` is False if an exception ended the process."""
     if _current is None:
         return
     if clean:
@@ -77,83 +82,92 @@ def leave_open_session(clean: bool) -> None:
 
 
 class Session:
-    """A process's handle on its world. Made by `pleiad.init`; everything hangs from it.
+    """A process's membership in a job. `pleiad.init` creates it; tables and collectives are its methods.
 
-    As a context manager it shuts down at the end. Where the block is left by an exception, the other ranks must not wait
-    for this one: they get a TransportError that names it.
+    As a context manager it shuts down at the end of the block. If an exception leaves the block, the other ranks receive a
+    TransportError that names this rank, instead of waiting for it.
     """
 
     def __init__(self, core: _core.Session) -> None:
         self._core = core
-        # Weak: a table whose handles are all dropped gives its memory back.
+        # Weak references, so that a table's memory is released when its last handle is dropped.
         self._tables: list[weakref.ref[ArrayTable | MatrixTable | SparseTable | KeyValueTable]] = []
-        # For modules that run collectives in the background: called before every collective of this process, to wait for
-        # them, so that all ranks have one order.
+        # Modules that run collectives in the background register a function here that waits for them. It is called before
+        # every collective of this process, so that all ranks have one order.
         self.before_collective: dict[Callable[[], None], None] = {}
-        # Called once when the session ends, in this order.
+        # Called once when the session ends, in order of registration.
         self.at_end: dict[Callable[[], None], None] = {}
 
-    # The world.
+    # Ranks, roles and hosts.
 
     @property
     def rank(self) -> int:
+        """The rank of this process: 0 to size - 1."""
         return self._core.rank
 
     @property
     def size(self) -> int:
+        """The number of ranks."""
         return self._core.size
 
     @property
     def workers(self) -> int:
+        """The number of workers."""
         return self._core.workers
 
     @property
     def servers(self) -> int:
+        """The number of servers."""
         return self._core.servers
 
     @property
     def worker_id(self) -> int:
-        """-1 for a rank that is no worker."""
+        """The number of this worker, or -1 if this rank is not a worker."""
         return self._core.worker_id
 
     @property
     def server_id(self) -> int:
-        """-1 for a rank that is no server."""
+        """The number of this server, or -1 if this rank is not a server."""
         return self._core.server_id
 
     @property
     def is_master(self) -> bool:
-        """True for worker 0."""
+        """Whether this rank is worker 0."""
         return self._core.worker_id == 0
 
     def worker_rank(self, worker: int) -> int:
+        """Returns the rank of a worker."""
         return self._core.worker_rank(worker)
 
     def server_rank(self, server: int) -> int:
+        """Returns the rank of a server."""
         return self._core.server_rank(server)
 
     @property
     def hosts(self) -> int:
+        """The number of hosts."""
         return self._core.hosts
 
     def host_of(self, rank: int) -> int:
+        """Returns the number of the host of a rank."""
         return self._core.host_of(rank)
 
     def host_name(self, rank: int) -> str:
+        """Returns the name of the host of a rank."""
         return self._core.host_name(rank)
 
     @property
     def engine(self) -> str:
-        """solo, or mpi."""
+        """The engine that connects the ranks: "solo" or "mpi"."""
         return self._core.engine
 
     @property
     def options(self) -> dict[str, str]:
-        """The options that the session runs with, the environment's included."""
+        """The options of the session, including those from the environment."""
         return self._core.options
 
     def alive(self, rank: int) -> bool:
-        """False for a rank that died; ranks of other hosts count as alive."""
+        """Tells whether a rank is alive. Detects dead ranks of this host only; ranks of other hosts count as alive."""
         return self._core.alive(rank)
 
     # Tables.
@@ -176,16 +190,27 @@ class Session:
         strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> ArrayTable:
-        """A table of `size` numbers. Collective: all ranks create the same tables in the same order.
+        """Creates a table of `size` elements. Collective: all ranks create the same tables in the same order. An error in
+        the arguments of one rank raises on all ranks.
 
-        init: the first values; those of the rank `init_rank` count, those of the others are checked and not used. A wrong
-        `init` on one rank raises on all of them. dtype: float32 unless `init` has another one; so ranks that give no
-        `init` give the dtype. strict: accept arrays of exactly this type; without it, other types are converted as
-        `pleiad.convert` describes. clock: async, or sync, where get number k
-        of every worker sees the adds 1 to k of all; or ssp, where a get waits for workers that are more than `staleness`
-        calls of `tick` behind. backup: the fraction of the workers that a round does not wait for. apply: each add runs the rule, or each round once on the sum of all
-        workers' adds. ordered: sum a round in rank order. check_finite: refuse NaN and infinity. reserve_only: commit
-        no memory at creation. updater: a rule's name, a dict with "rule" and settings, or `pleiad.Updater`.
+        Args:
+            size: number of elements.
+            init: initial values, zeros by default. Those of the rank `init_rank` are used; those of other ranks are only
+                checked.
+            dtype: element type. By default that of `init`, or float32. Ranks that pass no `init` must pass the dtype if it
+                is not float32.
+            name: name of the table in messages, statistics and snapshots.
+            clock: "async"; "sync", where the k-th get of every worker sees the adds 1 to k of all workers; or "ssp", where a
+                get waits for workers that are more than `staleness` calls of `tick` behind.
+            staleness: see `clock`.
+            backup: fraction of the workers for which a round does not wait.
+            apply: "each" runs the update rule once per add, "round" once per round on the sum of all workers' adds.
+            ordered: sum a round in rank order, so that the result is bit-identical in every run.
+            check_finite: refuse NaN and infinity.
+            init_rank: see `init`.
+            reserve_only: reserve address space at creation without committing memory.
+            strict: accept only arrays of exactly this type; by default others are converted as in `pleiad.convert`.
+            updater: name of an update rule, a dict with "rule" and settings, or `pleiad.Updater`.
         """
         given = locals()
         return self._create_array(size, lambda: self._wish(init, dtype, updater, given), strict)
@@ -210,8 +235,8 @@ class Session:
         strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> MatrixTable:
-        """A table of `rows` times `cols` numbers; the arguments are those of `array`. track_changes: keep what
-        `changed` needs."""
+        """Creates a table of `rows` times `cols` elements. Collective. `track_changes` enables `changed`; the other arguments
+        are those of `array`."""
         given = locals()
 
         def wish() -> tuple[Any, dict[str, str]]:
@@ -243,14 +268,21 @@ class Session:
         strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> SparseTable:
-        """A table of rows of `cols` numbers, whose ids are any 64 bits and which are made when they are first added to.
-        Collective. Arguments that are not named here are those of `array`.
+        """Creates a table of rows of `cols` elements. A row's id is any 64-bit integer, and the first add to a row creates
+        it. Collective. Arguments that are not listed here are those of `array`.
 
-        init: what a row starts as: zeros, constant (`init_value`), uniform (`init_value` -+ `init_spread`) or gaussian
-        (mean and standard deviation), the same on every rank: a function of `seed` and the row's id. max_rows: how many
-        there may be; 0: as many as the memory holds. evict: at max_rows, drop those whose last add is longest ago, in
-        place of an error. max_age: seconds after its last add at which a row may be dropped; 0: never. track_changes:
-        keep what `changed` needs.
+        Args:
+            cols: number of elements of a row.
+            init: initial values of a row: "zeros", "constant" (`init_value`), "uniform" (`init_value` - `init_spread` to
+                `init_value` + `init_spread`) or "gaussian" (mean `init_value`, standard deviation `init_spread`). They
+                depend on `seed` and the row's id alone, so they are the same on every rank.
+            init_value: see `init`.
+            init_spread: see `init`.
+            seed: see `init`.
+            max_rows: maximum number of rows; 0 is limited by memory only.
+            evict: at `max_rows`, drop the rows whose last add is oldest instead of raising an error.
+            max_age: seconds since its last add after which a row may be dropped; 0 disables this.
+            track_changes: enable `changed`.
         """
         given = locals()
         count, options = self._or_refuse(lambda: (_count(cols, "cols"), self._rows_wish(given)))
@@ -279,13 +311,13 @@ class Session:
         strict: bool = False,
         updater: "str | Mapping[str, Any] | Updater" = "sum",
     ) -> KeyValueTable:
-        """A table of `width` numbers for each 64-bit key; the arguments are those of `sparse`."""
+        """Creates a table with `width` elements for each 64-bit key. Collective. The arguments are those of `sparse`."""
         given = locals()
         count, options = self._or_refuse(lambda: (_count(width, "width"), self._rows_wish(given)))
         return self._keep(KeyValueTable(self._in_order().create_key_value(count, options), strict))
 
     def _rows_wish(self, given: Mapping[str, Any]) -> dict[str, str]:
-        """The options of a sparse table as text."""
+        """Returns the options of a sparse table as text."""
         _, options = self._wish(
             None, given["dtype"], given["updater"], {**given, "init_rank": 0, "reserve_only": False}
         )
@@ -293,8 +325,8 @@ class Session:
         return options | {option: text_of(given[option]) for option in names}
 
     def _or_refuse(self, read: Callable[[], T]) -> T:
-        """What `read` makes of the arguments of a table's creation. The creation is collective: what is wrong with them on
-        this rank is raised on all ranks, which would wait for this one otherwise."""
+        """Returns the result of `read`, which converts the arguments of a collective creation. If it raises on this rank, the
+        creation raises on all ranks, which would otherwise wait for this one."""
         try:
             return read()
         except InvalidArgument as problem:
@@ -302,7 +334,7 @@ class Session:
             raise
 
     def _create_array(self, size: int, wish: Callable[[], "Wish"], strict: bool = False) -> ArrayTable:
-        """`wish` returns the first values and the options as text."""
+        """Creates the table. `wish` returns the initial values and the options as text."""
         count, (values, options) = self._or_refuse(lambda: (_count(size, "size"), wish()))
         return self._keep(ArrayTable(self._in_order().create_array(count, options, values), strict))
 
@@ -311,7 +343,7 @@ class Session:
         return self._keep(MatrixTable(self._in_order().create_matrix(*shape, options, values), strict))
 
     def _wish(self, init: Any, dtype: Any, updater: Any, given: Mapping[str, Any]) -> "Wish":
-        """The first values in the table's type, and the options as text."""
+        """Returns the initial values in the table's type, and the options as text."""
         plain = (
             "name",
             "clock",
@@ -335,21 +367,21 @@ class Session:
         self._tables.append(weakref.ref(table))
         return table
 
-    # Collectives: called by all ranks in the same order, by one thread at a time.
+    # Collectives. All ranks call them in the same order, from one thread at a time.
 
     def _in_order(self) -> _core.Session:
-        """The core, once collectives in the background are done."""
+        """Waits for collectives in the background, and returns the core session."""
         for call in self.before_collective:
             call()
         return self._core
 
     def barrier(self) -> None:
-        """Completes this worker's asynchronous adds, then waits for all ranks."""
+        """Completes this worker's asynchronous adds, then waits for all ranks. Collective."""
         self._in_order().barrier()
 
     def all_reduce(self, x: Any, op: str = "sum", tag: int = 0) -> Any:
-        """Reduces all ranks' `x` in place (sum, min, max or mean) and returns it. All ranks get the same bits. Ranks that meet
-        with different tags get an OrderError.
+        """Reduces the `x` of all ranks in place by "sum", "min", "max" or "mean" and returns it. The result is bit-identical
+        on all ranks. Raises an OrderError if the ranks pass different tags. Collective.
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:
@@ -360,73 +392,78 @@ class Session:
         return x
 
     def broadcast(self, x: Any, root: int = 0) -> Any:
-        """Overwrites `x` with that of the rank `root`, and returns it."""
+        """Overwrites `x` with that of the rank `root` and returns it. Collective."""
         self._in_order().broadcast(x, root)
         return x
 
     def all_gather(self, x: Any, out: Any = None) -> Any:
-        """All ranks' `x`, by rank: in `out`, or in a new array of shape (size, *x.shape)."""
+        """Gathers the `x` of all ranks in rank order. Returns `out`, or a new array of shape (size, *x.shape). Collective."""
         if out is None:
             out = arrays.empty((self.size, *x.shape), numpy.dtype(dtype_name(None, x)))
         self._in_order().all_gather(x, out)
         return out
 
     def reduce_scatter(self, x: Any, op: str = "sum", out: Any = None) -> Any:
-        """Reduces all ranks' `x`, whose first side is a multiple of `size`, and returns this rank's block of it."""
+        """Reduces the `x` of all ranks and returns this rank's block of the result. The first dimension of `x` must be
+        divisible by `size`. Collective."""
         if out is None:
             if not x.shape or x.shape[0] % self.size:
-                raise InvalidArgument(f"[reduce_scatter] {self.size} ranks cannot share shape {tuple(x.shape)} evenly")
+                raise InvalidArgument(
+                    f"[reduce_scatter] x: expected a first dimension divisible by the {self.size} ranks; received shape "
+                    f"{tuple(x.shape)}"
+                )
             out = arrays.empty((x.shape[0] // self.size, *x.shape[1:]), numpy.dtype(dtype_name(None, x)))
         self._in_order().reduce_scatter(x, out, op)
         return out
 
     def send(self, to: int, x: Any, tag: int = 0) -> None:
-        """Returns when `x` may be changed again. Messages of one sender and tag arrive in order."""
+        """Sends `x` to the rank `to`. `x` may be changed on return. Messages with the same sender and tag arrive in order."""
         self._core.send(to, _tag(tag), x)
 
     def receive(self, frm: int, out: Any, tag: int = 0) -> Any:
-        """Fills `out`, which has exactly the message's size, and returns it."""
+        """Receives a message from the rank `frm` into `out`, which must have exactly its size. Returns `out`."""
         self._core.receive(frm, _tag(tag), out)
         return out
 
-    # What happened.
+    # Snapshots and statistics.
 
     def save(self, folder: "str | os.PathLike[str]", step: int = 0, notes: dict[str, str] | None = None) -> None:
-        """Collective: writes all tables, with what their rules keep, into `folder`, whole or not at all."""
+        """Writes all tables and the state of their rules into `folder`, completely or not at all. Collective."""
         self._in_order().save(os.fspath(folder), step, notes or {})
 
     def load(self, folder: "str | os.PathLike[str]", values_only: bool = False) -> dict[str, Any]:
-        """Collective: fills the tables with those of the same names that `save` wrote; returns its step and notes."""
+        """Fills the tables with the saved ones of the same names. Returns the step and notes of `save`. With `values_only`
+        the state of the rules is not loaded. Collective."""
         return self._in_order().load(os.fspath(folder), values_only)
 
     def stats(self) -> str:
-        """Counters and timings, as a small table of text."""
+        """Returns counters and timings as a text table."""
         return self._core.stats()
 
     def report(self) -> str:
-        """What every rank of this host is doing now, a line each."""
+        """Returns what every rank of this host is currently doing, one line per rank."""
         return self._core.report()
 
     def metrics(self) -> dict[str, Any]:
-        """The world, and what tables and collectives have done for this rank, for a program to read."""
+        """Returns the ranks, and this rank's counters of tables and collectives, as a dict."""
         world = {name: getattr(self, name) for name in ("rank", "size", "workers", "servers", "hosts", "engine")}
         found = [table for kept in self._tables if (table := kept()) is not None and not table.closed]
         tables = {f"{table.id}: {table.name}": table.stats for table in found}
         return {**world, "tables": tables, "collectives": self._core.collective_stats()}
 
-    # The end.
+    # End of the session.
 
     def shutdown(self) -> None:
-        """Collective: completes this worker's adds, lets the others go on without it, and waits until all have come
-        here. Tables are gone afterwards; another init may follow."""
+        """Completes this worker's adds and waits until all ranks have called it. Synchronous tables of other ranks no longer
+        wait for this one. Tables are gone afterwards; another init() may follow. Collective."""
         try:
             self._in_order().shutdown()
         finally:
             self._forget()
 
     def leave(self, why: str = "") -> str:
-        """Ends the session without the others, who take it for a death: each of their waits for this rank raises, with the
-        words `why` where they are given. Of several ranks' words the first are the world's; returns those."""
+        """Ends the session without the other ranks, which treat this rank as dead: each of their waits for it raises, with
+        the message `why` if given. If several ranks leave, the first message wins; returns that message."""
         first = self._core.leave(why)
         self._forget()
         return first
@@ -447,7 +484,7 @@ class Session:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         if _current is not self:
-            return  # the block has ended it
+            return  # the block itself ended the session
         if problem is None or (isinstance(problem, SystemExit) and not problem.code):
             self.shutdown()
         else:
@@ -458,18 +495,18 @@ class Session:
 
     def __repr__(self) -> str:
         if _current is not self:
-            return "<pleiad.Session: over>"
+            return "<pleiad.Session: closed>"
         return f"<pleiad.Session: rank {self.rank} of {self.size}, engine {self.engine}>"
 
 
 def _count(value: Any, name: str) -> int:
-    """A number of elements: anything that is an integer, and fits 64 bits."""
+    """Returns an integer of 64 bits from any integer type."""
     try:
         number = value.__index__()
     except AttributeError:
         raise InvalidArgument(f"{name}: expected an integer; received {type(value).__name__} {value!r}") from None
     if not -(2**63) <= number < 2**63:
-        raise InvalidArgument(f"{name}: {number} is beyond 64 bits")
+        raise InvalidArgument(f"{name}: expected an integer of 64 bits; received {number}")
     return int(number)
 
 

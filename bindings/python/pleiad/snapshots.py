@@ -1,4 +1,4 @@
-"""Snapshots of a session's tables: the last few of a run, written in the background."""
+"""Snapshots of a session's tables, written in the background."""
 
 import os
 from typing import Any
@@ -8,7 +8,15 @@ from pleiad.sessions import Session
 
 
 class Snapshots:
-    """A folder of snapshots. Its calls are collective.
+    """A folder with the most recent snapshots of all tables. All calls are collective.
+
+    Args:
+        session: the session whose tables are saved.
+        folder: where the snapshots are written.
+        every_steps: save every N steps; 0 disables this.
+        every_seconds: save when this many seconds have passed since the last save; 0 disables this.
+        keep: number of most recent snapshots to keep.
+        background: whether a thread writes the files while training continues.
 
     >>> import numpy, pleiad, tempfile
     >>> with pleiad.init() as session, tempfile.TemporaryDirectory() as folder:
@@ -36,19 +44,20 @@ class Snapshots:
         self._core = _core.Snapshots(session._core, os.fspath(folder), every_steps, every_seconds, keep, background)
 
     def load_last(self, values_only: bool = False) -> dict[str, Any] | None:
-        """Loads the newest snapshot that is whole; None where there is none."""
+        """Loads the newest complete snapshot and returns its step and notes, or None if there is none. With `values_only` the
+        state of the update rules is not loaded."""
         return self._core.load_last(values_only)
 
     def step(self, step: int, notes: dict[str, str] | None = None) -> bool:
-        """Call this after every step: saves when a save is due, and returns whether it did. A save that becomes due while
-        the one before is still being written is postponed to the first step after that."""
+        """Call it after every step. Saves if a save is due, and returns whether it did. If the previous save is still being
+        written, the new one is postponed to the first step after its end."""
         return self._core.step(step, notes or {})
 
     def save(self, step: int, notes: dict[str, str] | None = None) -> None:
-        """Saves now."""
+        """Saves now, whether or not a save is due."""
         self._core.save(step, notes or {})
 
     def wait(self) -> None:
-        """Call this at the end: saves the state of the last `step` unless it was saved, and waits until everything is on
-        disk. Raises, on all ranks, where a save failed."""
+        """Call it at the end of training. Saves the state of the last `step` unless it is saved already, and waits until
+        all files are on disk. Raises on all ranks if a save failed."""
         self._core.wait()

@@ -1,4 +1,4 @@
-"""Sparse tables: rows by 64-bit ids, made when they are first added to; and key-value tables."""
+"""Sparse tables, whose rows have 64-bit ids and are created by the first add; and key-value tables."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from pleiad.tables import Array, _Table
 
 
 def _ids(rows: Iterable[int], where: str) -> NDArray[numpy.int64]:
-    """Ids are 64 bits of anything: hashes of uint64 are taken as they are."""
+    """Converts ids to int64. Reinterprets the bits of uint64 ids, such as hashes."""
     given = numpy.asarray(rows) if hasattr(rows, "__array__") else rows
     if isinstance(given, numpy.ndarray) and given.dtype == numpy.uint64:
         given = numpy.ascontiguousarray(given).view(numpy.int64)
@@ -30,7 +30,7 @@ class _Sparse(_Table):
         return (count, self._cols)
 
     def _asked(self, ids: Iterable[int], out: Any, call: str) -> tuple[NDArray[numpy.int64], Any]:
-        """The ids and where their values go, for a get."""
+        """Returns the ids of a get, and the array for their values."""
         ids = _ids(ids, f"{type(self).__name__}.{call}")
         return ids, arrays.empty(self._shape(len(ids)), self._dtype) if out is None else out
 
@@ -39,37 +39,37 @@ class _Sparse(_Table):
         return Future(self._table.get_async(ids, out), out, "get of", self)
 
     def __len__(self) -> int:
-        """How many rows or keys there are, on all hosts."""
+        """Returns the number of rows or keys on all hosts."""
         return self._table.rows()
 
     def __iter__(self) -> Iterator[int]:
-        """The ids or keys that are there, in no order. With clock "sync", all workers iterate."""
+        """Iterates over the existing ids or keys, in no particular order. With clock "sync", all workers must iterate."""
         return iter(self.items()[0].tolist())
 
     def __contains__(self, key: object) -> bool:
-        """Whether a row or key is there. Reads all of them: `get` answers for many at once."""
+        """Tells whether a row or key exists. Reads the whole table, so prefer one `items` for many lookups."""
         return isinstance(key, int | numpy.integer) and bool((numpy.asarray(self.items()[0]) == key).any())
 
     def changed(self) -> tuple[Array, Array]:
-        """With `track_changes`: ids and values of what has changed since this rank last asked; at first all that is
-        there. What went away is not told. A call that raises forgets nothing."""
+        """Returns the ids and values that have changed since this rank's last call; the first call returns all. Needs
+        `track_changes`. Does not report dropped rows. If a call raises, the next one reports the same changes."""
         ids, values = self._table.get_changed()
         return ids, values.reshape(self._shape(len(ids)))
 
     def items(self) -> tuple[Array, Array]:
-        """Ids and values of all that is there, in no order. With clock "sync", all workers call it."""
+        """Returns all ids and values, in no particular order. With clock "sync", all workers must call it."""
         ids, values = self._table.get_all()
         return ids, values.reshape(self._shape(len(ids)))
 
     def evict(self) -> int:
-        """With `evict` or `max_age`: drops what may go, and says how many went. It happens by itself too, when there is
-        no room for something new."""
+        """Drops the rows that `evict` or `max_age` allow, and returns their number. The table also does this by itself when
+        it has no room for a new row."""
         return self._table.evict()
 
 
 class SparseTable(_Sparse):
-    """Rows of numbers whose ids are any 64 bits. Made by `Session.sparse`. A get of a row that was never added to gives
-    what its initialiser says, and makes none.
+    """A table of rows with 64-bit ids. `Session.sparse` creates it. A get of a row that does not exist returns its initial
+    values and does not create it.
 
     >>> import numpy, pleiad
     >>> with pleiad.init() as s:
@@ -84,11 +84,12 @@ class SparseTable(_Sparse):
 
     @property
     def cols(self) -> int:
+        """The number of elements of a row."""
         return self._cols
 
     def get(self, rows: Iterable[int], out: Any = None) -> Any:
-        """Copies the rows, in their order, into `out` or a new array, and returns that. A row asked for twice comes
-        twice; no rows are allowed. Ids of uint64 are taken bit by bit."""
+        """Copies the given rows, in that order, into `out` or a new array, and returns it. `rows` may be empty and may contain
+        duplicates. Ids of type uint64 are reinterpreted as int64."""
         ids, out = self._asked(rows, out, "get")
         self._table.get(ids, out)
         return out
@@ -103,19 +104,19 @@ class SparseTable(_Sparse):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> None:
-        """Hands `delta`, a row for each of `rows`, to the table's rule; rows that are not there are made. Deltas of a
-        row named twice are summed first. A MemoryError where there is no room for a new row: then no row of its host
-        was changed, and the table goes on with those that it has."""
+        """Applies `delta`, one row for each of `rows`, with the table's update rule. Creates rows that do not exist. Deltas of
+        duplicate rows are summed first. Raises a MemoryError if a host has no room for a new row: that host has then changed
+        no row, and the table remains usable. Settings passed here apply to this add only."""
         self._table.add(_ids(rows, "SparseTable.add"), self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def set(self, values: Any, root: int = 0, rows: Any = None) -> None:
-        """Collective over all ranks: the table then has `rows` with the values of the rank `root`, and no others, past
-        the rule, whose state starts anew. The other ranks may give None."""
+        """Replaces the contents of the table by `rows` with the values of the rank `root`, bypassing the update rule, whose
+        state is reset. Other ranks may pass None. Collective."""
         ids = numpy.empty(0, numpy.int64) if rows is None else _ids(rows, "SparseTable.set")
         self._table.set_rows(ids, None if values is None else self._delta(values, "set"), root)
 
     def get_async(self, rows: Iterable[int], out: Any = None) -> Future[Any]:
-        """Starts a get; its future's result is `out`, or a new array."""
+        """Starts a get and returns a future for `out`, or for a new array."""
         return self._started(rows, out)
 
     def add_async(
@@ -128,7 +129,7 @@ class SparseTable(_Sparse):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> Future[None]:
-        """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
+        """Starts an add. `delta` may be changed on return. A barrier completes the add."""
         ids = _ids(rows, "SparseTable.add_async")
         pending = self._table.add_async(ids, self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
@@ -138,7 +139,7 @@ class SparseTable(_Sparse):
 
 
 class KeyValueTable(_Sparse):
-    """One number, or a few, for each 64-bit key. Made by `Session.key_value`.
+    """A table with one element, or a few, for each 64-bit key. `Session.key_value` creates it.
 
     >>> import numpy, pleiad
     >>> with pleiad.init() as s:
@@ -152,6 +153,7 @@ class KeyValueTable(_Sparse):
 
     @property
     def width(self) -> int:
+        """The number of elements of a key."""
         return self._cols
 
     def _shape(self, count: int) -> tuple[int, ...]:
@@ -161,15 +163,15 @@ class KeyValueTable(_Sparse):
         return self.get([key])[0]
 
     def _delta(self, delta: Any, call: str) -> Any:
-        """Plain numbers become an array of the table's type."""
+        """Converts Python numbers to an array of the table's type."""
         if isinstance(delta, int | float | list | tuple):
             numbers = delta if isinstance(delta, list | tuple) else [delta]
             return convert.from_numbers(numbers, self._dtype, self._where(call))
         return super()._delta(delta, call)
 
     def get(self, keys: Iterable[int], out: Any = None) -> Any:
-        """The values of `keys`, in their order, in `out` or a new array. A key that was never added to has what its
-        initialiser says: zeros, unless told otherwise."""
+        """Copies the values of `keys`, in that order, into `out` or a new array, and returns it. A key that does not exist
+        has its initial values, zeros by default."""
         ids, out = self._asked(keys, out, "get")
         self._table.get(ids, out)
         return out
@@ -184,12 +186,12 @@ class KeyValueTable(_Sparse):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> None:
-        """Hands `delta`, an array or a list, to the table's rule. Deltas of a key named twice are summed first."""
+        """Applies `delta`, an array or a list, with the table's update rule. Deltas of duplicate keys are summed first."""
         ids = _ids(keys, "KeyValueTable.add")
         self._table.add(ids, self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def get_async(self, keys: Iterable[int], out: Any = None) -> Future[Any]:
-        """Starts a get; its future's result is `out`, or a new array."""
+        """Starts a get and returns a future for `out`, or for a new array."""
         return self._started(keys, out)
 
     def add_async(

@@ -1,4 +1,4 @@
-"""Arrays of images whose tiles lie on a grid of ranks (docs/spatial.md)."""
+"""Images that are split into tiles over a grid of ranks (docs/spatial.md)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,23 +14,34 @@ Pair = int | Sequence[int]
 
 
 def part_of(length: int, parts: int, index: int) -> slice:
-    """Part `index` of a length that is cut into `parts`: the first length % parts are one longer.
+    """Returns range `index` of a length split into `parts` ranges. The first length % parts ranges are longer by one.
 
     >>> from pleiad.spatial import part_of
     >>> [part_of(7, 3, i) for i in range(3)]
     [slice(0, 3, None), slice(3, 5, None), slice(5, 7, None)]
     """
     if parts < 1 or not 0 <= index < parts or length < 0:
-        raise InvalidArgument(f"expected a part of {parts} parts of a length; received part {index} of {length}")
+        raise InvalidArgument(
+            f"[part_of] expected 0 <= index < parts and length >= 0; received index {index}, parts {parts}, length {length}"
+        )
     return slice(*_core.part_of(length, parts, index))
 
 
 class GlobalArray:
-    """Images of all ranks together, (batch, height, width, channels), of which each rank holds a tile.
+    """A batch of images of shape (batch, height, width, channels), split over the ranks. Each rank holds one tile.
+    Construction and all calls that exchange data are collective.
 
-    grid: "2x3" (rows, columns), "2x3x2" (and groups), or None: the ranks in one row of tiles. window: the window of the
-    layer that reads the array (its side, or (height, width)), with stride, pad and dilation: from it the halos follow.
-    pad_view: views hold zeros where windows reach past the image. All ranks make it together, and its calls.
+    Args:
+        shape: the shape of the whole array.
+        grid: "2x3" (rows x columns), "2x3x2" (rows x columns x groups), or None for one column of tiles.
+        window: the window of the layer that reads the array, as its side or (height, width). It determines the halos.
+        stride: stride of the window.
+        pad: padding of the window.
+        dilation: dilation of the window.
+        pad_view: whether views contain zeros where windows extend beyond the image.
+        dtype: element type.
+        name: name of the array in messages.
+        session: the session to use; by default the current one.
 
     >>> import numpy, pleiad
     >>> from pleiad.spatial import GlobalArray
@@ -55,7 +66,9 @@ class GlobalArray:
         session: "sessions.Session | None" = None,
     ) -> None:
         if len(shape) != 4:
-            raise InvalidArgument(f"expected (batch, height, width, channels); received {tuple(shape)}")
+            raise InvalidArgument(
+                f"[GlobalArray] shape: expected (batch, height, width, channels); received {tuple(shape)}"
+            )
         owner = sessions.session() if session is None else session
         self.dtype = numpy.dtype(dtype_name(dtype))
         self.shape = (int(shape[0]), int(shape[1]), int(shape[2]), int(shape[3]))
@@ -71,19 +84,22 @@ class GlobalArray:
 
     @property
     def global_shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
         return self.shape
 
     @property
     def local_shape(self) -> tuple[int, ...]:
+        """The shape of this rank's tile."""
         return tuple(self._core.local_shape)
 
     @property
     def view_shape(self) -> tuple[int, ...]:
+        """The shape of this rank's tile with its halos."""
         return tuple(self._core.view_shape)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """This rank's tile of what the window makes of the array, with as many channels."""
+        """The shape of this rank's tile of the layer's output, with the channels of the input."""
         return tuple(self._core.output_shape)
 
     @property
@@ -94,34 +110,36 @@ class GlobalArray:
 
     @property
     def view(self) -> tuple[slice, slice]:
-        """Those that its outputs need."""
+        """The rows and columns of the image that this rank's outputs depend on."""
         top, bottom, left, right = self._core.view
         return slice(top, bottom), slice(left, right)
 
     @property
     def sent_bytes(self) -> int:
+        """The number of bytes that this rank has sent."""
         return self._core.sent_bytes
 
     def get_fprop_view(self, local: Any) -> NDArray[Any]:
-        """This rank's tile with its halos, in a new array."""
+        """Returns this rank's tile with its halos, as a new array. Collective."""
         view = numpy.empty(self.view_shape, self.dtype)
         self._core.fprop(self._local(local, self.local_shape), view)
         return view
 
     def get_bprop_view(self, error: Any) -> NDArray[Any]:
-        """The sum of all ranks' errors at this rank's places; `error` is by the view that get_fprop_view gave."""
+        """Returns the gradient of this rank's tile: the sum of all ranks' errors there. `error` has the shape of the view.
+        Collective."""
         local = numpy.empty(self.local_shape, self.dtype)
         self._core.bprop(self._local(error, self.view_shape), local)
         return local
 
     def gather(self, local: Any) -> NDArray[Any]:
-        """The whole array, on every rank."""
+        """Returns the whole array on every rank. Collective."""
         whole = numpy.empty(self.shape, self.dtype)
         self._core.gather(self._local(local, self.local_shape), whole)
         return whole
 
     def scatter(self, whole: Any) -> NDArray[Any]:
-        """This rank's tile of a whole array; nothing is exchanged."""
+        """Returns this rank's tile of a whole array. Exchanges nothing."""
         rows, columns = self.tile
         given = numpy.asarray(whole, self.dtype).reshape(self.shape)
         return numpy.ascontiguousarray(given[:, rows, columns])
@@ -129,7 +147,7 @@ class GlobalArray:
     def _local(self, array: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         given = numpy.ascontiguousarray(array, self.dtype)
         if given.size != numpy.prod(shape, dtype=numpy.int64):
-            raise InvalidArgument(f"expected an array of shape {shape}; received {given.shape}")
+            raise InvalidArgument(f"[GlobalArray] expected an array of shape {shape}; received {given.shape}")
         return given.reshape(shape)
 
     def __repr__(self) -> str:
@@ -140,5 +158,5 @@ def _side(given: Pair, name: str, axis: int) -> int:
     if isinstance(given, int):
         return given
     if len(given) != 2:
-        raise InvalidArgument(f"{name}: expected a number, or (height, width); received {given!r}")
+        raise InvalidArgument(f"[GlobalArray] {name}: expected a number or (height, width); received {given!r}")
     return int(given[axis])

@@ -1,8 +1,8 @@
-"""Tables: numbers shared by all workers.
+"""Tables: arrays that all workers share.
 
-Arrays of the table's element type go in and out without copies: NumPy, PyTorch, JAX, anything with DLPack or the buffer
-protocol, contiguous. Arrays of other types are converted on their way in; `pleiad.convert` says which. Any thread may
-call an asynchronous table. The synchronous tables of a session are called in one order, the same on every worker.
+Contiguous arrays of the table's element type are read and written without copies: NumPy, PyTorch, JAX, and any other array
+with DLPack or the buffer protocol. Input arrays of other types are converted; `pleiad.convert` describes how. Any thread may
+call an asynchronous table. The synchronous tables of a session must be called in the same order on every worker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ Self = TypeVar("Self", bound="_Table")
 
 
 class _Table:
-    """What all tables have in common."""
+    """The common part of all tables."""
 
     _table: "_core.ArrayTable | _core.MatrixTable | _core.SparseTable | _core.KeyValueTable"
 
@@ -34,7 +34,7 @@ class _Table:
         self._strict = strict
 
     def _delta(self, delta: Any, call: str) -> Any:
-        """`delta` in the table's element type."""
+        """Converts `delta` to the table's element type."""
         if type(delta) is numpy.ndarray and delta.dtype == self._dtype:
             return delta
         return convert.for_table(delta, self._dtype, self._where(call), self._strict)
@@ -44,48 +44,51 @@ class _Table:
 
     @property
     def name(self) -> str:
+        """The name of the table."""
         return self._table.name
 
     @property
     def dtype(self) -> "numpy.dtype[Any]":
+        """The element type of the table, as a NumPy dtype."""
         return self._dtype
 
     @property
     def id(self) -> int:
-        """The number of the table in its session: 0 for the first."""
+        """The number of the table in its session, counted from 0."""
         return self._table.id
 
     @property
     def stats(self) -> dict[str, int | float]:
-        """What the table has done for this rank: adds, gets, bytes, seconds, and seconds of waiting for others."""
+        """This rank's counters of the table: adds, gets, bytes, seconds, and seconds spent waiting for other ranks."""
         return self._table.stats()
 
     def shard(self, server: int) -> tuple[int, int]:
-        """Which elements (of a matrix: rows) a server owns, as begin and end."""
+        """Returns the range (begin, end) of elements, or rows of a matrix, that a server owns."""
         return self._table.shard(server)
 
     def tick(self) -> None:
-        """clock="ssp": this worker has finished a step."""
+        """Records that this worker has finished a step, for clock="ssp"."""
         self._table.tick()
 
     @property
     def rounds(self) -> int:
-        """apply="round": how many rounds are complete. With backup workers this says when to end."""
+        """The number of complete rounds, for apply="round". With backup workers it tells when to end training."""
         return self._table.rounds()
 
     def set(self, values: Any, root: int = 0) -> None:
-        """Collective over all ranks: every number of the table becomes that of `values` at the rank `root`, past the
-        rule, whose state stays. The other ranks may give None."""
+        """Overwrites the whole table with `values` of the rank `root`, bypassing the update rule, whose state stays. Other
+        ranks may pass None. Collective over all ranks."""
         self._table.set(None if values is None else self._delta(values, "set"), root)
 
     @property
     def closed(self) -> bool:
+        """Whether `close` was called."""
         return self._table.closed
 
     def close(self) -> None:
-        """Collective over all ranks: releases the table's memory now. Later calls raise a StateError. Without close(), the
-        memory is released once every rank has dropped all its handles of the table, when all ranks next create a table
-        or come to a barrier. Does nothing if the table was closed.
+        """Releases the table's memory. Later calls raise a StateError. Does nothing if the table is closed already. Collective
+        over all ranks. Without close(), the memory is released once every rank has dropped all its handles of the table, at
+        the next creation of a table or barrier of all ranks.
 
         >>> import pleiad
         >>> with pleiad.init() as s, s.array(1000) as table:
@@ -100,7 +103,7 @@ class _Table:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if problem is None:  # after an error the other ranks may not come to close()
+        if problem is None:  # after an error the other ranks may never call close()
             self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -108,7 +111,7 @@ class _Table:
 
 
 class ArrayTable(_Table):
-    """A row of numbers. Made by `Session.array`.
+    """A one-dimensional table. `Session.array` creates it.
 
     >>> import numpy, pleiad
     >>> with pleiad.init() as s:
@@ -126,11 +129,12 @@ class ArrayTable(_Table):
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return self._shape[0]
 
     def get(self, out: Any = None) -> Any:
-        """Copies the table into `out`, or into a new NumPy array, and returns that. Sees every add that this worker has
-        waited for. `out` is any writable array with `size` elements of `dtype`."""
+        """Copies the table into `out` or a new NumPy array, and returns it. Sees every add that this worker has completed.
+        `out` is any writable array with `size` elements of `dtype`."""
         if out is None:
             out = arrays.empty(self._shape, self._dtype)
         self._table.get(out)
@@ -145,8 +149,8 @@ class ArrayTable(_Table):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> None:
-        """Hands `delta` to the table's rule: with `sum`, the default, it is added. `delta` may be changed again on
-        return. What is given of the rule's settings counts for this add alone."""
+        """Applies `delta` with the table's update rule; the default rule "sum" adds it. `delta` may be changed on return.
+        Settings passed here apply to this add only."""
         self._table.add(self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def add_get(
@@ -159,22 +163,22 @@ class ArrayTable(_Table):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> Any:
-        """`add(delta)`, then `get(out)`: on an asynchronous table in one pass over the memory. `out` may be `delta`."""
+        """Does `add(delta)` and then `get(out)`, on an asynchronous table in one pass over memory. `out` may be `delta`."""
         if out is None:
             out = arrays.empty(self._shape, self._dtype)
         self._table.add_get(self._delta(delta, "add_get"), out, learning_rate, momentum, rho, lambda_)
         return out
 
     def exchange(self, values: Any, last: Any) -> None:
-        """Brings a worker's own copy and the table together: adds `values - last`, then fills both with the table.
-        `last` is what the exchange before left there; at first, a get.
+        """Synchronizes a worker's own copy with the table: adds `values - last`, then copies the table into both. `last` is the
+        result of the previous exchange, or of a get before the first one.
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:
         ...     table = s.array(2)
         ...     mine, last = table.get(), table.get()
         ...     mine += 1                      # training
-        ...     table.exchange(mine, last)     # the others' training comes in
+        ...     table.exchange(mine, last)     # receives the changes of other workers
         ...     print(table.get())
         [1. 1.]
         """
@@ -191,10 +195,10 @@ class ArrayTable(_Table):
         lambda_: float | None = None,
         kept: Sequence[tuple[int, int]] = (),
     ) -> Any:
-        """An add of a delta that lies in several arrays, each with its first place in the table, in ascending order and
-        apart from each other; the rest gets zero. With `out`, then a get into it, as `add_get` does. kept: ranges of
-        elements (begin, end) that the rule does not see: their values and its state for them stay as they are. That is
-        for one host and apply="each".
+        """Adds a delta that is stored in several arrays. Each part has its offset in the table. Parts must be in ascending
+        order and must not overlap; all other elements receive zero. With `out`, copies the table into it, as `add_get` does.
+        `kept` lists ranges (begin, end) that the rule must skip: their values and rule state do not change. `kept` needs one
+        host and apply="each".
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:
@@ -217,20 +221,21 @@ class ArrayTable(_Table):
         lambda_: float | None = None,
         kept: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Collective over all ranks, on one host, for asynchronous tables: the rule runs once on the sum of all ranks'
-        deltas, each rank on its share of the numbers; all are done on return. `parts` and `kept` are those of `add_parts`;
-        `kept` and the settings are the same on all ranks. Whoever changes a table by `step` alone reads it by `map`."""
+        """Runs the rule once on the sum of all ranks' deltas, each rank updating its range of the elements. Complete on all ranks
+        on return. Collective over all ranks; for asynchronous tables on one host. `parts` and `kept` are those of
+        `add_parts`. `kept` and the settings must be the same on all ranks. If only `step` changes a table, read it by `map`."""
         parts = [(at, self._delta(delta, "step")) for at, delta in parts]
         self._table.step(parts, learning_rate, momentum, rho, lambda_, kept)
 
     def map(self) -> Array:
-        """The table's own memory, which all workers of one host see: no get is needed. Who is alone may change it. With
-        more workers it is read; it changes by adds at any time, number by number, or by `step`. With several hosts,
-        with apply="round", and with more workers and a clock, a StateError."""
+        """Returns the table's memory, which all workers of one host share, so that no get is needed. A single worker may also
+        write to it. With several workers it is read-only by contract: adds change it at any time, element by element, and
+        `step` changes it collectively. Raises a StateError with several hosts, with apply="round", and with several workers
+        and a clock other than "async"."""
         return self._table.map()  # type: ignore[no-any-return]
 
     def get_async(self, out: Any = None) -> Future[Any]:
-        """Starts a get; its future's result is `out`, or a new array."""
+        """Starts a get and returns a future for `out`, or for a new array."""
         if out is None:
             out = arrays.empty(self._shape, self._dtype)
         return Future(self._table.get_async(out), out, "get of", self)
@@ -244,7 +249,7 @@ class ArrayTable(_Table):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> Future[None]:
-        """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
+        """Starts an add. `delta` may be changed on return. A barrier completes the add."""
         pending = self._table.add_async(self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
@@ -253,7 +258,7 @@ class ArrayTable(_Table):
 
 
 class MatrixTable(_Table):
-    """Rows of numbers. Made by `Session.matrix`.
+    """A two-dimensional table that is read and written by rows. `Session.matrix` creates it.
 
     >>> import numpy, pleiad
     >>> with pleiad.init() as s:
@@ -272,10 +277,12 @@ class MatrixTable(_Table):
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return self._shape[0]
 
     @property
     def cols(self) -> int:
+        """The number of elements of a row."""
         return self._shape[1]
 
     def _part(self, rows: Iterable[int] | None, out: Any, where: str) -> tuple[Any, Any]:
@@ -285,8 +292,8 @@ class MatrixTable(_Table):
         return ids, out
 
     def get(self, rows: Iterable[int] | None = None, out: Any = None) -> Any:
-        """Copies all rows, or those of `rows` in their order, into `out` or a new array, and returns that. A row asked
-        for twice comes twice; no rows are allowed."""
+        """Copies all rows, or the given ones in that order, into `out` or a new array, and returns it. `rows` may be empty and
+        may contain duplicates."""
         ids, out = self._part(rows, out, "MatrixTable.get")
         self._table.get(ids, out)
         return out
@@ -301,13 +308,13 @@ class MatrixTable(_Table):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> None:
-        """Hands `delta`, a row for each of `rows`, to the table's rule. Deltas of a row named twice are summed first.
-        What is given of the rule's settings counts for this add alone."""
+        """Applies `delta`, one row for each of `rows`, with the table's update rule. Deltas of duplicate rows are summed
+        first. Settings passed here apply to this add only."""
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add")
         self._table.add(ids, self._delta(delta, "add"), learning_rate, momentum, rho, lambda_)
 
     def get_async(self, rows: Iterable[int] | None = None, out: Any = None) -> Future[Any]:
-        """Starts a get; its future's result is `out`, or a new array."""
+        """Starts a get and returns a future for `out`, or for a new array."""
         ids, out = self._part(rows, out, "MatrixTable.get_async")
         return Future(self._table.get_async(ids, out), out, "get of", self)
 
@@ -321,14 +328,14 @@ class MatrixTable(_Table):
         rho: float | None = None,
         lambda_: float | None = None,
     ) -> Future[None]:
-        """Starts an add. `delta` may be changed again on return: it was applied, or copied. A barrier completes it."""
+        """Starts an add. `delta` may be changed on return. A barrier completes the add."""
         ids = None if rows is None else arrays.row_ids(rows, "MatrixTable.add_async")
         pending = self._table.add_async(ids, self._delta(delta, "add_async"), learning_rate, momentum, rho, lambda_)
         return Future(pending, None, "add to", self)
 
     def changed(self) -> tuple[Array, Array]:
-        """With `track_changes`: the numbers and values of the rows that have changed since this rank last asked; at first
-        all rows. A call that raises forgets nothing.
+        """Returns the numbers and values of the rows that have changed since this rank's last call; the first call returns all
+        rows. Needs `track_changes`. If a call raises, the next one reports the same changes.
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:

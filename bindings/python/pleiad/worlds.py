@@ -1,4 +1,4 @@
-"""What the modules for frameworks share: do all ranks train the same model?"""
+"""Checks that the framework modules share: do all ranks train the same model?"""
 
 import hashlib
 import os
@@ -15,15 +15,17 @@ CLOCKS = ("async", "sync")
 
 
 def all_workers(given: Session | None, where: str) -> Session:
-    """The session to use: `given`, or that of the process. Every rank of it must be a worker."""
+    """Returns `given`, or the session of this process. Raises unless every rank is a worker."""
     found = session() if given is None else given
     if found.workers != found.size:
-        raise InvalidArgument(f"[{where}] expected every rank to be a worker; {found.workers} of {found.size} are")
+        raise InvalidArgument(
+            f"[{where}] expected every rank to be a worker; {found.workers} of the {found.size} ranks are workers"
+        )
     return found
 
 
 def launched_processes() -> int:
-    """How many processes the launcher of this one has started, by its environment; 1 without a launcher."""
+    """Returns the number of processes that the launcher started, as its environment variables say; 1 without a launcher."""
     names = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]
     if "TORCHELASTIC_RUN_ID" in os.environ:
         names.append("WORLD_SIZE")
@@ -33,18 +35,20 @@ def launched_processes() -> int:
 
 
 def check_clock(clock: str, where: str) -> None:
+    """Raises InvalidArgument unless `clock` is known."""
     if clock not in CLOCKS:
         raise InvalidArgument(f'[{where}] unknown clock "{clock}"; known: {", ".join(CLOCKS)}')
 
 
 def check_count(value: int, name: str, where: str) -> int:
+    """Returns `value`. Raises InvalidArgument unless it is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InvalidArgument(f"[{where}] {name}: expected an integer of at least 1; received {value!r}")
     return value
 
 
 def scaled(updater: "str | Mapping[str, Any] | Updater | None", scale: float, where: str) -> Updater:
-    """A rule for gradients, which it multiplies by `scale` first."""
+    """Returns an update rule that multiplies gradients by `scale` before it applies them."""
     if updater is None:
         raise InvalidArgument(f'[{where}] gradient mode needs an updater: pleiad.Updater("sgd", learning_rate=0.1)')
     if isinstance(updater, Updater):
@@ -55,13 +59,13 @@ def scaled(updater: "str | Mapping[str, Any] | Updater | None", scale: float, wh
         fields = dict(updater)
         rule = fields.pop("rule", "sum")
     if rule == "sum":
-        raise InvalidArgument(f'[{where}] rule "sum" would climb the gradient; use "sgd" or another one')
+        raise InvalidArgument(f'[{where}] rule "sum" would climb the gradient; use "sgd" or another rule for gradients')
     fields["scale"] = fields.get("scale", 1.0) * scale
     return Updater(rule, **fields)
 
 
 def agree(found: Session, where: str, lines: Sequence[str]) -> None:
-    """Collective. Raises on every rank, with the first line that differs, unless all ranks came with the same lines."""
+    """Raises on every rank, with the first line that differs, unless all ranks pass the same lines. Collective."""
     if found.size == 1:
         return
     text = "\n".join([where, *lines]).encode()

@@ -1,1 +1,1 @@
-"""SINGA's Python interface, on Pleiad: `from singa.model import *`."""
+"""The Python interface of SINGA, implemented by Pleiad: `from singa.model import *`."""

@@ -1,4 +1,4 @@
-"""Driver: runs a job, and the layers and updaters that a script registers for it."""
+"""Driver: runs a job, and registers the layers and updaters that a script defines for it."""
 
 import contextlib
 import signal
@@ -14,50 +14,51 @@ from singa.engine import _job, session
 from singa.job_pb2 import JobProto, LayerProto
 from singa.utils.utility import refuse_unknown
 
-# What the command line of a script may say, and singa-run.sh hands on.
+# Options on the command line of a script that singa-run.sh passes on.
 FLAGS = ("-resume", "-test", "-singa_conf", "-singa_job", "-conf", "-exec")
 
 
 class Driver:
-    """Init(sys.argv), then Train(job) or Test(job), where job is a JobProto or a job.conf's path."""
+    """Runs jobs: call Init(sys.argv), then Train(job) or Test(job). A job is a JobProto or the path of a job.conf."""
 
     def __init__(self) -> None:
         self.resume = False
         self.conf: str | None = None
 
     def Init(self, argv: Sequence[str] = ()) -> None:  # noqa: N802
-        """Looks for -resume and -conf FILE; other words are the script's own."""
+        """Reads -resume and -conf FILE from the command line; other arguments belong to the script."""
         words = list(argv)
         self.resume = "-resume" in words
         if "-conf" in words and words.index("-conf") + 1 < len(words):
             self.conf = words[words.index("-conf") + 1]
 
     def InitLog(self, name: str = "") -> None:  # noqa: N802
-        """SINGA's scripts call it first. Lines go to stderr and to the workspace's job.log, whatever the name is."""
+        """Does nothing; SINGA's scripts call it first. Logs go to stderr and to job.log in the workspace, whatever the name is."""
 
     def Train(self, *words: Any, job: Any = None, resume: "bool | None" = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
-        """Runs a job to its end and returns its results: Train(job), Train(job, resume), or Train(resume, job) as SINGA's
-        scripts call it. job: a JobProto, its SerializeToString(), or the path of a job.conf."""
+        """Runs a job to its end and returns its results. Accepts Train(job), Train(job, resume), and Train(resume, job) as
+        SINGA's scripts call it. job: a JobProto, its SerializeToString(), or the path of a job.conf."""
         job, resume = _job_and_resume(words, job, resume)
         return run(self._job(job), resume=self.resume if resume is None else resume).results
 
     def Test(self, job: Any = None) -> dict[int, list[dict[str, Any]]]:  # noqa: N802
-        """Tests the parameters of the job's checkpoint_path. job: as in Train."""
+        """Tests the parameters of the job's checkpoint_path. job: as for Train."""
         return run(self._job(job), test=True).results
 
     @staticmethod
     def RegisterLayer(user_type: str, factory: Any) -> None:  # noqa: N802
-        """A layer of the script's own, for layers with this user_type. factory(LayerProto) returns an object with
-        forward(inputs, parameters), which returns its output; backward(inputs, parameters, gradient), which returns the
-        gradient by its input and a list of those by its parameters; and, where they are not those of the input or none,
-        outputs(shapes) and parameters(shapes), a dict of shapes. Arrays have the batch in front."""
+        """Registers a layer for all layers with this user_type. factory(LayerProto) returns an object with
+        forward(inputs, parameters), which returns the output, and backward(inputs, parameters, gradient), which returns the
+        gradient of the input and a list of those of the parameters. It may also have outputs(shapes) and parameters(shapes),
+        which return the output shape (by default that of the input) and a dict of parameter shapes (by default none). Arrays
+        include the batch as their first axis."""
         _job.register_layer(user_type, lambda conf: factory(LayerProto.FromString(conf)))
 
     @staticmethod
     def RegisterUpdater(user_type: str, rule: Any, **options: Any) -> None:  # noqa: N802
-        """For updaters with this user_type one of Pleiad's rules with its options, or a rule of the script's own:
-        rule(value, delta, state, numbers, rates) changes value, where delta is the gradient and state has as many arrays as
-        `arrays=` says; docs/updaters.md, "Your own rules", has the rest."""
+        """Registers an update rule for updaters with this user_type: the name of a Pleiad rule with its options, or a function
+        rule(value, delta, state, numbers, rates) that changes value in place. delta is the gradient, and state has as many
+        arrays as the option `arrays` says. docs/updaters.md, "Your own rules", describes the rest."""
         if callable(rule):
             pleiad.register_rule(user_type, rule, **options)
             rule, options = user_type, {}
@@ -75,19 +76,19 @@ class Driver:
                 proto.ParseFromString(bytes(job))
             except DecodeError as problem:
                 raise ValueError(
-                    f"Driver: these {len(bytes(job))} bytes are no serialized JobProto: {problem}"
+                    f"Driver: these {len(bytes(job))} bytes are not a serialized JobProto: {problem}"
                 ) from None
         elif isinstance(job, JobProto):
             return job
         else:
             raise TypeError(
-                f"Driver: expected a JobProto, its SerializeToString() or a job.conf's path; received {type(job).__name__}"
+                f"Driver: expected a JobProto, its SerializeToString() or the path of a job.conf; received {type(job).__name__}"
             )
         return proto
 
 
 def _job_and_resume(words: tuple[Any, ...], job: Any, resume: "bool | None") -> "tuple[Any, bool | None]":
-    """The two arguments of Train, in either order."""
+    """Returns the two arguments of Train, which may come in either order."""
     if len(words) > 2:
         raise TypeError(f"Train: expected a job and resume; received {len(words)} arguments")
     for word in words:
@@ -103,7 +104,7 @@ def _job_and_resume(words: tuple[Any, ...], job: Any, resume: "bool | None") -> 
 
 
 class Result:
-    """What a run gave: results by step, whether it came to its end, the step, the last checkpoint."""
+    """The result of a run: the results by step, whether it completed, the last step and the last checkpoint."""
 
     def __init__(self, rows: Any, ended: bool, step: int, checkpoint: str) -> None:
         self.results: dict[int, list[dict[str, Any]]] = {}
@@ -113,8 +114,8 @@ class Result:
 
 
 class Stopped(SystemExit):
-    """Ctrl-C or SIGTERM ended a run after its current step. The model was saved: `result.checkpoint`. A script that does
-    not catch this ends without a traceback, with the exit code 130."""
+    """Ctrl-C or SIGTERM ended a run after its current step. The model was saved to `result.checkpoint`. A script that does not
+    catch this exception ends without a traceback, with exit code 130."""
 
     raised = False
 
@@ -126,8 +127,8 @@ class Stopped(SystemExit):
 
 @contextlib.contextmanager
 def _marking_ctrl_c() -> Iterator[None]:
-    """Ctrl-C is the runner's while it runs: it saves, and tells that it was stopped. A second one is raised at once. A
-    script's own handler stays."""
+    """Lets the runner handle Ctrl-C: it saves the model and reports that it was stopped. A second Ctrl-C raises immediately. A
+    handler that the script has installed stays in place."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -148,7 +149,7 @@ def _marking_ctrl_c() -> Iterator[None]:
 
 
 def run(job: Any, *, resume: bool = False, test: bool = False, display: str = "") -> Result:
-    """Runs a JobProto on this process, or on the ranks that a launcher started, all of which call it."""
+    """Runs a JobProto in this process, or on all ranks that a launcher started, all of which must call it."""
     refuse_unknown("display", [display] if display else [], ["lines", "live", "off"])
     if not display:
         display = "live" if _job.on_terminal() else "lines"

@@ -1,4 +1,4 @@
-"""The C++ runner of jobs, loaded as it should be, and the session that a script runs in."""
+"""Loads the C++ job runner, and opens the session in which a script runs."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ __all__ = ["_job", "_nn", "session"]
 
 
 def session() -> Any:
-    """That of this process: the one that the script has opened, or a new one in the world that a launcher made."""
+    """Returns the session of this process: the one that the script has opened, or a new one."""
     return sessions._current if sessions._current is not None else pleiad.init()

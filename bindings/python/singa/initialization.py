@@ -1,4 +1,4 @@
-"""The same as singa.initializations, under the name that the document has."""
+"""The module singa.initializations under the name that SINGA's documentation uses."""
 
 from singa.initializations import get_init_values
 

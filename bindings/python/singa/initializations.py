@@ -1,10 +1,10 @@
-"""What a parameter starts as, by name: uniform, gaussian, constant, or none (a checkpoint has it)."""
+"""Initialisers of parameters by name: uniform, gaussian, constant, or none (values come from a checkpoint)."""
 
 from typing import Any
 
 ALIASES = {"gauss": "gaussian", "const": "constant", "normal": "gaussian"}
 
-# The fields of ParamGenProto that each kind looks at, and what they are unless told otherwise.
+# The fields of ParamGenProto that each kind reads, with their defaults.
 KINDS: dict[str, dict[str, float]] = {
     "uniform": {"low": -0.05, "high": 0.05},
     "gaussian": {"mean": 0.0, "std": 0.01},
@@ -33,7 +33,7 @@ def kind_of(name: str) -> str:
 
 
 def get_init_values(identifier: str, **kwargs: Any) -> dict[str, float]:
-    """The fields that this kind looks at. Others among the arguments are passed over; `scale` is a uniform one's reach."""
+    """Returns the fields that this kind reads, and ignores other arguments. `scale` is the range of a uniform initialiser."""
     kind = kind_of(identifier)
     values = dict(KINDS[kind])
     if kind == "uniform" and kwargs.get("scale") is not None:

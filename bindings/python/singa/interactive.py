@@ -1,4 +1,4 @@
-"""Layers called one by one: ComputeFeature, ComputeGradient, Feed, GetParams and so on."""
+"""Layers that a script calls one by one: ComputeFeature, ComputeGradient, Feed, GetParams and so on."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from singa.utils.utility import generate_name
 
 
 def _last(images: NDArray[Any]) -> NDArray[Any]:
-    """(n, c, h, w) as (n, h, w, c)."""
+    """Converts (n, c, h, w) to (n, h, w, c)."""
     return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1))
 
 
 def _first(images: NDArray[Any]) -> NDArray[Any]:
-    """(n, h, w, c) as (n, c, h, w)."""
+    """Converts (n, h, w, c) to (n, c, h, w)."""
     return numpy.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
 
 class Lone:
-    """What a layer does by itself. Images go from layer to layer with their channels last; what a script gets and gives
-    has them first, as SINGA's do."""
+    """The methods of a layer outside a model. Between layers images have their channels last; a script passes and receives them
+    with channels first, as in SINGA."""
 
     seed = 1
 
@@ -42,7 +42,7 @@ class Lone:
             return
         if rows.shape[1] != channels * height * width:
             raise ValueError(
-                f"Feed: expected rows of {channels} x {height} x {width} numbers; received {rows.shape[1]} a row"
+                f"Feed: expected rows of {channels} x {height} x {width} values; received {rows.shape[1]} per row"
             )
         self._data = _last(rows.reshape(-1, channels, height, width))
 
@@ -52,15 +52,17 @@ class Lone:
     # Passes.
 
     def ComputeFeature(self, *srclys: "Lone", phase: str = "train") -> None:  # noqa: N802
-        """Computes this layer from its sources."""
+        """Computes this layer's output from those of its sources."""
         sources = list(srclys) or list(getattr(self, "src", None) or [])
         arrays = []
         for source in sources:
             if source._data is None:
-                raise ValueError(f"ComputeFeature: {type(source).__name__} has no data yet")
+                raise ValueError(
+                    f"ComputeFeature: {type(source).__name__} has no data yet; call its Feed or ComputeFeature first"
+                )
             arrays.append(source._data)
         if not arrays:
-            raise TypeError("ComputeFeature: expected the layers it takes from")
+            raise TypeError("ComputeFeature: expected the source layers; received none")
         if not self._cores:
             for label, proto in self.parts():  # type: ignore[attr-defined]
                 name = proto.name or generate_name(label)
@@ -74,10 +76,10 @@ class Lone:
         self._data = arrays[0]
 
     def ComputeGradient(self, step: "int | None" = None, upd: Any = None) -> None:  # noqa: N802
-        """Computes the gradients by this layer's parameters and sources. With an updater: updates the parameters, and goes
-        on with the sources."""
+        """Computes the gradients of this layer's parameters and sources. With an updater, also updates the parameters and
+        continues with the sources."""
         if not self._cores:
-            raise ValueError("ComputeGradient: comes after ComputeFeature")
+            raise ValueError("ComputeGradient: call ComputeFeature first")
         gradient = None if self._cores[-1].metrics() else self._gradient
         for core in reversed(self._cores):
             core.backward(gradient)
@@ -94,17 +96,17 @@ class Lone:
             if core.parameters():
                 core.update(updater.proto.SerializeToString(), step)
 
-    # Numbers.
+    # Values.
 
     def _weights(self) -> tuple[NDArray[Any], NDArray[Any], "tuple[int, ...] | None"]:
         if not self._cores:
-            raise ValueError("GetParams: comes after ComputeFeature")
+            raise ValueError("GetParams: call ComputeFeature first")
         weight, bias = list(self._cores[0].parameters().values())[:2]
         shape = self._sources[0]._data.shape if self._sources and self._sources[0]._data is not None else None
         return weight, bias, shape if shape is not None and len(shape) == 4 else None
 
     def GetParams(self) -> tuple[NDArray[Any], NDArray[Any]]:  # noqa: N802
-        """Copies of weight, a matrix, and bias, a column."""
+        """Returns copies of the weight, a matrix, and of the bias, a column."""
         weight, bias, image = self._weights()
         if weight.ndim == 4:
             weight = _first(weight).reshape(len(weight), -1)
@@ -113,11 +115,11 @@ class Lone:
         return weight.copy(), bias.reshape(-1, 1).copy()
 
     def SetParams(self, *params: Any) -> None:  # noqa: N802
-        """Weight and bias, in the shapes that GetParams gives."""
+        """Sets weight and bias, in the shapes that GetParams returns."""
         weight, bias, image = self._weights()
         given = numpy.asarray(params[0], numpy.float32)
         if given.size != weight.size:
-            raise ValueError(f"SetParams: expected a weight of {weight.size} numbers; received {given.size}")
+            raise ValueError(f"SetParams: expected a weight of {weight.size} elements; received {given.size}")
         if weight.ndim == 4:
             filters, height, width, channels = weight.shape
             weight[...] = _last(given.reshape(filters, channels, height, width))
@@ -130,19 +132,19 @@ class Lone:
             bias[...] = numpy.asarray(params[1], numpy.float32).reshape(bias.shape)
 
     def GetData(self) -> list[float]:  # noqa: N802
-        """What it computed, as a list."""
+        """Returns the layer's output as a list."""
         if self._data is None:
-            raise ValueError("GetData: there is no data yet")
+            raise ValueError("GetData: there is no data yet; call Feed or ComputeFeature first")
         data = _first(self._data) if self._data.ndim == 4 else self._data
         return [float(number) for number in data.reshape(-1)]
 
     def metrics(self) -> dict[str, float]:
-        """Of a loss: its numbers."""
+        """Returns the metrics of a loss layer."""
         core = self._cores[-1]
         return {name: core.metric(i) for i, name in enumerate(core.metrics())}
 
     def display(self) -> None:
-        """Prints a loss's numbers, or what a layer's output is like."""
+        """Prints the metrics of a loss layer, or a summary of another layer's output."""
         if self._cores and self._cores[-1].metrics():
             print(", ".join(f"{name} : {value:.6f}" for name, value in self.metrics().items()))
         elif self._data is not None:

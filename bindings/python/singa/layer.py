@@ -1,4 +1,4 @@
-"""Layers: what a model is put together from. Each becomes one or more LayerProtos when the model is built."""
+"""The layers of a model. Each becomes one or more LayerProtos when the model is built."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _FUNCTIONS = {"relu": "RELU", "sigmoid": "SIGMOID", "tanh": "TANH", "stanh": "ST
 
 
 def pair(value: Any, what: str) -> tuple[int, int]:
-    """A length, or one for each direction."""
+    """Returns a length for each direction, from a number or a pair."""
     values = (value, value) if isinstance(value, int) else tuple(value)
     if len(values) != 2 or not all(isinstance(each, int) for each in values):
         raise TypeError(f"{what}: expected a number, or a pair of them; received {value!r}")
@@ -23,16 +23,16 @@ def pair(value: Any, what: str) -> tuple[int, int]:
 
 
 def _set_lengths(conf: Any, where: str, **lengths: "tuple[str, Any]") -> None:
-    """Of each argument its field, as one number, or as one for each direction where they differ."""
+    """Sets the field of each argument to one number, or to one per direction if they differ."""
     for argument, (field, value) in lengths.items():
         x, y = pair(value, f"{where}: {argument}")
         setval(conf, **({field: x} if x == y else {f"{field}_x": x, f"{field}_y": y}))
 
 
 class Layer(Lone):
-    """What all have in common: `layer`, a LayerProto; name; partition_dim, 0 for samples and 1 for outputs.
+    """The common part of all layers: `layer`, a LayerProto; its name; and partition_dim, 0 for samples and 1 for outputs.
 
-    `label` begins the name that a model gives a layer without one.
+    `label` is the prefix of the name that a model gives to an unnamed layer.
     """
 
     label = "layer"
@@ -51,7 +51,7 @@ class Layer(Lone):
         setval(self.layer, **kwargs)
 
     def parts(self) -> list[tuple[str, Any]]:
-        """What it becomes: labels for names, and LayerProtos one after another."""
+        """Returns the labels for names, and the LayerProtos that this layer becomes, in order."""
         return [(self.label, self.layer)]
 
     def _set_type(self, name: str) -> None:
@@ -59,8 +59,8 @@ class Layer(Lone):
 
 
 class Data(Layer):
-    """Records: load is recordinput, csvinput, or another kind of input layer; phase train, val or test; conf a Store.
-    checkpoint: files that a model's parameters start from."""
+    """Reads records. load: "recordinput", "csvinput" or another kind of input layer. phase: "train", "val" or "test". conf: a
+    Store. checkpoint: files with initial parameters of the model."""
 
     label = "data"
     is_datalayer = True
@@ -86,7 +86,7 @@ class Data(Layer):
 
 
 class _Weighted(Layer):
-    """A layer with a weight and a bias, and maybe an activation after it."""
+    """A layer with a weight, a bias and an optional activation."""
 
     mask: "Activation | None" = None
 
@@ -104,14 +104,14 @@ class _Weighted(Layer):
 
 
 def _split(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments for a layer's parameters (w_..., b_...) and the others."""
+    """Separates arguments for a layer's parameters (w_..., b_...) from the others."""
     own = {key: value for key, value in kwargs.items() if key[:2] in ("w_", "b_")}
     return own, {key: value for key, value in kwargs.items() if key not in own}
 
 
 class Dense(_Weighted):
-    """output_dim sums of all inputs. init is for weight and bias; w_param and b_param are Parameters, which w_lr, w_std,
-    b_value and so on change. transpose: the weight is inputs x outputs. input_dim is found by itself."""
+    """A fully connected layer with output_dim outputs. init applies to weight and bias. w_param and b_param are Parameters, whose
+    fields w_lr, w_std, b_value and so on change. transpose: store the weight as inputs x outputs. input_dim is inferred."""
 
     label = "ip"
 
@@ -136,7 +136,7 @@ class Dense(_Weighted):
 
 
 class Convolution2D(_Weighted):
-    """nb_filter filters; kernel, stride and pad are numbers, or pairs (x, y)."""
+    """A convolution with nb_filter filters. kernel, stride and pad are numbers or pairs (x, y)."""
 
     label = "conv"
 
@@ -179,26 +179,26 @@ class _Pooling(Layer):
 
 
 def pool_size(*lengths: int) -> tuple[int, int]:
-    """A window's size: pool_size(3, 3), as SINGA's document writes MaxPooling2D(pool_size(3,3), stride=2)."""
+    """Returns the size of a window, for calls like MaxPooling2D(pool_size(3,3), stride=2) in SINGA's documentation."""
     return pair(lengths[0] if len(lengths) == 1 else lengths, "pool_size")
 
 
 class MaxPooling2D(_Pooling):
-    """The largest number of each window. pool_size and stride are numbers, or pairs (x, y). ignore_border=False pads the
-    image by one."""
+    """The maximum of each window. pool_size and stride are numbers or pairs (x, y). ignore_border=False pads the image by
+    one."""
 
     method = pb.MAX
 
 
 class AvgPooling2D(_Pooling):
-    """The mean of each window. pool_size and stride are numbers, or pairs (x, y). ignore_border=False pads the image by
+    """The average of each window. pool_size and stride are numbers or pairs (x, y). ignore_border=False pads the image by
     one."""
 
     method = pb.AVG
 
 
 class LRN2D(Layer):
-    """Each number divided by a power of the squares of `size` maps around it."""
+    """Local response normalisation: divides each value by a power of the squares of `size` adjacent channels."""
 
     label = "norm"
 
@@ -211,7 +211,7 @@ class LRN2D(Layer):
 
 
 class Activation(Layer):
-    """relu, sigmoid, tanh, stanh or softmax."""
+    """Applies relu, sigmoid, tanh, stanh or softmax."""
 
     def __init__(self, activation: str = "stanh", topk: int = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -237,7 +237,7 @@ class Activation(Layer):
 
 
 class Loss(Activation):
-    """softmaxloss or euclideanloss."""
+    """The loss "softmaxloss" or "euclideanloss"."""
 
     def __init__(self, lossname: str, topk: int = 1, **kwargs: Any) -> None:
         refuse_unknown("Loss", [lossname], ["softmaxloss", "euclideanloss"])
@@ -245,7 +245,7 @@ class Loss(Activation):
 
 
 class Dropout(Layer):
-    """In training, zeroes a share `ratio` of its input, and scales the rest."""
+    """In training, sets a random fraction `ratio` of the input to zero and rescales the rest."""
 
     label = "drop"
 
@@ -256,7 +256,7 @@ class Dropout(Layer):
 
 
 class Accuracy(Layer):
-    """The share of labels among the topk scores, where it stands."""
+    """The fraction of labels that are among the topk scores."""
 
     label = "accuracy"
 
@@ -267,7 +267,7 @@ class Accuracy(Layer):
 
 
 class RGB(Layer):
-    """Images less a mean image, from a file."""
+    """Subtracts a mean image, read from a file, from the images."""
 
     label = "rgb"
 
@@ -280,7 +280,7 @@ class RGB(Layer):
 
 
 class Embedding(Layer):
-    """Of symbols, a row of a table for each: in_dim symbols, out_dim numbers."""
+    """Looks up symbols in a table of in_dim rows of out_dim elements."""
 
     label = "embedding"
 
@@ -293,7 +293,7 @@ class Embedding(Layer):
 
 
 class RNNLM(Layer):
-    """A gated recurrent layer of `dim` units over the symbols of a text."""
+    """A gated recurrent layer with `dim` units over the symbols of a text."""
 
     label = "gru"
 
@@ -311,7 +311,7 @@ GRU = RNNLM
 
 
 class UserLayer(Layer):
-    """A layer that Driver.RegisterLayer knows under user_type."""
+    """A layer that Driver.RegisterLayer registered under user_type."""
 
     label = "user"
 
@@ -324,9 +324,9 @@ class UserLayer(Layer):
 
 
 class Autoencoder:
-    """hid_dim layers of an encoder, the last of which, the code, has no activation; then the decoder, back to out_dim.
-    param_share: the decoder's weights are the encoder's. Parameters are named as those of a stack of RBMs, whose
-    checkpoints they may start from."""
+    """An auto-encoder: hid_dim encoder layers, of which the last, the code, has no activation, and the decoder back to out_dim.
+    With param_share the decoder shares the encoder's weights. Parameters have the names of those of a stack of RBMs, so that its
+    checkpoints can initialise them."""
 
     is_datalayer = False
 
@@ -352,7 +352,7 @@ class Autoencoder:
         self.b_param = taken("b", b_param, "constant", own)
 
     def layers(self, pretrained: bool) -> list[Layer]:
-        """`pretrained`: checkpoints have the numbers, so that a parameter that they lack is an error."""
+        """Returns the layers. If `pretrained`, checkpoints provide the values, and a parameter that they lack is an error."""
         keep = {"init": "none"} if pretrained else {}
         dims = [self.out_dim, *self.hid_dim]
         last = len(self.hid_dim)
@@ -373,9 +373,9 @@ class Autoencoder:
 
 
 class RBM(Layer):
-    """A machine of out_dim hidden units; of several numbers, the last is that of the machine that learns, and the others
-    those of the machines below it, whose numbers come from checkpoints. sampling='gaussian': hidden units that are not
-    0 or 1."""
+    """A restricted Boltzmann machine with out_dim hidden units. If out_dim is a list, its last element belongs to the machine that
+    is trained, and the others to the machines below it, whose parameters come from checkpoints. sampling="gaussian" makes the
+    hidden units Gaussian instead of binary."""
 
     label = "RBMVis"
 
@@ -405,7 +405,7 @@ class RBM(Layer):
             self.layer.param.add().CopyFrom(parameter.copy(name=name).param)
 
     def below(self) -> list[Layer]:
-        """The machines below, as they go upwards."""
+        """Returns the machines below, lowest first."""
         made: list[Layer] = []
         for i, dim in enumerate(self.out_dim[:-1], 1):
             w, b = Parameter(name=f"w{i}", init="none"), Parameter(name=f"b{i}2", init="none")
@@ -413,7 +413,7 @@ class RBM(Layer):
         return made
 
     def hidden(self) -> Any:
-        """The other half."""
+        """Returns the LayerProto of the hidden units."""
         level = len(self.out_dim)
         layer = pb.LayerProto(type=enumLayerType("rbmhid"))
         layer.rbm_conf.hdim = self.out_dim[-1]
@@ -432,7 +432,7 @@ class ImageInput(Lone):
         self.width, self.height, self.nb_channel = width, height, nb_channel
 
     def Feed(self, image_data: Any) -> None:  # noqa: N802
-        """Rows of channels x height x width numbers, or of as many as there are where no size was told."""
+        """Sets the images: rows of channels x height x width values, or of any length if no size was given."""
         self._feed_images(image_data, self.width, self.height, self.nb_channel)
 
 

@@ -1,4 +1,4 @@
-"""Models: layers put together, trained and tested. `from singa.model import *` brings all that a script uses."""
+"""Models: layers that are trained and tested together. `from singa.model import *` imports all that a script uses."""
 
 import atexit
 import copy
@@ -30,9 +30,9 @@ Results = dict[int, list[dict[str, Any]]]
 
 
 class Model:
-    """Layers and a job. `jobconf` is the JobProto that a run begins with, `layers` are the layers in order.
+    """Layers and a job. `jobconf` is the JobProto that a run starts from, and `layers` are the layers in order.
 
-    name: of the job. argv: the script's command line, of which -resume is looked at. label: taken for older scripts.
+    name: name of the job. argv: command line of the script, of which -resume is read. label: ignored; older scripts pass it.
     """
 
     def __init__(self, name: str = "my model", argv: Sequence[str] = (), label: bool = False) -> None:
@@ -46,12 +46,12 @@ class Model:
         self._topk = 1
         self._compiled = False
         self._pending: pb.JobProto | None = None
-        self._steps = 0  # that the last checkpoint has seen
+        self._steps = 0  # step of the last checkpoint
 
-    # Putting together.
+    # Construction.
 
     def add(self, layer: Any) -> None:
-        """Puts a layer on top; a Data layer beside the others."""
+        """Adds a layer on top of the others; a Data layer is added as an input."""
         if not isinstance(layer, Layer | Autoencoder):
             raise TypeError(f"add: expected a layer; received {type(layer).__name__}")
         self.layers.append(layer)
@@ -65,11 +65,12 @@ class Model:
         updater: Any = None,
         **kwargs: Any,
     ) -> None:
-        """optimizer (or updater): SGD, AdaGrad and so on. cluster: a Cluster. loss: categorical_crossentropy or
-        mean_squared_error; a last softmax is the former by itself. topk: labels among so many best scores count."""
+        """Sets how the model is trained. optimizer (or updater): SGD, AdaGrad and so on. cluster: a Cluster. loss:
+        "categorical_crossentropy" or "mean_squared_error"; a final softmax implies the former. topk: the number of best scores
+        among which a label counts as correct."""
         refuse_unknown("compile", kwargs, arguments_of(Model.compile))
         if (optimizer is None) == (updater is None):
-            raise TypeError("compile: expected optimizer or updater, one of them")
+            raise TypeError("compile: expected either optimizer or updater")
         if cluster is None:
             raise TypeError("compile: expected cluster=Cluster(workspace)")
         if loss is not None:
@@ -79,7 +80,7 @@ class Model:
         self._loss, self._topk, self._compiled = loss, topk, True
 
     def build(self, data: "Sequence[Data] | None" = None) -> Any:
-        """The NetProto of the layers, also put into jobconf."""
+        """Builds the NetProto of the layers, stores it in jobconf and returns it."""
         sources = list(data) if data is not None else [each for each in self.layers if each.is_datalayer]
         pretrained = any(each.checkpoint for each in sources)
         names = _Names()
@@ -107,7 +108,7 @@ class Model:
         return net
 
     def _close(self, net: Any, names: "_Names", last: str, source: str) -> None:
-        """The loss at the top."""
+        """Adds the loss on top."""
         top = net.layer[-1]
         if top.type == enumLayerType("rbmhid"):
             return
@@ -115,7 +116,9 @@ class Model:
         if top.type not in ends:
             loss = self._loss or ("categorical_crossentropy" if top.type == enumLayerType("softmax") else None)
             if loss is None:
-                raise TypeError(f"compile: expected loss, one of {', '.join(LOSSES)}; the last layer is no softmax")
+                raise TypeError(
+                    f"compile: expected loss, one of {', '.join(LOSSES)}, because the last layer is not a softmax"
+                )
             if top.type == enumLayerType("softmax"):
                 last = top.srclayers[0]
                 del net.layer[-1]
@@ -124,7 +127,7 @@ class Model:
         if source not in list(top.srclayers)[1:]:
             top.srclayers.append(source)
 
-    # Running.
+    # Runs.
 
     def fit(
         self,
@@ -138,17 +141,19 @@ class Model:
         execpath: str = "",
         **fields: Any,
     ) -> "Results | None":
-        """Trains for nb_epoch steps on a worker group's batches of `data`, and returns the results: a list for each step,
-        {60: [{'phase': 'train', 'loss': 2.3, 'acc': 0.1}]}. with_test=True leaves the training to evaluate, which then
-        tests on the way. validate_data is looked at every validate_freq steps. Other arguments are fields of JobProto:
-        disp_freq (a tenth of the steps), checkpoint_freq (at the end), checkpoint_path, test_freq and so on. alg: bp, cd,
-        bptt or an Algorithm. Called again, it goes on with the parameters it has."""
+        """Trains for nb_epoch steps on the batches of `data`, and returns the results: a list for each step, such as
+        {60: [{'phase': 'train', 'loss': 2.3, 'acc': 0.1}]}. A further call continues with the current parameters.
+
+        with_test=True defers the training to evaluate(), which tests in between. validate_data is evaluated every
+        validate_freq steps. alg: bp, cd, bptt or an Algorithm. Other arguments are fields of JobProto: disp_freq (by default a
+        tenth of the steps), checkpoint_freq (by default only at the end), checkpoint_path, test_freq and so on.
+        """
         self._check_compiled("fit")
         refuse_unknown("fit", fields, {*field_names(self.jobconf), "cd_k", *arguments_of(Model.fit)})
         nb_epoch = whole("fit: nb_epoch, the steps", nb_epoch)
         job = self._job()
         setval(job, train_steps=nb_epoch, disp_freq=max(1, nb_epoch // 10))
-        if "checkpoint_freq" not in fields:  # at the end alone
+        if "checkpoint_freq" not in fields:  # a checkpoint at the end only
             setval(job, checkpoint_freq=nb_epoch, checkpoint_after=nb_epoch)
         self._set_algorithm(job, alg, fields)
         if device is not None:
@@ -162,7 +167,7 @@ class Model:
         if paths:
             setval(job, checkpoint_path=paths)
         setval(job, **fields)
-        # Scripts read these from jobconf after fit, as the original sets them there.
+        # Scripts read these fields of jobconf after fit, which sets them as the original does.
         self.jobconf.train_steps = job.train_steps
         self.jobconf.train_one_batch.CopyFrom(job.train_one_batch)
         self._pending = job
@@ -186,8 +191,8 @@ class Model:
         show_acc: bool = True,
         **fields: Any,
     ) -> Results:
-        """Tests on test_steps batches of `data`, and returns the results. After fit(with_test=True) it trains, and tests
-        every test_freq steps (a tenth of them); otherwise it tests the parameters of the last fit, or those of
+        """Tests on test_steps batches of `data` and returns the results. After fit(with_test=True) it trains, and tests every
+        test_freq steps (by default a tenth of them). Otherwise it tests the parameters of the last fit, or those of
         checkpoint_path."""
         self._check_compiled("evaluate")
         refuse_unknown("evaluate", fields, {*field_names(self.jobconf), *arguments_of(Model.evaluate)})
@@ -208,14 +213,14 @@ class Model:
             setval(job, gpu=device)
         path = checkpoint_path or self.last_checkpoint_path
         if path is None:
-            raise ValueError("evaluate: expected checkpoint_path, or a fit before: there is nothing to test")
+            raise ValueError("evaluate: there are no parameters to test; call fit first or pass checkpoint_path")
         setval(job, checkpoint_path=path)
         setval(job, **fields)
         job.neuralnet.CopyFrom(self.build(tests))
         return self._keep(self._as_trained(run(job, test=True), path))
 
     def _as_trained(self, result: Result, path: Any) -> Result:
-        """The results of a test under the step that the checkpoint's name tells."""
+        """Returns the results of a test under the step in the checkpoint's name."""
         name = Path(path if isinstance(path, str) else path[0]).name
         match = re.match(r"step(\d+)-worker\d+$", name)
         step = int(match.group(1)) if match else 0
@@ -238,7 +243,7 @@ class Model:
 
     def _check_compiled(self, where: str) -> None:
         if not self._compiled:
-            raise TypeError(f"{where}: comes after compile")
+            raise TypeError(f"{where}: call compile first")
 
     def _job(self) -> Any:
         job = pb.JobProto()
@@ -253,12 +258,12 @@ class Model:
             job.train_one_batch.cd_conf.cd_k = cd_k
 
     def _sources(self, data: "Data | None", phase: str, batch_size: "int | None") -> list[Data]:
-        """The data of a phase: what is given, or what was added."""
+        """Returns the data of a phase: those given, or those added."""
         wanted = enumPhase(phase)
         if data is None:
             found = [each for each in self.layers if each.is_datalayer and wanted in each.phases]
             if not found:
-                raise TypeError(f"expected data to {phase} with, as an argument or by add; there is none")
+                raise TypeError(f"expected data to {phase} with; pass them as an argument or call add")
         else:
             if not isinstance(data, Data):
                 raise TypeError(f"expected a Data layer; received {type(data).__name__}")
@@ -275,7 +280,7 @@ class Model:
         return copies
 
     def _checkpoints(self, sources: list[Data]) -> list[str]:
-        """Where parameters start from: those of the last fit, else what the data says."""
+        """Returns the files of the initial parameters: those of the last fit, or those that the data name."""
         if self.last_checkpoint_path is not None:
             return [self.last_checkpoint_path]
         paths: list[str] = []
@@ -287,7 +292,7 @@ class Model:
                 paths.append(path)
         return paths
 
-    # What was learnt.
+    # Parameters and results.
 
     def _net(self) -> Any:
         if self.last_checkpoint_path is None:
@@ -297,8 +302,8 @@ class Model:
         return _job.net(job.SerializeToString(), self.last_checkpoint_path)
 
     def predict(self, x: Any, batch_size: int = 100) -> Any:
-        """What the layer below the loss gives for arrays of samples; for a softmax loss, probabilities. Samples are as the
-        net takes them: scaled, and images as (channels, height, width)."""
+        """Returns the output of the layer below the loss for arrays of samples; for a softmax loss, probabilities. Samples must
+        be as the net reads them: scaled, and images as (channels, height, width)."""
         net = self._net()
         top = self._last_job.neuralnet.layer[-1]
         name = top.srclayers[0]
@@ -321,9 +326,9 @@ class Model:
         return scores
 
     def save_weights(self, path: str) -> None:
-        """The parameters of the last fit, as a checkpoint of SINGA's; as safetensors where the name ends in that."""
+        """Writes the parameters of the last fit as a SINGA checkpoint, or as safetensors if the path has that suffix."""
         if self.last_checkpoint_path is None:
-            raise ValueError("save_weights: there are no parameters yet")
+            raise ValueError("save_weights: there are no parameters yet; call fit or load_weights first")
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.suffix == ".safetensors":
@@ -332,8 +337,8 @@ class Model:
         target.write_bytes(Path(self.last_checkpoint_path).read_bytes())
 
     def load_weights(self, path: str) -> None:
-        """Parameters to go on from, by their names: of fit, evaluate and predict from now on. From a checkpoint, or from
-        safetensors, of which a checkpoint is made beside them."""
+        """Sets the parameters by name for the next fit, evaluate and predict. Reads a checkpoint, or a safetensors file, beside
+        which it writes a checkpoint."""
         if not Path(path).exists():
             raise FileNotFoundError(f"{path}: no such checkpoint")
         if not hasattr(self, "_last_job"):
@@ -350,9 +355,9 @@ class Model:
         self.last_checkpoint_path = path
 
     def get_weights(self) -> dict[str, Any]:
-        """Copies of the last fit's parameters, by name."""
+        """Returns copies of the parameters of the last fit, by name."""
         if self.last_checkpoint_path is None:
-            raise ValueError("get_weights: there are no parameters yet")
+            raise ValueError("get_weights: there are no parameters yet; call fit or load_weights first")
         blobs = pb.BlobProtos.FromString(Path(self.last_checkpoint_path).read_bytes())
         names = [name.split("#", 1)[-1] for name in blobs.name]
         return {
@@ -361,36 +366,36 @@ class Model:
         }
 
     def summary(self) -> str:
-        """Layers, shapes and parameters, as text; also printed."""
+        """Prints and returns a text table of layers, shapes and parameters."""
         job = self._job()
         self._set_algorithm(job, "cd" if isinstance(self, Energy) else "bp", {})
         sources = [each for each in self.layers if each.is_datalayer] or getattr(self, "_pending_sources", [])
         if not sources:
-            raise TypeError("summary: expected data, by add or by fit: without it no shape is known")
+            raise TypeError("summary: shapes depend on the data; call add with a Data layer, or fit, first")
         job.neuralnet.CopyFrom(self.build(sources))
         text = _job.summary(job.SerializeToString())
         print(text, end="")
         return text
 
     def explain(self, ranks: int = 0) -> str:
-        """Which rank does what for the last fit's job, and the bytes of a step."""
+        """Returns a text table of what each rank computes for the last fit's job, and of the bytes that a step exchanges."""
         return _job.explain(self._last_job.SerializeToString(), ranks)
 
     def display(self) -> None:
-        """Prints the job."""
+        """Prints the job as text."""
         print(text_format.MessageToString(self.jobconf), end="")
 
 
 class Sequential(Model):
-    """Layers one on top of the other."""
+    """A model of layers in sequence."""
 
 
 class Energy(Model):
-    """Machines: RBM layers."""
+    """A model of RBM layers."""
 
 
 class _Names:
-    """Names for layers and parameters that have none: ip1, ip2, loss; w1, b1."""
+    """Generates names for unnamed layers and parameters: ip1, ip2, loss; w1, b1."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -418,20 +423,20 @@ _unfinished: list[Model] = []
 def _leave_for_later(model: Model) -> None:
     if model not in _unfinished:
         _unfinished.append(model)
-    session()  # whose end comes after what is registered now
+    session()  # its exit handler runs after those that are registered from here on
     atexit.unregister(_finish)
     atexit.register(_finish)
 
 
 def _finish() -> None:
-    """fit(with_test=True) without an evaluate: the training that was asked for comes now, unless an exception or Ctrl-C
-    ended the script."""
+    """Runs the training that fit(with_test=True) deferred if no evaluate() followed, unless an exception or Ctrl-C ended the
+    script."""
     for model in list(_unfinished) if not hasattr(sys, "last_type") and not Stopped.raised else []:
         job = model._pending
         if job is None:
             continue
         print(
-            f'singa: fit(with_test=True) of "{job.name}" was followed by no evaluate; training now, without tests',
+            f'singa: fit(with_test=True) of "{job.name}" was not followed by evaluate(); training now, without tests',
             file=sys.stderr,
         )
         model._pending = None

@@ -1,4 +1,4 @@
-"""Parameter: how a layer's weight or bias starts and learns. A template: layers take a copy when they are made."""
+"""Parameter: how a layer's weight or bias is initialised and trained. It is a template of which each layer takes a copy."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ KNOWN = ("name", "lr", "wd", "init", "level", "share_from", *FIELDS)
 
 
 class Parameter:
-    """lr, wd: multipliers of the learning rate and the weight decay. init: uniform (low, high, or scale), gaussian (mean,
-    std; also gauss), constant (value; also const), or none: a checkpoint has it. Fields that this init does not look at
-    are remembered for when `update` changes it.
+    """Settings of a weight or bias. lr, wd: factors of the learning rate and the weight decay. init: uniform (low, high, or
+    scale), gaussian (mean, std; also "gauss"), constant (value; also "const"), or none, if a checkpoint provides the values.
+    Fields that this init does not read are kept for the case that `update` changes init.
 
     >>> Parameter(lr=2, wd=10, init='gaussian', std=0.1).param.lr_scale
     2.0
@@ -23,7 +23,7 @@ class Parameter:
         self.update(**kwargs)
 
     def update(self, **kwargs: Any) -> None:
-        """Changes fields; layers that were made before stay as they are."""
+        """Changes fields. Layers that exist already do not change."""
         refuse_unknown("Parameter", kwargs, KNOWN)
         self.fields |= {name: value for name, value in kwargs.items() if value is not None}
         kind_of(self.fields["init"])
@@ -36,7 +36,7 @@ class Parameter:
 
     @property
     def param(self) -> Any:
-        """As a ParamProto of its own."""
+        """The parameter as a new ParamProto."""
         fields = self.fields
         proto = ParamProto()
         name = fields.get("name")
@@ -58,7 +58,7 @@ class Parameter:
 
 
 def set_param_field(param: Any, pname: str, changename: bool = False, withnumber: bool = True, **kwargs: Any) -> None:
-    """Sets fields of a ParamProto from arguments that begin with the parameter's letter: w_lr, w_std."""
+    """Sets fields of a ParamProto from arguments that start with the letter of the parameter, such as w_lr and w_std."""
     given = {key[2:]: value for key, value in kwargs.items() if key.startswith(pname[0] + "_")}
     given.pop("param", None)
     refuse_unknown("set_param_field", given, KNOWN)
@@ -76,8 +76,8 @@ def set_param_field(param: Any, pname: str, changename: bool = False, withnumber
 
 
 def taken(letter: str, param: "Parameter | None", usual: str, kwargs: dict[str, Any]) -> "Parameter":
-    """The parameter of a layer: a copy of the given one or the usual, changed by those of the layer's arguments that begin
-    with its letter, which are taken out of `kwargs`."""
+    """Returns the parameter of a layer: a copy of the given or default one, changed by the layer's arguments that start with
+    `letter`. Removes those arguments from `kwargs`."""
     prefix = letter + "_"
     own = {key[len(prefix) :]: kwargs.pop(key) for key in list(kwargs) if key.startswith(prefix)}
     refuse_unknown(f"{prefix}...", own, KNOWN)

@@ -1,4 +1,4 @@
-"""Parameters of layers that a script calls one by one, in SINGA's checkpoint files."""
+"""Saves and loads the parameters of layers that a script calls one by one, as SINGA checkpoints."""
 
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ def _is_input(layer: Any) -> bool:
 
 
 def _parameters(layers: list[Any]) -> list[tuple[str, Lone, int]]:
-    """The name of each weight (0) and bias (1) with its layer. Without names of their own they are w1, b1, w2 and so on,
-    as a model's."""
+    """Returns each weight (0) and bias (1) with its name and layer. Unnamed ones are called w1, b1, w2 and so on, as in a
+    model."""
     found: list[tuple[str, Lone, int]] = []
     number = 0
     for layer in layers:
@@ -30,7 +30,7 @@ def _parameters(layers: list[Any]) -> list[tuple[str, Lone, int]]:
 
 
 def _set_up(layers: list[Any], batchsize: int, data_shape: Any) -> None:
-    """Gives every layer its parameters, by a pass of zeros through those that have had no data yet."""
+    """Creates the parameters of every layer, by passing zeros through layers that have had no data yet."""
     before: Any = None
     for layer in layers:
         if _is_input(layer):
@@ -41,7 +41,7 @@ def _set_up(layers: list[Any], batchsize: int, data_shape: Any) -> None:
                 shape = tuple(data_shape) if data_shape is not None else (batchsize, *sizes)
                 if None in shape:
                     raise TypeError(
-                        "load_model_parameter: expected data_shape, (batch, ...): the input layer has no size of its own"
+                        "load_model_parameter: expected data_shape, (batch, ...), because the input layer has no size"
                     )
                 layer.Feed(numpy.zeros((shape[0], int(numpy.prod(shape[1:])))))
             if not isinstance(layer, LabelInput):
@@ -56,15 +56,15 @@ def _set_up(layers: list[Any], batchsize: int, data_shape: Any) -> None:
 
 
 def load_model_parameter(fin: str, neuralnet: Any, batchsize: int = 1, data_shape: Any = None) -> None:
-    """Sets the parameters of the layers `neuralnet`, the input layers first, from the checkpoint file `fin`. Layers that
-    have not computed anything yet are set up for data of data_shape, (batch, channels, height, width)."""
+    """Sets the parameters of the layers `neuralnet`, input layers first, from the checkpoint file `fin`. Layers that have not
+    computed anything yet are created for data of data_shape, (batch, channels, height, width)."""
     layers = list(neuralnet)
     if not Path(fin).is_file():
         raise FileNotFoundError(f"{fin}: no such checkpoint")
     try:
         blobs = pb.BlobProtos.FromString(Path(fin).read_bytes())
     except Exception as problem:
-        raise ValueError(f"{fin}: is no checkpoint of SINGA's: {problem}") from None
+        raise ValueError(f"{fin}: not a SINGA checkpoint: {problem}") from None
     values = {name.split("#", 1)[-1]: blob for name, blob in zip(blobs.name, blobs.blob, strict=True)}
     _set_up(layers, batchsize, data_shape)
     wanted = _parameters(layers)
@@ -81,7 +81,7 @@ def save_model_parameter(step: int, fout: str, neuralnet: Any) -> None:
     blobs = pb.BlobProtos()
     parameters = _parameters(list(neuralnet))
     if not parameters:
-        raise ValueError("save_model_parameter: no layer has parameters yet; they come with its first ComputeFeature")
+        raise ValueError("save_model_parameter: no layer has parameters yet; call ComputeFeature first")
     for name, layer, k in parameters:
         value = layer.GetParams()[k]
         value = value if k == 0 else value.reshape(-1)

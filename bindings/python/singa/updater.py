@@ -1,4 +1,4 @@
-"""Updaters, algorithms, clusters and stores: what a model is compiled with."""
+"""Updaters, algorithms, clusters and stores: the settings with which a model is compiled."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ LR_TYPES = ("fixed", "step", "manual", "fixedstep", "linear", "exponential", "in
 
 
 class Updater:
-    """How gradients become parameters. upd_type: sgd, adagrad, rmsprop, nesterov, adadelta, adam, adammax. lr: the rate.
+    """How gradients update parameters. upd_type: sgd, adagrad, rmsprop, nesterov, adadelta, adam or adammax. lr: learning rate.
 
-    lr_type: fixed; step, times gamma (0.997) every change_freq (60) steps; manual, the rates step_lr from the steps
-    `step` on; linear, to final_lr (0.1) over change_freq (10) steps; exponential, halved every change_freq steps; inverse,
-    lr * (1 + gamma * step) ** -pow; inverse_t, lr / (1 + step / final_lr). decay: weight decay. Other arguments are
-    fields of UpdaterProto: delta, clip_low, clip_high.
+    lr_type: how the learning rate depends on the step. "fixed"; "step": times gamma (0.997) every change_freq (60) steps;
+    "manual": the rates step_lr from the steps `step` on; "linear": to final_lr (0.1) within change_freq (10) steps;
+    "exponential": halved every change_freq steps; "inverse": lr * (1 + gamma * step) ** -pow; "inverse_t":
+    lr / (1 + step / final_lr). decay: weight decay. Other arguments are fields of UpdaterProto: delta, clip_low, clip_high.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Updater:
         self.proto = proto
 
     def Update(self, step: int, layer: Any) -> None:  # noqa: N802
-        """Updates the parameters of a layer whose gradient was computed: for scripts that call layers one by one."""
+        """Updates the parameters of a layer whose gradient was computed, for scripts that call layers one by one."""
         layer._update(self, step)
 
 
@@ -115,7 +115,7 @@ class RMSProp(Updater):
 
 
 class AdaDelta(Updater):
-    """Steps of the root of the mean square of steps over that of gradients."""
+    """Scales gradients by the ratio of the root mean squares of past steps and past gradients."""
 
     def __init__(self, lr: float = 1.0, lr_type: "str | None" = None, rho: float = 0.9, **kwargs: Any) -> None:
         super().__init__("adadelta", lr, lr_type, **kwargs)
@@ -123,7 +123,7 @@ class AdaDelta(Updater):
 
 
 class Adam(Updater):
-    """Means of gradients over the roots of means of their squares, both corrected for their start."""
+    """Divides the mean of the gradients by the root of the mean of their squares, both corrected for their bias."""
 
     def __init__(
         self, lr: float = 0.001, lr_type: "str | None" = None, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
@@ -133,7 +133,7 @@ class Adam(Updater):
 
 
 class AdaMax(Updater):
-    """Adam with the largest gradient in place of the mean square."""
+    """Adam with the infinity norm of the gradients in place of their mean square."""
 
     def __init__(
         self, lr: float = 0.002, lr_type: "str | None" = None, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any
@@ -143,7 +143,7 @@ class AdaMax(Updater):
 
 
 class Algorithm:
-    """How a batch becomes gradients: bp, cd (with cd_k steps of the chain) or bptt."""
+    """How gradients are computed from a batch: bp, cd (with cd_k Gibbs steps) or bptt."""
 
     def __init__(self, type: Any = "bp", cd_k: "int | None" = None, **kwargs: Any) -> None:
         self.proto = pb.AlgProto(alg=enumAlgType(type))
@@ -153,7 +153,7 @@ class Algorithm:
 
 
 class Cluster:
-    """Who takes part, and the workspace: the folder of checkpoints, results and the log. Other arguments are fields of
+    """The processes of a job and its workspace, the folder of checkpoints, results and the log. Other arguments are fields of
     ClusterProto: server_worker_separate, sync_freq and so on."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Cluster:
 
 
 class Store:
-    """Where records lie and how they are read: path, backend (kvfile, textfile, lmdb...), batch_size, shape, mean_value,
+    """Where records are stored and how they are read: path, backend (kvfile, textfile, lmdb...), batch_size, shape, mean_value,
     std_value, mean_file, std_file, random_skip, separator, has_label."""
 
     def __init__(self, **kwargs: Any) -> None:

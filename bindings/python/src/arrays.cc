@@ -18,7 +18,7 @@ std::string attribute_text(nb::handle object, const char* name) {
   return nb::str(nb::object(object.attr(name))).c_str();
 }
 
-// What an array calls itself: "numpy.ndarray of float16".
+// Describes an array by class and element type: "numpy.ndarray of float16".
 std::string describe(nb::handle array) {
   const std::string dtype = attribute_text(array, "dtype");
   return dtype.empty() ? class_name(array) : fmt::format("{} of {}", class_name(array), dtype);
@@ -66,7 +66,7 @@ std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-// What went wrong in the call that has just failed, taken off the interpreter.
+// Returns the message of the Python error that is set, and clears the error.
 std::string take_problem() {
   const nb::python_error problem;
   return fmt::format("{}: {}", nb::type_name(problem.type()).c_str(), nb::str(problem.value()).c_str());
@@ -85,9 +85,9 @@ Borrowed::Borrowed(nb::handle array, Access access, std::string_view where) {
   const std::optional<DType> type = dtype_named(element);
   if (!type) {
     const bool half = element == "float16" || element == "bfloat16";
-    throw InvalidArgument(
-        fmt::format("[{}] expected float32, float64, int32 or int64; received {}{}", where, element,
-                    half ? " (convert it: pleiad.to_float32(x), and back by pleiad.from_float32(values, out=x))" : ""));
+    throw InvalidArgument(fmt::format(
+        "[{}] expected float32, float64, int32 or int64; received {}{}", where, element,
+        half ? "; convert it by pleiad.to_float32(x), and back by pleiad.from_float32(values, out=x)" : ""));
   }
   view_.dtype = *type;
 }
@@ -122,13 +122,13 @@ std::string Borrowed::open_buffer(nb::handle array, Access access, std::string_v
   if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
     buffer_ = {};
     const std::string problem = take_problem();
-    // JAX's bfloat16 has DLPack only. Its arrays must not be written, which DLPack would not tell.
+    // bfloat16 arrays of JAX support DLPack only. They are read-only, but DLPack does not report that.
     if (access == Access::read && nb::hasattr(array, "__dlpack__")) return open_dlpack(array, access, where);
-    throw InvalidArgument(fmt::format("[{}] this {} cannot be read: {}", where, describe(array), problem));
+    throw InvalidArgument(fmt::format("[{}] cannot read the {}: {}", where, describe(array), problem));
   }
   if (access == Access::write && buffer_.readonly != 0) {
     throw InvalidArgument(
-        fmt::format("[{}] the array is to be written, and this {} is read-only", where, describe(array)));
+        fmt::format("[{}] expected a writable array; received a read-only {}", where, describe(array)));
   }
   shape_.assign(buffer_.shape, buffer_.shape + buffer_.ndim);
   std::vector<std::int64_t> strides(buffer_.strides, buffer_.strides + buffer_.ndim);
@@ -137,12 +137,12 @@ std::string Borrowed::open_buffer(nb::handle array, Access access, std::string_v
   measure(where, strides);
   std::string_view format = buffer_.format == nullptr ? "B" : buffer_.format;
   if (!format.empty() && (format[0] == '<' || format[0] == '=' || format[0] == '@')) format.remove_prefix(1);
-  if (format.size() != 1) return describe(array);  // records, or the other byte order
+  if (format.size() != 1) return describe(array);  // structured types, or the other byte order
   return element_name(format[0], buffer_.itemsize);
 }
 
 std::string Borrowed::open_dlpack(nb::handle array, Access access, std::string_view where) {
-  // Where nanobind says no, the array says why.
+  // nanobind reports only that the export failed; the array's own exception says why.
   const auto refuse = [&] {
     std::string why = "it cannot be exported";
     try {
@@ -150,8 +150,8 @@ std::string Borrowed::open_dlpack(nb::handle array, Access access, std::string_v
     } catch (const nb::python_error& problem) {
       why = fmt::format("{}: {}", nb::type_name(problem.type()).c_str(), nb::str(problem.value()).c_str());
     }
-    throw InvalidArgument(fmt::format("[{}] this {} cannot be {}: {}", where, describe(array),
-                                      access == Access::read ? "read" : "written", why));
+    throw InvalidArgument(fmt::format("[{}] cannot {} the {}: {}", where, access == Access::read ? "read" : "write",
+                                      describe(array), why));
   };
   if (access == Access::read) {
     if (!nb::try_cast(array, array_, false)) refuse();
@@ -162,14 +162,15 @@ std::string Borrowed::open_dlpack(nb::handle array, Access access, std::string_v
   }
   if (array_.device_type() != nb::device::cpu::value) {
     throw InvalidArgument(
-        fmt::format("[{}] this {} is on a device; bring it to the host's memory first", where, describe(array)));
+        fmt::format("[{}] expected an array in host memory; received a {} on a device; copy it to the CPU first", where,
+                    describe(array)));
   }
   std::vector<std::int64_t> strides;
   for (std::size_t i = 0; i < array_.ndim(); ++i) {
     shape_.push_back(static_cast<std::int64_t>(array_.shape(i)));
     strides.push_back(array_.stride(i));
   }
-  view_.data = const_cast<void*>(array_.data());  // NOLINT: written only where a writable one was asked for
+  view_.data = const_cast<void*>(array_.data());  // NOLINT: written to only if a writable array was requested
   measure(where, strides);
   return element_name(array_.dtype());
 }
@@ -182,7 +183,7 @@ void Borrowed::measure(std::string_view where, const std::vector<std::int64_t>& 
     if (shape_[i] != 1 && strides[i] != expected) {
       throw InvalidArgument(fmt::format(
           "[{}] expected a contiguous array in C order; received one of shape {} with strides {} (in elements); "
-          "numpy.ascontiguousarray(x) or x.contiguous() makes a copy that is",
+          "make a contiguous copy with numpy.ascontiguousarray(x) or x.contiguous()",
           where, shape_text(shape_), shape_text(strides)));
     }
     expected *= shape_[i];
@@ -192,9 +193,9 @@ void Borrowed::measure(std::string_view where, const std::vector<std::int64_t>& 
 void Borrowed::expect_rows(std::int64_t rows, std::int64_t cols, std::string_view where) const {
   const bool flat = shape_.size() == 1;
   if (view_.count == rows * cols && (flat || (shape_.size() == 2 && shape_[0] == rows && shape_[1] == cols))) return;
-  throw InvalidArgument(
-      fmt::format("[{}] {} rows of {} are an array of shape ({}, {}), or a flat one of {} values; received {}", where,
-                  grouped(rows), grouped(cols), rows, cols, grouped(rows * cols), shape_text(shape_)));
+  throw InvalidArgument(fmt::format(
+      "[{}] {} rows of {} elements: expected shape ({}, {}), or a flat array of {} elements; received shape {}", where,
+      grouped(rows), grouped(cols), rows, cols, grouped(rows * cols), shape_text(shape_)));
 }
 
 void bind_arrays(nb::module_& m) {
@@ -210,7 +211,7 @@ void bind_arrays(nb::module_& m) {
         return nb::make_tuple(nb::cast(bits), kind);
       },
       nb::arg("array").none(), nb::arg("write"),
-      "The bits of a float16 or bfloat16 array as uint16, and which of both it is.",
+      "Returns a uint16 view of the bits of a float16 or bfloat16 array, and the name of its type.",
       nb::sig("def half_bits(array: object, write: bool) -> tuple[numpy.typing.NDArray[numpy.uint16], str]"));
 }
 

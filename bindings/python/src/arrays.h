@@ -1,5 +1,5 @@
-// Python's arrays as views: NumPy and all that has the buffer protocol, PyTorch, JAX and all that has DLPack. Nothing
-// is copied or converted: what cannot be taken as it lies is refused, with the fix.
+// Views of Python arrays: NumPy, PyTorch, JAX, and any other array with the buffer protocol or DLPack. Nothing is
+// copied or converted. Arrays that cannot be used in place are refused, with a message that says how to fix it.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace nb = nanobind;
 
 enum class Access : std::uint8_t { read, write };
 
-/// An array's memory, held for as long as this lives. Made and destroyed with the GIL held.
+/// Keeps an array's memory alive for its own lifetime. Construct and destroy it with the GIL held.
 class Borrowed {
  public:
-  /// `where` begins the message of an error: "ArrayTable.add".
+  /// `where` is the prefix of error messages, such as "ArrayTable.add".
   Borrowed(nb::handle array, Access access, std::string_view where);
   ~Borrowed();
   Borrowed(Borrowed&& other) noexcept;
@@ -29,26 +29,26 @@ class Borrowed {
 
   [[nodiscard]] View view() const { return view_; }
   [[nodiscard]] const std::vector<std::int64_t>& shape() const { return shape_; }
-  /// Throws unless the array is flat or has this shape.
+  /// Throws InvalidArgument unless the array has this shape, or is flat with as many elements.
   void expect_rows(std::int64_t rows, std::int64_t cols, std::string_view where) const;
 
-  /// The memory of an array of float16 or bfloat16 (`kind` says which), for the conversions.
+  /// Borrows a float16 or bfloat16 array for conversion. Writes the name of its type to `kind`.
   static Borrowed half(nb::handle array, Access access, std::string_view where, std::string& kind);
 
  private:
   Borrowed() = default;
-  std::string open(nb::handle array, Access access, std::string_view where);  // the element's name
+  std::string open(nb::handle array, Access access, std::string_view where);  // returns the name of the element type
   std::string open_buffer(nb::handle array, Access access, std::string_view where);
   std::string open_dlpack(nb::handle array, Access access, std::string_view where);
   void measure(std::string_view where, const std::vector<std::int64_t>& strides);
 
-  Py_buffer buffer_{};         // where buffer_.obj is set
-  nb::ndarray<nb::ro> array_;  // else this holds it
+  Py_buffer buffer_{};         // in use if buffer_.obj is set
+  nb::ndarray<nb::ro> array_;  // in use otherwise
   View view_;
   std::vector<std::int64_t> shape_;
 };
 
-/// (3, 4), as Python writes it.
+/// Formats a shape as Python does: (3, 4).
 [[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
 
 void bind_arrays(nb::module_& m);

@@ -17,7 +17,7 @@ namespace nb = nanobind;
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-// Below this the allocator's own pages are warm anyway.
+// Smaller blocks come from pages that the allocator has already touched.
 constexpr std::size_t kLeastKept = std::size_t{16} << 10;
 constexpr std::size_t kMostKept = std::size_t{128} << 20;
 constexpr std::size_t kMostPieces = 32;
@@ -27,7 +27,7 @@ struct Piece {
   std::size_t bytes;
 };
 
-// Oldest first. Never destroyed: arrays live until the very end of the process.
+// Oldest first. Never destroyed, because arrays may live until the process ends.
 struct Kept {
   std::vector<Piece> pieces;
   std::size_t bytes = 0;
@@ -44,7 +44,7 @@ std::size_t whole_lines(std::size_t bytes) {
 
 void* take(std::size_t bytes) {
   auto& pieces = kept().pieces;
-  // The last one freed is the warmest.
+  // The block that was freed last is most likely still in the cache.
   const auto found = std::find_if(pieces.rbegin(), pieces.rend(), [&](const Piece& p) { return p.bytes == bytes; });
   if (found == pieces.rend()) return std::aligned_alloc(kAlignment, bytes);
   void* const data = found->data;
@@ -78,14 +78,14 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 }  // namespace
 
 Memory::Memory(std::size_t bytes) : bytes_(bytes), data_(take(whole_lines(bytes))) {
-  if (data_ == nullptr) throw MemoryError(fmt::format("an array of {} could not be allocated", byte_size(bytes)));
+  if (data_ == nullptr) throw MemoryError(fmt::format("cannot allocate an array of {}", byte_size(bytes)));
 }
 
 Memory::~Memory() { give_back(data_, whole_lines(bytes_)); }
 
 void bind_memory(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", nb::type_slots(slots),
-                     "64-byte aligned memory with the buffer protocol; numpy.frombuffer makes an array of it.")
+                     "Memory aligned to 64 bytes, with the buffer protocol for numpy.frombuffer.")
       .def(nb::init<std::size_t>(), nb::arg("bytes"));
 }
 

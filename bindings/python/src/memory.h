@@ -1,5 +1,5 @@
-// Memory for the arrays that Pleiad hands out: 64-byte aligned (JAX copies otherwise), and kept for the next one of the
-// same size, since touching fresh pages costs more than filling them.
+// Memory for the arrays that Pleiad returns. It is aligned to 64 bytes, because JAX copies other arrays. Freed blocks
+// are reused for arrays of the same size, because touching fresh pages costs more than filling them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace pleiad::python {
 
-/// A piece of memory that is an object with the buffer protocol. The GIL guards what is kept.
+/// A block of memory with the buffer protocol. The GIL guards the list of free blocks.
 class Memory {
  public:
   explicit Memory(std::size_t bytes);

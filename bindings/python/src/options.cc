@@ -1,4 +1,4 @@
-// Options by name, and Multiverso's flags.
+// Python bindings of options by name, and of Multiverso's flags.
 #include <map>
 
 #include <nanobind/stl/map.h>
@@ -27,7 +27,7 @@ std::vector<Described> described(const std::vector<OptionField<Options>>& fields
   return out;
 }
 
-// "a=1, b=2", of which the flags make sure that no value has a comma.
+// Parses "a=1, b=2". The flags ensure that no value contains a comma.
 std::map<std::string, std::string> as_map(const std::string& list) {
   std::map<std::string, std::string> out;
   std::size_t begin = 0;
@@ -54,9 +54,13 @@ mv::Flags parse(const std::vector<std::string>& words) {
 }  // namespace
 
 void bind_options(nb::module_& m) {
-  m.def("session_options", [] { return described(session_fields()); }, "Name, default and meaning of each.");
-  m.def("table_options", [] { return described(table_fields()); }, "Name, default and meaning of each.");
-  m.def("updater_options", [] { return described(updater_fields()); }, "Name, default and meaning of each.");
+  m.def(
+      "session_options", [] { return described(session_fields()); },
+      "Returns name, default and meaning of each option.");
+  m.def("table_options", [] { return described(table_fields()); }, "Returns name, default and meaning of each option.");
+  m.def(
+      "updater_options", [] { return described(updater_fields()); },
+      "Returns name, default and meaning of each option.");
   m.def(
       "check_updater",
       [](const std::map<std::string, std::string>& options) {
@@ -66,8 +70,8 @@ void bind_options(nb::module_& m) {
         }
         if (pleiad_updater_check(list.c_str()) != PLEIAD_OK) throw InvalidArgument(pleiad_last_error());
       },
-      nb::arg("options"), "Raises InvalidArgument where the updater that the options of a table name is not one.");
-  nb::class_<mv::Flags>(m, "Flags", "Multiverso's flags: -sync=true, -updater_type=sgd and so on.")
+      nb::arg("options"), "Raises InvalidArgument if the table options name an unknown updater.");
+  nb::class_<mv::Flags>(m, "Flags", "Parses the flags of Multiverso, such as -sync=true and -updater_type=sgd.")
       .def_static("parse", &parse, nb::arg("words"))
       .def("session_options", [](const mv::Flags& f) { return as_map(f.session_options()); })
       .def(

@@ -15,7 +15,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// A view of a table's numbers for as long as the rule runs.
+// A view of a table's values, valid while the rule runs.
 template <class T, class... Config>
 nb::object view(T* data, std::size_t count) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>, Config...>(data, {count}, nb::handle()),
@@ -23,17 +23,17 @@ nb::object view(T* data, std::size_t count) {
 }
 
 struct PythonRule {
-  PyObject* function;  // never given back: threads that serve tables may run it until the process ends
+  PyObject* function;  // never released: server threads may call it until the process ends
   PyObject* rates;     // the class pleiad.Rates
   RuleLayout layout;
 
   template <class T>
   void operator()(const RuleUpdate<T>& u) const {
-    if (!nb::is_alive()) throw std::runtime_error("Python has ended");
+    if (!nb::is_alive()) throw std::runtime_error("the Python interpreter has ended");
     const nb::gil_scoped_acquire acquire;
     try {
       run(u);
-    } catch (nb::python_error& error) {  // its words are Python's, so they are taken while the lock is held
+    } catch (nb::python_error& error) {  // its message is a Python object, so it is read while the GIL is held
       throw std::runtime_error(error.what());
     }
   }
@@ -56,13 +56,13 @@ struct PythonRule {
     const nb::object result = nb::handle(function)(views[0], views[1], state, views.back(), now);
     if (!result.is_none()) {
       throw std::runtime_error(
-          "returned a value: a rule changes `value` in place (value[:] = ...) and returns nothing");
+          "returned a value; a rule must change `value` in place (value[:] = ...) and return None");
     }
-    // The memory is the table's: nobody may reach it when its lock is free again, or the table gone.
+    // The memory belongs to the table, so no reference may remain when its lock is released.
     state.reset();
     for (const nb::object& one : views) {
       if (one.is_none() || Py_REFCNT(one.ptr()) == 1) continue;
-      throw std::runtime_error("keeps one of the arrays that it was given; it must copy what it wants to keep");
+      throw std::runtime_error("kept a reference to one of its arrays; copy the values to keep them");
     }
   }
 };

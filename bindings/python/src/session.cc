@@ -33,7 +33,7 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
-// A call that waits for others, on arrays of Python's.
+// Runs a call on borrowed arrays that waits for other ranks.
 template <class F>
 void with(const SessionHandle& handle, F&& body) {
   const std::shared_ptr<Session> session = handle.share();
@@ -159,7 +159,7 @@ nb::dict as_dict(const SnapshotNote& note) {
   return out;
 }
 
-// A Snapshots that keeps its session.
+// A Snapshots that keeps its session alive.
 class SnapshotsHandle {
  public:
   SnapshotsHandle(const SessionHandle& session, const std::string& folder, const SnapshotOptions& options)
@@ -233,7 +233,7 @@ void bind_snapshots(nb::module_& m, nb::class_<SessionHandle>& c) {
       .def("wait", [](const H& h) { waiting([&] { h.use().wait(); }); });
 }
 
-// Reads the arguments of a table's creation, which is collective: a mistake on this rank is thrown on all of them.
+// Reads the arguments of a table's creation, which is collective: an error on this rank is thrown on all ranks.
 template <class F>
 auto read_or_refuse(Session& session, F&& read) {
   std::string mistake;
@@ -297,7 +297,7 @@ void bind_creation(nb::class_<SessionHandle>& c) {
             const auto session = h.share();
             waiting([&] { session->refuse_table(why); });
           },
-          nb::arg("why"), "Takes part in the creation of a table with an error, which all ranks raise.");
+          nb::arg("why"), "Takes part in the collective creation of a table with an error, which all ranks raise.");
 }
 
 }  // namespace
@@ -306,9 +306,10 @@ void bind_session(nb::module_& m) {
   nb::class_<SessionHandle> c(m, "Session");
   c.def_static("start", &SessionHandle::start, nb::arg("options"))
       .def("shutdown", [](const SessionHandle& h) { with(h, [](Session& s) { s.shutdown(); }); })
-      .def("leave", &SessionHandle::leave, nb::arg("why") = "",
-           "Ends the session without the others, who take it for a death: their waits raise with the words `why`. "
-           "Returns the first words of any rank.");
+      .def(
+          "leave", &SessionHandle::leave, nb::arg("why") = "",
+          "Ends the session without the other ranks, which treat this rank as dead: their waits raise with the message "
+          "`why`. Returns the message of the rank that left first.");
   bind_world(c);
   bind_collectives(c);
   bind_creation(c);

@@ -1,4 +1,4 @@
-// pleiad._core: the C++ API for the Python package to build on.
+// pleiad._core: the C++ API for the Python package.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace pleiad::python {
 
-/// A Session that may be left while another thread is inside one of its calls. pleiad._nn takes it too.
+/// A Session that may be left while another thread is inside one of its calls. pleiad._nn uses it too.
 class SessionHandle {
  public:
   static SessionHandle* start(const std::map<std::string, std::string>& given);
-  /// Throws where it was left.
+  /// Returns the session. Throws StateError if it was left.
   [[nodiscard]] Session& use() const {
-    if (session_ == nullptr) throw StateError("the session was left after an error; call init for another one");
+    if (session_ == nullptr) throw StateError("the session was left after an error; call init() to start another one");
     return *session_;
   }
   [[nodiscard]] std::shared_ptr<Session> share() const {

@@ -1,4 +1,4 @@
-// Arrays of images whose tiles lie on a grid of ranks, for Python.
+// Python bindings of images that are split into tiles over a grid of ranks.
 #include "pleiad/spatial.h"
 
 #include <nanobind/stl/pair.h>
@@ -27,7 +27,7 @@ SlidingWindow window_of(const Window& w) {
 }
 Places places_of(const Rect& rect) { return {rect.h.begin, rect.h.end, rect.w.begin, rect.w.end}; }
 
-/// Holds its session: an exchange needs the engine as long as it lives.
+/// Keeps its session alive, because exchanges need the engine.
 class GlobalArrayHandle {
  public:
   GlobalArrayHandle(const SessionHandle& session, const GlobalArrayOptions& options) : session_(session.share()) {
@@ -42,7 +42,7 @@ class GlobalArrayHandle {
 
 void copy_out(const View& from, const Borrowed& to, const char* where) {
   if (from.count != to.view().count || from.dtype != to.view().dtype) {
-    throw InvalidArgument(fmt::format("[{}] expected {} numbers of {} to write to; received {} of {}", where,
+    throw InvalidArgument(fmt::format("[{}] expected a writable array of {} {} elements; received {} of {}", where,
                                       from.count, name_of(from.dtype), to.view().count, name_of(to.view().dtype)));
   }
   std::memcpy(to.view().data, from.data, static_cast<std::size_t>(from.count) * size_of(from.dtype));

@@ -1,4 +1,4 @@
-// What the classes of tables share: how calls are started, and what every table has.
+// The common part of the table classes: asynchronous calls, and the methods of every table.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace pleiad::python {
 
 using Rate = std::optional<double>;
 
-// A get or add under way, and the array that a get fills.
+// A pending get or add, and the array that a get fills.
 class Started {
  public:
   Started(std::optional<Borrowed> out, Pending pending) : out_(std::move(out)), pending_(std::move(pending)) {}
@@ -28,7 +28,7 @@ class Started {
     waiting([&] { pending_.wait(); });
   }
 
-  // False where it is not done after `seconds`.
+  // Returns false if the call is not done after `seconds`.
   bool wait_for(double seconds) {
     using Clock = std::chrono::steady_clock;
     using std::chrono::microseconds;
@@ -49,7 +49,7 @@ class Started {
 
  private:
   std::optional<Borrowed> out_;
-  Pending pending_;  // dropped before the array is: it leaves the array alone from then on
+  Pending pending_;  // destroyed before the array; afterwards nothing writes to the array
 };
 
 inline AddOptions add_options(Rate learning_rate, Rate momentum, Rate rho, Rate lambda) {
@@ -58,7 +58,7 @@ inline AddOptions add_options(Rate learning_rate, Rate momentum, Rate rho, Rate 
 
 inline std::span<const RowId> ids_of(const Borrowed& ids, std::string_view where) {
   if (ids.view().dtype != DType::int64)
-    throw InvalidArgument(std::string("[") + std::string(where) + "] expected row ids of int64");
+    throw InvalidArgument(std::string("[") + std::string(where) + "] rows: expected row ids of int64");
   return {static_cast<const RowId*>(ids.view().data), static_cast<std::size_t>(ids.view().count)};
 }
 

@@ -1,4 +1,4 @@
-// Tables and what was started on them.
+// Python bindings of tables and their pending operations.
 #include <optional>
 #include <span>
 
@@ -12,7 +12,7 @@ namespace pleiad::python {
 
 namespace {
 
-// What a matrix takes part of: all of it, or the rows that `rows` names.
+// The rows of a matrix that a call uses: all of them, or those in `rows`.
 struct Rows {
   Rows(const MatrixTable& table, nb::handle rows, std::string_view where) : cols(table.cols()), count(table.rows()) {
     if (rows.is_none()) return;
@@ -26,7 +26,7 @@ struct Rows {
   std::optional<Borrowed> ids;
 };
 
-// Parts of a delta: where each begins, and its array.
+// Parts of a delta: the offset and the array of each.
 using Part = std::pair<std::int64_t, nb::object>;
 struct Borrowings {
   Borrowings(const std::vector<Part>& given, std::string_view where) {
@@ -50,7 +50,7 @@ constexpr const char* kGet = "MatrixTable.get";
 constexpr const char* kAdd = "MatrixTable.add";
 constexpr const char* kSparse = "SparseTable";  // and KeyValueTable
 
-// Ids and numbers as arrays, which share one owner.
+// Returns ids and values as arrays with a common owner.
 nb::tuple changed_rows(ChangedRows changed) {
   auto* kept = new ChangedRows(std::move(changed));
   const nb::capsule owner(kept, [](void* rows) noexcept { delete static_cast<ChangedRows*>(rows); });
@@ -58,7 +58,7 @@ nb::tuple changed_rows(ChangedRows changed) {
   const auto array = [&](const void* data, std::size_t count, DType type) {
     const auto bits = static_cast<std::uint8_t>(size_of(type) * 8);
     const auto kind = is_integer(type) ? nb::dlpack::dtype_code::Int : nb::dlpack::dtype_code::Float;
-    static char nothing = 0;  // an empty vector has no memory
+    static char nothing = 0;  // address for empty vectors, which have no memory
     return nb::ndarray<nb::numpy>(count == 0 ? &nothing : const_cast<void*>(data), {count}, owner, {},
                                   {static_cast<std::uint8_t>(kind), bits, 1});
   };
@@ -215,7 +215,7 @@ std::int64_t count_of(const Borrowed& ids) { return ids.view().count; }
 std::int64_t cols_of(const SparseTable& table) { return table.cols(); }
 std::int64_t cols_of(const KeyValueTable& table) { return table.width(); }
 
-// Sparse and key-value tables differ in what they call their rows.
+// The common methods of sparse and key-value tables, which differ only in the name of their rows.
 template <class T>
 nb::class_<T> sparse_class(nb::module_& m, const char* name) {
   return table_class<T>(m, name)
@@ -291,7 +291,7 @@ void bind_sparse(nb::module_& m) {
 }  // namespace
 
 void bind_tables(nb::module_& m) {
-  nb::class_<Started>(m, "Pending", "A get or add that was started; it holds the array that a get fills.")
+  nb::class_<Started>(m, "Pending", "A pending get or add. It keeps the array that a get fills alive.")
       .def("done", &Started::done)
       .def("wait", &Started::wait)
       .def("wait_for", &Started::wait_for, nb::arg("seconds"));

@@ -1,4 +1,4 @@
-// How calls from Python wait.
+// Waiting in calls from Python.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace pleiad::python {
 
-/// Runs `body` without the GIL. A signal handler that raised meanwhile (Ctrl-C: KeyboardInterrupt) has the last word.
+/// Runs `body` without the GIL. If a signal handler raised meanwhile (Ctrl-C: KeyboardInterrupt), that exception
+/// replaces the Interrupted that `body` throws.
 template <class F>
 auto waiting(F&& body) {
   try {
@@ -22,7 +23,8 @@ auto waiting(F&& body) {
   }
 }
 
-/// For Session::set_interrupt: runs Python's signal handlers where the main thread waits; true where one raised.
+/// Returns a function for Session::set_interrupt that runs Python's signal handlers if called on the main thread, and
+/// returns true if one raised.
 [[nodiscard]] std::function<bool()> signal_check();
 
 }  // namespace pleiad::python

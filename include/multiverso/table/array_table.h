@@ -1,4 +1,4 @@
-// An array of numbers, shared by all workers.
+// An array of values shared by all workers.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace multiverso {
 template <typename T>
 struct ArrayTableOption;
 
-/// `size` is always the number of elements in `data`, and must be that of the table.
+/// In every call, `size` is the number of elements in `data`, and must be that of the table.
 template <typename T>
 class ArrayWorker : public WorkerTable {
  public:
@@ -27,12 +27,13 @@ class ArrayWorker : public WorkerTable {
   /// `data` must live until Wait.
   int GetAsync(T* data, std::size_t size) { return get_async(detail::Rows(), data, size); }
   void Add(T* data, std::size_t size, const AddOption* option = nullptr) { add(detail::Rows(), data, size, option); }
-  /// `data` is free again on return.
+  /// The caller may reuse `data` on return.
   int AddAsync(T* data, std::size_t size, const AddOption* option = nullptr) {
     return add_async(detail::Rows(), data, size, option);
   }
 
-  /// kv: the key -1, values of the whole array (if any), options (if any). Equal runs of the elements, by server.
+  /// `kv` holds the key -1, the values of the whole array (optional) and the options (optional). Splits the elements
+  /// into equal consecutive runs, one per server.
   int Partition(const std::vector<Blob>& kv, MsgType, Partitions* out) const {
     CHECK(!kv.empty() && kv.size() <= 3 && out != nullptr);
     return detail::PartitionWhole(kv, size_, sizeof(T), out);
@@ -53,7 +54,7 @@ template <typename T>
 struct ArrayTableOption {
   explicit ArrayTableOption(std::size_t s) : size(s) {}
   std::size_t size;
-  using WorkerTableType = ArrayWorker<T>;  ///< what MV_CreateTable makes
+  using WorkerTableType = ArrayWorker<T>;  ///< the class that MV_CreateTable makes
   using ServerTableType = ArrayServer<T>;
 };
 

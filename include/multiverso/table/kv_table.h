@@ -1,4 +1,4 @@
-// A map from keys to numbers, shared by all workers.
+// A map from keys to values, shared by all workers.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct KVTableOption;
 
 namespace detail {
 
-/// The values that a map can hold.
+/// Maps a value type to its pleiad_dtype.
 template <typename T>
 constexpr int ValueTypeOf() {
   static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value ||
@@ -32,7 +32,7 @@ constexpr int ValueTypeOf() {
                                           : PLEIAD_INT64;
 }
 
-/// The shared half of a KVWorkerTable. The functions return false, with the error logged, where they failed.
+/// The non-template part of a KVWorkerTable. Functions log the error and return false on failure.
 class PLEIAD_API KeyValue {
  public:
   explicit KeyValue(int dtype);
@@ -51,7 +51,7 @@ class PLEIAD_API KeyValue {
 
 }  // namespace detail
 
-/// Adds always sum, whatever the flag updater_type says. A key that was never added to has the value 0.
+/// Adds always sum, whatever the flag updater_type says. A key without adds has the value 0.
 template <typename Key, typename Val>
 class KVWorkerTable {
   static_assert(std::is_integral<Key>::value && sizeof(Key) <= 8, "the keys of a KVTable are integers");
@@ -76,10 +76,10 @@ class KVWorkerTable {
     shared_.add(wide.data(), wide.size(), values.data());
   }
 
-  /// This worker's copy: what the last Get of each key brought.
+  /// Returns this worker's copy: the value of each key at its last Get.
   std::unordered_map<Key, Val>& raw() { return copy_; }
 
-  /// kv: keys, their values (if any). Key k belongs to server k modulo the number of servers.
+  /// `kv` holds the keys and their values (optional). Key k belongs to server k modulo the number of servers.
   int Partition(const std::vector<Blob>& kv, MsgType, Partitions* out) const {
     CHECK((kv.size() == 1 || kv.size() == 2) && out != nullptr);
     const int servers = MV_NumServers() > 0 ? MV_NumServers() : 1;
@@ -119,7 +119,7 @@ class KVServerTable : public ServerTable {
 
 template <typename Key, typename Val>
 struct KVTableOption {
-  typedef KVWorkerTable<Key, Val> WorkerTableType;  ///< what MV_CreateTable makes
+  typedef KVWorkerTable<Key, Val> WorkerTableType;  ///< the class that MV_CreateTable makes
   typedef KVServerTable<Key, Val> ServerTableType;
 };
 

@@ -1,4 +1,5 @@
-// A matrix by MatrixOption, dense or sparse. Both hold all rows here, and a Get always brings all that it names.
+// A matrix made from a MatrixOption, dense or sparse. In Pleiad both hold all rows, and a Get always fetches every row
+// that it names.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,14 @@ namespace multiverso {
 template <typename T>
 struct MatrixOption;
 
-/// See MatrixWorkerTable. What a GetOption says is accepted and changes nothing.
+/// See MatrixWorkerTable. A GetOption is accepted and has no effect.
 template <typename T>
 class MatrixWorker : public MatrixWorkerTable<T> {
  public:
   typedef MatrixWorkerTable<T> Base;
 
-  /// Collective, like MV_CreateTable. Multiverso sends only the rows of a sparse table that have changed.
+  /// Collective, like MV_CreateTable. `is_sparse` has no effect: Multiverso sends only the changed rows of a sparse
+  /// table.
   MatrixWorker(integer_t num_row, integer_t num_col, bool /*is_sparse*/ = false) : Base(num_row, num_col) {}
   explicit MatrixWorker(const MatrixOption<T>& option)
       : MatrixWorker(option.num_row, option.num_col, option.is_sparse) {}
@@ -47,9 +49,9 @@ template <typename T>
 struct MatrixOption {
   integer_t num_row = 0;
   integer_t num_col = 0;
-  bool is_sparse = false;                   ///< changes nothing here: see MatrixWorker
-  bool is_pipeline = false;                 ///< changes nothing here
-  typedef MatrixWorker<T> WorkerTableType;  ///< what MV_CreateTable makes
+  bool is_sparse = false;                   ///< no effect: see MatrixWorker
+  bool is_pipeline = false;                 ///< no effect
+  typedef MatrixWorker<T> WorkerTableType;  ///< the class that MV_CreateTable makes
   typedef MatrixServer<T> ServerTableType;
 };
 

@@ -1,4 +1,4 @@
-// Rows of numbers, shared by all workers.
+// A matrix of values shared by all workers.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace multiverso {
 template <typename T>
 struct MatrixTableOption;
 
-/// `size` is the number of elements in `data`; with a vector of pointers, that of each row. A row asked for twice comes
-/// twice; deltas of a row named twice are summed; no rows are allowed. What GetAsync fills must live until Wait; what
-/// AddAsync reads is free again on return.
+/// `size` is the number of elements in `data`, or in each row if there is a vector of pointers. A get copies a repeated
+/// row each time; an add sums the deltas of a repeated row; the list of rows may be empty. The buffers of GetAsync must
+/// live until Wait; the caller may reuse those of AddAsync on return.
 template <typename T>
 class MatrixWorkerTable : public WorkerTable {
  public:
@@ -43,27 +43,27 @@ class MatrixWorkerTable : public WorkerTable {
     return add_async(one(row_id), data, size, option);
   }
 
-  /// Many rows, each with a place of its own.
+  /// Many rows, each in its own buffer.
   void Get(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size) {
-    const std::vector<void*> places(data_vec.begin(), data_vec.end());
-    get_apart(these(row_ids), places.data(), places.size(), size);
+    const std::vector<void*> buffers(data_vec.begin(), data_vec.end());
+    get_apart(these(row_ids), buffers.data(), buffers.size(), size);
   }
   int GetAsync(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size) {
-    const std::vector<void*> places(data_vec.begin(), data_vec.end());
-    return get_apart_async(these(row_ids), places.data(), places.size(), size);
+    const std::vector<void*> buffers(data_vec.begin(), data_vec.end());
+    return get_apart_async(these(row_ids), buffers.data(), buffers.size(), size);
   }
   void Add(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size,
            const AddOption* option = nullptr) {
-    const std::vector<const void*> places(data_vec.begin(), data_vec.end());
-    add_apart(these(row_ids), places.data(), places.size(), size, option);
+    const std::vector<const void*> buffers(data_vec.begin(), data_vec.end());
+    add_apart(these(row_ids), buffers.data(), buffers.size(), size, option);
   }
   int AddAsync(const std::vector<integer_t>& row_ids, const std::vector<T*>& data_vec, std::size_t size,
                const AddOption* option = nullptr) {
-    const std::vector<const void*> places(data_vec.begin(), data_vec.end());
-    return add_apart_async(these(row_ids), places.data(), places.size(), size, option);
+    const std::vector<const void*> buffers(data_vec.begin(), data_vec.end());
+    return add_apart_async(these(row_ids), buffers.data(), buffers.size(), size, option);
   }
 
-  /// Many rows, one after the other: size == row_ids_size * columns.
+  /// Many rows in one contiguous buffer: size == row_ids_size * columns.
   void Get(T* data, std::size_t size, integer_t* row_ids, integer_t row_ids_size) {
     get(these(row_ids, row_ids_size), data, size);
   }
@@ -78,7 +78,8 @@ class MatrixWorkerTable : public WorkerTable {
     return add_async(these(row_ids, row_ids_size), data, size, option);
   }
 
-  /// kv: row ids, or -1 for the whole table; values (if any); options (if any). Equal runs of the rows, by server.
+  /// `kv` holds row ids, or -1 for the whole table; values (optional); options (optional). Splits the rows into equal
+  /// consecutive runs, one per server.
   int Partition(const std::vector<Blob>& kv, MsgType, Partitions* out) const {
     CHECK(!kv.empty() && kv.size() <= 3 && out != nullptr);
     const bool all = kv[0].size<integer_t>() == 1 && kv[0].As<integer_t>() == -1;
@@ -111,7 +112,7 @@ struct MatrixTableOption {
   MatrixTableOption(integer_t rows, integer_t cols) : num_row(rows), num_col(cols) {}
   integer_t num_row = 0;
   integer_t num_col = 0;
-  using WorkerTableType = MatrixWorkerTable<T>;  ///< what MV_CreateTable makes
+  using WorkerTableType = MatrixWorkerTable<T>;  ///< the class that MV_CreateTable makes
   using ServerTableType = MatrixServerTable<T>;
 };
 

@@ -1,5 +1,5 @@
-// How Multiverso divides the keys and values of a call over the servers. Pleiad places its shards by itself and calls
-// none of this: it is for programs and tests that call Partition.
+// How Multiverso distributes the keys and values of a call over the servers. Pleiad has its own shard map and does not
+// use this code. It exists for programs and tests that call Partition.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,13 @@
 
 namespace multiverso {
 
-/// By server: the blobs of its part.
+/// The blobs for each server.
 typedef std::unordered_map<int, std::vector<Blob>> Partitions;
 
 namespace detail {
 
-/// Equal runs of `count` items over the servers, the last one with what is left: [first, last) of server s.
+/// Splits `count` items into equal consecutive runs over the servers; the last one also takes the remainder. Server s
+/// has [first(s), last(s)).
 struct EqualRuns {
   EqualRuns(std::size_t items, int n) : count(items), servers(n > 0 ? n : 1) {}
   std::size_t length() const {
@@ -39,12 +40,12 @@ struct EqualRuns {
   int servers;
 };
 
-/// A part of a blob as a blob of its own.
+/// Copies a part of a blob into a new blob.
 inline Blob PartOf(const Blob& blob, std::size_t first, std::size_t bytes) {
   return Blob(static_cast<const void*>(blob.data() + first), bytes);
 }
 
-/// kv: the key -1, values of the whole table (if any), options (if any).
+/// `kv` holds the key -1, the values of the whole table (optional) and the options (optional).
 inline int PartitionWhole(const std::vector<Blob>& kv, std::size_t items, std::size_t item_bytes, Partitions* out) {
   const EqualRuns runs(items, MV_NumServers());
   for (int s = 0; s < runs.servers; ++s) {
@@ -60,7 +61,7 @@ inline int PartitionWhole(const std::vector<Blob>& kv, std::size_t items, std::s
   return static_cast<int>(out->size());
 }
 
-/// kv: row ids, their rows (if any), options (if any).
+/// `kv` holds row ids, their rows (optional) and the options (optional).
 inline int PartitionRows(const std::vector<Blob>& kv, std::size_t rows, std::size_t row_bytes, Partitions* out) {
   const EqualRuns runs(rows, MV_NumServers());
   std::unordered_map<int, std::vector<std::size_t>> of_server;

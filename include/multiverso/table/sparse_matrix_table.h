@@ -1,4 +1,4 @@
-// A matrix whose Get takes options. It holds all rows, and a Get always brings all that it names.
+// A matrix whose Get accepts options. It holds all rows, and a Get always fetches every row that it names.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace multiverso {
 template <typename T>
 struct SparseMatrixOption;
 
-/// See MatrixWorkerTable. What a GetOption says is accepted and changes nothing.
+/// See MatrixWorkerTable. A GetOption is accepted and has no effect.
 template <typename T>
 class SparseMatrixWorkerTable : public MatrixWorkerTable<T> {
  public:
@@ -46,8 +46,8 @@ struct SparseMatrixOption {
       : num_row(rows), num_col(cols), using_pipeline(pipeline) {}
   integer_t num_row = 0;
   integer_t num_col = 0;
-  bool using_pipeline = false;                         ///< changes nothing here
-  typedef SparseMatrixWorkerTable<T> WorkerTableType;  ///< what MV_CreateTable makes
+  bool using_pipeline = false;                         ///< no effect
+  typedef SparseMatrixWorkerTable<T> WorkerTableType;  ///< the class that MV_CreateTable makes
   typedef SparseMatrixServerTable<T> ServerTableType;
 };
 

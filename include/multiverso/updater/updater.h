@@ -1,4 +1,4 @@
-// What an add may say to the updater that the flag updater_type has chosen.
+// Options of a single add for the updater that the flag updater_type selects.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 namespace multiverso {
 
 namespace detail {
-/// MV_WorkerId() without a complaint where there is no session.
+/// Same as MV_WorkerId(), but logs no error if there is no session.
 PLEIAD_API int WorkerIdOrNone();
 }  // namespace detail
 
-/// All of it counts for the add that it is passed to. An add without it takes what the flags (-updater.momentum=0.9)
-/// say. State that an updater keeps for each worker is always that of the calling worker, whatever worker_id says.
+/// All fields apply to the add that receives the object. An add without it uses the flags (-updater.momentum=0.9).
+/// Per-worker state of an updater is always that of the calling worker, whatever worker_id is.
 struct AddOption {
  public:
   AddOption() { values_.worker_id = detail::WorkerIdOrNone(); }
@@ -39,7 +39,7 @@ struct AddOption {
            std::to_string(lambda()) + "\n";
   }
 
-  /// Five words of four bytes: worker_id, momentum, learning_rate, rho, lambda.
+  /// Five 4-byte fields: worker_id, momentum, learning_rate, rho, lambda.
   const char* data() const { return reinterpret_cast<const char*>(&values_); }
   std::size_t size() const { return sizeof values_; }
   void CopyFrom(const char* bytes, std::size_t n) {

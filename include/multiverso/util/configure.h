@@ -7,7 +7,7 @@
 
 namespace multiverso {
 
-/// MV_SetFlag by its other name.
+/// Same as MV_SetFlag.
 template <typename T>
 void SetCMDFlag(const std::string& name, const T& value) {
   MV_SetFlag(name, value);

@@ -1,4 +1,4 @@
-// A log for programs. It is theirs alone: Pleiad's own lines follow the session's log_level.
+// A logger for programs. It does not affect Pleiad's own log, which follows the session's log_level.
 #pragma once
 
 #include <cstdarg>
@@ -9,7 +9,7 @@ namespace multiverso {
 
 enum class LogLevel : int { Debug = 0, Info = 1, Error = 2, Fatal = 3 };
 
-/// Lines to stderr, formatted as printf does. Any thread may call it.
+/// Writes lines to stderr, formatted as by printf. Thread-safe.
 class Log {
  public:
   static void ResetLogLevel(LogLevel level) { least() = level; }
@@ -38,7 +38,7 @@ class Log {
     write(LogLevel::Error, format, values);
     va_end(values);
   }
-  /// Ends the program: what its author takes for fatal is not for a library to doubt.
+  /// Logs, then ends the process with code 1, as in Multiverso.
   [[noreturn]] __attribute__((format(printf, 1, 2))) static void Fatal(const char* format, ...) {
     va_list values;
     va_start(values, format);

@@ -11,7 +11,7 @@
 namespace multiverso {
 namespace net {
 
-/// Adds the IPv4 addresses of all interfaces of this host, as text.
+/// Inserts the IPv4 addresses of all interfaces of this host as text.
 inline void GetLocalIPAddress(std::unordered_set<std::string>* result) {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return;

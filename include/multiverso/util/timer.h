@@ -8,7 +8,7 @@ namespace multiverso {
 class Timer {
  public:
   void Start() { start_ = Clock::now(); }
-  /// Milliseconds since Start, or since the timer was made.
+  /// Returns the milliseconds since Start, or since construction.
   double elapse() const { return std::chrono::duration<double, std::milli>(Clock::now() - start_).count(); }
 
  private:

@@ -1,4 +1,4 @@
-// What a parameter starts as, and how its rate changes with the steps.
+// Initial values of parameters, and schedules of their learning rates.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,15 @@ struct Init {
   double scale = 1;
 };
 [[nodiscard]] PLEIAD_API std::vector<std::string> init_names();
-/// Fills `to` with numbers that depend on the seed, the name and the place alone. An unknown type is an
+/// Fills `to` with values that depend only on the seed, the name and the index of the element. An unknown type is an
 /// InvalidArgument.
 PLEIAD_API void initialise(const Tensor& to, const Init& init, std::int64_t fan_in, std::int64_t fan_out,
                            std::uint64_t seed, const std::string& name);
 
-/// The learning rate of a step. s: the step, f: freq.
-/// fixed: base. linear: (1 - s/f) * base + s/f * final. exponential: base / 2^(s/f). inverse: base * (1 +
-/// gamma*s)^-power. inverse_t: base / (1 + s/final). step: base * gamma^floor(s/f). fixed_step: rates[i] from steps[i]
-/// on. epochs: base * gamma^floor((s+1)/f), where s is the epoch (neon). momentum: from base to final, rising in equal
-/// parts from `start` to `freq` (neon's linear_monotone).
+/// The learning rate of a step, where s is the step and f is freq. fixed: base. linear: (1 - s/f) * base + s/f * final.
+/// exponential: base / 2^(s/f). inverse: base * (1 + gamma*s)^-power. inverse_t: base / (1 + s/final). step: base *
+/// gamma^floor(s/f). fixed_step: rates[i] from steps[i] on. epochs: base * gamma^floor((s+1)/f), where s is the epoch
+/// (neon). momentum: rises linearly from base at `start` to final at `freq` (neon's linear_monotone).
 struct Schedule {
   std::string type = "fixed";
   double base = 0.01;
@@ -46,7 +45,7 @@ struct Schedule {
   std::vector<double> rates = {};
 };
 [[nodiscard]] PLEIAD_API std::vector<std::string> schedule_names();
-/// A schedule that cannot be followed is an InvalidArgument that names the field.
+/// Throws an InvalidArgument that names the field if the schedule is invalid.
 PLEIAD_API void check(const Schedule& schedule);
 [[nodiscard]] PLEIAD_API double rate_at(const Schedule& schedule, std::int64_t step);
 

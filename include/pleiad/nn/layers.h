@@ -1,4 +1,5 @@
-// The layers and losses that come with Pleiad: an options struct and a factory each. make_layer builds them from text.
+// The layers and losses that come with Pleiad: an options struct and a factory function for each. make_layer builds
+// them from text.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,22 @@
 
 namespace pleiad::nn {
 
-/// y = f(x * weight^T + bias). x is flattened after its batch; or each of its places is taken for itself.
+/// y = f(x * weight^T + bias). x is flattened after its batch axis, unless last_axis applies the product to each
+/// position.
 struct DenseOptions {
   std::int64_t out = 0;
   std::string activation = "linear";  ///< linear, relu, leaky, sigmoid, tanh, stanh or softplus
   bool bias = true;
-  bool transposed = false;  ///< the weight is in x out: with `share`, that of another layer tied
-  bool last_axis = false;   ///< x is (batch, ..., in) and y (batch, ..., out): one product for each place
+  /// the weight has the shape (in, out); with `share`, it is the tied weight of another layer
+  bool transposed = false;
+  bool last_axis = false;  ///< x is (batch, ..., in) and y is (batch, ..., out): one product for each position
   Param weight_param = {};
   Param bias_param = {.init = {.type = "constant", .value = 0}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr dense(const DenseOptions& options);
 
-/// y = f(filters over x + bias); the weight is (filters, height, width, channels / groups). Lengths round down.
+/// y = f(filters over x + bias). The weight is (filters, height, width, channels / groups). Output lengths are rounded
+/// down.
 struct ConvolutionOptions {
   std::int64_t filters = 0;
   std::int64_t kernel_h = 3, kernel_w = 3;
@@ -36,36 +40,38 @@ struct ConvolutionOptions {
   Param bias_param = {.init = {.type = "constant", .value = 0}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr convolution(const ConvolutionOptions& options);
-/// Square: the same kernel, stride and padding in both directions.
+/// Returns options with the same kernel, stride and padding in both directions.
 [[nodiscard]] PLEIAD_API ConvolutionOptions square(std::int64_t filters, std::int64_t kernel, std::int64_t stride = 1,
                                                    std::int64_t pad = 0);
 
-/// Over windows of each map. The average divides by the window clipped to the padded image (SINGA), or by what lies
-/// inside the image where count_padding is false. l2: sqrt(sum of x^2), whose gradient is x / norm, a norm of 0 taken
-/// as 1. Lengths are of both directions, or of height alone where that of width is told.
+/// Pools over windows of each map. The average divides by the size of the window clipped to the padded image (SINGA),
+/// or clipped to the image if count_padding is false. l2 is sqrt(sum of x^2), with the gradient x / norm, where a norm
+/// of 0 counts as 1. kernel, stride and pad apply to both directions, or to height alone if the option for width is
+/// given.
 struct PoolingOptions {
   std::string type = "max";  ///< max, average or l2
   std::int64_t kernel = 3;
   std::int64_t stride = 2;
   std::int64_t pad = 0;
   bool count_padding = true;
-  std::int64_t kernel_w = 0;  ///< 0: as that of height; so with the next
+  std::int64_t kernel_w = 0;  ///< 0: same as for height; stride_w likewise
   std::int64_t stride_w = 0;
-  std::int64_t pad_w = -1;  ///< -1: as that of height
+  std::int64_t pad_w = -1;  ///< -1: same as for height
 };
 [[nodiscard]] PLEIAD_API LayerPtr pooling(const PoolingOptions& options);
 
-/// Each output map is a weighted sum of the input maps, place by place (neon): y = x * weight^T over the last axis.
+/// Makes each output map a weighted sum of the input maps at the same position (neon): y = x * weight^T over the last
+/// axis.
 struct CrossMapPoolingOptions {
   std::int64_t maps = 0;
   Param weight_param = {.init = {.type = "auto_uniform"}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr cross_map_pooling(const CrossMapPoolingOptions& options);
 
-/// As a convolution, but with filters of its own for each place: the weight is (out height, out width, filters, kernel
-/// height, kernel width, channels), the bias (out height, out width, filters). transposed: the other way round, from
-/// (out height, out width, maps) to an image of `filters` channels, by the weight of a layer from there: so it can be
-/// tied to it. Its height is (h - 1) * stride + kernel_h - 2 * pad_h, unless given.
+/// A convolution with separate filters for each position: the weight is (out height, out width, filters, kernel height,
+/// kernel width, channels), the bias is (out height, out width, filters). transposed: the reverse mapping, from (out
+/// height, out width, maps) to an image of `filters` channels, with a weight of the same shape as the forward layer's,
+/// so that the two can be tied. The height of that image is (h - 1) * stride + kernel_h - 2 * pad_h unless it is given.
 struct LocalConvolutionOptions {
   std::int64_t filters = 0;
   std::int64_t kernel_h = 3, kernel_w = 3;
@@ -74,18 +80,19 @@ struct LocalConvolutionOptions {
   std::string activation = "linear";
   bool bias = false;
   bool transposed = false;
-  std::int64_t height = 0, width = 0;  ///< of a transposed layer's images; 0: the least
+  std::int64_t height = 0, width = 0;  ///< image size of a transposed layer; 0: the smallest possible
   Param weight_param = {.init = {.type = "auto_uniform"}};
   Param bias_param = {.init = {.type = "constant", .value = 0}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr local_convolution(const LocalConvolutionOptions& options);
 
 /// Local contrast normalisation with an odd window and zeros around the image. gaussian: v = x - the weighted mean over
-/// window and all maps, y = v / sqrt(the weighted sum of v^2), 0 taken as 1; `part` has one of the two alone. box: y =
-/// x * (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each map, windows clipped to the image.
+/// the window and all maps, y = v / sqrt(the weighted sum of v^2), where 0 counts as 1; `part` selects one of the two
+/// operations. box: y = x * (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each map, with windows clipped to the
+/// image.
 struct LocalContrastOptions {
-  std::string type = "gaussian";  ///< or box
-  std::string part = "both";      ///< of gaussian: both, subtract or divide
+  std::string type = "gaussian";  ///< gaussian or box
+  std::string part = "both";      ///< for gaussian: both, subtract or divide
   std::int64_t size = 9;
   double alpha = 1;
   double beta = 0.5;
@@ -101,64 +108,66 @@ struct LrnOptions {
 };
 [[nodiscard]] PLEIAD_API LayerPtr lrn(const LrnOptions& options);
 
-/// Each channel (last axis) to mean 0 and variance 1 over the batch, then * scale + shift; by running averages outside
-/// of training.
+/// Normalises each channel (last axis) to mean 0 and variance 1 over the batch, then computes x * scale + shift.
+/// Outside of training it uses running averages.
 struct BatchNormOptions {
   double epsilon = 1e-5;
-  double momentum = 0.1;  ///< of the running averages: r = (1 - m) * r + m * new
+  double momentum = 0.1;  ///< momentum m of the running averages: r = (1 - m) * r + m * new
   Param scale_param = {.init = {.type = "constant", .value = 1}};
   Param shift_param = {.init = {.type = "constant", .value = 0}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr batch_norm(const BatchNormOptions& options = {});
 
-/// In training zeroes a share `ratio` of x and scales the rest by 1 / (1 - ratio).
+/// In training, sets a fraction `ratio` of x to zero and scales the rest by 1 / (1 - ratio).
 struct DropoutOptions {
   double ratio = 0.5;
 };
 [[nodiscard]] PLEIAD_API LayerPtr dropout(const DropoutOptions& options = {});
 
 struct ActivationOptions {
-  std::string function = "relu";  ///< those of dense, and softmax over the last axis
-  double slope = 0.01;            ///< leaky
+  std::string function = "relu";  ///< a function of dense, or softmax over the last axis
+  double slope = 0.01;            ///< slope of leaky for x < 0
 };
 [[nodiscard]] PLEIAD_API LayerPtr activation(const ActivationOptions& options);
 
-/// (batch, everything else).
+/// Reshapes to (batch, everything else).
 [[nodiscard]] PLEIAD_API LayerPtr flatten();
-/// Cuts an axis into `parts` outputs, the first ones one longer where it does not divide; or into the given sizes.
+/// Splits an axis into `parts` outputs, of which the first ones are one longer if it does not divide evenly; or into
+/// the given sizes.
 struct SliceOptions {
   std::int64_t axis = 1;
   std::int64_t parts = 2;
   std::vector<std::int64_t> sizes = {};
 };
 [[nodiscard]] PLEIAD_API LayerPtr slice(const SliceOptions& options);
-/// Joins its inputs along an axis.
+/// Concatenates its inputs along an axis.
 struct ConcatOptions {
   std::int64_t axis = 1;
 };
 [[nodiscard]] PLEIAD_API LayerPtr concat(const ConcatOptions& options = {});
-/// `copies` outputs equal to the input.
+/// Makes `copies` outputs that are equal to the input.
 struct SplitOptions {
   std::int64_t copies = 2;
 };
 [[nodiscard]] PLEIAD_API LayerPtr split(const SplitOptions& options = {});
-/// The sum of its inputs.
+/// Adds its inputs.
 [[nodiscard]] PLEIAD_API LayerPtr sum();
 
-/// Passes its input on, for a place between parts of a net that lie on different ranks (SINGA).
+/// Passes its input on unchanged. It marks the boundary between parts of a net on different ranks (SINGA).
 [[nodiscard]] PLEIAD_API LayerPtr bridge();
-/// split, under neon's name.
+/// Same as split, under neon's name.
 [[nodiscard]] PLEIAD_API LayerPtr branch(const SplitOptions& options = {});
-/// Without a shape it passes its input on. With one, of a sample ("28,28,1"), it gives numbers in 0 to 1 that its input
-/// has no part in: a net can be tried without data.
+/// Without a shape, passes its input on. With the shape of a sample ("28,28,1"), produces values between 0 and 1 that
+/// do not depend on its input, so that a net can be tried without data.
 struct DummyOptions {
   std::vector<std::int64_t> shape = {};
 };
 [[nodiscard]] PLEIAD_API LayerPtr dummy(const DummyOptions& options = {});
 
-/// Recurrent layers over (batch, steps, features), or (batch, features) as one step. With `carry` a batch begins where
-/// the one before it ended, sample by sample: a long sequence is learnt in pieces; gradients stay within a piece.
-/// rnn and gru take a second input (batch, any steps, hidden), at whose last step they begin.
+/// Recurrent layers over (batch, steps, features), or (batch, features) as one step. With `carry`, a batch starts from
+/// the last state of the batch before it, sample by sample, so that a long sequence can be learned in pieces; gradients
+/// do not flow across pieces. rnn and gru take a second input (batch, any steps, hidden), whose last step is the
+/// initial state.
 /// Parameters: "weight" (gates * hidden, features), "recurrent" (gates * hidden, hidden), "bias". Gates of gru: r, z,
 /// n; h = z * h' + (1 - z) * n, n = tanh(W x + b + r * (U h')). Gates of lstm: i, f, g, o. docs/nn.md has the formulas.
 struct RecurrentOptions {
@@ -176,33 +185,33 @@ struct RnnOptions : RecurrentOptions {
 [[nodiscard]] PLEIAD_API LayerPtr gru(const RecurrentOptions& options);
 [[nodiscard]] PLEIAD_API LayerPtr lstm(const RecurrentOptions& options);
 
-/// Of int32 indices (batch, ...) the rows of a table: (batch, ..., width).
+/// Looks up the rows of a table for int32 indices: (batch, ...) becomes (batch, ..., width).
 struct EmbeddingOptions {
   std::int64_t words = 0;
   std::int64_t width = 0;
   Param weight_param = {};
 };
 [[nodiscard]] PLEIAD_API LayerPtr embedding(const EmbeddingOptions& options);
-/// (batch, ..., words): 1 at the index, 0 elsewhere.
+/// Turns indices into (batch, ..., words), with 1 at the index and 0 elsewhere.
 struct OneHotOptions {
   std::int64_t words = 0;
 };
 [[nodiscard]] PLEIAD_API LayerPtr one_hot(const OneHotOptions& options);
-/// Of (batch, steps + 1) int32 indices the first `steps`, and as second output what follows each; rnn_label the latter
-/// alone.
+/// char_rnn: for int32 indices (batch, steps + 1), the first output is the first `steps` of them, and the second is the
+/// successor of each. rnn_label has only the second output.
 [[nodiscard]] PLEIAD_API LayerPtr char_rnn();
 [[nodiscard]] PLEIAD_API LayerPtr rnn_label();
 
-/// argsort: the places of the top_k largest numbers of the last axis, as int32, the largest first. accuracy, of scores
-/// and labels: the share of labels among the top_k; a metric without a loss.
+/// argsort: the indices of the top_k largest values of the last axis, as int32, the largest first. accuracy: takes
+/// scores and labels, and computes the fraction of labels among the top_k scores; a metric without a loss.
 struct ArgsortOptions {
   std::int64_t top_k = 1;
 };
 [[nodiscard]] PLEIAD_API LayerPtr argsort(const ArgsortOptions& options = {});
 [[nodiscard]] PLEIAD_API LayerPtr accuracy(const ArgsortOptions& options = {});
 
-/// Write each sample that passes into a file, with its label where a second input has some: a line of text, or a record
-/// of SINGA's. The file begins anew with the layer; rank n > 0 has "path.n".
+/// csv_output and record_output write each sample that passes through to a file, with its label if there is a second
+/// input: as a line of text, or as a SINGA record. The file is created anew with the layer; rank n > 0 writes "path.n".
 struct CsvOutputOptions {
   std::string path = {};
   std::string separator = ",";
@@ -213,53 +222,55 @@ struct RecordOutputOptions {
 };
 [[nodiscard]] PLEIAD_API LayerPtr record_output(const RecordOutputOptions& options);
 
-/// A square piece of each image, and half of them mirrored, both drawn in training; the middle otherwise. Times scale.
+/// Crops a square from each image, mirrors half of the images (option mirror) and multiplies by scale. In training, the
+/// position of the crop and the choice to mirror are random; otherwise the crop is the centre and nothing is mirrored.
 struct ImagePreprocessOptions {
-  std::int64_t crop = 0;  ///< the piece's side; 0: the whole image
+  std::int64_t crop = 0;  ///< side length of the crop; 0: the whole image
   bool mirror = false;
   double scale = 1;
 };
 [[nodiscard]] PLEIAD_API LayerPtr image_preprocess(const ImagePreprocessOptions& options);
 
-/// Inputs: scores (batch, classes), labels (batch) as int32. The mean of -log softmax(scores)[label], times scale.
-/// Metric "accuracy": the share of labels among the top_k scores.
+/// Inputs: scores (batch, classes), labels (batch) as int32. The loss is the mean of -log softmax(scores)[label], times
+/// scale. Metric "accuracy": the fraction of labels among the top_k scores.
 struct SoftmaxLossOptions {
   std::int64_t top_k = 1;
   double scale = 1;
 };
 [[nodiscard]] PLEIAD_API LayerPtr softmax_loss(const SoftmaxLossOptions& options = {});
-/// Inputs: scores before the sigmoid, targets in [0, 1]. Summed over a sample, mean over the batch.
+/// Inputs: scores before the sigmoid, targets in [0, 1]. The loss is summed over a sample and averaged over the batch.
 [[nodiscard]] PLEIAD_API LayerPtr sigmoid_loss();
-/// Inputs: predictions, targets. Half the squared distance of a sample, mean over the batch, so the gradient is d /
-/// batch. Metric "se": the whole squared distance (what SINGA reports).
+/// Inputs: predictions, targets. The loss is half the squared distance of a sample, averaged over the batch, so the
+/// gradient is d / batch. Metric "se": the full squared distance (which SINGA reports).
 [[nodiscard]] PLEIAD_API LayerPtr euclidean_loss();
 
-/// scale times the sum of a sample's numbers, mean over the batch: a price for what it is put on.
+/// The loss is `scale` times the sum of a sample's values, averaged over the batch. It serves as a penalty term.
 struct SumLossOptions {
   double scale = 1;
 };
 [[nodiscard]] PLEIAD_API LayerPtr sum_loss(const SumLossOptions& options = {});
 
 /// A restricted Boltzmann machine over its input v. h = s(v * weight^T + hidden_bias), v = s(h * weight +
-/// visible_bias), s the sigmoid, or nothing for gaussian units. It ends a net: its gradients are the estimates of
-/// contrastive divergence, the mean of h- v- less that of h+ v+. "loss" is half of "se", the squared distance of a
-/// sample from its reconstruction. A dense layer that shares weight and hidden_bias is the way up, a transposed one the
-/// way down.
+/// visible_bias), where s is the sigmoid, or the identity for gaussian units. It is the last layer of a net: its
+/// gradients are the estimates of contrastive divergence, the mean of h- v- minus the mean of h+ v+. "loss" is half of
+/// "se", the squared distance between a sample and its reconstruction. A dense layer that shares weight and hidden_bias
+/// computes h from v; a transposed one computes v from h.
 struct RbmOptions {
   std::int64_t hidden = 0;
-  std::string visible_units = "binary";  ///< or gaussian, of variance 1
+  std::string visible_units = "binary";  ///< binary, or gaussian with variance 1
   std::string hidden_units = "binary";
-  std::int64_t k = 1;       ///< steps of the chain
-  std::int64_t chains = 0;  ///< above 0: so many persistent chains, saved with the parameters, the same on all ranks
-  std::string sample = "hidden";  ///< which units are sampled on the way: hidden, both or none (means)
+  std::int64_t k = 1;  ///< number of Gibbs steps
+  /// above 0: the number of persistent chains, which are saved with the parameters and equal on all ranks
+  std::int64_t chains = 0;
+  std::string sample = "hidden";  ///< which units are sampled in the chain: hidden, both or none (means)
   Param weight_param = {};
   Param hidden_bias_param = {.init = {.type = "constant", .value = 0}};
   Param visible_bias_param = {.init = {.type = "constant", .value = 0}};
 };
 [[nodiscard]] PLEIAD_API LayerPtr rbm(const RbmOptions& options);
 
-/// A layer by its kind, options by name ("filters", "weight.std"): for job files and bindings. An unknown kind or
-/// option is an InvalidArgument that lists the known ones.
+/// Builds a layer from its kind and its options by name ("filters", "weight.std"), for job files and bindings. An
+/// unknown kind or option is an InvalidArgument that lists the known ones.
 [[nodiscard]] PLEIAD_API LayerPtr make_layer(const std::string& kind, const LayerFields& fields = {});
 [[nodiscard]] PLEIAD_API std::vector<std::string> layer_kinds();
 

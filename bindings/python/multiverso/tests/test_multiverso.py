@@ -1,9 +1,9 @@
-"""The tables as every worker sees them, in a world of any size.
+"""Tests of the tables that hold for any number of workers.
 
     python -m multiverso.tests.test_multiverso
     mpirun -np 4 python -m multiverso.tests.test_multiverso --sync --repeat 50
 
-Every worker runs the same cases; each case starts a session and ends it. Read it as an introduction to the API, too.
+Every worker runs the same cases, each of which opens and ends a session. The file is also an introduction to the API.
 """
 
 import argparse
@@ -32,9 +32,9 @@ class TestMultiversoTables(unittest.TestCase):
         ramp = numpy.arange(1, size + 1, dtype=numpy.float32)
         for i in range(ROUNDS):
             table.add(ramp)
-            table.add(range(1, size + 1) if i == 0 else ramp)  # anything that holds numbers will do
+            table.add(range(1, size + 1) if i == 0 else ramp)  # accepts any sequence of numbers
             mv.barrier()
-            # Exact: what floats of 32 bits hold without rounding.
+            # Exact comparison, because float32 holds these integers without rounding.
             numpy.testing.assert_array_equal(table.get(), ramp * ((i + 1) * 2 * mv.workers_num()))
             mv.barrier()
 
@@ -64,7 +64,7 @@ class TestMultiversoTables(unittest.TestCase):
         numpy.testing.assert_array_equal(matrix.get(), numpy.full((2, 3), 4))
 
     def test_values_of_a_model_kept_in_step(self) -> None:
-        """What a shared variable of 200 x 200 does: add the change since the last sync, then take what all made."""
+        """Does what a shared variable of 200 x 200 does: adds the change since the last sync and takes the sum of all."""
         workers = mv.workers_num()
         table = mv.ArrayTableHandler(200 * 200, numpy.zeros((200, 200), numpy.float32))
         mv.barrier()

@@ -1,2 +1,2 @@
-"""Theano (or PyTensor), Lasagne and Keras over Multiverso's tables: `sharedvar`, `param_manager`,
+"""Theano (or PyTensor), Lasagne and Keras over the tables of Multiverso: `sharedvar`, `param_manager`,
 `lasagne_ext.param_manager`, `keras_ext.callbacks`, and `compat`, which makes the old packages work on Python 3.11."""

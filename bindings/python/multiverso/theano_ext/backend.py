@@ -1,4 +1,4 @@
-"""Theano, or PyTensor: the one that the script has imported already, else the first that is installed."""
+"""Selects Theano or PyTensor: the one that the script has already imported, otherwise the first that is installed."""
 
 import sys
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def load() -> Any:
-    """The module `theano`, or `pytensor`, which has the same shared variables."""
+    """Returns the module `theano` or `pytensor`, which have the same shared variables."""
     for name in ("theano", "pytensor"):
         if name in sys.modules:
             return sys.modules[name]
@@ -29,4 +29,4 @@ def load() -> Any:
 
 def _installed(name: str) -> bool:
     spec = find_spec(name)
-    return spec is not None and spec.origin is not None  # a folder of that name on the path is no package
+    return spec is not None and spec.origin is not None  # excludes folders of that name, which are not packages

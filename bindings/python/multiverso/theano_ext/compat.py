@@ -1,7 +1,7 @@
 """Makes the original packages work on Python 3.11: Theano 1.0.5, Lasagne 0.1, Keras 1.2.2 and 2.3.1.
 
-`import multiverso` calls `install`, and from then on each of them is prepared when it is imported. What is there already
-is left alone, so that on other versions nothing changes.
+`import multiverso` calls `install`, which prepares each package when it is imported later. Names that exist already stay as they
+are, so nothing changes on other versions.
 """
 
 import collections
@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
-# Names that were both in `collections` and in `collections.abc` until Python 3.9.
+# Names that were available in both `collections` and `collections.abc` until Python 3.9.
 MOVED = [
     "Callable",
     "Container",
@@ -36,14 +36,14 @@ MOVED = [
 
 
 def install() -> None:
-    """Prepares Theano, Lasagne and Keras when they are imported, whichever comes first."""
+    """Registers the preparation of Theano, Lasagne and Keras, which happens when they are imported, in any order."""
     if not any(isinstance(finder, _OldPackages) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OldPackages())
 
 
 def prepare_theano() -> None:
-    """For `import theano`: names the BLAS library (OpenBLAS) unless THEANO_FLAGS or .theanorc do; Theano fails to import
-    where it has to ask today's numpy for it. A device of the old GPU back end, `gpu0`, becomes one of Theano 1.0's."""
+    """Prepares `import theano`. Names the BLAS library (OpenBLAS) unless THEANO_FLAGS or .theanorc do, because Theano's import
+    fails if it has to ask a current NumPy. Replaces a device of the old GPU back end, such as `gpu0`, by one of Theano 1.0."""
     if "theano" in sys.modules:
         return
     flags = _with_new_devices([flag for flag in os.environ.get("THEANO_FLAGS", "").split(",") if flag])
@@ -54,7 +54,7 @@ def prepare_theano() -> None:
 
 
 def _with_new_devices(flags: list[str]) -> list[str]:
-    """The flags with `device=cuda0` for `device=gpu0` where there is such a device, else with the CPU and a notice."""
+    """Replaces `device=gpu0` by `device=cuda0` if there is such a device, otherwise by the CPU with a notice."""
     changed = []
     for flag in flags:
         name, _, value = flag.partition("=")
@@ -74,7 +74,7 @@ def _with_new_devices(flags: list[str]) -> list[str]:
                 changed.append("device=cpu")
     if changed == flags:
         return flags
-    # The old back end's memory pool has another name in the new one, and none on the CPU.
+    # The memory pool of the old back end has another name in the new one, and does not exist on the CPU.
     pool = [flag.partition("=")[2] for flag in changed if flag.startswith("lib.cnmem=")]
     changed = [flag for flag in changed if not flag.startswith("lib.cnmem=")]
     if pool and any("=cuda" in flag for flag in changed):
@@ -87,14 +87,14 @@ def _has_cuda_device(number: int) -> bool:
 
 
 class _OldPackages(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: prepares what is about to be imported."""
+    """Finds no modules itself. Prepares the package that is about to be imported."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if name == "theano.scan_module.scan_perform_ext" and sys.version_info >= (3, 11):
-            # Its C code was made for older versions of Python. Theano then runs a scan's loop in Python; the step that it
-            # repeats is compiled as ever.
+            # Its C code needs older versions of Python. Theano then runs the loop of a scan in Python; the repeated step is
+            # compiled as before.
             raise ImportError("Theano's C code for scan does not compile on Python 3.11 and later")
         prepare = {"theano": prepare_theano, "lasagne": prepare_lasagne, "keras": prepare_keras}.get(name)
         if prepare is not None and importlib.machinery.PathFinder.find_spec(name, path) is not None:
@@ -103,16 +103,16 @@ class _OldPackages(importlib.abc.MetaPathFinder):
 
 
 def prepare_lasagne() -> None:
-    """For `import lasagne`: supplies the module `theano.tensor.signal.downsample`, which Theano 1.0 no longer has, when it
-    is asked for."""
+    """Prepares `import lasagne`: supplies the module `theano.tensor.signal.downsample`, which Theano 1.0 no longer has, when it
+    is imported."""
     prepare_theano()
     if not any(isinstance(finder, _DownsampleFinder) for finder in sys.meta_path):
         sys.meta_path.append(_DownsampleFinder())
 
 
 def prepare_keras() -> None:
-    """For `import keras` of version 1 or 2: puts the old names back into `collections`, chooses the Theano back end unless
-    KERAS_BACKEND chooses, and imports `theano.ifelse`, which Keras 1 uses without importing it. Keras 3 needs nothing."""
+    """Prepares `import keras` of version 1 or 2: adds the old names to `collections`, selects the Theano back end unless
+    KERAS_BACKEND is set, and imports `theano.ifelse`, which Keras 1 uses without importing it. Keras 3 needs nothing."""
     try:
         if int(version("keras").partition(".")[0]) >= 3:
             return
@@ -130,17 +130,17 @@ def _theanorc_names_blas() -> bool:
     files = os.environ.get("THEANORC", "~/.theanorc").split(os.pathsep)
     files = [
         file for file in files if file != os.path.join(sys.prefix, "theanorc")
-    ]  # the environment's, not the user's
+    ]  # from the environment, not from the user
     settings = configparser.ConfigParser(interpolation=None)
     try:
         settings.read([os.path.expanduser(file) for file in files])
     except configparser.Error:
-        return False  # Theano says what is wrong with the file
+        return False  # Theano itself reports what is wrong with the file
     return settings.has_option("blas", "ldflags")
 
 
 class _DownsampleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """The last of the finders: asked only where Theano has no such module."""
+    """The last of the finders, which is asked only if Theano has no such module."""
 
     NAME = "theano.tensor.signal.downsample"
 

@@ -1,4 +1,4 @@
-"""The values of several arrays in one array table, so that all of them travel in one exchange."""
+"""Keeps several arrays in one array table, so that one exchange covers all of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from multiverso.tables import ArrayTableHandler
 
 Array = NDArray[Any]
 
-# What a table has no type for is held in one that holds every value of it.
+# For each type that a table cannot have, a table type that holds all its values.
 WIDER = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "int16": "int32", "uint8": "int32"}
 WIDER |= {"uint16": "int32", "uint32": "int64", "bool": "int32"}
 HELD = ("float32", "float64", "int32", "int64")
 
 
 def table_dtype(dtypes: Sequence[Any], where: str) -> "numpy.dtype[Any]":
-    """The narrowest type of a table that holds values of all these types."""
+    """Returns the narrowest table type that holds the values of all these types."""
     names = [str(getattr(dtype, "name", dtype)) for dtype in dtypes]
     for name in names:
         if WIDER.get(name, name) not in HELD:
@@ -28,16 +28,16 @@ def table_dtype(dtypes: Sequence[Any], where: str) -> "numpy.dtype[Any]":
 
 
 def ranks_where(flag: bool) -> list[int]:
-    """The ranks at which `flag` is true. Collective."""
+    """Returns the ranks on which `flag` is true. Collective."""
     flags = api._session().all_gather(numpy.array([bool(flag)], numpy.int32))
     return [int(rank) for rank in numpy.flatnonzero(flags)]
 
 
 class FlatTable:
-    """A table that starts with the values that `arrays` have at one rank. Collective.
+    """A table that starts with the values of `arrays` on one rank. Collective.
 
-    That rank is `source` if given. Else it is the master; but where the master's values are all zero and those of exactly
-    one other worker are not, it is that one, so that the initial model may be given by any single worker.
+    That rank is `source` if given, otherwise worker 0. If the values of worker 0 are all zero and those of exactly one other
+    worker are not, it is that worker, so that any single worker may provide the initial model.
     """
 
     def __init__(self, arrays: Sequence[Any], *, name: str, where: str, source: int | None = None) -> None:
@@ -53,16 +53,16 @@ class FlatTable:
         self._gather(arrays, self.values)
         session = api._session()
         source = self._source(source)
-        # What is added are differences: whatever rule `init` named, this table sums.
+        # Adds are differences of values, so this table sums whatever rule `init` named.
         self.table = ArrayTableHandler(
             int(ends[-1]), self._last, dtype=dtype, name=name, updater="sum", init_rank=source
         )
         self.table.get(out=self._last)
-        session.barrier()  # no add of a fast worker is in what a slow one starts with
+        session.barrier()  # no worker starts with values that contain an add of a faster worker
         self.session = session
 
     def _source(self, source: int | None) -> int:
-        """The rank whose values the table starts with."""
+        """Returns the rank whose values the table starts with."""
         session = api._session()
         if source is not None:
             return source
@@ -70,23 +70,23 @@ class FlatTable:
         return givers[0] if len(givers) == 1 else session.worker_rank(0)
 
     def fits(self, arrays: Sequence[Any]) -> bool:
-        """Whether the table can be started again with `arrays`."""
+        """Tells whether the table can be restarted with `arrays`."""
         shapes = [tuple(numpy.shape(array)) for array in arrays]
         return self.session is api._session() and not self.table.table.closed and shapes == self._shapes
 
     def start_again(self, arrays: Sequence[Any]) -> None:
-        """Puts the values of `arrays` at one rank, chosen as at the start, in place of the table's. Collective."""
+        """Overwrites the table with the values of `arrays` on one rank, chosen as at the start. Collective."""
         self._gather(arrays, self.values)
         self.table.table.set(self._last, self._source(None))
         self.table.get(out=self._last)
         self.session.barrier()
 
     def close(self) -> None:
-        """Collective: releases the table's memory."""
+        """Releases the table's memory. Collective."""
         self.table.close()
 
     def sync(self, arrays: Sequence[Any]) -> list[Array]:
-        """Adds what has changed in `arrays` since the last sync, and returns the table's values now, as `values`."""
+        """Adds the changes of `arrays` since the last sync, and returns the table's new values."""
         self._gather(arrays, self._own_parts)
         self.table._table.exchange(self._mine, self._last)
         return self.values

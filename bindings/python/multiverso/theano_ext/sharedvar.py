@@ -1,4 +1,4 @@
-"""Shared variables that all workers share.
+"""Theano shared variables that all workers share.
 
     from multiverso.theano_ext import sharedvar
 
@@ -6,7 +6,7 @@
     ...                                    # train: W is a shared variable like any other
     W.mv_sync()                            # or, for all of them: sharedvar.sync_all_mv_shared_vars()
 
-They start with the master's values.
+Training starts with the values of worker 0.
 """
 
 import copyreg
@@ -20,8 +20,8 @@ from multiverso.theano_ext.flat import FlatTable
 
 
 class MVSharedVariable:
-    """Keeps a shared variable and a table of its size in step. It starts with the master's values. Collective: all
-    workers wrap the same variables in the same order."""
+    """Synchronizes a shared variable with a table of its size. It starts with the values of worker 0. Collective: all workers
+    must wrap the same variables in the same order."""
 
     def __init__(self, svobj: Any) -> None:
         value = svobj.get_value(borrow=True) if hasattr(svobj, "get_value") else svobj
@@ -35,20 +35,20 @@ class MVSharedVariable:
         svobj.set_value(self._table.values[0].astype(svobj.dtype))
 
     def mv_sync(self) -> None:
-        """Adds what has changed in the variable since the last call to the table, and sets the variable to the table's
-        latest value. On a synchronous server all workers call it the same number of times."""
+        """Adds the change of the variable since the last call to the table, and sets the variable to the table's new values.
+        On a synchronous server all workers must call it equally often."""
         (value,) = self._table.sync([self._svobj.get_value(borrow=True)])
         self._svobj.set_value(value.astype(self._svobj.dtype), borrow=True)
 
 
 def mv_shared(*args: Any, **kwargs: Any) -> Any:
-    """`theano.shared` with the same arguments; what it returns is such a variable, and has `mv_sync()` as well.
+    """Creates a variable like `theano.shared`, with the same arguments, that also has `mv_sync()`.
 
-    It starts with the master's values; where the master's are all zero and exactly one other worker's are not, with that
-    worker's. Collective: all workers create the same variables in the same order. A pickle or a copy of it is a plain
+    It starts with the values of worker 0, or, if those are all zero and those of exactly one other worker are not, with that
+    worker's values. Collective: all workers must create the same variables in the same order. A pickle or copy of it is a plain
     shared variable.
     """
-    api._session()  # before the variable: without init there is none
+    api._session()  # raises before a variable is created if `init` was not called
     variable = backend.load().shared(*args, **kwargs)
     synced = MVSharedVariable(variable)
     plain: Any = type(variable)
@@ -59,13 +59,13 @@ def mv_shared(*args: Any, **kwargs: Any) -> Any:
     return variable
 
 
-# Strong references, in the order of creation: all workers must sync the same variables in the same order.
+# Strong references in order of creation, because all workers must sync the same variables in the same order.
 _shared_vars: list[MVSharedVariable] = []
 mv_shared.shared_vars = _shared_vars  # type: ignore[attr-defined]  # Multiverso's name for it
 
 
 def sync_all_mv_shared_vars() -> None:
-    """`mv_sync` of every variable that `mv_shared` made since `multiverso.init`."""
+    """Calls `mv_sync` of every variable that `mv_shared` created since `multiverso.init`."""
     api._session()
     _forget_old_sessions()
     for variable in _shared_vars:
@@ -79,19 +79,19 @@ def _forget_old_sessions() -> None:
 
 @cache
 def _with_sync(base: Any) -> Any:
-    """The class of a shared variable, with `mv_sync`."""
+    """Returns the class of a shared variable, extended by `mv_sync`."""
 
     class Synced(base):  # type: ignore[misc]
         def mv_sync(self) -> None:
             self._mv_shared.mv_sync()
 
         def clone(self, *args: Any, **kwargs: Any) -> Any:
-            twin = super().clone(*args, **kwargs)  # it has the same storage
+            twin = super().clone(*args, **kwargs)  # the clone has the same storage
             twin._mv_shared = self._mv_shared
             return twin
 
         def __reduce_ex__(self, protocol: Any) -> Any:
-            # The table belongs to this process: what leaves it is a variable of the base.
+            # The table belongs to this process, so a pickle contains a variable of the base class.
             state = {name: value for name, value in self.__dict__.items() if name != "_mv_shared"}
             return copyreg._reconstructor, (base, object, None), state  # type: ignore[attr-defined]
 

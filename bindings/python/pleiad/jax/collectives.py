@@ -17,24 +17,28 @@ from pleiad.sessions import Session
 from pleiad.worlds import agree, all_workers
 
 SUM_DTYPES = ("float32", "float64", "int64")
-_callback = threading.local()  # has `running` in a thread that runs a collective of a compiled function
+_callback = threading.local()  # its attribute `running` is True while the thread runs a collective of compiled code
 
 
 def all_reduce(
     tree: Any, *, average: bool = True, weight: Any = None, dtype: Any = None, session: Session | None = None
 ) -> Any:
-    """The average (or the sum) of all ranks' pytrees of the same layout: gradients, metrics. Collective.
+    """Averages (or sums) the pytrees of all ranks, such as gradients or metrics. Collective.
 
-    Leaves may be arrays of real or complex numbers, integers, booleans and Python numbers, mixed as you like. The average of
-    integers is floating-point, as that of `jax.lax.pmean`. float16 and bfloat16 leaves are summed in float32 (dtype="float64":
-    in float64) and keep their type. Arrays that JAX cannot hold (float64 without jax_enable_x64) come back as NumPy arrays,
-    Python numbers as Python numbers.
+    Args:
+        tree: a pytree with the same layout on all ranks. Leaves may be arrays of real or complex numbers, integers or
+            booleans, and Python numbers, in any mixture.
+        average: if False, sum instead.
+        weight: weight of this rank's leaves in the average, such as their number of samples: a number of at least 0, or an
+            array in compiled code. A rank of weight 0 adds nothing, not even a NaN (see `pleiad.join`).
+        dtype: type in which float16 and bfloat16 leaves are summed, "float32" (the default) or "float64". They keep their type.
+        session: the session to use; by default the current one.
 
-    weight: how much this rank's leaves count in the average, as the number of samples they come from; a number of at least 0,
-    or an array in compiled code. A rank of weight 0 adds nothing, not even a NaN (`pleiad.join`).
+    The average of integers is floating-point, as with `jax.lax.pmean`. Arrays that JAX cannot hold (float64 without
+    jax_enable_x64) are returned as NumPy arrays, and Python numbers as Python numbers.
 
-    In `jax.jit`, `lax.scan`, `lax.fori_loop` and other compiled code the exchange is an ordered callback: all ranks must
-    run the same collectives in the same order. It cannot be differentiated or vmapped: reduce the gradients.
+    In compiled code (`jax.jit`, `lax.scan`, `lax.fori_loop`) the exchange is an ordered callback, so all ranks must run the
+    same collectives in the same order. It cannot be differentiated or vmapped; reduce the gradients instead.
 
     >>> import jax.numpy, pleiad, pleiad.jax
     >>> with pleiad.init() as s:
@@ -48,7 +52,7 @@ def all_reduce(
         raise InvalidArgument(f"[{where}] dtype: expected float32 or float64; received {half}")
     if weight is not None:
         if not average:
-            raise InvalidArgument(f"[{where}] weight: expected none with average=False; received {weight!r}")
+            raise InvalidArgument(f"[{where}] weight: expected None with average=False; received {weight!r}")
         return weighted_mean(tree, weight, lambda x: all_reduce(x, average=False, dtype=dtype, session=found))
     names, leaves, structure = _flatten(tree)
     plan = [_Sum(leaf, name, average, half) for leaf, name in zip(leaves, names, strict=True)]
@@ -70,7 +74,7 @@ def all_reduce(
 
 
 def broadcast(tree: Any, root: int = 0, *, session: Session | None = None) -> Any:
-    """The pytree of the rank `root`, on all ranks. Leaves may be arrays of any type, random keys and Python numbers, which
+    """Returns the pytree of the rank `root` on all ranks. Leaves may be arrays of any type, random keys and Python numbers, which
     stay Python numbers. Works in compiled code as `all_reduce` does. Collective."""
     where = "broadcast"
     found = all_workers(session, where)
@@ -121,18 +125,18 @@ def _check_leaf(leaf: Any, name: str, where: str) -> None:
     if not _is_number(leaf) and not hasattr(leaf, "dtype"):
         raise InvalidArgument(f"[{where}] {name}: expected an array or a number; received {type(leaf).__name__}")
     if isinstance(leaf, int) and not -(2**63) <= leaf < 2**63:
-        raise InvalidArgument(f"[{where}] {name}: {leaf} is beyond 64 bits")
+        raise InvalidArgument(f"[{where}] {name}: expected an integer of 64 bits; received {leaf}")
     if isinstance(leaf, numpy.ndarray | numpy.generic) and leaf.dtype.kind not in "biufcV":
         raise InvalidArgument(f"[{where}] {name}: expected an array of numbers; received {leaf.dtype}")
 
 
 class _Sum:
-    """How one leaf is reduced: the type that is summed, and the type of the result."""
+    """How one leaf is reduced: the type in which it is summed, and the type of the result."""
 
     def __init__(self, leaf: Any, name: str, average: bool, half: str) -> None:
         where = "all_reduce"
         if _is_key(leaf):
-            raise InvalidArgument(f"[{where}] {name} is a random key, which has no average; use broadcast")
+            raise InvalidArgument(f"[{where}] {name} is a random key, which cannot be averaged; use broadcast")
         _check_leaf(leaf, name, where)
         held = numpy.asarray(leaf).dtype if _is_number(leaf) else numpy.dtype(leaf.dtype)
         kind = jax.numpy.dtype(held)
@@ -161,7 +165,7 @@ def _is_jax(leaf: Any) -> bool:
 
 
 def _like(values: NDArray[Any], leaf: Any) -> Any:
-    """A result in the form of the argument: Python numbers for Python numbers, NumPy for types that JAX would narrow."""
+    """Converts a result to the type of the argument: Python numbers stay such, and types that JAX would narrow stay NumPy."""
     if _is_number(leaf):
         return values.item()
     if jax.dtypes.canonicalize_dtype(values.dtype) != values.dtype:
@@ -171,7 +175,7 @@ def _like(values: NDArray[Any], leaf: Any) -> Any:
     return jax.numpy.asarray(values)
 
 
-# The exchange, with NumPy alone: code that runs inside a callback must not wait for JAX.
+# The exchange. It uses NumPy only, because code inside a callback must not wait for JAX.
 
 
 def _reduce(found: Session, leaves: list[NDArray[Any]], plan: Sequence[_Sum], average: bool) -> list[NDArray[Any]]:
@@ -196,7 +200,7 @@ def _reduce(found: Session, leaves: list[NDArray[Any]], plan: Sequence[_Sum], av
                 found.all_reduce(buffer, "mean" if divides else "sum")
             except Exception as problem:
                 problem.add_note(
-                    f"of a pytree with {sum(counts)} {dtype}; all ranks reduce the same pytrees in one order"
+                    f"while reducing a pytree with {sum(counts)} {dtype}; all ranks must reduce the same pytrees in the same order"
                 )
                 raise
         for i, begin, count in zip(chosen, begins, counts, strict=True):
@@ -210,9 +214,9 @@ def _reduce(found: Session, leaves: list[NDArray[Any]], plan: Sequence[_Sum], av
 
 
 def _send(found: Session, held: list[NDArray[Any]], names: list[str], root: int) -> list[NDArray[Any]]:
-    """The arrays of the rank `root`, as new arrays."""
+    """Returns the arrays of the rank `root` as new arrays. Collective."""
     if not 0 <= root < found.size:
-        raise InvalidArgument(f"[broadcast] root: expected a rank of {found.size}; received {root}")
+        raise InvalidArgument(f"[broadcast] root: expected 0 to {found.size - 1}; received {root}")
     agree(found, "broadcast", [f"{name} {x.shape} {x.dtype}" for name, x in zip(names, held, strict=True)])
     text = b"".join(x.tobytes() for x in held)
     words = numpy.zeros(-(-len(text) // 4), numpy.int32)
@@ -231,14 +235,14 @@ def _send(found: Session, held: list[NDArray[Any]], names: list[str], root: int)
 
 
 def _traced(leaves: list[Any]) -> bool:
-    """Whether code is being compiled. Inside it, an operation on constants is traced too, so one is enough to tell."""
+    """Tells whether code is being traced. Tracing also traces operations on constants, so creating one detects it."""
     if not leaves:
         return False
     return any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, jax.numpy.zeros(())])
 
 
 def _call(found: Session, host: Callable[..., Any], leaves: list[Any], kinds: Sequence[Any]) -> list[Any]:
-    """`host` of the leaves' values, each time the compiled code comes here, in one order."""
+    """Calls `host` with the leaves' values each time the compiled code reaches this point, in program order."""
     found.before_collective[_wait] = None
 
     def run(*values: Any) -> Any:
@@ -252,7 +256,7 @@ def _call(found: Session, host: Callable[..., Any], leaves: list[Any], kinds: Se
 
 
 def _wait() -> None:
-    """Waits for collectives of compiled functions that still run, so that all ranks have one order."""
+    """Waits for running collectives of compiled functions, so that all ranks have one order."""
     if not getattr(_callback, "running", False):
         jax.effects_barrier()  # type: ignore[no-untyped-call]
 
@@ -263,5 +267,6 @@ def _settle(found: Session) -> None:
 
 
 def _forget_at_end(found: Session) -> None:
-    """What is compiled in a world of one has no collectives, and must not be used in a larger world later."""
+    """Clears compiled code when the session ends. Code compiled with one rank contains no collectives, so a later session with
+    more ranks must not reuse it."""
     found.at_end[jax.clear_caches] = None

@@ -1,4 +1,4 @@
-"""The check that all ranks still have the same parameters, also inside compiled functions."""
+"""Checks that all ranks still have the same parameters, also inside compiled functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +12,8 @@ from pleiad.sessions import Session
 
 
 def check(session: Session, names: Sequence[str], leaves: Sequence[Any], step: Any, every: int, where: str) -> None:
-    """Compares the leaves of all ranks if `step` is a multiple of `every`. Collective. Inside a compiled function the error comes
-    out of the call of that function, as an error of JAX with the same message."""
+    """Compares the leaves of all ranks if `step` is a multiple of `every`. Collective. Inside a compiled function the call of that
+    function raises a JAX error with the same message."""
 
     def host(step: Any, *values: Any) -> Any:
         prints = [drift.fingerprint(numpy.ascontiguousarray(x).reshape(-1).view(numpy.uint8)) for x in values]

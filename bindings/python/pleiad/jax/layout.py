@@ -1,4 +1,4 @@
-"""How the leaves of a pytree lie in the buffer of a table."""
+"""The layout of a pytree's leaves in the buffer of a table."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from pleiad import arrays
 from pleiad.errors import InvalidArgument
 
-ALIGNMENT = 64  # bytes: JAX copies what is not aligned so
+ALIGNMENT = 64  # bytes; JAX copies arrays with a smaller alignment
 HALF = ("float16", "bfloat16")
 
 
 class Layout:
-    """How the leaves of a pytree lie in one buffer."""
+    """The positions of a pytree's leaves in one buffer."""
 
     def __init__(self, tree: Any, where: str, dtype: Any = None) -> None:
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
@@ -36,14 +36,15 @@ class Layout:
         self.size = max(end, 1)
 
     def lines(self) -> list[str]:
+        """Returns one line per leaf; the lines of two ranks are equal if their pytrees can be exchanged."""
         return [f"{n} {s} {k}" for n, s, k in zip(self.names, self.shapes, self.kinds, strict=True)]
 
     def gather(self, tree: Any) -> NDArray[Any]:
-        """The leaves of a tree of this layout in a new buffer."""
+        """Copies the leaves of a tree with this layout into a new buffer."""
         paths, structure = jax.tree_util.tree_flatten_with_path(tree)
         if structure != self.structure:
             raise InvalidArgument(
-                f"[{self.where}] expected a pytree like the first one, {self.structure}; received {structure}"
+                f"[{self.where}] expected a pytree with the structure of the first one, {self.structure}; received {structure}"
             )
         buffer: NDArray[Any] = arrays.empty((self.size,), self.dtype)
         end = 0
@@ -62,7 +63,7 @@ class Layout:
         return buffer
 
     def scatter(self, buffer: NDArray[Any]) -> Any:
-        """A tree whose leaves lie in the buffer, which belongs to them from now on."""
+        """Returns a tree whose leaves share the buffer's memory. The caller must not write to the buffer afterwards."""
         leaves = []
         for shape, kind, place in zip(self.shapes, self.kinds, self.places, strict=True):
             leaf = jax.dlpack.from_dlpack(buffer[place].reshape(shape)) if place.stop > place.start else None
@@ -82,7 +83,7 @@ def _dtype_of(leaf: Any, name: str, where: str) -> Any:
 def _table_dtype(names: list[str], kinds: list[str], asked: Any, where: str) -> str:
     wanted = None if asked is None else numpy.dtype(asked).name
     if wanted not in (None, "float32", "float64"):
-        raise InvalidArgument(f"[{where}] dtype: a table holds float32 or float64; received {wanted}")
+        raise InvalidArgument(f"[{where}] dtype: expected float32 or float64; received {wanted}")
     expected = wanted or next((kind for kind in kinds if kind not in HALF), "float32")
     for name, kind in zip(names, kinds, strict=True):
         if kind not in ("float32", "float64", *HALF):

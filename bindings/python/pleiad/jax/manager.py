@@ -1,4 +1,4 @@
-"""A pytree of parameters, kept in one table."""
+"""A parameter manager: a pytree of parameters in one shared table."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -22,14 +22,14 @@ class ParameterManager:
     """Keeps a pytree of parameters in one table that all workers share.
 
         manager = pleiad.jax.ParameterManager(params, clock="sync")
-        params = manager.params                   # the master's values at the start
+        params = manager.params                   # starts with the values of rank 0
         ...
-        params = manager.sync(params)             # delta mode: my changes out, the others' in
+        params = manager.sync(params)             # delta mode: sends this worker's changes, receives the others'
         params = manager.sync(grads)              # gradient mode: the table's updater makes the step
-        params = manager.finish(params)           # at the end: the same on all ranks
+        params = manager.finish(params)           # at the end: the same parameters on all ranks
 
-    mode, clock, updater, average, freq and dtype are those of `pleiad.torch.ParameterManager`. Collective: all ranks make
-    it, with pytrees of the same layout.
+    `mode`, `clock`, `updater`, `average`, `freq` and `dtype` are those of `pleiad.torch.ParameterManager`. All ranks create it,
+    with pytrees of the same layout (collective).
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class ParameterManager:
         if mode == "gradient":
             rule = scaled(updater, scale, where)
         elif updater is not None:
-            raise InvalidArgument(f"[{where}] an updater makes the step in gradient mode; mode is delta")
+            raise InvalidArgument(
+                f'[{where}] updater: expected None in delta mode; pass mode="gradient" to use an updater'
+            )
         else:
             rule = Updater("sgd", learning_rate=scale, ascend=True) if average and workers > 1 else Updater("sum")
         self._layout = Layout(params, where, dtype)
@@ -77,13 +79,13 @@ class ParameterManager:
 
     @property
     def params(self) -> Any:
-        """The values of the last exchange."""
+        """The parameters after the last exchange."""
         return self._layout.scatter(self._last.copy())
 
     def sync(self, tree: Any, *, learning_rate: float | None = None) -> Any:
-        """Exchanges at every freq-th call and returns the parameters. Delta mode: `tree` are this worker's parameters,
-        and come back as they are between exchanges. Gradient mode: `tree` are gradients; between exchanges it returns
-        the parameters of the last one, and the gradients are lost, so accumulate them, or leave freq at 1."""
+        """Exchanges at every freq-th call and returns the parameters. In delta mode `tree` holds this worker's parameters,
+        which are returned unchanged between exchanges. In gradient mode `tree` holds gradients. Between exchanges the
+        gradients are discarded and the parameters of the last exchange returned, so accumulate them or leave freq at 1."""
         self._calls += 1
         if self._calls % self.freq:
             return tree if self.mode == "delta" else self.params
@@ -93,18 +95,20 @@ class ParameterManager:
             numpy.copyto(self._last, buffer)
             return self._layout.scatter(buffer)
         if learning_rate is not None:
-            raise InvalidArgument("[ParameterManager.sync] the learning rate is the optimizer's: mode is delta")
+            raise InvalidArgument(
+                "[ParameterManager.sync] learning_rate: expected None in delta mode; set it in the optimizer"
+            )
         return self._exchange(tree)
 
     def pull(self) -> Any:
-        """The table's values. What this worker has changed since its last sync is lost."""
+        """Returns the table's values. Discards this worker's changes since its last sync."""
         buffer = self.table.get()
         self._last = self._held(buffer.copy())
         return self._layout.scatter(buffer)
 
     def finish(self, tree: Any = None) -> Any:
-        """Collective, at the end of training: hands in what is left (delta mode: `tree`, this worker's parameters),
-        waits for all, and returns the table's values, the same bits on all ranks."""
+        """Ends training: exchanges what is left (in delta mode `tree`, this worker's parameters), waits for all ranks, and
+        returns the table's values, bit-identical on all ranks. Collective."""
         if self.mode == "delta" and tree is not None:
             self._exchange(tree)
         self.session.barrier()
@@ -113,8 +117,8 @@ class ParameterManager:
         return params
 
     def close(self) -> None:
-        """Collective: releases the table's memory on all ranks now. Without it the memory is released once every rank has
-        dropped its manager."""
+        """Releases the table's memory on all ranks. Without this call the memory is released once every rank has dropped its
+        manager. Collective."""
         self.table.close()
 
     def __enter__(self) -> "ParameterManager":
@@ -123,7 +127,7 @@ class ParameterManager:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if problem is None:  # after an error the other ranks may not come to close()
+        if problem is None:  # after an error the other ranks may never call close()
             self.close()
 
     def _exchange(self, tree: Any) -> Any:
@@ -133,7 +137,7 @@ class ParameterManager:
         return self._layout.scatter(buffer)
 
     def _held(self, buffer: NDArray[Any]) -> NDArray[Any]:
-        """What leaves of half precision can hold of the values: the next change is counted from there."""
+        """Rounds values to what leaves of half precision can hold. The next change is measured from there."""
         for kind, place in zip(self._layout.kinds, self._layout.places, strict=True):
             if kind in HALF:
                 buffer[place] = buffer[place].astype(jax.numpy.dtype(kind))

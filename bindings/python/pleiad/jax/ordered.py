@@ -1,8 +1,8 @@
-"""Calls of Python from compiled code.
+"""Ordered calls of Python functions from compiled code.
 
-`jax.experimental.io_callback` converts the arguments to JAX arrays inside the callback and waits for them, which deadlocks
-on CPUs when they are large, because the conversion needs the thread that waits. The primitive here has the same ordered
-effect and hands over NumPy arrays.
+`jax.experimental.io_callback` converts the arguments to JAX arrays inside the callback and waits for the conversion. On CPUs this
+deadlocks for large arguments, because the conversion needs the thread that waits. The primitive defined here has the same ordered
+effect, but passes NumPy arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ from pleiad.errors import InvalidArgument
 
 
 def ordered_call(host: Callable[..., Any], args: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
-    """Calls `host` with NumPy arrays each time compiled code comes here, in program order. It returns a tuple of arrays with
-    the shapes of the arguments and the types `kinds`. `host` must not use JAX."""
+    """Calls `host` with NumPy arrays each time compiled code reaches this point, in program order. `host` must return a tuple of
+    arrays with the shapes of the arguments and the types `kinds`, and must not use JAX."""
     results = tuple(jax.core.ShapedArray(x.shape, numpy.dtype(kind)) for x, kind in zip(args, kinds, strict=True))
     return list(_primitive().bind(*args, host=host, results=results))
 
 
 @cache
 def _primitive() -> Any:
-    # The effect that orders JAX's own callbacks, so that all are in one order.
+    # The effect that orders JAX's own callbacks, so that both kinds share one order.
     traced: Any = jax.make_jaxpr(lambda: jax.experimental.io_callback(lambda: None, None, ordered=True))()
     (effect,) = traced.effects
     made: Any = jax.extend.core.Primitive("pleiad_collective")
@@ -54,7 +54,7 @@ def _primitive() -> Any:
     def refuse(what: str) -> Callable[..., Any]:
         def rule(*_: Any, **__: Any) -> Any:
             raise InvalidArgument(
-                f"[pleiad.jax] a collective cannot be {what}; call it on the result, as on the gradients"
+                f"[pleiad.jax] a collective cannot be {what}; call it on the result, such as on the gradients"
             )
 
         return rule

@@ -1,4 +1,4 @@
-"""Averages of pytrees in which ranks count differently."""
+"""Weighted averages of pytrees over the ranks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,19 +10,19 @@ from pleiad.errors import InvalidArgument
 
 
 def weighted_mean(tree: Any, weight: Any, total: Callable[[Any], Any]) -> Any:
-    """The sum of weight * leaf over the ranks, divided by the sum of the weights. `total` sums a pytree over the ranks."""
+    """Returns the sum of weight * leaf over the ranks, divided by the sum of the weights. `total` sums a pytree over the ranks."""
     if isinstance(weight, int | float | numpy.number) and not 0 <= weight < float("inf"):
         raise InvalidArgument(f"[all_reduce] weight: expected a number of at least 0; received {weight!r}")
     if numpy.ndim(weight) != 0:
         raise InvalidArgument(f"[all_reduce] weight: expected one number; received shape {numpy.shape(weight)}")
     sums, weights = total((jax.tree.map(lambda leaf: _times(leaf, weight), tree), 1.0 * weight))
     if not isinstance(weights, jax.core.Tracer) and float(weights) == 0:
-        raise InvalidArgument("[all_reduce] weight: expected a rank with more than 0; received 0 on all ranks")
+        raise InvalidArgument("[all_reduce] weight: expected more than 0 on at least one rank; received 0 on all ranks")
     return jax.tree.map(lambda leaf, x: _divided(leaf, x, weights), tree, sums)
 
 
 def _times(leaf: Any, weight: Any) -> Any:
-    """Zero where the weight is zero, even if the leaf is not finite. The product is at least float32."""
+    """Multiplies leaf by weight, in at least float32. Returns zero if the weight is zero, even if the leaf is not finite."""
     if _is_jax(leaf) or _is_jax(weight):
         leaf = jax.numpy.asarray(leaf)
         kind = jax.numpy.promote_types(leaf.dtype, jax.numpy.float32)
@@ -34,7 +34,7 @@ def _times(leaf: Any, weight: Any) -> Any:
 
 
 def _divided(leaf: Any, total: Any, weights: Any) -> Any:
-    """The average in the type of the leaf; that of integers is floating-point."""
+    """Divides in the type of the leaf; the result for integers is floating-point."""
     mean = total / weights
     kind = getattr(leaf, "dtype", None)
     return mean if kind is None or not jax.numpy.issubdtype(kind, jax.numpy.inexact) else mean.astype(kind)

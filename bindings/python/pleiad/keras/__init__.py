@@ -1,14 +1,15 @@
-"""Pleiad for Keras 3, on PyTorch and on JAX.
+"""Pleiad for Keras 3 on the PyTorch and JAX backends.
 
     import pleiad, pleiad.keras
 
-    session = pleiad.init()                              # a rank of `mpirun -np 4 python script.py`, or alone
+    session = pleiad.init()                              # one process, or one rank of `pleiad launch -n 4 python script.py`
     model.compile(loss="mse", optimizer=pleiad.keras.DistributedOptimizer(keras.optimizers.Adam(), model=model))
     model.fit(x, y, callbacks=[pleiad.keras.AverageMetrics()])
 
-`DistributedOptimizer` averages gradients before every step: all ranks keep the same model, which is that of one process on the
-joined batch. `AverageMetrics` gives the callbacks after it the metrics of all ranks, so that all decide alike. `Join` lets
-ranks have different numbers of batches. `Sync` keeps the weights in one table instead, synchronously or asynchronously.
+`DistributedOptimizer` averages gradients before every step, so all ranks keep the same model, equal to that of one process on
+the joined batch. `AverageMetrics` averages the metrics over all ranks, so that the callbacks after it decide alike on all ranks.
+`Join` supports ranks with different numbers of batches. `Sync` keeps the weights in one shared table instead, synchronously or
+asynchronously.
 """
 
 from pleiad.keras.joining import Join

@@ -1,4 +1,4 @@
-"""Finds out whether weights were assigned, beside the changes that training makes."""
+"""Detects assignments to weights other than the changes that training makes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,25 +7,26 @@ import keras
 
 
 class Watch:
-    """Remembers the state of weights and tells whether something has changed them since. On PyTorch it compares the version
-    counters of the tensors, on JAX the arrays themselves, so it reads no values."""
+    """Records the state of weights and tells whether they have changed since. On PyTorch it compares the version counters of the
+    tensors and on JAX the identity of the arrays, so it reads no values."""
 
     def __init__(self, model: Any, weights: Sequence[Any]) -> None:
-        # Without the statistics of batch normalisation and the like, which evaluations may replace by equal arrays.
+        # Excludes weights such as batch normalisation statistics, because evaluations may replace them by equal arrays.
         self._weights = [x for x in weights if x.trainable]
         self._marks: list[Any] = []
         self._model = model
         self._jax = keras.backend.backend() == "jax"
 
     def mark(self) -> None:
+        """Records the current state."""
         self._marks = self._state()
 
     def changed(self) -> bool:
-        """Whether weights were assigned since the last mark or the last training step, whichever came later."""
+        """Tells whether weights were assigned since the last mark or training step, whichever came later."""
         now = self._state()
         if not self._jax:
             return self._marks != now
-        # Weights that nobody has asked for since the step are not attached to the model.
+        # After a step on JAX, weights are attached to the model only when they are read.
         state = getattr(self._model, "_jax_state", None) or {}
         made = {
             id(x): value
@@ -37,7 +38,7 @@ class Watch:
         )
 
     def start(self) -> None:
-        """From now on every training step of the model sets a mark when it is done."""
+        """Makes every training step of the model call `mark` when it is done."""
         model = self._model
         if self._jax or model.train_function is None:
             return
@@ -52,6 +53,7 @@ class Watch:
         model.train_function = step
 
     def stop(self) -> None:
+        """Undoes `start`."""
         if not self._jax:
             self._model.train_function = getattr(
                 self._model.train_function, "_pleiad_plain", self._model.train_function

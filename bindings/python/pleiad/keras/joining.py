@@ -1,4 +1,4 @@
-"""Different numbers of batches on the ranks of a `fit`."""
+"""Epochs of `fit` in which the ranks have different numbers of batches."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ WHERE = "keras.Join"
 
 
 class Join(keras.callbacks.Callback):  # type: ignore[misc]
-    """Lets the ranks have different numbers of batches in an epoch. A rank that has run out takes part in the steps of the
-    others with zero gradients; the average is over all ranks, as with DDP's join. At the end of the epoch all ranks have the
-    trainable weights and the optimizer state of those that had the most batches. Put it first in the list:
+    """Supports ranks with different numbers of batches in an epoch. A rank that has run out of batches takes part in the steps
+    of the others with zero gradients; the average is over all ranks, as with DDP's join. At the end of the epoch all ranks take
+    the trainable weights and the optimizer state of a rank that had the most batches. Put it first in the list of callbacks:
 
         model.fit(x, y, callbacks=[pleiad.keras.Join(), pleiad.keras.AverageMetrics()])
 
-    The model's optimizer must be a `DistributedOptimizer`. Collective: all ranks use it, with the same number of epochs.
+    The model's optimizer must be a `DistributedOptimizer`. All ranks must use it, with the same number of epochs (collective).
     """
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -34,7 +34,7 @@ class Join(keras.callbacks.Callback):  # type: ignore[misc]
         self._under_way = True
 
     def on_test_begin(self, logs: Any = None) -> None:
-        self._wait()  # the validation at the end of an epoch
+        self._wait()  # before the validation at the end of an epoch
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._wait()
@@ -45,11 +45,11 @@ class Join(keras.callbacks.Callback):  # type: ignore[misc]
     def _set_joined(self, joined: bool) -> None:
         self._under_way = False
         self.model.optimizer._pleiad.joined = joined
-        if keras.backend.backend() == "jax":  # the compiled step must be made again
+        if keras.backend.backend() == "jax":  # the compiled step depends on `joined`
             self.model.make_train_function(force=True)
 
     def _wait(self) -> None:
-        """Takes part in the steps of other ranks until all have come here."""
+        """Takes part in the steps of other ranks until all have called it. Collective."""
         if not getattr(self, "_under_way", False):
             return
         self._under_way = False

@@ -1,4 +1,4 @@
-"""Metrics of all ranks for the callbacks that decide by them."""
+"""Averages of metrics over all ranks, for callbacks that decide by metrics."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ WHERE = "keras.AverageMetrics"
 
 
 class AverageMetrics(keras.callbacks.Callback):  # type: ignore[misc]
-    """Replaces the metrics of every epoch and every evaluation by their average over all ranks. The callbacks that follow it
+    """Replaces the metrics of every epoch and every evaluation by their averages over all ranks. The callbacks that follow it
     in the list (EarlyStopping, ReduceLROnPlateau, ModelCheckpoint, History) then decide alike on all ranks, so put it first.
 
         model.fit(x, y, callbacks=[pleiad.keras.AverageMetrics(), keras.callbacks.EarlyStopping("val_loss")])
 
-    It also averages the weights that no gradient trains (the statistics of batch normalisation) before each evaluation and at
-    the end of each epoch; statistics=False leaves them alone. Collective: all ranks use it, with the same metrics and epochs.
+    Before each evaluation and at the end of each epoch it also averages the weights that gradients do not train, such as batch
+    normalisation statistics; statistics=False disables this. All ranks must use it, with the same metrics and epochs (collective).
     """
 
     def __init__(self, *, statistics: bool = True, session: Session | None = None) -> None:
@@ -48,11 +48,11 @@ class AverageMetrics(keras.callbacks.Callback):  # type: ignore[misc]
         if self._session.size == 1 or not logs:
             return
         names = sorted(name for name, value in logs.items() if numpy.ndim(value) == 0)
-        # Lengths first, so that ranks with different metrics all raise.
+        # Compares the numbers of metrics first, so that all ranks raise if they differ.
         counts = self._session.all_gather(numpy.array([len(names)], numpy.int64)).reshape(-1)
         if (counts != counts[0]).any():
             raise InvalidArgument(
-                f"[{WHERE}] expected the same metrics on all ranks; received {counts.tolist()} of them"
+                f"[{WHERE}] expected the same metrics on all ranks; received {counts.tolist()} metrics"
             )
         values = numpy.array([float(logs[name]) for name in names])
         self._session.all_reduce(values, "mean")

@@ -1,4 +1,4 @@
-"""Gradients averaged over all ranks, for any optimizer of Keras."""
+"""Averages gradients over all ranks, for any Keras optimizer."""
 
 from typing import Any
 
@@ -23,27 +23,32 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
     check_every: int = 500,
     session: Session | None = None,
 ) -> Any:
-    """Makes an optimizer of Keras average the gradients of all ranks before every step, and returns it. All ranks keep the
-    same model, which is that of one process on the joined batch.
+    """Makes a Keras optimizer average the gradients of all ranks before every step, and returns it. All ranks keep the same
+    model, equal to that of one process on the joined batch.
 
         model.compile(loss="mse", optimizer=pleiad.keras.DistributedOptimizer(keras.optimizers.Adam(1e-3), model=model))
 
-    It works in `fit`, in a `train_step` of your own and in loops of your own, on PyTorch and on JAX, there inside the compiled
-    step. It stays an instance of its class: schedules, `learning_rate`, `get_config` and saved files are as before. For
+    It works in `fit`, in a custom `train_step` and in custom loops, on PyTorch and on JAX, where it runs inside the compiled step.
+    The optimizer remains an instance of its class: schedules, `learning_rate`, `get_config` and saved files work as before. For
     mixed_float16, wrap the loss scaling too: DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer)).
 
-    All ranks start with the trainable weights and the optimizer state of rank 0. model: its other weights too, those of
-    frozen layers and the statistics of batch normalisation. average=False: gradients are summed. check_every: every so many steps the ranks compare their
-    trainable weights and raise a StateError that names the first one that differs (on JAX, inside a compiled step, an error of
-    JAX with the same message); 0 disables it.
+    All ranks must create it and take the same number of steps (collective). They start with the trainable weights and the
+    optimizer state of rank 0.
 
-    Collective: all ranks make it, and take the same number of steps.
+    Args:
+        optimizer: the optimizer to change.
+        model: if given, its other weights (of frozen layers, batch normalisation statistics) start with those of rank 0 too.
+        average: if False, gradients are summed.
+        check_every: number of steps between checks that the trainable weights of all ranks are equal. A failed check raises a
+            StateError that names the first weight that differs; inside a compiled step on JAX it is a JAX error with the same
+            message. 0 disables it.
+        session: the session to use; by default the current one.
     """
     check_backend(WHERE)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise InvalidArgument(f"[{WHERE}] expected an optimizer of Keras; received {type(optimizer).__name__}")
+        raise InvalidArgument(f"[{WHERE}] expected a Keras optimizer; received {type(optimizer).__name__}")
     if isinstance(optimizer, _Distributed):
-        raise InvalidArgument(f"[{WHERE}] the optimizer averages gradients already")
+        raise InvalidArgument(f"[{WHERE}] the optimizer already averages gradients; wrap it only once")
     if model is not None and not isinstance(model, keras.Model):
         raise InvalidArgument(f"[{WHERE}] model: expected a keras.Model; received {type(model).__name__}")
     if check_every != 0:
@@ -51,9 +56,9 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
     found = all_workers(session, WHERE)
     kind = type(optimizer)
     if kind not in _classes:
-        # The same name and module, so that a saved model names the original class and loads without Pleiad.
+        # The same name and module, so that saved models name the original class and load without Pleiad.
         _classes[kind] = type(kind.__name__, (_Distributed, kind), {"__module__": kind.__module__})
-    # Not by attributes: Keras would track them as state of the optimizer.
+    # Written to __dict__ directly, because Keras tracks attributes as state of the optimizer.
     optimizer.__dict__["_pleiad"] = _Settings(found, average, model, check_every)
     optimizer.__class__ = _classes[kind]
     agree(found, WHERE, [kind.__name__, str(average), str(check_every), f"built {optimizer.built}"])
@@ -63,6 +68,7 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
 
 
 def is_distributed(optimizer: Any) -> bool:
+    """Tells whether DistributedOptimizer was applied to an optimizer."""
     return isinstance(optimizer, _Distributed)
 
 
@@ -73,11 +79,11 @@ class _Settings:
         self.model = model
         self.joined = False  # whether ranks may have run out of batches (`Join`)
         self.check_every = check_every
-        self.exchanged = False  # while the gradients of this step are those of all ranks
+        self.exchanged = False  # True while this step's gradients are those of all ranks
 
 
 class _Distributed:
-    """What is added to an optimizer's class."""
+    """The methods that are added to an optimizer's class."""
 
     _pleiad: _Settings
 
@@ -88,7 +94,7 @@ class _Distributed:
             self._share()
 
     def _share(self) -> None:
-        """Gives all ranks the weights and the optimizer state of rank 0."""
+        """Copies the weights and the optimizer state of rank 0 to all ranks. Collective."""
         settings, own = self._pleiad, self.__dict__
         variables = [*own["_trainable_variables"], *self.variables]  # type: ignore[attr-defined]
         if settings.model is not None:
@@ -103,7 +109,7 @@ class _Distributed:
         trainable_variables = None if trainable_variables is None else list(trainable_variables)
         if not self.built:  # type: ignore[attr-defined]
             if trainable_variables is None:
-                raise InvalidArgument(f"[{WHERE}.apply] expected the variables with the first gradients")
+                raise InvalidArgument(f"[{WHERE}.apply] expected the variables with the first gradients; received None")
             self.build(trainable_variables)
         grads = self._exchange(list(grads), trainable_variables)
         settings.exchanged = True
@@ -127,7 +133,7 @@ class _Distributed:
         return trained, own
 
     def _check(self, values: list[Any], step: Any) -> None:
-        """Compares the trained weights of all ranks, every so many steps."""
+        """Compares the trainable weights of all ranks every `check_every` steps. Collective."""
         settings = self._pleiad
         if settings.session.size == 1 or settings.check_every == 0:
             return
@@ -142,9 +148,9 @@ class _Distributed:
             drift.compare(settings.session, names, [fingerprint(x) for x in values], int(step), WHERE)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "loss_scale_factor" and value is None:  # LossScaleOptimizer does so with the optimizer that it wraps
+        if name == "loss_scale_factor" and value is None:  # LossScaleOptimizer sets it on the optimizer that it wraps
             raise InvalidArgument(
-                f"[{WHERE}] loss scaling must see the gradients of all ranks; wrap it as well: "
+                f"[{WHERE}] loss scaling must see the gradients of all ranks; wrap the LossScaleOptimizer instead: "
                 f"DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer))"
             )
         super().__setattr__(name, value)
@@ -161,7 +167,7 @@ class _Distributed:
         return exchange(settings.session, grads, known, settings.average, WHERE, settings.joined)[0]
 
     def _exchange_jax(self, grads: list[Any], active: bool) -> tuple[list[Any], Any]:
-        """The exchanged gradients, and a number that is 0 if no rank is active, where ranks may have run out of batches."""
+        """Returns the exchanged gradients, and a number that is 0 if no rank is active (with `Join`)."""
         from pleiad.jax import all_reduce
 
         settings = self._pleiad
@@ -170,7 +176,7 @@ class _Distributed:
         return (made[:-1], made[-1]) if settings.joined else (made, 1)
 
     def _take_part(self) -> bool:
-        """Joins one exchange of other ranks with zero gradients. False if no rank had gradients. Collective."""
+        """Takes part in one exchange with zero gradients. Returns False if no rank had gradients. Collective."""
         settings, variables = self._pleiad, self.__dict__["_trainable_variables"]
         if keras.backend.backend() == "jax":
             zeros = [keras.ops.zeros(x.shape, x.dtype) for x in variables]

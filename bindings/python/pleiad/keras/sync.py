@@ -1,4 +1,4 @@
-"""A model's weights, kept in one table that all workers share."""
+"""A callback that keeps a model's weights in one table that all workers share."""
 
 import weakref
 from typing import Any
@@ -18,26 +18,31 @@ from pleiad.worlds import agree, all_workers, check_clock, check_count
 
 WHERE = "keras.Sync"
 
-# The tables of each model that was trained with a Sync. They live as long as the model.
+# The tables of each model that was trained with a Sync. They live as long as the model does.
 _tables: "weakref.WeakKeyDictionary[Any, dict[tuple[str, str, bool], tuple[Session, ArrayTable]]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
 class Sync(keras.callbacks.Callback):  # type: ignore[misc]
-    """Keeps the model's weights in one table that all workers share: after every freq-th batch the worker's changes go
-    out and the others' come in. All workers begin with the master's weights and end with the same ones.
-    `pleiad.keras.DistributedOptimizer` is the way to train as one process would on the joined batch; Sync is for training
-    without waiting for each other.
+    """Keeps the model's weights in one table that all workers share. After every freq-th batch a worker's changes are added to
+    the table, and the worker receives those of the others. All workers start with the weights of rank 0 and end with the same
+    weights. Use `pleiad.keras.DistributedOptimizer` to train as one process would on the joined batch, and Sync to train without
+    waiting for other workers.
 
-    clock: "async", or "sync": every exchange waits for that of all workers, who then have the same number of batches.
-    average: divide the changes by the number of workers: with "sync", the average of their weights. average=False adds them
-    up, which is a larger step and needs a smaller learning rate. Weights that are not trained by gradients (the statistics of
-    batch normalisation) always follow the average.
+    Args:
+        clock: "async", or "sync", with which every exchange waits for that of all workers. All workers must then have the same
+            number of batches.
+        average: divide the changes by the number of workers; with "sync" the result is the average of their weights. False
+            adds the changes, which is a larger step and needs a smaller learning rate. Weights that gradients do not train,
+            such as batch normalisation statistics, always follow the average.
+        freq: number of batches between exchanges.
+        name: name of the table.
+        session: the session to use; by default the current one.
 
     Weights that are assigned between batches, between two calls of `fit` or at the end of training (set_weights in a callback,
-    EarlyStopping with restore_best_weights) are an assignment and no change: all ranks get the values of the first rank that
-    assigned. While training with clock "async" the ranks cannot agree on one, and it raises.
+    EarlyStopping with restore_best_weights) count as an assignment, not as a change: all ranks receive the values of the lowest
+    rank that assigned. During training with clock "async" the ranks cannot agree on one assignment, so it raises.
     """
 
     def __init__(
@@ -109,8 +114,8 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
         return self._name, self.clock, self.average
 
     def _table_of_model(self) -> ArrayTable | None:
-        """The table that an earlier Sync made for this model, with the master's weights now; None unless all ranks have
-        one. Collective."""
+        """Returns the table that an earlier Sync created for this model, filled with the weights of rank 0, or None unless all
+        ranks have one. Collective."""
         session, table = _tables.get(self.model, {}).get(self._key(), (None, None))
         fits = session is self._session and table is not None and not table.closed and table.size == len(self._values)
         if not self._session.all_gather(numpy.array([fits], numpy.int32)).all():
@@ -120,8 +125,8 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
         return table
 
     def close(self) -> None:
-        """Collective: releases the table's memory on all ranks now. Without it the memory is released once every rank has
-        dropped the callback and its model."""
+        """Releases the table's memory on all ranks. Without this call the memory is released once every rank has dropped the
+        callback and its model. Collective."""
         if self.table is not None:
             self.table.close()
 
@@ -140,7 +145,7 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_test_end(self, logs: Any = None) -> None:
         if self._watch is not None and not self._assigned_before_test:
-            attach_state(self.model)  # an evaluation on JAX attaches other arrays with the same values
+            attach_state(self.model)  # on JAX an evaluation attaches other arrays with the same values
             self._watch.mark()
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -156,20 +161,20 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _assigned_while_training(self, mine: bool) -> bool:
         if self._session.workers == 1:
-            return False  # the next exchange brings it into the table
+            return False  # the next exchange copies it to the table
         if self.clock == "sync":
             if mine:
                 self._gather()
             return self._take_assignment(mine)
         if mine:
             raise InvalidArgument(
-                f'[{WHERE}] weights were assigned while training with clock "async", where ranks cannot agree on a value; use '
-                f'clock="sync" or pleiad.keras.DistributedOptimizer'
+                f'[{WHERE}] weights were assigned during training with clock "async", where the ranks cannot agree on a value; '
+                f'use clock="sync" or pleiad.keras.DistributedOptimizer'
             )
         return False
 
     def _take_assignment(self, mine: bool) -> bool:
-        """Whether a rank has assigned weights; then all ranks have those of the first one that did. Collective."""
+        """If any rank has assigned weights, copies those of the lowest such rank to all and returns True. Collective."""
         flags = self._session.all_gather(numpy.array([mine], numpy.int32)).reshape(-1)
         if not flags.any():
             return False
@@ -199,7 +204,7 @@ class Sync(keras.callbacks.Callback):  # type: ignore[misc]
     def _check(self, weights: Any) -> None:
         now = [tuple(x.shape) for x in weights]
         if now != self._shapes or any(a is not b for a, b in zip(weights, self._weights, strict=True)):
-            raise InvalidArgument(f"[{WHERE}] the model's weights are others than when training began; use a new Sync")
+            raise InvalidArgument(f"[{WHERE}] the model's weights have changed since training began; use a new Sync")
 
     def _gather(self) -> None:
         attach_state(self.model)

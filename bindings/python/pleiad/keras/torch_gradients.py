@@ -18,9 +18,9 @@ def exchange(
     joined: bool = False,
     active: bool = True,
 ) -> tuple[list[Any], int]:
-    """The average (or the sum) of all ranks' gradients of the variables. A gradient that only some ranks have counts as zero
-    on the others; one that no rank has stays None. joined: some ranks may have run out of batches and are not active; the
-    second result is then the number of active ranks. Collective."""
+    """Averages (or sums) the gradients of all ranks. A gradient that only some ranks have counts as zero on the others; one that
+    no rank has stays None. With `joined`, ranks that have run out of batches are not `active`, and the second result is the
+    number of active ranks. Collective."""
     if len(grads) != len(variables):
         raise InvalidArgument(
             f"[{where}] expected {len(variables)} gradients, one for each variable; received {len(grads)}"

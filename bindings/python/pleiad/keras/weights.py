@@ -1,4 +1,4 @@
-"""Weights of Keras models, on both backends."""
+"""Access to the weights of Keras models on both backends."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +15,7 @@ BACKENDS = ("torch", "jax")
 
 
 def check_backend(where: str) -> str:
+    """Returns the Keras backend. Raises InvalidArgument unless it is supported."""
     name = str(keras.backend.backend())
     if name not in BACKENDS:
         raise InvalidArgument(f"[{where}] expected Keras on {' or '.join(BACKENDS)}; received {name}")
@@ -22,7 +23,7 @@ def check_backend(where: str) -> str:
 
 
 def attach_state(model: Any) -> None:
-    """During `fit` on JAX the weights lie outside the model; afterwards they are the model's."""
+    """Attaches the weights to the model. During `fit` on JAX they are stored outside it."""
     if keras.backend.backend() == "jax":
         model.jax_state_sync()
 
@@ -34,12 +35,12 @@ def values_of(variable: Any) -> NDArray[Any]:
 
 
 def describe(variables: Sequence[Any]) -> list[str]:
-    # Names are not compared: Keras numbers layers by how many the process has made.
+    # Uses the name and not the path, because Keras numbers layers by how many the process has created.
     return [f"{x.name} {tuple(x.shape)} {x.dtype}" for x in variables]
 
 
 def broadcast(session: Session, variables: Sequence[Any], where: str, root: int = 0) -> None:
-    """Assigns the values of the rank `root` to the variables. Collective."""
+    """Assigns the values of the rank `root` to the variables of all ranks. Collective."""
     if session.size == 1 or not variables:
         return
     agree(session, where, describe(variables))
@@ -57,7 +58,7 @@ def broadcast(session: Session, variables: Sequence[Any], where: str, root: int 
 
 
 def average(session: Session, variables: Sequence[Any]) -> None:
-    """Assigns the average of all ranks' values. Collective."""
+    """Assigns the averages over all ranks to the variables. Collective."""
     if session.size == 1 or not variables:
         return
     held = [values_of(x).astype(numpy.float64) for x in variables]

@@ -1,9 +1,9 @@
-"""Nets and their training, by Pleiad's C++ engine: on one process, many threads or many processes, without a change.
+"""Neural nets and their training by Pleiad's C++ engine. The same script runs in one process or in many.
 
 import pleiad
 from pleiad import nn
 
-session = pleiad.init()  # alone, or a rank of `pleiad launch -n 2 python script.py`
+session = pleiad.init()  # one process, or one rank of `pleiad launch -n 2 python script.py`
 net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
 trainer = nn.Trainer(net, nn.SGD(0.1, momentum=0.9), batch=64)
 history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_labels))
@@ -89,17 +89,18 @@ def explain(
     grid: str = "auto",
     deterministic: bool = False,
 ) -> str:
-    """Which rank would do what for a net, and the bytes of a step, as a table of text; of a spatial plan the grid too."""
+    """Returns a text table of what each rank computes for a net, and of the bytes that a step exchanges; for a spatial plan
+    also the grid. Arguments are those of `Trainer`."""
     return _nn.explain(net._core, plan, list(split), grid, ranks, batch, deterministic)
 
 
 def threads() -> int:
-    """How many threads the calling thread's nets compute on."""
+    """Returns the number of threads that compute the nets of the calling thread."""
     return _nn.threads()
 
 
 def set_threads(count: int) -> None:
-    """From now on, for nets that the calling thread uses. OMP_NUM_THREADS sets it for a process."""
+    """Sets the number of threads that compute the nets of the calling thread. OMP_NUM_THREADS sets it for a process."""
     _nn.set_threads(count)
 
 

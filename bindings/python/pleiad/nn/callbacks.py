@@ -1,4 +1,4 @@
-"""What a trainer calls while it runs."""
+"""Callbacks, which a trainer calls during a run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,30 +11,45 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Derive from it and override what is of interest. Any of the methods may return False, which ends the run after the
-    step that is under way, on all ranks. Where `on_step` is overridden, the run stops for it after every step."""
+    """Base class of callbacks. Override the methods of interest. Any method may return False, which ends the run on all ranks
+    after the current step. If any rank overrides `on_step`, the engine returns to Python after every step, which is slower.
+    Ranks may have different callbacks, such as a log on rank 0 only. A callback that changes the net must exist on all ranks;
+    `same_on_all_ranks` makes `fit` check that."""
 
     trainer: "Trainer"
 
-    def on_begin(self, epochs: int, steps_per_epoch: int) -> "bool | None": ...
+    def same_on_all_ranks(self) -> "dict[str, Any] | None":
+        """Returns the options that must be the same on all ranks, or None if the callback may exist on some ranks only."""
+        return None
+
+    def on_begin(self, epochs: int, steps_per_epoch: int) -> "bool | None":
+        """Runs before the first epoch."""
 
     def on_step(self, step: int, metrics: dict[str, float]) -> "bool | None":
-        """After each step, with this rank's metrics of it."""
+        """Runs after each step, with this rank's metrics of the step."""
 
     def on_progress(self, epoch: int, done: int, metrics: dict[str, float]) -> "bool | None":
-        """About ten times a second: steps of this epoch so far, and the averages since the last record."""
+        """Runs about ten times per second, with the steps done in this epoch and the averages since the last record."""
 
     def on_record(self, record: Record) -> "bool | None":
-        """After each epoch, and every `log_every` steps; training and validation each."""
+        """Runs after each epoch and every `log_every` steps, separately for training and validation."""
 
-    def on_epoch(self, epoch: int) -> "bool | None": ...
+    def on_epoch(self, epoch: int) -> "bool | None":
+        """Runs after each epoch, when its training and validation records exist."""
 
-    def on_end(self) -> None: ...
+    def on_end(self) -> None:
+        """Runs at the end of the run, also after an error."""
 
 
 class EarlyStopping(Callback):
-    """Ends the run when `monitor` has not improved by `min_delta` for `patience` records. mode: min, max, or auto: max for
-    accuracies. restore_best: the net gets the numbers of the best record back.
+    """Ends the run when a metric has stopped improving. All ranks need it, with the same options.
+
+    Args:
+        monitor: the metric to watch; "val_loss" is the loss on the validation data.
+        patience: number of records without improvement after which the run ends.
+        min_delta: the least change that counts as an improvement.
+        mode: "min", "max", or "auto", which maximises accuracies and minimises other metrics.
+        restore_best: whether the net gets the values of the best record back at the end.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -55,7 +70,14 @@ class EarlyStopping(Callback):
         restore_best: bool = False,
     ) -> None:
         if mode not in ("auto", "min", "max"):
-            raise InvalidArgument(f"mode: expected auto, min or max; received {mode!r}")
+            raise InvalidArgument(f"[EarlyStopping] mode: expected auto, min or max; received {mode!r}")
+        self._options = {
+            "monitor": monitor,
+            "patience": patience,
+            "min_delta": float(min_delta),
+            "mode": mode,
+            "restore_best": bool(restore_best),
+        }
         self.phase = "validate" if monitor.startswith("val_") else "train"
         self.metric = monitor.removeprefix("val_")
         self.sign = 1 if mode == "max" or (mode == "auto" and "accuracy" in monitor) else -1
@@ -65,6 +87,9 @@ class EarlyStopping(Callback):
         self._since = 0
         self._kept: dict[str, Any] | None = None
 
+    def same_on_all_ranks(self) -> dict[str, Any]:
+        return self._options
+
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         self.best, self._since, self._kept = None, 0, None
 
@@ -72,7 +97,7 @@ class EarlyStopping(Callback):
         if record.phase != self.phase:
             return None
         if self.metric not in record.metrics:
-            raise InvalidArgument(f'EarlyStopping: no metric "{self.metric}"; known: {", ".join(record.metrics)}')
+            raise InvalidArgument(f'[EarlyStopping] unknown metric "{self.metric}"; known: {", ".join(record.metrics)}')
         value = record.metrics[self.metric]
         if self.best is None or self.sign * (value - self.best) > self.min_delta:
             self.best, self.best_step, self._since = value, record.step, 0
@@ -88,7 +113,7 @@ class EarlyStopping(Callback):
 
 
 class CsvLog(Callback):
-    """Writes the history into a file after each epoch; rank 0's only."""
+    """Writes the history to a CSV file after each epoch, on rank 0."""
 
     def __init__(self, path: "str | Path") -> None:
         self.path = path
@@ -99,7 +124,7 @@ class CsvLog(Callback):
 
 
 class Call(Callback):
-    """A plain function of each record."""
+    """Wraps a function that is called with each record."""
 
     def __init__(self, function: Any) -> None:
         self.function = function

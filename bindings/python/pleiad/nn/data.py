@@ -1,4 +1,4 @@
-"""Samples for a trainer."""
+"""Datasets for a trainer."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Dataset:
-    """Samples in memory: arrays by the names of a net's inputs, each with as many rows. Arrays that have the input's
-    element type and lie contiguously are not copied. Every round through them is shuffled anew, by the seed.
+    """Samples in memory: a dict of arrays by the names of a net's inputs, all with the same number of rows. Contiguous arrays
+    of the input's element type are not copied. With `shuffle` each epoch has a different order, which depends on `seed`.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -32,7 +32,7 @@ class Dataset:
         self.arrays = {name: net.as_input(name, array) for name, array in arrays.items()}
         rows = {name: len(array) for name, array in self.arrays.items()}
         if len(set(rows.values())) != 1:
-            raise InvalidArgument(f"expected as many samples for every input; received {rows}")
+            raise InvalidArgument(f"expected the same number of samples for every input; received {rows}")
         self._core = _nn.array_samples(self.arrays, shuffle, seed)
 
     def __len__(self) -> int:
@@ -40,7 +40,8 @@ class Dataset:
 
 
 def named(net: "Net", x: Any, y: Any = None) -> dict[str, Any]:
-    """{input: array} of what a caller gives: a mapping, or arrays in the order of the inputs, those of the losses in y."""
+    """Returns arrays by input name. `x` and `y` are mappings by input, or arrays in the order of the inputs; `y` holds the
+    inputs of the losses."""
     features = [name for name in net.inputs if name not in net.targets]
     return {**_by_name(x, features, "x"), **({} if y is None else _by_name(y, net.targets, "y"))}
 
@@ -62,11 +63,11 @@ def _count(number: int, noun: str) -> str:
 
 
 def dataset(net: "Net", x: Any, y: Any = None, *, shuffle: bool, seed: int) -> "Dataset | StoreSamples":
-    """A data set of whatever a caller gives; one that is a data set already stays itself."""
+    """Converts the data that a caller passes to a dataset. Returns datasets unchanged."""
     if isinstance(x, Store):
-        raise InvalidArgument("x: expected nn.StoreSamples(store, ...), which says how its records are transformed")
+        raise InvalidArgument("x: expected a dataset; received a Store; pass nn.StoreSamples(store, ...)")
     if isinstance(x, Dataset | StoreSamples):
         if y is not None:
-            raise InvalidArgument(f"y: expected nothing beside a {type(x).__name__}, which has the targets already")
+            raise InvalidArgument(f"y: expected None, because the {type(x).__name__} contains the targets")
         return x
     return Dataset(net, named(net, x, y), shuffle=shuffle, seed=seed)

@@ -1,4 +1,4 @@
-"""The initialisers. Each parameter's numbers depend on the net's seed and the parameter's name alone.
+"""Initialisers. The initial values of a parameter depend only on the net's seed and the parameter's name.
 
 >>> from pleiad import nn
 >>> net = nn.Net(seed=3)
@@ -11,17 +11,17 @@ from pleiad.nn.params import Init
 
 
 def constant(value: float) -> Init:
-    """All the same."""
+    """All elements equal `value`."""
     return Init("constant", {"value": value})
 
 
 def gaussian(mean: float = 0, std: float = 0.01) -> Init:
-    """N(mean, std)."""
+    """Normal distribution with this mean and standard deviation: N(mean, std)."""
     return Init("gaussian", _changed(mean=(mean, 0), std=(std, None)))
 
 
 def uniform(low: float = -1, high: float = 1) -> Init:
-    """U(low, high)."""
+    """Uniform distribution U(low, high)."""
     return Init("uniform", {"low": low, "high": high})
 
 
@@ -41,7 +41,7 @@ def uniform_sqrt_fan_in_out(low: float = -1, high: float = 1, value: float = 1) 
 
 
 def node_normalized(scale: float = 1) -> Init:
-    """U(-1, 1) * scale * sqrt(6 / (fan_in + fan_out)); with scale 1 known as Glorot's or Xavier's."""
+    """U(-1, 1) * scale * sqrt(6 / (fan_in + fan_out)). With scale 1 it is Glorot's or Xavier's initialiser."""
     return Init("node_normalized", {"scale": scale})
 
 
@@ -56,7 +56,7 @@ def auto_uniform() -> Init:
 
 
 def he() -> Init:
-    """N(0, 1) * sqrt(2 / fan_in): for relu."""
+    """N(0, 1) * sqrt(2 / fan_in), for relu."""
     return Init("he")
 
 

@@ -1,5 +1,5 @@
-"""The layers and losses. An object here describes a layer; a net makes it when it is put there, by calling it on values
-of the net or by `net.add`. Images are (batch, height, width, channels), always.
+"""Layers and losses. An object of this module only describes a layer. Calling it on values of a net, or `net.add`, adds the
+layer to that net. Images always have the shape (batch, height, width, channels).
 
 >>> from pleiad import nn
 >>> net = nn.Net()
@@ -24,7 +24,7 @@ Pair = int | tuple[int, int]
 
 
 class Layer:
-    """A layer by its kind and its options, as `docs/nn.md` names them; the classes below know theirs.
+    """A layer by its kind and options, as listed in `docs/nn.md`. Prefer the classes below, which name their options.
 
     >>> from pleiad import nn
     >>> nn.Layer("dropout", ratio=0.3)
@@ -39,7 +39,7 @@ class Layer:
         self.options = {option: text_of(value) for option, value in options.items() if value is not None}
 
     def __call__(self, *inputs: "Value", name: "str | None" = None) -> "Value":
-        """Puts the layer into the net of its inputs, and returns its output."""
+        """Adds the layer to the net of its inputs and returns its output."""
         if not inputs:
             raise InvalidArgument(f"{self.kind}: expected values of a net; received none")
         for value in inputs:
@@ -56,9 +56,17 @@ class Layer:
 
 
 class Dense(Layer):
-    """f(x * weight^T + bias); x is flattened after its batch. activation: linear, relu, leaky, sigmoid, tanh, stanh or
-    softplus. tied: the name of a parameter ("encoder/weight") that is used the other way round. last_axis: x is (batch,
-    ..., features), and each place is taken for itself.
+    """A fully connected layer: f(x * weight^T + bias). Flattens all axes of x after the batch.
+
+    Args:
+        units: number of outputs.
+        activation: f, one of linear, relu, leaky, sigmoid, tanh, stanh and softplus.
+        bias: False for none, or how the bias is initialised and trained.
+        weight: how the weight is initialised and trained.
+        transposed: store the weight as (inputs, units) and use x * weight.
+        tied: name of a parameter, such as "encoder/weight", that this layer uses transposed.
+        last_axis: apply the layer to the last axis of (batch, ..., features) only, at each position separately.
+        name: name of the layer in its net.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -95,8 +103,16 @@ class Dense(Layer):
 
 
 class Convolution(Layer):
-    """f(filters over the image + bias). kernel, stride, dilation: a number, or (height, width). pad: a number, (height,
-    width), (top, bottom, left, right), or "same", which with stride 1 keeps the image's size.
+    """A two-dimensional convolution: f(filters * image + bias).
+
+    Args:
+        filters: number of output channels.
+        kernel: a number or (height, width); likewise stride and dilation.
+        pad: a number, (height, width), (top, bottom, left, right), or "same", which keeps the size of the image if the stride
+            is 1.
+        activation: f, as for `Dense`.
+        groups: number of groups of channels that are convolved separately.
+        bias, weight, name: as for `Dense`.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -143,8 +159,12 @@ class Convolution(Layer):
 
 
 class Pooling(Layer):
-    """The maximum, the average, or the root of the sum of squares (l2), over windows of each map. kernel, stride, pad: a
-    number, or (height, width). stride: the kernel unless given. count_padding: whether an average counts the padding.
+    """Pools windows of each channel: the maximum ("max"), the average ("average"), or the root of the sum of squares ("l2").
+
+    Args:
+        kernel: a number or (height, width); likewise stride and pad.
+        stride: by default the kernel.
+        count_padding: whether an average includes the padding.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -171,7 +191,7 @@ class Pooling(Layer):
 
 
 class LRN(Layer):
-    """x * (k + alpha / size * sum of x^2 over `size` maps)^-beta."""
+    """Local response normalisation: x * (k + alpha / size * sum of x^2 over `size` channels)^-beta."""
 
     def __init__(
         self, size: int = 5, alpha: float = 1, beta: float = 0.75, k: float = 1, *, name: "str | None" = None
@@ -180,8 +200,8 @@ class LRN(Layer):
 
 
 class BatchNorm(Layer):
-    """Each channel (last axis) to mean 0 and variance 1 over the batch, times scale, plus shift; by running averages
-    outside of training: average = (1 - momentum) * average + momentum * new."""
+    """Batch normalisation of each channel (last axis) to mean 0 and variance 1, followed by scale and shift. Outside training
+    it uses running averages, which training updates: average = (1 - momentum) * average + momentum * new."""
 
     def __init__(
         self,
@@ -197,28 +217,29 @@ class BatchNorm(Layer):
 
 
 class Dropout(Layer):
-    """In training, zeroes a share `ratio` of x and scales the rest by 1 / (1 - ratio)."""
+    """In training, sets a random fraction `ratio` of x to zero and multiplies the rest by 1 / (1 - ratio)."""
 
     def __init__(self, ratio: float = 0.5, *, name: "str | None" = None) -> None:
         super().__init__("dropout", name, ratio=float(ratio))
 
 
 class Activation(Layer):
-    """relu, leaky, sigmoid, tanh, stanh, softplus, linear, or softmax over the last axis. slope: of leaky."""
+    """Applies relu, leaky, sigmoid, tanh, stanh, softplus or linear elementwise, or softmax over the last axis. `slope` is that
+    of leaky for negative values."""
 
     def __init__(self, function: str = "relu", *, slope: float = 0.01, name: "str | None" = None) -> None:
         super().__init__("activation", name, function=function, slope=float(slope))
 
 
 class Flatten(Layer):
-    """(batch, everything else)."""
+    """Reshapes (batch, ...) to (batch, everything else)."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("flatten", name)
 
 
 class Slice(Layer):
-    """Cuts an axis (0 is the batch) into `parts` outputs, or into outputs of the given sizes: `cut[0]`, `cut[1]`...
+    """Splits an axis (0 is the batch) into `parts` equal outputs, or into outputs of the given sizes: `value[0]`, `value[1]`...
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -235,47 +256,47 @@ class Slice(Layer):
 
 
 class Concat(Layer):
-    """Joins its inputs along an axis (0 is the batch)."""
+    """Concatenates its inputs along an axis (0 is the batch)."""
 
     def __init__(self, axis: int = 1, *, name: "str | None" = None) -> None:
         super().__init__("concat", name, axis=axis)
 
 
 class Split(Layer):
-    """`copies` outputs equal to the input."""
+    """Returns `copies` outputs that equal the input."""
 
     def __init__(self, copies: int = 2, *, name: "str | None" = None) -> None:
         super().__init__("split", name, copies=copies)
 
 
 class Sum(Layer):
-    """The sum of its inputs."""
+    """Adds its inputs elementwise."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("sum", name)
 
 
 class Loss(Layer):
-    """A layer that ends a net. Its inputs are predictions and targets."""
+    """Base class of layers that end a net. Their inputs are predictions and targets."""
 
 
 class SoftmaxLoss(Loss):
-    """Of scores (batch, classes) and labels (batch) as int32: the mean of -log softmax(scores)[label], times scale. Its
-    metric `accuracy` is the share of labels among the `top_k` scores."""
+    """Cross-entropy after softmax: the mean of -log softmax(scores)[label], times `scale`. Inputs: scores (batch, classes) and
+    int32 labels (batch). Its metric `accuracy` is the fraction of labels among the `top_k` scores."""
 
     def __init__(self, top_k: int = 1, scale: float = 1, *, name: "str | None" = None) -> None:
         super().__init__("softmax_loss", name, top_k=top_k, scale=float(scale))
 
 
 class SigmoidLoss(Loss):
-    """Cross-entropy of scores before the sigmoid and targets in 0 to 1: summed over a sample, mean over the batch."""
+    """Cross-entropy after sigmoid, summed over a sample and averaged over the batch. Inputs: scores and targets in [0, 1]."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("sigmoid_loss", name)
 
 
 class EuclideanLoss(Loss):
-    """Half the squared distance of a sample, mean over the batch. Its metric `se` is the whole squared distance."""
+    """Half the squared distance, averaged over the batch. Its metric `se` is the squared distance."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("euclidean_loss", name)
@@ -297,7 +318,7 @@ def _pair(value: Pair, name: str) -> tuple[int, int]:
 
 
 def _sides(pad: "int | tuple[int, ...] | str", reach_h: int, reach_w: int) -> tuple[int, int, int, int]:
-    """(top, bottom, left, right)."""
+    """Returns the padding as (top, bottom, left, right)."""
     if pad == "same":
         return reach_h // 2, reach_h - reach_h // 2, reach_w // 2, reach_w - reach_w // 2
     if isinstance(pad, int):

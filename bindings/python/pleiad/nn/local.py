@@ -1,13 +1,17 @@
-"""Layers that look around a place: local filtering, contrast normalisation; and pooling across maps."""
+"""Locally connected layers: unshared convolution, local contrast normalisation, and pooling across channels."""
 
 from pleiad.nn.layers import Layer, Pair, _pair, _weights
 from pleiad.nn.params import ParamLike, param_options, shared
 
 
 class LocalConvolution(Layer):
-    """A convolution with filters of its own for each place: the weight is (out height, out width, filters, kernel height,
-    kernel width, channels). transposed: from maps back to images of `filters` channels, of size (height, width) where
-    given; tied: the name of the parameter ("layer/weight") that it uses the other way round.
+    """A convolution whose filters differ for each output position. The weight has the shape (out height, out width, filters,
+    kernel height, kernel width, channels).
+
+    Args:
+        transposed: compute the transposed operation, from feature maps to images of `filters` channels.
+        size: (height, width) of the output images, for transposed.
+        tied: name of the parameter ("layer/weight") that this layer uses transposed.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -58,9 +62,9 @@ class LocalConvolution(Layer):
 
 
 class LocalContrast(Layer):
-    """Local contrast normalisation with an odd window. gaussian: the weighted mean over window and all maps is subtracted,
-    and the rest divided by the root of its weighted squares; part="subtract" or "divide" has one of the two. box: x * (1 +
-    alpha / size^2 * sum of (x - mean)^2)^-beta in each map."""
+    """Local contrast normalisation over an odd window. "gaussian" subtracts the weighted mean over the window and all channels
+    and divides by the root of the weighted squares; part="subtract" or "divide" does only one of the two. "box" computes
+    x * (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each channel."""
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class LocalContrast(Layer):
 
 
 class CrossMapPooling(Layer):
-    """Each output map is a weighted sum of the input maps, place by place."""
+    """Each output channel is a weighted sum of the input channels at the same position."""
 
     def __init__(self, maps: int, *, weight: ParamLike = None, name: "str | None" = None) -> None:
         super().__init__("cross_map_pooling", name, maps=maps, **param_options("weight", weight))

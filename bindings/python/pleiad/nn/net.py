@@ -1,4 +1,4 @@
-"""A net: a graph of named layers, the memory they work in, and a pass through it."""
+"""A net: a graph of named layers, its memory, and forward and backward passes."""
 
 import json
 import shutil
@@ -21,19 +21,19 @@ PHASES = ("train", "validate", "test")
 
 @dataclass(frozen=True)
 class Value:
-    """What flows along an edge of a net: an input, or an output of a layer. Further outputs of a layer are `value[1]`..."""
+    """A value of a net's graph: an input, or an output of a layer. `value[1]` is the layer's second output, and so on."""
 
     net: "Net"
     name: str
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """The shape of one sample."""
         return tuple(self.net._core.output_shape(self.name)[1:])
 
     def __getitem__(self, output: int) -> "Value":
         value = Value(self.net, f"{self.name.partition(':')[0]}:{output}")
-        _ = value.shape  # an output that is not there is told here
+        _ = value.shape  # raises if the layer has no such output
         return value
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Placed:
-    """A layer of a net."""
+    """What Python records about a layer of a net."""
 
     kind: str
     inputs: tuple[str, ...]
@@ -52,7 +52,7 @@ class Placed:
 
 
 class Arrays(Mapping[str, NDArray[Any]]):
-    """Arrays of a net by name. Each is the net's own memory: writing into it changes the net."""
+    """Arrays of a net by name. Each array shares the net's memory: writing to it changes the net."""
 
     def __init__(self, names: Callable[[], Sequence[str]], find: Callable[[str], Any]) -> None:
         self._names, self._find = names, find
@@ -75,7 +75,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
 
 
 class Net:
-    """A graph of named layers. Inputs first, then layers that are called on them:
+    """A graph of named layers. Create inputs first, then call layers on them:
 
     >>> from pleiad import nn
     >>> net = nn.Net("mlp", seed=7)
@@ -85,8 +85,8 @@ class Net:
     >>> net.parameters
     {'hidden/weight': (128, 784), 'hidden/bias': (128,), 'scores/weight': (10, 128), 'scores/bias': (10,)}
 
-    The numbers of parameters and activations are NumPy arrays that share the net's memory; `torch.from_dlpack` and
-    `jax.numpy.from_dlpack` take them without a copy too. One thread at a time may use a net.
+    The arrays of parameters and activations are NumPy arrays that share the net's memory; `torch.from_dlpack` and
+    `jax.numpy.from_dlpack` take them without a copy too. Only one thread at a time may use a net.
     """
 
     def __init__(self, name: str = "net", *, dtype: Any = "float32", seed: int = 1) -> None:
@@ -99,7 +99,7 @@ class Net:
     # Building.
 
     def input(self, shape: Sequence[int], name: "str | None" = None, dtype: Any = None) -> Value:
-        """What comes from outside: `shape` is that of one sample, () for labels."""
+        """Adds an input. `shape` is the shape of one sample, () for labels."""
         name = self._free_name("input") if name is None else name
         element = self._core.dtype if dtype is None else dtype_name(dtype)
         self._core.input(name, [int(side) for side in shape], element)
@@ -114,21 +114,21 @@ class Net:
         name: "str | None" = None,
         phases: Sequence[str] = PHASES,
     ) -> Value:
-        """Puts a layer on top of its inputs; without any, on top of the layer that was added last. phases: those that
-        it takes part in. A mistake names the layer, what was expected and what came."""
+        """Adds a layer on top of `inputs`, by default on top of the layer that was added last. `phases` are those in which
+        the layer runs. An error names the layer, what was expected and what was received."""
         if not isinstance(layer, Layer):
-            raise InvalidArgument(f"expected a layer of pleiad.nn; received {type(layer).__name__}")
+            raise InvalidArgument(f"[Net.add] expected a layer of pleiad.nn; received {type(layer).__name__}")
         name = name or layer.name or self._free_name(layer.kind)
         if not inputs:
             if self._last is None:
-                raise InvalidArgument(f'layer "{name}": the net has no input yet')
+                raise InvalidArgument(f'layer "{name}": the net has no input yet; call net.input() first')
             inputs = (self._last,)
         for value in inputs:
             if isinstance(value, Value) and value.net is not self:
                 raise InvalidArgument(f'layer "{name}": {value.name} belongs to another net, "{value.net.name}"')
         names = tuple(value.name if isinstance(value, Value) else value for value in inputs)
         if not phases:
-            raise InvalidArgument(f'layer "{name}": phases: expected some of {", ".join(PHASES)}; received none')
+            raise InvalidArgument(f'layer "{name}": phases: expected one or more of {", ".join(PHASES)}; received none')
         self._core.add(name, layer.kind, list(layer.options.items()), list(names), list(phases))
         self._layers[name] = Placed(layer.kind, names, isinstance(layer, Loss) or _is_loss(layer.kind))
         self._last = name
@@ -142,7 +142,7 @@ class Net:
 
     @classmethod
     def _of(cls, core: "_nn.Net") -> "Net":
-        """A net that C++ built."""
+        """Wraps a net that C++ created."""
         net = cls.__new__(cls)
         words = json.loads(core.text())
         net._core = core
@@ -156,8 +156,8 @@ class Net:
         return net
 
     def fix(self, *parameters: str, fixed: bool = True) -> None:
-        """Parameters that keep their numbers in training, by name ("layer/weight") or all of a layer ("layer"); or, with
-        fixed=False, are trained again. Backward leaves out what nothing before learns from.
+        """Excludes parameters from training, by name ("layer/weight") or by layer ("layer"). fixed=False trains them again.
+        The backward pass skips layers below which nothing is trained.
 
         >>> from pleiad import nn
         >>> net = nn.Sequential([nn.Dense(8, name="a"), nn.Dense(2, name="b")], input=(4,), loss=nn.SoftmaxLoss())
@@ -172,40 +172,43 @@ class Net:
 
     @property
     def fixed(self) -> list[str]:
-        """The parameters that are not trained."""
+        """The names of the parameters that are not trained."""
         return [name for name in self.parameters if self._core.fixed(name)]
 
     def forget(self, phase: str = "train") -> None:
-        """What recurrent layers carry from batch to batch is 0 again."""
+        """Resets the state that recurrent layers carry from batch to batch to zero."""
         self._core.forget(phase)
 
-    # What it is.
+    # Properties.
 
     @property
     def name(self) -> str:
+        """The name of the net."""
         return self._core.name
 
     @property
     def dtype(self) -> str:
+        """The element type of the parameters."""
         return self._core.dtype
 
     @property
     def batch(self) -> int:
-        """What memory is planned for; 0 before the first pass."""
+        """The batch size for which memory is allocated; 0 before the first pass."""
         return self._core.batch
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Names and element types."""
+        """The element type of each input, by name."""
         return dict(self._inputs)
 
     @property
     def layers(self) -> list[str]:
+        """The names of the layers."""
         return self._core.layer_names()
 
     @property
     def targets(self) -> list[str]:
-        """The inputs that losses alone use: labels, and what is to be reproduced."""
+        """The inputs that only losses use: labels and reconstruction targets."""
         used = {source for layer in self._layers.values() if not layer.loss for source in layer.inputs}
         used |= {layer.inputs[0] for layer in self._layers.values() if layer.loss}
         wanted = {source for layer in self._layers.values() if layer.loss for source in layer.inputs[1:]}
@@ -213,7 +216,7 @@ class Net:
 
     @property
     def predictions(self) -> list[str]:
-        """What the losses are of; without a loss, what no layer uses."""
+        """The layers whose output the losses compare; without a loss, the layers whose output no layer uses."""
         losses = [layer.inputs[0] for layer in self._layers.values() if layer.loss]
         if losses:
             return list(dict.fromkeys(losses))
@@ -222,20 +225,20 @@ class Net:
 
     @property
     def parameters(self) -> Arrays:
-        """The trained numbers, by "layer/weight"."""
+        """The parameters by name, such as "layer/weight"."""
         return Arrays(self._core.parameter_names, self._core.parameter)
 
     @property
     def gradients(self) -> Arrays:
-        """By the parameters, after `backward`. A trainer that makes the update together with the gradient leaves none:
-        make it with fuse=False to look at them."""
+        """The gradients of the parameters after `backward`. A trainer that fuses the update with the gradient keeps none;
+        create it with fuse=False to read them."""
 
         def find(name: str) -> Any:
             array = self._core.gradient(name)
             if array is None:
                 raise StateError(
-                    f'"{name}" has no gradient in memory: before the first pass, or its trainer makes the update with the '
-                    "gradient (Trainer(..., fuse=False) keeps it)"
+                    f'the gradient of "{name}" is not in memory: no pass was made yet, or the trainer fuses the update with '
+                    "the gradient (use Trainer(..., fuse=False))"
                 )
             return array
 
@@ -243,28 +246,30 @@ class Net:
 
     @property
     def states(self) -> dict[str, NDArray[Any]]:
-        """Numbers that belong to the model and are not trained: running means."""
+        """Values that belong to the model but are not trained, such as running means."""
         return self._core.states()
 
     def output(self, name: "str | Value") -> NDArray[Any]:
-        """What a layer gave in the last pass, "layer" or "layer:1": the net's own memory, until the next pass."""
+        """Returns the output of a layer in the last pass, by "layer" or "layer:1". It shares the net's memory and is valid
+        until the next pass."""
         array = self._core.output(name.name if isinstance(name, Value) else name)
         if array is None:
-            raise StateError(f'net "{self.name}": there was no pass yet')
+            raise StateError(f'net "{self.name}": no pass was made yet; call forward() first')
         return array
 
     __getitem__ = output
 
     def count_parameters(self) -> int:
+        """Returns the number of elements of all parameters."""
         return sum(array.size for array in self.parameters.values())
 
-    # Passing through it.
+    # Passes.
 
     def forward(
         self, inputs: "Mapping[str, Any] | None" = None, *, phase: str = "test", step: int = 0, **more: Any
     ) -> dict[str, float]:
-        """One pass over arrays by the names of the inputs; returns loss and metrics. Labels may be left out: then the
-        losses are of zeros. step: what random numbers (dropout) are drawn for.
+        """Makes one forward pass over arrays by input name, and returns the loss and metrics. Labels may be omitted; the losses
+        then use zeros. `step` selects the random numbers of layers such as dropout.
 
         >>> import numpy
         >>> from pleiad import nn
@@ -280,24 +285,24 @@ class Net:
         return self.metrics()
 
     def backward(self) -> None:
-        """After a forward with phase="train": leaves `gradients`."""
+        """Computes `gradients`. Call it after forward with phase="train"."""
         self._core.backward()
 
     def metrics(self) -> dict[str, float]:
-        """Loss and metrics of the last pass; with several losses as "layer/accuracy"."""
+        """Returns the loss and metrics of the last pass. With several losses the names are "layer/accuracy"."""
         return dict(self._core.metrics())
 
     @property
     def loss(self) -> float:
-        """The sum of the losses of the last pass."""
+        """The sum of all losses in the last pass."""
         return self._core.loss()
 
     def set_inputs(self, inputs: Mapping[str, Any]) -> None:
-        """Copies a batch into the net, which plans its memory anew where the batch has another size."""
+        """Copies a batch into the net. A batch of another size makes the net allocate its memory again."""
         arrays = {name: self.as_input(name, array) for name, array in inputs.items()}
         rows = {name: len(array) for name, array in arrays.items()}
         if len(set(rows.values())) != 1:
-            raise InvalidArgument(f"expected as many samples for every input; received {rows or 'no input'}")
+            raise InvalidArgument(f"expected the same number of samples for every input; received {rows or 'no input'}")
         missing = [name for name in self._inputs if name not in arrays and name not in self.targets]
         if missing:
             raise InvalidArgument(f"expected arrays for the inputs {', '.join(missing)}; received {', '.join(arrays)}")
@@ -305,13 +310,13 @@ class Net:
         for name, array in arrays.items():
             held = self._core.input_array(name)
             tile = self._core.input_tile(name)
-            if tile is not None and array.shape != held.shape:  # this rank holds a part of each image
+            if tile is not None and array.shape != held.shape:  # this rank holds one tile of each image
                 array = array[:, tile[0] : tile[1], tile[2] : tile[3]]
             held[...] = array
 
     def as_input(self, name: str, array: Any) -> NDArray[Any]:
-        """`array` as an input takes it: its element type, (samples, *shape), contiguous; the same array where it is so
-        already. Floats as labels are refused."""
+        """Converts `array` to the element type and shape (samples, *shape) of an input, contiguous. Returns the same array
+        if it already fits. Refuses floating-point labels."""
         if name not in self._inputs:
             raise InvalidArgument(f'net "{self.name}" has no input "{name}"; its inputs: {", ".join(self._inputs)}')
         given = numpy.asarray(array)
@@ -322,7 +327,7 @@ class Net:
         if given.ndim == 0 or len(given) == 0:
             raise InvalidArgument(f'input "{name}": expected samples of shape {sample}; received shape {given.shape}')
         tile = self._core.input_tile(name)
-        if tile is not None:  # whole images, or this rank's part of each
+        if tile is not None:  # accepts whole images as well as this rank's tile of each
             part = (tile[1] - tile[0], tile[3] - tile[2], sample[2])
             sample = part if given.shape[1:] == part else sample
         size = int(numpy.prod(sample, dtype=numpy.int64))
@@ -336,8 +341,8 @@ class Net:
     # Saving.
 
     def state_dict(self, *, layout: str = "pleiad") -> dict[str, NDArray[Any]]:
-        """A copy of all parameters and states, by name. layout "torch": under the names and in the order of PyTorch's
-        modules ("conv1.weight" as (filters, channels, height, width)), for the layers that PyTorch has too."""
+        """Returns a copy of all parameters and states by name. layout="torch" uses the names and order of PyTorch modules
+        ("conv1.weight" as (filters, channels, height, width)), for layers that PyTorch also has."""
         if _layout(layout) == "torch":
             return self._core.torch_state()
         return {name: array.copy() for name, array in {**self.parameters, **self.states}.items()}
@@ -345,10 +350,9 @@ class Net:
     def load_state_dict(
         self, state: Mapping[str, Any], *, layout: str = "auto", modules: "Mapping[str, str] | None" = None
     ) -> None:
-        """Takes back what `state_dict` gave, or the state dict of a PyTorch module: NumPy arrays or torch tensors. Every
-        array is checked before any is copied. layout auto: pleiad where the names are this net's. modules: the name of a
-        layer's module in PyTorch's state ({"conv1": "features.0"}); without it, layers and modules have the same names,
-        or belong together in their order."""
+        """Loads a dict from `state_dict`, or the state dict of a PyTorch module, of NumPy arrays or torch tensors. Checks all
+        arrays before it copies any. layout="auto" is "pleiad" if the names are those of this net. `modules` maps layers to
+        module names in PyTorch's state ({"conv1": "features.0"}); without it, layers and modules match by name or by order."""
         arrays = {name: _array(value) for name, value in state.items()}
         own = {**self.parameters, **self.states}
         if layout == "auto":
@@ -368,19 +372,20 @@ class Net:
             array[...] = arrays[name]
 
     def save_file(self, path: "str | Path", *, layout: str = "torch") -> None:
-        """Writes parameters and states as a safetensors file, whole or not at all."""
+        """Writes parameters and states to a safetensors file, completely or not at all."""
         self._core.export_file(str(path), layout)
 
     def load_file(self, path: "str | Path", *, modules: "Mapping[str, str] | None" = None) -> None:
-        """From a safetensors file of either layout, or a state dict that torch.save wrote: nothing in it is executed."""
+        """Loads a safetensors file of either layout, or a state dict that torch.save wrote. Executes no code of the file."""
         self._core.import_file(str(path), list((modules or {}).items()))
 
     def text(self) -> str:
-        """The net without its numbers, as JSON; `Net.from_text` makes the same net again."""
+        """Returns the structure of the net as JSON, without values; `Net.from_text` creates the same net again."""
         return self._core.text()
 
     @classmethod
     def from_text(cls, text: str) -> "Net":
+        """Creates a net from the JSON that `text` returns."""
         return cls._around(_nn.net_from_text(text, "net"))
 
     @classmethod
@@ -396,10 +401,10 @@ class Net:
         net._last = next(reversed([*net._inputs, *net._layers]), None)
         return net
 
-    # Showing it.
+    # Description.
 
     def describe(self) -> str:
-        """Layers, shapes, parameters, memory and products, as a table of text."""
+        """Returns a text table of layers, shapes, parameters, memory and multiplications."""
         return self._core.describe()
 
     def summary(self) -> None:
@@ -407,11 +412,11 @@ class Net:
         print(self.describe(), end="")
 
     def dot(self) -> str:
-        """The graph in Graphviz's language."""
+        """Returns the graph in Graphviz's DOT language."""
         return self._core.dot()
 
     def picture(self, path: "str | Path") -> Path:
-        """Draws the graph into a file, by its name's ending (svg, png, pdf). Needs Graphviz; .dot and .gv do not."""
+        """Draws the graph to a file whose suffix selects the format (svg, png, pdf). Needs Graphviz, except for .dot and .gv."""
         path = Path(path)
         if path.suffix in (".dot", ".gv"):
             path.write_text(self.dot())
@@ -419,7 +424,7 @@ class Net:
         program = shutil.which("dot")
         if program is None:
             raise StateError(
-                f"{path}: Graphviz's program dot is not there (Debian's package graphviz); a path that ends in .dot needs none"
+                f"{path}: the program dot of Graphviz was not found; install Debian's package graphviz, or use the suffix .dot"
             )
         done = subprocess.run(
             [program, f"-T{path.suffix[1:] or 'svg'}", "-o", str(path)],
@@ -429,7 +434,7 @@ class Net:
             timeout=60,
         )
         if done.returncode:
-            raise InvalidArgument(f"{path}: dot says: {done.stderr.strip()}")
+            raise InvalidArgument(f"{path}: dot failed: {done.stderr.strip()}")
         return path
 
     def __repr__(self) -> str:
@@ -441,7 +446,7 @@ def _is_loss(kind: str) -> bool:
 
 
 def load_net(folder: "str | Path") -> Net:
-    """The net that a checkpoint was made of, with its numbers."""
+    """Loads a net and its values from a checkpoint folder."""
     return Net._around(_nn.load_net(str(folder)))
 
 
@@ -452,7 +457,7 @@ def _layout(layout: str) -> str:
 
 
 def _array(value: Any) -> NDArray[Any]:
-    """Of NumPy, or of a torch tensor, whatever it is on or needs."""
+    """Converts a NumPy array, or a torch tensor on any device, to a contiguous NumPy array."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) in ("torch.float16", "torch.bfloat16"):
@@ -477,8 +482,7 @@ def Sequential(
     dtype: Any = "float32",
     seed: int = 1,
 ) -> Net:
-    """A net of layers one on top of the other. Its inputs are "x" and, where there is a loss, "label" (softmax) or
-    "target".
+    """Creates a net of layers in sequence. Its inputs are "x" and, if there is a loss, "label" (softmax) or "target".
 
     >>> from pleiad import nn
     >>> net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())

@@ -1,5 +1,5 @@
-"""How gradients change parameters: the tables' own rules (docs/updaters.md), under the names that users of PyTorch and
-Keras know. Each returns a `pleiad.Updater`, which takes any field of a rule.
+"""Optimizers under the names that users of PyTorch and Keras know. Each function returns a `pleiad.Updater`, an update rule of
+tables (docs/updaters.md), and accepts any field of that rule.
 
 >>> from pleiad import nn
 >>> nn.SGD(0.1, momentum=0.9)
@@ -14,7 +14,7 @@ from pleiad.options import Updater
 def SGD(
     learning_rate: float = 0.01, momentum: float = 0, *, nesterov: bool = False, weight_decay: float = 0, **more: Any
 ) -> Updater:
-    """Plain, or with momentum."""
+    """Stochastic gradient descent, with momentum if `momentum` > 0."""
     rule = "sgd" if momentum == 0 else "nesterov" if nesterov else "momentum"
     fields: dict[str, Any] = {"learning_rate": learning_rate}
     if momentum:
@@ -27,22 +27,27 @@ def SGD(
 def Adam(
     learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **more: Any
 ) -> Updater:
+    """Adam (Kingma and Ba)."""
     return Updater("adam", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, **more)
 
 
 def AdaGrad(learning_rate: float = 0.01, epsilon: float = 1e-10, **more: Any) -> Updater:
+    """AdaGrad (Duchi et al.)."""
     return Updater("adagrad", learning_rate=learning_rate, epsilon=epsilon, **more)
 
 
 def AdaDelta(learning_rate: float = 1, decay: float = 0.9, epsilon: float = 1e-6, **more: Any) -> Updater:
+    """AdaDelta (Zeiler)."""
     return Updater("adadelta", learning_rate=learning_rate, decay=decay, epsilon=epsilon, **more)
 
 
 def AdaMax(
     learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **more: Any
 ) -> Updater:
+    """AdaMax, the variant of Adam with the infinity norm."""
     return Updater("adamax", learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, **more)
 
 
 def RMSProp(learning_rate: float = 0.01, decay: float = 0.99, epsilon: float = 1e-8, **more: Any) -> Updater:
+    """RMSProp (Hinton)."""
     return Updater("rmsprop", learning_rate=learning_rate, decay=decay, epsilon=epsilon, **more)

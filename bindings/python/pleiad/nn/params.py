@@ -1,4 +1,4 @@
-"""What a parameter starts as, and how it is trained."""
+"""How parameters are initialised and trained."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +9,7 @@ from pleiad.nn.engine import _nn
 
 @dataclass(frozen=True)
 class Init:
-    """An initialiser by its name and numbers; the functions of `pleiad.nn.init` make them.
+    """An initialiser with its settings. The functions of `pleiad.nn.init` create them.
 
     >>> from pleiad import nn
     >>> nn.init.gaussian(std=0.1)
@@ -25,9 +25,15 @@ class Init:
 
 @dataclass(frozen=True)
 class Param:
-    """How one parameter of a layer is wanted. `share` is the name ("layer/weight") of an earlier layer's parameter whose
-    numbers this one is; `rate_scale` and `decay_scale` multiply the learning rate and the weight decay. Above 0, `norm` is
-    what each filter is scaled to after an update. `apart`: where layers share it, each one's gradient is an update.
+    """How one parameter of a layer is initialised and trained.
+
+    Args:
+        init: an initialiser, or its name.
+        rate_scale: factor of the learning rate.
+        decay_scale: factor of the weight decay.
+        share: name ("layer/weight") of a parameter of an earlier layer, which this layer then uses as its own.
+        norm: norm to which each filter is rescaled after an update; 0 disables it.
+        apart: if layers share the parameter, apply each layer's gradient as a separate update.
 
     >>> from pleiad import nn
     >>> nn.Dense(10, weight=nn.Param("he", decay_scale=0)).options["weight.init"]
@@ -48,7 +54,7 @@ ParamLike = Param | Init | str | float | None
 
 
 def param_options(name: str, wanted: ParamLike) -> dict[str, Any]:
-    """The options of a layer that say so: "weight.init" and so on."""
+    """Returns the layer options that describe a parameter, such as "weight.init"."""
     if wanted is None:
         return {}
     if isinstance(wanted, bool) or not isinstance(wanted, Param | Init | str | int | float):
@@ -67,7 +73,7 @@ def param_options(name: str, wanted: ParamLike) -> dict[str, Any]:
         if type_name not in known:
             raise InvalidArgument(f'{name}: unknown initialiser "{init.type}"; known: {", ".join(known)}')
         options[f"{name}.init"] = type_name
-        # A layer's own default may be a constant; another initialiser starts from its own numbers.
+        # The value makes the initialiser explicit, because a layer's own default may be a constant.
         plain = {"value": 0.0 if init.type == "zeros" else 1.0}
         options |= {f"{name}.{number}": value for number, value in {**plain, **init.numbers}.items()}
     for option, default in (("rate_scale", 1), ("decay_scale", 1), ("share", ""), ("norm", 0), ("apart", False)):
@@ -78,5 +84,5 @@ def param_options(name: str, wanted: ParamLike) -> dict[str, Any]:
 
 
 def shared(wanted: ParamLike, name: str) -> Param:
-    """`wanted`, sharing the parameter of that name."""
+    """Returns `wanted` with `share` set to a parameter's name."""
     return replace(wanted, share=name) if isinstance(wanted, Param) else Param(share=name)

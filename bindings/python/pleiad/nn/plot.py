@@ -1,4 +1,4 @@
-"""Pictures of curves and filters, by matplotlib: `pip install pleiad[plot]`."""
+"""Plots of training curves and filters. Needs matplotlib."""
 
 import math
 from pathlib import Path
@@ -29,10 +29,11 @@ def _saved(figure: Any, path: "str | Path | None") -> Any:
 
 
 def curves(history: History, path: "str | Path | None" = None) -> Any:
-    """One panel a metric: training, validation and test over the steps. Returns the figure; a path saves it too."""
+    """Plots a panel per metric with training, validation and test values by step. Returns the figure, and saves it to `path`
+    if given."""
     metrics = list(dict.fromkeys(name for record in history for name in record.metrics))
     if not metrics:
-        raise InvalidArgument("curves: the history is empty")
+        raise InvalidArgument("[curves] the history is empty")
     figure = _matplotlib()(figsize=(5.2 * len(metrics), 3.8), layout="constrained")
     for place, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), place + 1)
@@ -51,14 +52,14 @@ def curves(history: History, path: "str | Path | None" = None) -> Any:
 
 
 def filters(net: Net, name: str, path: "str | Path | None" = None, *, side: "tuple[int, int] | None" = None) -> Any:
-    """The filters of a layer as pictures, each on its own scale: of a convolution, or the rows of a dense layer whose
-    inputs are images of `side` (height, width). Three channels are colours; of others the first is shown."""
+    """Plots the filters of a convolution, or the rows of a dense layer whose inputs are images of `side` (height, width). Each
+    picture has its own scale. Three channels are shown as colours; otherwise only the first channel is shown."""
     weight = net.parameters[name if "/" in name else f"{name}/weight"]
     return images(filter_images(weight, name, side), path)
 
 
 def filter_images(weight: NDArray[Any], name: str = "weight", side: "tuple[int, int] | None" = None) -> NDArray[Any]:
-    """(filters, height, width) or (filters, height, width, 3), each from 0 to 1.
+    """Scales filters to [0, 1]. Returns an array of shape (filters, height, width) or (filters, height, width, 3).
 
     >>> import numpy
     >>> filter_images(numpy.random.rand(6, 25), side=(5, 5)).shape
@@ -67,7 +68,7 @@ def filter_images(weight: NDArray[Any], name: str = "weight", side: "tuple[int, 
     if weight.ndim == 2:
         if side is None or side[0] * side[1] != weight.shape[1]:
             raise InvalidArgument(
-                f"{name}: rows of {weight.shape[1]} are images of side=(height, width); received side={side}"
+                f"{name}: expected side=(height, width) of images with {weight.shape[1]} values; received side={side}"
             )
         weight = weight.reshape(len(weight), *side, 1)
     if weight.ndim != 4:
@@ -81,10 +82,10 @@ def filter_images(weight: NDArray[Any], name: str = "weight", side: "tuple[int, 
 def images(
     pictures: NDArray[Any], path: "str | Path | None" = None, *, most: int = 256, columns: "int | None" = None
 ) -> Any:
-    """A grid of pictures (count, height, width[, 3]): filters, maps, samples."""
+    """Plots a grid of pictures of shape (count, height, width) or (count, height, width, 3)."""
     pictures = numpy.asarray(pictures)[:most]
     if pictures.ndim not in (3, 4) or len(pictures) == 0:
-        raise InvalidArgument(f"images: expected (count, height, width[, 3]); received shape {pictures.shape}")
+        raise InvalidArgument(f"[images] expected (count, height, width[, 3]); received shape {pictures.shape}")
     columns = columns or math.ceil(math.sqrt(len(pictures) * 1.6))
     rows = math.ceil(len(pictures) / columns)
     figure = _matplotlib()(figsize=(columns * 0.7, rows * 0.7))

@@ -1,4 +1,4 @@
-"""A bar on a terminal, plain lines in a log."""
+"""Progress output: a bar on a terminal, lines in a log."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ MODES = ("auto", "bar", "lines", "off")
 
 
 class Progress(Callback):
-    """mode: bar, lines, or auto: a bar where stderr is a terminal."""
+    """Shows the progress of a run. mode: "bar", "lines", "off", or "auto", which shows a bar if stderr is a terminal."""
 
     def __init__(self, mode: str = "auto", stream: "TextIO | None" = None) -> None:
         if mode not in MODES:
@@ -24,7 +24,7 @@ class Progress(Callback):
         self.unicode = (getattr(self.stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
         self.epochs = self.steps = 0
         self.started = 0.0
-        self.width = 0  # of what stands in the line
+        self.width = 0  # characters currently shown in the line
 
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         self.epochs, self.steps = epochs, steps_per_epoch
@@ -71,7 +71,7 @@ class Progress(Callback):
 
 
 def clock(seconds: float) -> str:
-    """02:05, or 1:02:05.
+    """Formats seconds as 02:05 or 1:02:05.
 
     >>> clock(125), clock(3725)
     ('02:05', '1:02:05')

@@ -1,4 +1,4 @@
-"""Sequences: recurrent layers, and what makes numbers of indices and text."""
+"""Layers and samples for sequences: recurrent layers, embeddings and text."""
 
 from typing import Any
 
@@ -9,8 +9,9 @@ from pleiad.nn.params import ParamLike, param_options
 
 
 class _Recurrent(Layer):
-    """Over (batch, steps, features), to (batch, steps, units). carry: a batch begins where the one before it ended,
-    sample by sample; gradients stay within a batch (truncated back-propagation through time)."""
+    """Base class of recurrent layers from (batch, steps, features) to (batch, steps, units). With `carry`, the state at the end
+    of a batch is the initial state of the next one, sample by sample. Gradients do not cross batches (truncated
+    back-propagation through time)."""
 
     KIND = ""
 
@@ -30,7 +31,7 @@ class _Recurrent(Layer):
 
 
 class RNN(_Recurrent):
-    """h = f(W x + U h' + b), h' the step before's. activation: f."""
+    """A simple recurrent layer: h = f(W x + U h' + b), where h' is the previous state and f the activation."""
 
     KIND = "rnn"
 
@@ -39,7 +40,7 @@ class RNN(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """h = z h' + (1 - z) n, with gates r, z and n = tanh(W x + b + r (U h')), as SINGA and PyTorch have it.
+    """Gated recurrent unit: h = z h' + (1 - z) n, with gates r and z and n = tanh(W x + b + r (U h')), as in SINGA and PyTorch.
 
     >>> from pleiad import nn
     >>> net = nn.Net()
@@ -54,42 +55,44 @@ class GRU(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """c = f c' + i g, h = o tanh(c), with gates i, f, g, o."""
+    """Long short-term memory: c = f c' + i g and h = o tanh(c), with gates i, f, g and o."""
 
     KIND = "lstm"
 
 
 class Embedding(Layer):
-    """Of int32 indices (batch, ...) the rows of a table of `words` rows: (batch, ..., width)."""
+    """Looks up int32 indices (batch, ...) in a weight of `words` rows. Output: (batch, ..., width)."""
 
     def __init__(self, words: int, width: int, *, weight: ParamLike = None, name: "str | None" = None) -> None:
         super().__init__("embedding", name, words=words, width=width, **param_options("weight", weight))
 
 
 class OneHot(Layer):
-    """Of int32 indices (batch, ...): (batch, ..., words), 1 at the index and 0 elsewhere."""
+    """Encodes int32 indices (batch, ...) as one-hot vectors (batch, ..., words)."""
 
     def __init__(self, words: int, *, name: "str | None" = None) -> None:
         super().__init__("one_hot", name, words=words)
 
 
 class CharRNN(Layer):
-    """Of pieces of steps + 1 indices the first `steps`; its second output, `value[1]`, is what follows each."""
+    """Splits sequences of steps + 1 indices: the first output is the first `steps` indices, the second one, `value[1]`, is the
+    index that follows each of them."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("char_rnn", name)
 
 
 class RNNLabel(Layer):
-    """Of pieces of steps + 1 indices what follows each but the last."""
+    """Returns, for sequences of steps + 1 indices, the index that follows each of the first `steps`."""
 
     def __init__(self, *, name: "str | None" = None) -> None:
         super().__init__("rnn_label", name)
 
 
 class Text(Dataset):
-    """A text as samples: pieces of steps + 1 characters, as places in the vocabulary (its bytes in order, unless given).
-    The rows of a batch are as many parts of the text, read on from batch to batch, so that layers with `carry` go on.
+    """A text as a dataset. Each sample is steps + 1 characters as indices into the vocabulary, by default the bytes of the text
+    in ascending order. Each row of a batch continues the same row of the previous batch, so that layers with `carry` see
+    contiguous text.
 
     >>> from pleiad import nn
     >>> text = nn.Text("to be or not to be", steps=4)

@@ -1,4 +1,4 @@
-"""Ranks that train together must have been given the same job."""
+"""Checks that all ranks were given the same job."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,13 @@ from pleiad.nn.engine import _nn
 
 
 def expect_same(session: "sessions.Session", what: str, **asked: Any) -> None:
-    """Collective: an InvalidArgument on all ranks that names the first of these values that differ between ranks."""
+    """Raises an InvalidArgument on all ranks that names the first of these values that differs between ranks. Collective."""
     if session.size > 1:
         _nn.expect_same(session._core, what, [(name, repr(value)) for name, value in asked.items()])
 
 
 def expect_same_file(session: "sessions.Session", path: "str | Path", **asked: Any) -> None:
-    """Collective: the same for the contents of a file, by line. A file that cannot be read differs from any other."""
+    """Like `expect_same`, for the lines of a file. A file that cannot be read differs from every other file. Collective."""
     if session.size == 1:
         return
     try:

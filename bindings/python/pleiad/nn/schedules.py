@@ -1,4 +1,4 @@
-"""Learning rates that change with the steps, for `Trainer(schedule=...)` and `Trainer(momentum=...)`.
+"""Learning rates and momenta that depend on the step, for `Trainer(schedule=...)` and `Trainer(momentum=...)`.
 
 >>> from pleiad import nn
 >>> rate = nn.schedules.step(0.1, gamma=0.5, every=100)
@@ -14,12 +14,12 @@ Schedule = _nn.Schedule
 
 
 def fixed(rate: float) -> Schedule:
-    """Always the same."""
+    """A constant rate."""
     return Schedule("fixed", base=rate)
 
 
 def linear(base: float, final: float, steps: int) -> Schedule:
-    """From `base` to `final` in `steps` steps."""
+    """Changes linearly from `base` to `final` within `steps` steps."""
     return Schedule("linear", base=base, final=final, freq=steps)
 
 
@@ -44,15 +44,15 @@ def step(base: float, gamma: float, every: int) -> Schedule:
 
 
 def fixed_step(steps: Sequence[int], rates: Sequence[float]) -> Schedule:
-    """rates[i] from steps[i] on."""
+    """rates[i] from step steps[i] on."""
     return Schedule("fixed_step", steps=list(steps), rates=list(rates))
 
 
 def epochs(base: float, gamma: float, every: int) -> Schedule:
-    """base * gamma^floor((s + 1) / every), where s counts what the caller counts (neon: epochs)."""
+    """base * gamma^floor((s + 1) / every), where the caller counts s; neon counts epochs."""
     return Schedule("epochs", base=base, gamma=gamma, freq=every)
 
 
 def momentum(base: float, final: float, start: int, end: int) -> Schedule:
-    """From `base` to `final`, rising in equal parts from step `start` to `end` (neon's linear_monotone)."""
+    """Rises linearly from `base` to `final` between the steps `start` and `end` (neon's linear_monotone)."""
     return Schedule("momentum", base=base, final=final, start=start, freq=end)

@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines, and nets that learn layer by layer: stacks of them, and neon's sparse auto-encoder."""
+"""Restricted Boltzmann machines, and nets that are trained layer by layer: stacks of RBMs and neon's sparse auto-encoder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -15,9 +15,18 @@ from pleiad.options import Updater, dtype_name
 
 
 class RBM(Loss):
-    """A restricted Boltzmann machine over its input. It ends a net, and a trainer trains it as any other: its gradients are
-    those of contrastive divergence (CD-k; with chains > 0 persistent). visible, units: binary or gaussian. sample: the
-    units that are sampled: hidden, both or none. Metrics: loss, half of se, the squared error of the reconstruction.
+    """A restricted Boltzmann machine. It ends a net, and a trainer trains it like any other net, with the gradients of
+    contrastive divergence. Its metrics are `se`, the squared error of the reconstruction, and `loss`, half of it.
+
+    Args:
+        hidden: number of hidden units.
+        k: number of Gibbs steps (CD-k).
+        visible: type of the visible units, "binary" or "gaussian".
+        units: type of the hidden units, "binary" or "gaussian".
+        chains: number of persistent chains; 0 starts each chain from the data.
+        sample: which units are sampled: "hidden", "both" or "none".
+        weight, hidden_bias, visible_bias: how the parameters are initialised and trained.
+        name: name of the layer.
 
     >>> from pleiad import nn
     >>> import numpy
@@ -58,7 +67,7 @@ class RBM(Loss):
 
 
 class _Stack:
-    """Nets that learn one after the other."""
+    """Base class of nets that are trained one after the other."""
 
     _core: Any
 
@@ -66,11 +75,11 @@ class _Stack:
         return int(self._core.size())
 
     def stage(self, index: int) -> Net:
-        """The net in which this one learns, on top of those below, which are fixed."""
+        """Returns the net that trains stage `index`, on top of the lower stages, whose parameters are fixed."""
         return Net._of(self._core.stage(index))
 
     def take(self, index: int, net: Net) -> None:
-        """What the net of a stage has learnt."""
+        """Copies the trained parameters from the net of a stage into the stack."""
         self._core.take(index, net._core)
 
     def pretrain(
@@ -88,8 +97,8 @@ class _Stack:
         each: "Callable[[int, Trainer], Any] | None" = None,
         **fit: Any,
     ) -> list[History]:
-        """Trains the stages from the lowest on, each for so many epochs; returns their histories. each: called with the
-        stage's index and trainer when it has learnt. Further words are those of `Trainer` and `Trainer.fit`."""
+        """Trains the stages from the lowest to the highest, each for `epochs` epochs, and returns their histories. `each` is
+        called with the index and trainer of each finished stage. Other arguments are those of `Trainer` and `Trainer.fit`."""
         histories = []
         for index in range(len(self)):
             net = self.stage(index)
@@ -111,9 +120,18 @@ class _Stack:
 
 
 class RBMStack(_Stack):
-    """Restricted Boltzmann machines of `hidden` units each, the lowest first, over samples of `visible` numbers. units:
-    of the samples; code: of the highest machine's hidden units; binary or gaussian. `pretrain` trains them, `unrolled` is
-    the auto-encoder of them all, with the encoder's weights in the decoder too where `tied`. loss: euclidean or sigmoid.
+    """A stack of restricted Boltzmann machines, lowest first. `pretrain` trains them, and `unrolled` returns the auto-encoder
+    that they form.
+
+    Args:
+        visible: number of values of a sample.
+        hidden: number of hidden units of each machine.
+        units: type of the samples' units, "binary" or "gaussian".
+        code: type of the hidden units of the highest machine, "binary" or "gaussian".
+        k, chains: as for `RBM`.
+        std: standard deviation of the initial weights.
+        tied: whether the decoder of the auto-encoder shares the encoder's weights.
+        loss: loss of the auto-encoder, "euclidean" or "sigmoid".
 
     >>> from pleiad import nn
     >>> import numpy
@@ -144,13 +162,13 @@ class RBMStack(_Stack):
         )
 
     def unrolled(self) -> Net:
-        """The auto-encoder: "enc1" ... "encN", "decN" ... "dec1"; its input is "x", which is its target too."""
+        """Returns the auto-encoder, with the layers "enc1" ... "encN", "decN" ... "dec1". Its input "x" is also its target."""
         return Net._of(self._core.unrolled())
 
 
 @dataclass(frozen=True)
 class SparseStage:
-    """One stage of a SparseStack: local filters of side `filter`, L2 pooling, contrast normalisation."""
+    """One stage of a SparseStack: local filters of side `filter`, L2 pooling and contrast normalisation."""
 
     filter: int = 4
     maps: int = 8
@@ -161,14 +179,14 @@ class SparseStage:
 
 
 class SparseStack(_Stack):
-    """The sparse auto-encoder of neon's GB: stages of local filtering (filters at norm 1), L2 pooling and contrast
-    normalisation, each trained to reconstruct its input under a price of `sparsity` on what is pooled. tied: the decoder
-    is the transposed filters, with two updates a batch. Then `classifier` is all of them with labels.
+    """The sparse auto-encoder of neon's GB model. Each stage has local filters of norm 1, L2 pooling and contrast normalisation,
+    and is trained to reconstruct its input with a penalty of `sparsity` on the pooled values. With `tied` the decoder uses the
+    transposed filters, which a batch updates twice. `classifier` returns all stages with a layer for labels on top.
 
     >>> from pleiad import nn
     >>> stack = nn.SparseStack((12, 12, 1), [nn.SparseStage(maps=4), nn.SparseStage(filter=3, maps=4)])
     >>> net = stack.classifier()
-    >>> net.fix(*stack.layers)  # the last layer alone, at first
+    >>> net.fix(*stack.layers)  # train only the last layer at first
     >>> [name for name in net.parameters if name not in net.fixed]
     ['scores/weight', 'scores/bias']
     """
@@ -190,9 +208,9 @@ class SparseStack(_Stack):
 
     @property
     def layers(self) -> list[str]:
-        """The layers of a classifier that have filters."""
+        """The names of the layers of the classifier that have filters."""
         return [f"filter{index + 1}" for index in range(len(self))]
 
     def classifier(self) -> Net:
-        """All stages and a dense layer "scores", from "x" and "label"."""
+        """Returns a net of all stages and a dense layer "scores", with the inputs "x" and "label"."""
         return Net._of(self._core.classifier())

@@ -1,4 +1,4 @@
-"""Records from files, read and transformed by the loader's threads."""
+"""Records in files, which the loader's threads read and transform."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
@@ -14,8 +14,8 @@ Path = str | PathLike[str]
 
 
 class Store:
-    """Records with the same fields, in files that are read when they are needed; `open_store` and `open_dataset` return
-    one. len(store) is the number of records.
+    """Records with the same fields, in files that are read on demand. `open_store` and `open_dataset` return one. len(store) is
+    the number of records.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -37,20 +37,20 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Its file or files."""
+        """The file or files of the store."""
         return self._core.name
 
     @property
     def fields(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Element type and shape of one record, by field. Images are (channels, height, width)."""
+        """Element type and shape of a record by field. Images have the shape (channels, height, width)."""
         return {name: (dtype, tuple(shape)) for name, dtype, shape in self._core.fields}
 
     def read(self, field: str = "data", records: "Iterable[int] | None" = None) -> NDArray[Any]:
-        """A copy of a field of these records, or of all."""
+        """Returns a copy of a field of the given records, or of all records."""
         return self._core.read(field, list(range(len(self)) if records is None else records))
 
     def statistics(self, field: str = "data", *, per_pixel: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Mean and standard deviation over all records: one a channel, or one a pixel."""
+        """Returns the mean and standard deviation over all records, per channel, or per pixel with `per_pixel`."""
         mean, deviation = self._core.statistics(field, per_pixel)
         return numpy.array(mean, "float32"), numpy.array(deviation, "float32")
 
@@ -70,8 +70,8 @@ def open_store(
     datasets: Sequence[str] = (),
     window: "tuple[int, int, int, int] | None" = None,
 ) -> Store:
-    """Opens files by the name of their kind; docs/data.md says what each kind looks at. window: top, left, height and
-    width of the part of every image that is kept."""
+    """Opens files by the name of their kind. docs/data.md lists the kinds and the arguments that each uses. `window` is the
+    part of every image that is kept: (top, left, height, width)."""
     names = [fspath(path) for path in paths]
     return Store(
         _nn.open_store(kind, names, classes, list(shape), label, header, separator, sparse, list(datasets), window)
@@ -81,7 +81,7 @@ def open_store(
 def open_dataset(
     name: str, part: str = "train", *, folder: Path = "", window: "tuple[int, int, int, int] | None" = None
 ) -> Store:
-    """A data set that is known by its name (mnist, fashion-mnist, cifar10), where it lies on this machine."""
+    """Opens a dataset by its name (mnist, fashion-mnist, cifar10) from its place on this machine. Downloads nothing."""
     return Store(_nn.open_dataset(name, part, fspath(folder), window))
 
 
@@ -94,7 +94,7 @@ def write_store(
     digits: int = 8,
     class_names: Sequence[str] = (),
 ) -> None:
-    """Writes arrays as a store, which is there in whole or not at all. Images are (samples, channels, height, width).
+    """Writes arrays as a store, completely or not at all. Images have the shape (samples, channels, height, width).
 
     >>> import numpy, tempfile
     >>> from pleiad import nn
@@ -110,18 +110,28 @@ def write_store(
 
 
 def read_mean(path: Path) -> NDArray[Any]:
-    """A mean file of SINGA's, as `pleiad convert --mean` writes it."""
+    """Reads a mean file of SINGA, as `pleiad convert --mean` writes it."""
     shape, mean = _nn.read_mean(fspath(path))
     return numpy.array(mean, "float32").reshape(shape)
 
 
 class StoreSamples:
-    """Samples from a store for `Trainer.fit` and `evaluate`: an image x becomes (x - mean) * (scale / deviation), cropped
-    and mirrored on the way, with its channels last.
+    """Samples from a store, for `Trainer.fit` and `evaluate`. Images become (x - mean) * (scale / deviation), are cropped and
+    mirrored, and have their channels last.
 
-    inputs: the field for each input of the net; otherwise "label" is for the input of that name and "data" for the
-    other. mean, deviation: none, one number, one a channel, or one a stored pixel. crop: (height, width). threads, depth:
-    of the loader, and how many batches it has ready.
+    Args:
+        store: the store.
+        inputs: the field for each input of the net. By default "label" is used for the input "label" and "data" for the other.
+        shuffle: use a different order in each epoch.
+        seed: seed of the order and of random crops and mirroring.
+        mean, deviation: empty, one number, one per channel, or one per stored pixel.
+        scale: see above.
+        pad: pixels of zeros around the image before it is cropped.
+        crop: (height, width).
+        random_crop: crop at a random position instead of the centre.
+        mirror: flip half of the images horizontally.
+        threads: number of threads of the loader.
+        depth: number of batches that the loader prepares in advance.
     """
 
     def __init__(
@@ -142,7 +152,9 @@ class StoreSamples:
         depth: int = 4,
     ) -> None:
         if not isinstance(store, Store):
-            raise InvalidArgument(f"expected a store, as nn.open_store returns; received {type(store).__name__}")
+            raise InvalidArgument(
+                f"[StoreSamples] expected a store from nn.open_store; received {type(store).__name__}"
+            )
         self.store = store
         height, width = crop or (0, 0)
         self._core = _nn.store_samples(

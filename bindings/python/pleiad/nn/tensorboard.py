@@ -1,4 +1,4 @@
-"""Event files that TensorBoard shows."""
+"""Event files for TensorBoard."""
 
 from collections.abc import Sequence
 from os import PathLike, fspath
@@ -13,7 +13,7 @@ from pleiad.nn.history import Record
 
 
 class EventLog:
-    """Numbers, histograms and pictures by tag and step, in a file of a folder that `tensorboard --logdir` is given.
+    """Writes scalars, histograms and images by tag and step to an event file in a folder, for `tensorboard --logdir`.
 
     >>> import tempfile
     >>> from pleiad import nn
@@ -28,35 +28,37 @@ class EventLog:
 
     @property
     def path(self) -> str:
+        """The path of the event file."""
         return self._core.path
 
     def scalar(self, tag: str, step: int, value: float) -> None:
+        """Writes one value."""
         self._core.scalar(tag, step, value)
 
     def histogram(self, tag: str, step: int, values: Any) -> None:
-        """How often which values come."""
+        """Writes the distribution of the values."""
         self._core.histogram(tag, step, numpy.ascontiguousarray(values, "float64").ravel())
 
     def pictures(self, tag: str, step: int, images: Any) -> None:
-        """(samples, height, width, channels), or rows that make squares, side by side as one picture."""
+        """Writes images (samples, height, width, channels), or rows that form squares, side by side as one image."""
         array = numpy.ascontiguousarray(images, "float32")
         if not self._core.pictures(tag, step, array):
             raise InvalidArgument(
-                f"{tag}: expected (samples, height, width, channels) or rows that make squares; received {array.shape}"
+                f"{tag}: expected (samples, height, width, channels) or rows that form squares; received {array.shape}"
             )
 
     def parameters(self, net: Any, step: int) -> None:
-        """Histograms of all parameters, and pictures of filters."""
+        """Writes histograms of all parameters, and images of the filters."""
         self._core.parameters(net._core, step)
 
     def flush(self) -> None:
+        """Writes buffered events to disk."""
         self._core.flush()
 
 
 class TensorBoard(Callback):
-    """Writes what the history has as scalars after each record, and after each epoch, unless `details` is off, histograms of
-    the parameters and pictures of filters; `pictures` names layers whose outputs are written as pictures too:
-    reconstructions. Rank 0 writes."""
+    """Writes the metrics as scalars after each record. After each epoch it also writes histograms of the parameters and images
+    of filters, unless details=False, and the outputs of the layers that `pictures` names as images. Rank 0 writes."""
 
     def __init__(self, folder: "str | PathLike[str]", *, details: bool = True, pictures: Sequence[str] = ()) -> None:
         self.folder, self.details, self.pictures = folder, details, list(pictures)
@@ -65,7 +67,9 @@ class TensorBoard(Callback):
     def on_begin(self, epochs: int, steps_per_epoch: int) -> None:
         for layer in self.pictures:
             if layer not in self.trainer.net.layers:
-                raise InvalidArgument(f'TensorBoard: no layer "{layer}"; known: {", ".join(self.trainer.net.layers)}')
+                raise InvalidArgument(
+                    f'[TensorBoard] unknown layer "{layer}"; known: {", ".join(self.trainer.net.layers)}'
+                )
         if self.trainer.rank == 0 and self.log is None:
             self.log = EventLog(self.folder)
 

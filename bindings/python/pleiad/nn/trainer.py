@@ -1,4 +1,4 @@
-"""The loop: batch, forward, loss, backward, exchange, update, metrics."""
+"""The training loop: batch, forward, loss, backward, gradient exchange, update, metrics."""
 
 import contextlib
 import os
@@ -24,23 +24,34 @@ from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
 from pleiad.worlds import launched_processes
 
-TICK = 0.1  # seconds between two looks at the terminal and at Ctrl-C
+TICK = 0.1  # seconds between checks for progress output and Ctrl-C
 
 
 class Trainer:
-    """Trains a net, on this process or on all ranks of the session, which then make the same calls.
+    """Trains a net in this process, or on all ranks of the session, which must then make the same calls.
 
-    optimizer: `nn.SGD`, `nn.Adam`..., a rule's name, or a `pleiad.Updater`. batch: of all ranks together. schedule,
-    momentum: `nn.schedules`, which win over the optimizer's own rate and momentum. exchange: how gradients meet:
-    all_reduce, tables, none, or auto: all_reduce where there are several ranks. check_finite: a NaN or
-    infinite loss is an error with the step and the first layer whose output is not finite; False prints it once and continues. fuse=False keeps gradients in memory for `net.gradients`. clock: of
-    tables, sync or async.
-
-    plan: data, feature, hybrid (with the layers to `split`) or spatial, where ranks form a `grid` over the images ("2x3",
-    "2x3x2" with groups, or auto; docs/nn.md). The net has this rank's parts from then on, and all ranks make the same calls
-    of `evaluate` and `predict`. deterministic: the same bits at every number of ranks of a spatial plan without groups, and
-    of one process; slow. checkpoint: a folder in which `fit` saves the last `keep` states, every `checkpoint_every`
-    steps or after each epoch, and at its end, however that comes; `resume` goes on from the last one.
+    Args:
+        net: the net to train.
+        optimizer: `nn.SGD(...)`, `nn.Adam(...)` and so on, the name of an update rule, or a `pleiad.Updater`.
+        batch: batch size of all ranks together.
+        schedule, momentum: schedules from `nn.schedules`, which override the optimizer's learning rate and momentum.
+        exchange: how gradients are exchanged: "all_reduce", "tables", "none", or "auto", which uses all_reduce if there are
+            several ranks.
+        clock: clock of the tables, "sync" or "async", for exchange="tables".
+        fuse: apply updates as soon as gradients are computed. False keeps the gradients in memory for `net.gradients`.
+        check_finite: if True, a NaN or infinite loss raises an error that names the step and the first layer whose output is
+            not finite; if False, a warning is printed once and training continues.
+        plan: how the work is divided: "data", "feature", "hybrid" (splits the layers in `split`) or "spatial" (ranks form a
+            `grid` over the images). With plans other than "data" the net holds only this rank's part, and all ranks must
+            make the same calls of `evaluate` and `predict`.
+        split: names of the layers that plan="hybrid" splits.
+        grid: "2x3" (rows x columns), "2x3x2" (rows x columns x groups), or "auto" (docs/nn.md).
+        deterministic: make results of a spatial plan without groups bit-identical for any number of ranks. Slow.
+        checkpoint: folder in which `fit` saves the state at its end, also after an error, and periodically before. `resume`
+            continues from the last checkpoint.
+        checkpoint_every: number of steps between checkpoints; by default one per epoch.
+        keep: number of most recent checkpoints to keep.
+        session: the session to use; by default the current one.
 
     >>> import numpy
     >>> from pleiad import nn
@@ -83,7 +94,10 @@ class Trainer:
         core = None if self._session is None else self._session._core
         rule = updater_options(optimizer)
         if checkpoint_every is not None and (checkpoint is None or checkpoint_every < 1):
-            raise InvalidArgument("checkpoint_every: expected 1 or more steps, and checkpoint, the folder")
+            raise InvalidArgument(
+                f"[Trainer] checkpoint_every: expected at least 1 and a folder as checkpoint; received {checkpoint_every}, "
+                f"checkpoint {checkpoint!r}"
+            )
         folder = "" if checkpoint is None else os.fspath(checkpoint)
         self._core = _nn.Trainer(
             net._core,
@@ -105,50 +119,55 @@ class Trainer:
         )
         if self._session is None and exchange != "none" and (count := launched_processes()) > 1:
             raise StateError(
-                f"[Trainer] the launcher started {count} processes and there is no session, so each would train a net of its "
-                f'own; call pleiad.init() first, or pass exchange="none" for that'
+                f"[Trainer] the launcher started {count} processes but there is no session, so each would train a net of its "
+                f'own; call pleiad.init() first, or pass exchange="none" to train separate nets'
             )
         self._saves = checkpoint is not None
         self._every = checkpoint_every
-        self._alike = deterministic  # all ranks have the same metrics, to the bit
+        self._alike = deterministic  # all ranks have bit-identical metrics
         self._together = plan != "data" and self._core.ranks > 1
-        self._resumed = 0  # steps of a run that the next fit goes on with
+        self._resumed = 0  # steps of the loaded checkpoint, which the next fit continues
         self.history = History()
         self._interrupted = False
-        self._chunk = 1  # steps of about TICK
+        self._chunk = 1  # number of steps that take about TICK
 
     @property
     def step_number(self) -> int:
-        """Steps so far."""
+        """The number of steps made so far."""
         return self._core.current_step
 
     @property
     def local_batch(self) -> int:
-        """This rank's part of the batch."""
+        """The number of samples of a batch that this rank processes."""
         return self._core.local_batch
 
     @property
     def rank(self) -> int:
+        """The rank of this process."""
         return self._core.rank
 
-    # Step by step.
+    # Single steps.
 
     def step(self, x: Any = None, y: Any = None) -> dict[str, float]:
-        """One step on this rank's part of a batch, or on what stands in the net's inputs already; returns this rank's
+        """Makes one step on this rank's part of a batch, or on the current contents of the net's inputs. Returns this rank's
         metrics before the update."""
         if x is not None:
             arrays = named(self.net, x, y)
             missing = [name for name in self.net.inputs if name not in arrays]
             if missing:
-                raise InvalidArgument(f"a step needs every input; missing: {', '.join(missing)}")
+                raise InvalidArgument(
+                    f"[Trainer.step] expected an array for every input; missing: {', '.join(missing)}"
+                )
             rows = {name: len(array) for name, array in arrays.items()}
             if set(rows.values()) != {self.local_batch}:
-                raise InvalidArgument(f"a step takes {self.local_batch} samples on each rank; received {rows}")
+                raise InvalidArgument(
+                    f"[Trainer.step] expected {self.local_batch} samples on each rank; received {rows}"
+                )
             self.net.set_inputs(arrays)
         self._core.step()
         return self.net.metrics()
 
-    # In whole.
+    # Whole runs.
 
     def fit(
         self,
@@ -164,14 +183,22 @@ class Trainer:
         callbacks: "Iterable[Callback | Callable[[Record], Any]]" = (),
         progress: "bool | str" = "auto",
     ) -> History:
-        """Trains for so many epochs, each len(x) // batch steps unless told otherwise, and returns the history.
+        """Trains for `epochs` epochs and returns the history. After `resume`, the epochs of the checkpoint count as done.
 
-        x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`; y: likewise for the
-        inputs that losses compare with. Every rank gives the whole set and takes its share. validation: (x, y), a dict
-        or a Dataset, evaluated after each epoch. log_every: a record of training every so many steps, else one an epoch.
-        callbacks: `nn.Callback`s, or functions of a record; False from any ends the run. progress: auto, bar, lines or
-        off. Ctrl-C ends the run after the step that is under way, on all ranks, and is raised then. After `resume`, the
-        epochs that the checkpoint has behind it count.
+        Args:
+            x: an array, a tuple of arrays in the order of the inputs, a dict by input, a `Dataset` or `StoreSamples`. Every
+                rank passes the whole dataset and trains on its shard.
+            y: likewise, for the inputs of the losses.
+            epochs: number of epochs.
+            validation: (x, y), a dict or a Dataset, evaluated after each epoch.
+            steps_per_epoch: by default len(x) // batch.
+            log_every: number of steps between records of training; by default one record per epoch.
+            shuffle: use a different order in each epoch.
+            seed: seed of the order.
+            callbacks: `nn.Callback`s, or functions of a record. If any returns False, the run ends.
+            progress: "auto", "bar", "lines", "off", True or False.
+
+        Ctrl-C ends the run on all ranks after the current step and then raises KeyboardInterrupt.
         """
         data = dataset(self.net, x, y, shuffle=shuffle, seed=seed)
         checks = None
@@ -181,9 +208,10 @@ class Trainer:
         steps = steps_per_epoch or max(1, len(data) // self.batch)
         if epochs < 0 or steps < 1 or (log_every is not None and log_every < 1):
             raise InvalidArgument(
-                f"expected epochs >= 0, steps_per_epoch and log_every >= 1; received {epochs}, {steps_per_epoch}, {log_every}"
+                f"[Trainer.fit] expected epochs >= 0, steps_per_epoch >= 1 and log_every >= 1; received {epochs}, "
+                f"{steps_per_epoch}, {log_every}"
             )
-        run = _Run(self, data, checks, epochs, steps, log_every or steps, self._listeners(callbacks, progress))
+        listeners = self._listeners(callbacks, progress)
         self._expect_same_fit(
             epochs=epochs,
             steps_per_epoch=steps,
@@ -191,7 +219,9 @@ class Trainer:
             validation=None if checks is None else len(checks),
             checkpoint_every=self._every,
             epochs_done=self._resumed // steps,
+            **_common_options(listeners),
         )
+        run = _Run(self, data, checks, epochs, steps, log_every or steps, listeners)
         self._core.train_on(data._core)
         done, self._resumed = self._resumed, 0
         with self._watching_ctrl_c():
@@ -201,21 +231,21 @@ class Trainer:
         return self.history
 
     def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
-        """Loss and metrics, averages over all samples; with several ranks each takes its share. Where a plan cuts layers,
-        over whole batches: what is left of a last one is left out."""
+        """Returns the loss and metrics, averaged over all samples. With several ranks each evaluates its shard. If the plan
+        splits layers, an incomplete last batch is ignored."""
         return self._evaluate(dataset(self.net, x, y, shuffle=False, seed=1), phase)
 
     def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:
-        """What a layer gives for every sample: of the layer that the loss is of, unless `outputs` names others; for a list
-        of names a dict. This rank's own work: no other rank takes part, unless the plan cuts layers or images; then all
-        ranks make the call."""
+        """Returns the outputs of a layer for every sample: of the layer that the loss compares, or of those that `outputs`
+        names (a dict if it is a list). Runs on this rank alone, unless the plan splits layers or images; then it is
+        collective."""
         names = [outputs] if isinstance(outputs, str) else list(outputs or self.net.predictions)
         arrays = {name: self.net.as_input(name, array) for name, array in named(self.net, x).items()}
         whole = len(next(iter(arrays.values())))
         out: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for first in range(0, whole, self.local_batch):
             rows = min(self.local_batch, whole - first)
-            # A last batch that is short is filled up: the net keeps the memory that it has planned.
+            # An incomplete last batch is padded, so that the net keeps the memory that it has allocated.
             take = numpy.minimum(numpy.arange(first, first + self.local_batch), whole - 1)
             self.net.forward({name: array[take] for name, array in arrays.items()}, phase=phase, step=self.step_number)
             for name in names:
@@ -226,39 +256,38 @@ class Trainer:
     # Saving.
 
     def save(self, folder: "str | os.PathLike[str]") -> None:
-        """Collective: everything that a run needs to go on, in a folder that any number of ranks, with any plan and
-        exchange, can load. Whole or not at all."""
+        """Saves everything that a run needs to continue, in a folder that any number of ranks can load with any plan and
+        exchange. The folder is written completely or not at all. Collective."""
         self._core.save(os.fspath(folder))
 
     def load(self, folder: "str | os.PathLike[str]") -> None:
-        """Collective: from a folder that `save` wrote, for the same net and rule. Nothing is changed where anything is
-        wrong."""
+        """Loads a folder that `save` wrote, for the same net and update rule. Changes nothing if it raises. Collective."""
         self._core.load(os.fspath(folder))
 
     def resume(self) -> bool:
-        """Collective: loads the last whole checkpoint of the trainer's folder; False where there is none. The next `fit`
-        goes on where that one was made: its epochs count."""
+        """Loads the newest complete checkpoint of the trainer's folder, and returns whether there is one. The next `fit`
+        continues where it was saved; its epochs count as done. Collective."""
         found = self._core.resume()
         self._resumed = self.step_number if found else 0
         return found
 
     def whole_net(self) -> Net:
-        """Collective: a net of its own with the numbers of this one, of which no layer or image is cut."""
+        """Returns a separate net with the values of this one, in which no layer or image is split. Collective."""
         return Net._of(self._core.whole_net())
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
-        """A copy of everything that a run needs to go on with the same bits: parameters, states, the rule's history, the
-        step and the seed."""
+        """Returns a copy of everything that a run needs to continue bit for bit: parameters, states, the state of the update
+        rule, the step and the seed."""
         return {name: array.copy() for name, array in self._core.state().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes back what `state_dict` of the same net and rule gave."""
+        """Loads a dict from `state_dict` of a trainer with the same net and update rule."""
         self._core.load_state({name: numpy.ascontiguousarray(array) for name, array in state.items()})
 
-    # Inside.
+    # Implementation.
 
     def _expect_same_fit(self, **asked: Any) -> None:
-        """Collective: an InvalidArgument on all ranks where their calls of fit differ."""
+        """Raises an InvalidArgument on all ranks if their calls of fit differ. Collective."""
         if self._session is not None and self._core.ranks > 1:
             expect_same(self._session, "fit", **asked)
 
@@ -274,7 +303,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _watching_ctrl_c(self) -> Iterator[None]:
-        """Ctrl-C sets a mark; a second one is raised at once."""
+        """Makes the first Ctrl-C set a flag and the second one raise immediately."""
         self._interrupted = False
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -300,7 +329,7 @@ class Trainer:
             signal.signal(signal.SIGINT, old)
 
     def _sum(self, numbers: Sequence[float]) -> list[float]:
-        """Over the ranks."""
+        """Sums numbers over the ranks."""
         if self._core.ranks == 1 or self._session is None:
             return list(numbers)
         array = numpy.array(numbers, numpy.float64)
@@ -309,20 +338,37 @@ class Trainer:
 
     def _evaluate(self, data: "Dataset | StoreSamples", phase: str) -> dict[str, float]:
         rank, ranks, count = self._core.share, self._core.shares, len(data)
-        if ranks < self._core.ranks and count % ranks:  # groups that cut images prepare their nets together
+        if ranks < self._core.ranks and count % ranks:  # the ranks of a group that splits images must stay in step
             rank, ranks = 0, 1
         elif self._together and ranks == self._core.ranks:
             return dict(self._core.evaluate_together(data._core, phase))
         first, end = count * rank // ranks, count * (rank + 1) // ranks
-        # A rank without a share looks at one sample, which does not count, to know the names.
+        # A rank without samples evaluates one with weight 0, to learn the names of the metrics.
         sums = dict(self._core.evaluate(data._core, phase, first if end > first else 0, max(end - first, 1)))
         weight = 1 if end > first else 0
         total = [each * ranks / self._core.ranks for each in self._sum([value * weight for value in sums.values()])]
         return {name: value / count for name, value in zip(sums, total, strict=True)}
 
 
+def _common_options(listeners: Sequence[Callback]) -> dict[str, Any]:
+    """The callbacks that all ranks need and their options, by the names that an error gives them."""
+    found: dict[str, Any] = {}
+    for each in listeners:
+        options = each.same_on_all_ranks()
+        if options is None:
+            continue
+        kind = name = type(each).__name__
+        number = 1
+        while name in found:
+            number += 1
+            name = f"{kind} {number}"
+        found[name] = "a callback"
+        found |= {f"{name}.{option}": value for option, value in options.items()}
+    return found
+
+
 class _Run:
-    """One call of fit."""
+    """One call of `fit`."""
 
     def __init__(
         self,
@@ -336,15 +382,16 @@ class _Run:
     ) -> None:
         self.trainer, self.data, self.checks = trainer, data, checks
         self.epochs, self.steps, self.log_every, self.listeners = epochs, steps, log_every, listeners
-        self.every_step = any(type(each).on_step is not Callback.on_step for each in listeners)
+        wants_steps = any(type(each).on_step is not Callback.on_step for each in listeners)
+        self.every_step = trainer._sum([float(wants_steps)])[0] > 0  # all ranks make the same pieces
         self.started = self.logged = time.perf_counter()
         self.sums: dict[str, float] = {}
-        self.count = 0.0  # steps of all ranks since the last record
+        self.count = 0.0  # number of steps of all ranks since the last record
         self.wish = False
-        self.saved = -1  # the step of the last checkpoint
+        self.saved = -1  # step of the last checkpoint
 
     def go(self, behind: int) -> None:
-        """behind: steps of the epochs that are done already."""
+        """Runs the epochs. `behind` is the number of steps that a loaded checkpoint has already made."""
         self._tell("on_begin", self.epochs, self.steps)
         first, done = divmod(behind, self.steps)
         try:
@@ -386,7 +433,7 @@ class _Run:
         return not self._agreed()
 
     def _piece(self, most: int) -> tuple[int, bool]:
-        """Some steps, the same number on all ranks, and whether any rank wants to stop."""
+        """Makes some steps, the same number on all ranks. Returns their number and whether any rank wants to stop."""
         t = self.trainer
         start = time.perf_counter()
         done, pairs = t._core.train(self.data._core, 1 if self.every_step else min(t._chunk, most))
@@ -415,7 +462,7 @@ class _Run:
         record = Record(epoch, t.step_number, phase, metrics, now - self.started, rate)
         self.logged = now
         if t._interrupted and t._core.ranks == 1 and phase != "train":
-            return  # it has not seen all samples
+            return  # the validation was interrupted before it had seen all samples
         t.history.records.append(record)
         self._tell("on_record", record)
 

@@ -2,15 +2,15 @@
 
     import pleiad, pleiad.torch
 
-    session = pleiad.init()                                        # a rank of `mpirun -np 4 python script.py`, or alone
+    session = pleiad.init()                  # one process, or one rank of `pleiad launch -n 4 python script.py`
     optimizer = pleiad.torch.DistributedOptimizer(optimizer, module=model)
 
-`DistributedOptimizer` averages gradients before every step: all ranks keep the same model. `ParameterManager` keeps a
-module's parameters in one table, synchronously or asynchronously. `Embedding` keeps its rows in a matrix table and
-fetches those of the batch alone. `shard` gives each rank its part of a data loader, and `join` lets ranks have different
-numbers of batches. `Checkpoint` saves and restores the whole loop. `init_process_group` lets libraries that train by DDP
-(accelerate, Trainer, Lightning) train over Pleiad. `all_reduce_gradients` and `broadcast_parameters` are for loops that
-update parameters without an optimizer.
+`DistributedOptimizer` averages gradients before every step, so all ranks keep the same model. `ParameterManager` keeps the
+parameters of a module in one shared table, synchronously or asynchronously. `Embedding` keeps its rows in a matrix table and
+fetches only those of the batch. `shard` gives each rank its shard of a dataset, and `join` supports ranks with different
+numbers of batches. `Checkpoint` saves and restores the whole training loop. `init_process_group` makes libraries that train
+with DDP (accelerate, Trainer, Lightning) train over Pleiad. `all_reduce_gradients` and `broadcast_parameters` are for loops
+that update parameters without an optimizer.
 """
 
 from pleiad.torch.checkpoint import Checkpoint

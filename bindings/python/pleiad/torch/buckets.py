@@ -1,4 +1,4 @@
-"""Gradients that travel together, and the thread that exchanges them beside the backward pass."""
+"""Buckets of gradients that are exchanged together, and the thread that exchanges them during the backward pass."""
 
 import weakref
 from collections.abc import Callable
@@ -16,7 +16,7 @@ WHERE = "DistributedOptimizer"
 
 
 class Bucket:
-    """Gradients that are exchanged together: a large one in its own memory, small ones in a buffer."""
+    """Gradients that are exchanged together. One large gradient uses its own memory; small ones are copied to a buffer."""
 
     def __init__(self, named: list[tuple[str, Tensor]]) -> None:
         self.named = named
@@ -27,12 +27,12 @@ class Bucket:
         self.missing = len(named)
 
     def exchange(self, session: Session, op: str, tag: int = 0) -> None:
-        """Reduces the gradients over all ranks, which come with the same tag. Collective."""
+        """Reduces the gradients over all ranks, which must pass the same tag. Collective."""
         session.all_reduce(_as_real(self._line()), op, tag)
         self._give_back()
 
     def _line(self) -> Tensor:
-        """The gradients as one line of values. A gradient that this rank does not have counts as zero."""
+        """Returns the gradients as one flat tensor. A gradient that this rank does not have counts as zero."""
         with torch.no_grad():
             if self.buffer is None:
                 return as_line(_own_layout(*self.named[0]))
@@ -47,7 +47,7 @@ class Bucket:
             return self.buffer
 
     def resized(self) -> bool:
-        """Whether a parameter has another number of elements than when the bucket was made."""
+        """Tells whether a parameter's number of elements has changed since the bucket was made."""
         return self.buffer is not None and self.buffer.numel() != sum(x.numel() for _, x in self.named)
 
     def _give_back(self) -> None:
@@ -65,7 +65,7 @@ class Bucket:
 
 
 class SparseBucket(Bucket):
-    """The gradient of an embedding with sparse=True: the ranks exchange the rows that they have, and every rank gets the
+    """The gradient of an embedding with sparse=True. Each rank contributes the rows that it has, and every rank receives the
     rows of all."""
 
     def __init__(self, named: tuple[str, Tensor]) -> None:
@@ -92,23 +92,23 @@ class SparseBucket(Bucket):
 def _dense(name: str, grad: Tensor) -> Tensor:
     if grad.layout != torch.strided:
         raise InvalidArgument(
-            f"[{WHERE}] the gradient of {name} is sparse; pass module=, so that the layer with sparse=True is known"
+            f"[{WHERE}] the gradient of {name} is sparse; pass module= so that the layer with sparse=True is known"
         )
     return grad.resolve_conj() if grad.is_conj() else grad
 
 
 def _as_real(line: Tensor) -> Tensor:
-    """Complex values as pairs of real ones, in the same memory."""
+    """Views complex values as pairs of real ones, in the same memory."""
     return torch.view_as_real(line).view(-1) if line.is_complex() else line
 
 
 def _pairs(x: Tensor) -> Tensor:
-    """Complex values as real ones with one axis more."""
+    """Views complex values as real ones with an additional last axis."""
     return torch.view_as_real(x) if x.is_complex() else x
 
 
 def _own_layout(name: str, x: Tensor) -> Tensor:
-    """The gradient in memory laid out as the parameter's, so that it is the same on all ranks."""
+    """Returns the gradient with the strides of the parameter, so that the element order is the same on all ranks."""
     if x.grad is None:
         x.grad = torch.zeros_like(x)
     elif _dense(name, x.grad) is not x.grad or x.grad.stride() != x.stride() or not is_dense(x.grad):
@@ -117,8 +117,8 @@ def _own_layout(name: str, x: Tensor) -> Tensor:
 
 
 def make_buckets(named: list[tuple[str, Tensor]], limit: int, sparse: set[int]) -> list[Bucket]:
-    """Buckets in the order in which a backward pass completes them: the reverse of the parameters'. `sparse` has the ids of
-    parameters whose gradients are sparse."""
+    """Groups parameters into buckets in the order in which a backward pass completes them: the reverse of their own.
+    `sparse` holds the ids of the parameters with sparse gradients."""
     made: list[Bucket] = []
     small: dict[torch.dtype, list[tuple[str, Tensor]]] = {}
     sizes: dict[torch.dtype, int] = {}
@@ -139,8 +139,9 @@ def make_buckets(named: list[tuple[str, Tensor]], limit: int, sparse: set[int]) 
 
 
 class Helper:
-    """Runs the exchanges of one session in the order in which they are submitted: on a thread beside the backward pass, or
-    at once in the caller. All optimizers of a session share it, because collectives of one session must not overlap."""
+    """Runs the exchanges of one session in the order of submission, either on a thread during the backward pass or
+    synchronously in the caller. All optimizers of a session share the thread, because collectives of one session must not
+    overlap."""
 
     NAME = "pleiad-gradients"
     _of_session: "weakref.WeakKeyDictionary[Session, ThreadPoolExecutor]" = weakref.WeakKeyDictionary()
@@ -161,7 +162,7 @@ class Helper:
             self._under_way.append(self.thread.submit(exchange))
 
     def wait(self) -> None:
-        """Waits for everything submitted, each with the session's deadline, and raises the first error."""
+        """Waits for all submitted exchanges, each within the session's deadline, and raises the first error."""
         under_way, self._under_way = self._under_way, []
         errors = [error for future in under_way if (error := future.exception()) is not None]
         if errors:

@@ -38,17 +38,17 @@ class Checkpoint:
         ...
         checkpoint.save(step=step)
 
-    The parts are named as you like: anything with `state_dict` and `load_state_dict`. Rank 0 reads and writes the file, so it
-    may lie on a disk that no other rank sees, and the other ranks get what rank 0 has read. Models and optimizers are saved
-    as rank 0 has them, the position of a sharded loader as that of all ranks; other parts must be equal on all ranks.
-    The states of the random generators (PyTorch, NumPy, Python) are saved for every rank; random=False leaves them out.
+    The parts may have any names. A part is any object with `state_dict` and `load_state_dict`. Rank 0 reads and writes the
+    file, so it may be on a disk that no other rank can access; the other ranks receive what rank 0 has read. Models and
+    optimizers are saved with the state of rank 0, and a sharded loader with the position of all ranks. All other parts must
+    be equal on all ranks. The states of the random generators (PyTorch, NumPy, Python) are saved for every rank unless
+    random=False.
 
-    A file may be loaded by another number of ranks than have saved it; the random generators are then seeded anew, from the saved
-    state and the rank. Writing is atomic: a job that ends while it writes leaves the file before. Files contain tensors and
-    plain values, and are read without executing code: `torch.load(path, weights_only=True)["model"]` reads the model
-    without Pleiad.
+    A different number of ranks may load the file. The random generators are then seeded from the saved state and the rank.
+    Writing is atomic: if a job ends while it writes, the previous file stays intact. Files contain tensors and plain values,
+    and reading them does not execute code. `torch.load(path, weights_only=True)["model"]` reads the model without Pleiad.
 
-    `save` and `load` are collective. A missing folder, a damaged file or one of something else raises a FileError on all ranks.
+    `save` and `load` are collective. A missing folder, a damaged file or a file of another kind raises a FileError on all ranks.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Checkpoint:
         self.session = all_workers(session, WHERE)
         self._random = random
         if not parts:
-            raise InvalidArgument(f"[{WHERE}] expected parts to save, as model=model; received none")
+            raise InvalidArgument(f"[{WHERE}] expected parts to save, such as model=model; received none")
         for name, part in parts.items():
             if name in RESERVED:
                 raise InvalidArgument(
-                    f"[{WHERE}] {name} is a name of the file itself; choose another name for the part"
+                    f"[{WHERE}] the name {name} is reserved by the file format; choose another name for the part"
                 )
             if not hasattr(part, "state_dict") or not hasattr(part, "load_state_dict"):
                 raise InvalidArgument(
@@ -72,15 +72,15 @@ class Checkpoint:
         agree(self.session, WHERE, [f"random {random}", *parts])
 
     def save(self, **values: Any) -> None:
-        """Writes the file. values: anything plain that `load` is to return, as the step. Collective."""
+        """Writes the file. Collective. `values` are plain values that `load` returns, such as the step."""
         where = f"{WHERE}.save"
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "ranks": self.session.size}
         problem, states = None, {}
         try:
-            # On all ranks: the state of an embedding in a table may be a collective call.
+            # All ranks call this, because the state_dict of an embedding in a table may be collective.
             states = {name: _plain(part.state_dict(), name, where) for name, part in self._parts.items()}
             content["values"] = _plain(values, "values", where)
-        except InvalidArgument as refused:  # the others must not wait
+        except InvalidArgument as refused:  # raised below on all ranks, so that none waits for this one
             problem = refused
         self._raise_together(problem)
         alike = {"values": content["values"]}
@@ -102,8 +102,8 @@ class Checkpoint:
         self._raise_together(failure)
 
     def load(self) -> dict[str, Any] | None:
-        """Restores all parts and returns the values that were given to `save`; None if there is no file. Collective. Parts of
-        the file that this checkpoint does not have are left out."""
+        """Restores all parts and returns the values that were passed to `save`, or None if there is no file. Collective.
+        Ignores parts of the file that this checkpoint does not have."""
         data: bytes | None = None
         failure: Exception | None = None
         if self.session.rank == 0:
@@ -125,7 +125,7 @@ class Checkpoint:
             try:
                 part.load_state_dict(content[name])
             except (InvalidArgument, RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-                problem = self._bad(f"its {name} does not fit: {error}")
+                problem = self._bad(f"cannot restore {name}: {error}")
             self._raise_together(problem)
         if self._random and "random" in content:
             set_random_state(content["random"], self.session.rank, self.session.size)
@@ -136,29 +136,29 @@ class Checkpoint:
             with zipfile.ZipFile(io.BytesIO(data)) as file:
                 damaged = file.testzip()
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-            raise self._bad(f"expected a file of {FORMAT}; it is damaged or something else ({error})") from None
+            raise self._bad(f"expected a {FORMAT} file; the file is damaged or of another kind ({error})") from None
         if damaged is not None:
-            raise self._bad(f"it is damaged at {damaged}")
+            raise self._bad(f"the file is damaged at {damaged}")
         try:
             content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, EOFError, AttributeError) as error:
             first = str(error).partition("\n")[0]
-            raise self._bad(f"expected a file of {FORMAT}; it cannot be read: {first}") from None
+            raise self._bad(f"expected a {FORMAT} file; the file cannot be read: {first}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise self._bad(f"expected a file of {FORMAT}; received another file of PyTorch")
+            raise self._bad(f"expected a {FORMAT} file; received another PyTorch file")
         if content.get("version") != VERSION:
             raise self._bad(f"expected version {VERSION}; received {content.get('version')!r}")
         for name in self._parts:
             if name not in content:
                 has = ", ".join(other for other in content if other not in RESERVED)
-                raise self._bad(f"expected a part {name}; it has {has}")
+                raise self._bad(f"expected a part named {name}; the file has {has}")
         return content
 
     def _bad(self, message: str) -> FileError:
         return FileError(f"[{WHERE}.load] {self.path}: {message}")
 
     def _raise_together(self, mine: Exception | None) -> None:
-        """Raises on every rank if any rank has an error. Collective."""
+        """Raises on every rank if any rank passes an error. Collective."""
         if self.session.size == 1:
             if mine is not None:
                 raise mine
@@ -172,7 +172,7 @@ class Checkpoint:
                 raise kind(f"{told[1]} (rank {rank})")
 
     def _share(self, data: bytes | None) -> bytes | None:
-        """The bytes of rank 0, on all ranks. Collective."""
+        """Copies the bytes of rank 0 to all ranks. Collective."""
         if self.session.size == 1:
             return data
         size = numpy.array([-1 if data is None else len(data)], numpy.int64)
@@ -188,7 +188,7 @@ class Checkpoint:
 
 
 def write_atomically(path: str, write: Callable[[Any], object]) -> None:
-    """Writes a file beside `path` and puts it in its place when it is complete and on the disk."""
+    """Writes a temporary file in the same folder, flushes it to disk, and then renames it to `path`."""
     folder = os.path.dirname(os.path.abspath(path))
     number, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", suffix=".part", dir=folder)
     try:
@@ -198,7 +198,7 @@ def write_atomically(path: str, write: Callable[[Any], object]) -> None:
             os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp gives it to this user alone
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp creates the file with mode 0600
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -212,7 +212,7 @@ def write_atomically(path: str, write: Callable[[Any], object]) -> None:
 
 
 def _plain(x: Any, path: str, where: str) -> Any:
-    """The state with values of NumPy as Python's own. Raises if there is something that a file cannot hold."""
+    """Returns the state with NumPy scalars converted to Python's. Raises on values that a file cannot hold."""
     if isinstance(x, numpy.generic):
         return x.item()
     if x is None or type(x) in (bool, int, float, str, bytes) or isinstance(x, torch.Tensor):
@@ -229,7 +229,7 @@ def _plain(x: Any, path: str, where: str) -> Any:
 
 
 def _digest(x: Any) -> str:
-    """A text that is equal where two states are."""
+    """Returns a text that is equal for equal states."""
     if isinstance(x, torch.Tensor):
         return f"tensor {tuple(x.shape)} {int(fingerprint(x))}"
     if isinstance(x, dict):

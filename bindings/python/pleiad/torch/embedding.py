@@ -20,36 +20,44 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 class Embedding(torch.nn.Module):
-    """As torch.nn.Embedding, but the rows live in a matrix table that all workers share, and only those of the batch are
-    fetched. Its gradient goes back by rows to the table, whose `updater` makes the step.
+    """A torch.nn.Embedding whose rows live in a matrix table that all workers share. The forward pass fetches only the rows
+    of the batch, and the table's `updater` applies their gradients.
 
         model = torch.nn.Sequential(pleiad.torch.Embedding(1_000_000, 64, updater="adagrad"), net)
         optimizer = torch.optim.Adam(model.parameters())
         model(ids).mean().backward()
         optimizer.step()   # Adam for the net; the gradient of the rows goes to the table
 
-    Its one parameter, `rows`, has the gradients of the rows that backward passes have reached since the last step, so
-    zero_grad, clipping and GradScaler treat them as all others. The optimizer that has this parameter hands them to the
-    table in its step, at the learning rate of the updater; without such an optimizer, call `step`. The values of the
-    parameter are zeros: read `weight()`. With a DistributedOptimizer that has the parameter or whose module has the
-    embedding, the gradients of all ranks are averaged before they are clipped or unscaled, as those of other parameters.
-    An embedding cannot be copied or pickled: create another one and load its `state_dict`.
+    Its only parameter, `rows`, holds the gradients of the rows that backward passes have reached since the last step, so
+    zero_grad, clipping and GradScaler handle them like all other gradients. The step of the optimizer that has this
+    parameter adds the gradients to the table, at the learning rate of the updater. Without such an optimizer, call `step`.
+    The values of the parameter are zeros; `weight()` returns the real ones. A DistributedOptimizer that has the parameter,
+    or whose module contains the embedding, averages the gradients over all ranks before they are clipped or unscaled. An
+    embedding cannot be copied or pickled: create another one and load its `state_dict`.
 
-    `state_dict` has a copy of all rows as `weight`, as that of torch.nn.Embedding, and `load_state_dict` puts those of
-    rank 0 into the table: all ranks call it, and with clock "sync" all ask for `state_dict`. What the updater keeps
-    (the sums of adagrad) is not in it.
+    `state_dict` holds a copy of all rows as `weight`, as in torch.nn.Embedding. With clock "sync", all ranks must call it.
+    All ranks call `load_state_dict`, which writes the rows of rank 0 into the table. The state of the updater, such as
+    the sums of adagrad, is not saved.
 
-    With num_embeddings None the rows live in a sparse table: ids are any 64 bits, hashes too, and a row is made by its
-    first gradient. `sparse` has the arguments of `Session.sparse`: {"init": "uniform", "init_spread": 0.05, "max_rows":
-    10_000_000, "evict": True}; unless given, rows start as N(0, 1). `state_dict` then has the rows that are there as
-    `weight` and `ids`, each rank all of them.
+    With num_embeddings=None the rows live in a sparse table: an id is any 64-bit number, such as a hash, and the first
+    gradient of a row creates it. `state_dict` then holds the existing rows as `weight` and `ids`, all of them on each rank.
 
         words = pleiad.torch.Embedding(None, 64, updater=pleiad.Updater("adagrad", learning_rate=0.1))
 
-    padding_idx: this row is zero and stays as it is. init: a tensor or array, or a function of a NumPy shape; unless
-    given, values of N(0, 1), as in PyTorch. Only that of rank 0 counts. clock: "async", or "sync": every forward pass
-    sees the steps of all workers; then all ranks make the same number of forward passes and steps. average: divide the
-    gradients by the number of workers; unless given, with clock "sync".
+    Args:
+        num_embeddings: the number of rows, or None for a sparse table.
+        embedding_dim: the number of elements of a row.
+        padding_idx: this row is zero and never changes.
+        sparse: arguments of `Session.sparse`, such as {"init": "uniform", "init_spread": 0.05, "max_rows": 10_000_000,
+            "evict": True}. By default rows start as N(0, 1).
+        updater: the update rule of the table.
+        init: a tensor or array, or a function of a NumPy shape, of which only that of rank 0 is used. By default values of
+            N(0, 1), as in PyTorch.
+        clock: "async", or "sync", with which every forward pass sees the steps of all workers. All ranks must then make the
+            same number of forward passes and steps.
+        average: whether to divide the gradients by the number of workers. By default True with clock "sync".
+        name: the name of the table.
+        session: the session of the table; by default the current one.
     """
 
     def __init__(
@@ -71,15 +79,17 @@ class Embedding(torch.nn.Module):
         if num_embeddings is not None:
             check_count(num_embeddings, "num_embeddings", WHERE)
             if sparse is not None:
-                raise InvalidArgument(f"[{WHERE}] sparse is for num_embeddings None; received {num_embeddings}")
+                raise InvalidArgument(f"[{WHERE}] sparse needs num_embeddings=None; received {num_embeddings}")
         elif init is not None:
-            raise InvalidArgument(f'[{WHERE}] init: rows of a sparse table start as sparse={{"init": ...}} says')
+            raise InvalidArgument(
+                f'[{WHERE}] init: expected None with num_embeddings=None; pass sparse={{"init": ...}}'
+            )
         self.embedding_dim = check_count(embedding_dim, "embedding_dim", WHERE)
         check_clock(clock, WHERE)
         if padding_idx is not None and num_embeddings is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise InvalidArgument(
-                    f"[{WHERE}] padding_idx: expected a row of {num_embeddings}; received {padding_idx}"
+                    f"[{WHERE}] padding_idx: expected a row of the {num_embeddings}; received {padding_idx}"
                 )
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
@@ -91,7 +101,7 @@ class Embedding(torch.nn.Module):
         if found.rank == 0 and num_embeddings is not None:
             try:
                 values = self._first_values(init)
-            except InvalidArgument as refused:  # the others must not wait for the table
+            except InvalidArgument as refused:  # raised below on all ranks, so that none waits for the table
                 problem = refused
         words = [f"{num_embeddings} x {embedding_dim}", f"padding_idx {padding_idx}", clock, repr(rule), repr(sparse)]
         agree(found, WHERE, [*words, "good first values" if problem is None else str(problem)])
@@ -101,7 +111,7 @@ class Embedding(torch.nn.Module):
         shared["apply"] = "round" if rounds else "each"
         self.table: MatrixTable | SparseTable
         if num_embeddings is None:
-            # One seed for all: rows do not depend on who makes them.
+            # All ranks use one seed, so that a row's values do not depend on the rank that creates it.
             seed = int(found.broadcast(numpy.array([torch.initial_seed() % 2**63]))[0])
             rows: dict[str, Any] = {"init": "gaussian", "init_spread": 1.0, "seed": seed, **(sparse or {})}
             both = sorted(set(rows) & set(shared))
@@ -116,9 +126,10 @@ class Embedding(torch.nn.Module):
         self.batch = BatchRows(embedding_dim)
         self.rows = self.batch.parameter
         self.rows._pleiad_embedding = weakref.ref(self)  # type: ignore[attr-defined]
-        self._stepped = False  # whether an optimizer has made the step since the last forward pass
+        self._stepped = False  # whether an optimizer has stepped since the last forward pass
 
     def forward(self, ids: Tensor) -> Tensor:
+        """Fetches the rows of `ids` from the table. With clock "sync", all ranks must call it."""
         if not isinstance(ids, torch.Tensor) or ids.dtype not in INTEGERS:
             came = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
             raise InvalidArgument(f"[{WHERE}.forward] expected a tensor of integers; received {came}")
@@ -126,7 +137,7 @@ class Embedding(torch.nn.Module):
         rows = torch.empty(distinct.numel(), self.embedding_dim)
         self.table.get(distinct.numpy(), rows)
         if self.num_embeddings is None and self.padding_idx is not None:
-            rows[distinct == self.padding_idx] = 0  # a sparse table makes it as any other
+            rows[distinct == self.padding_idx] = 0  # a sparse table initialises the padding row like any other
         if torch.is_grad_enabled() and self.rows.requires_grad:
             self._stepped = False
             rows.requires_grad_()
@@ -136,12 +147,12 @@ class Embedding(torch.nn.Module):
         return torch.nn.functional.embedding(place, rows)
 
     def step(self, *, learning_rate: float | None = None) -> None:
-        """Hands the gradients of the backward passes since the last step to the table, in one add. A learning rate
-        given here counts for this step alone. Does nothing if an optimizer's step has handed them in."""
+        """Adds the gradients of all backward passes since the last step to the table, in one add. `learning_rate`
+        applies to this step only. Does nothing if an optimizer's step has already added them."""
         if self._stepped:
             if learning_rate is not None:
                 raise StateError(
-                    f"[{WHERE}.step] an optimizer that has the parameter of the embedding has made the step; to give a learning "
+                    f"[{WHERE}.step] the optimizer that has the embedding's parameter already made the step; to pass a learning "
                     f"rate here, leave the parameter out of the optimizer"
                 )
             return
@@ -154,12 +165,12 @@ class Embedding(torch.nn.Module):
         self._stepped = True
 
     def weight(self) -> Tensor:
-        """A copy of all rows; of a sparse table, those that are there, in the order of their ids. With clock "sync", all
-        ranks ask for it."""
+        """Returns a copy of all rows, or of the existing rows of a sparse table in the order of their ids. With clock
+        "sync", all ranks must call it."""
         return self._items()[1]
 
     def close(self) -> None:
-        """Collective: releases the table's memory on all ranks now."""
+        """Releases the table's memory on all ranks. Collective."""
         self.table.close()
 
     def _items(self) -> tuple[Tensor | None, Tensor]:
@@ -191,7 +202,7 @@ class Embedding(torch.nn.Module):
             count = len(ids) if ids is not None and ids.ndim == 1 and ids.dtype == torch.int64 else -1
         shape = (count, self.embedding_dim)
         fits = values is not None and tuple(values.shape) == shape
-        # What is wrong at one rank is known to all, so that none waits for the table.
+        # All ranks learn which ranks have a wrong state, so that none waits for the table.
         refused = [rank for rank, good in enumerate(self._session.all_gather(numpy.array([int(fits)]))) if not good]
         if not refused:
             rows = values.detach().to("cpu", torch.float32).contiguous()
@@ -203,15 +214,15 @@ class Embedding(torch.nn.Module):
         elif values is None:
             missing_keys.extend([name] if strict else [])
         else:
-            came = tuple(values.shape) if not fits else f"others at ranks {refused}"
-            error_msgs.append(f"[{WHERE}] {name}: expected shape {shape} at all ranks; received {came}")
+            came = tuple(values.shape) if not fits else f"another shape on ranks {refused}"
+            error_msgs.append(f"[{WHERE}] {name}: expected shape {shape} on all ranks; received {came}")
         own = (name, prefix + "ids") if self.num_embeddings is None else (name,)
         others = {key: value for key, value in state_dict.items() if key not in own}
         others[prefix + "rows"] = self.rows
         super()._load_from_state_dict(others, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "Embedding":
-        return self  # rows and gradients are float32 on the CPU, wherever the model is moved
+        return self  # rows and gradients stay float32 on the CPU when the model is moved or converted
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise StateError(
@@ -220,11 +231,12 @@ class Embedding(torch.nn.Module):
         )
 
     def extra_repr(self) -> str:
+        """Returns the arguments that `repr` of the module shows."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}, table={self.table.name!r}"
 
     def _keep(self, ids: Tensor, leaf: Tensor) -> None:
-        """Called by the backward pass with the gradient of the rows that one forward pass has fetched."""
+        """Receives, from the backward pass, the gradient of the rows that one forward pass fetched."""
         assert leaf.grad is not None
         grad, leaf.grad = leaf.grad.detach(), None
         if self.padding_idx is not None:

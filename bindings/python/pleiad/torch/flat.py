@@ -1,4 +1,4 @@
-"""A module's tensors as parts of one contiguous buffer."""
+"""Packs the tensors of a module into one contiguous buffer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pleiad.errors import InvalidArgument
 
-ALIGNMENT = 64  # bytes, of every part: what PyTorch gives a tensor of its own
+ALIGNMENT = 64  # bytes; PyTorch aligns separate tensors in the same way
 HALF = (torch.float16, torch.bfloat16)
 TABLE_DTYPES = (torch.float32, torch.float64)
 
@@ -16,16 +16,16 @@ Named = Sequence[tuple[str, Tensor]]
 
 
 def describe(named: Named) -> list[str]:
-    """A line for each tensor, equal on two ranks whose tensors can be exchanged."""
+    """Returns one line per tensor. The lines of two ranks are equal if their tensors can be exchanged."""
     return [f"{name} {tuple(x.shape)} {x.dtype} strides {tuple(x.stride())}" for name, x in named]
 
 
 def table_dtype(named: Named, asked: torch.dtype | None, where: str) -> torch.dtype:
-    """The element type of a table for these tensors."""
+    """Chooses the element type of a table that holds these tensors."""
     if not named:
         raise InvalidArgument(f"[{where}] expected a module with parameters; received one without")
     if asked is not None and asked not in TABLE_DTYPES:
-        raise InvalidArgument(f"[{where}] dtype: a table holds torch.float32 or torch.float64; received {asked}")
+        raise InvalidArgument(f"[{where}] dtype: expected torch.float32 or torch.float64; received {asked}")
     kinds = {x.dtype for _, x in named}
     wanted = asked or next((kind for kind in kinds if kind not in HALF), torch.float32)
     for name, x in named:
@@ -41,12 +41,12 @@ def table_dtype(named: Named, asked: torch.dtype | None, where: str) -> torch.dt
 
 
 def as_line(x: Tensor) -> Tensor:
-    """All elements of a dense tensor in the order of its memory, not copied."""
+    """Returns a one-dimensional view of a dense tensor's elements in memory order."""
     return x.detach().as_strided((x.numel(),), (1,), x.storage_offset())
 
 
 def is_dense(x: Tensor) -> bool:
-    """Every element of a piece of memory belongs to the tensor exactly once."""
+    """Tells whether the tensor's elements fill a contiguous block of memory, each exactly once."""
     expected = 1
     for stride, side in sorted(zip(x.stride(), x.shape, strict=True)):
         if side == 1:
@@ -58,7 +58,8 @@ def is_dense(x: Tensor) -> bool:
 
 
 class Part:
-    """A tensor and its place in the buffer. A tensor of another type or device is staged: copied there and back."""
+    """One tensor and its range in the buffer. A staged tensor has another dtype or device and is copied in and out; the
+    others are views of the buffer."""
 
     def __init__(self, name: str, tensor: Tensor, begin: int, buffer: Tensor) -> None:
         self.name = name
@@ -72,31 +73,37 @@ class Part:
         self.pointer = self.view.data_ptr()
 
     def view_in(self, buffer: Tensor) -> Tensor:
-        """The tensor's place in a buffer of this layout, in the tensor's shape."""
+        """Returns this tensor's range of a buffer with the same layout, in the tensor's shape."""
         line = buffer[self.place]
         x = self.tensor
         return line.as_strided(x.shape, x.stride(), line.storage_offset()) if is_dense(x) else line.view(x.shape)
 
     def adopt(self) -> None:
-        """The tensor's values go into the buffer, and the tensor lies there from now on."""
+        """Copies the tensor's values into the buffer and makes the tensor a view of it."""
         with torch.no_grad():
             self.view.copy_(self.tensor)
         self.settle()
 
     def settle(self) -> None:
-        """The tensor lies in the buffer from now on, with the values that are there."""
+        """Makes the tensor a view of the buffer; it takes the values that are there."""
         if not self.staged:
             self.tensor.data = self.view
 
     def release(self) -> None:
-        """The tensor gets memory of its own again."""
+        """Gives the tensor memory of its own again."""
         if not self.staged and self.tensor.data_ptr() == self.pointer:
             self.tensor.data = self.view.clone()
 
 
 class Flat:
-    """Tensors in one buffer of 64-byte aligned parts. `buffer` is memory to use, of at least `Flat.size_of(...)`;
-    holds_values: the tensors get what is there."""
+    """Tensors packed into one buffer, each aligned to 64 bytes.
+
+    Args:
+        named: names and tensors.
+        dtype: the element type of the buffer.
+        buffer: memory to use, of at least `Flat.size_of(...)` elements; by default the buffer is allocated.
+        holds_values: if True, the tensors take the values that `buffer` holds instead of writing theirs.
+    """
 
     def __init__(
         self, named: Named, dtype: torch.dtype, buffer: Tensor | None = None, *, holds_values: bool = False
@@ -125,25 +132,25 @@ class Flat:
         return offsets, max(end, 1)
 
     def check(self, where: str) -> None:
-        """Raises if a tensor has become another one; takes it back if only its memory has changed."""
+        """Raises if a tensor has changed shape or dtype. Takes a tensor back into the buffer if only its memory has changed."""
         for part in self.parts:
             x = part.tensor
             if x.shape != part.shape or x.dtype != part.dtype:
                 raise InvalidArgument(
-                    f"[{where}] {part.name} was {tuple(part.shape)} {part.dtype} when it was taken over and is "
-                    f"{tuple(x.shape)} {x.dtype} now"
+                    f"[{where}] {part.name} was {tuple(part.shape)} {part.dtype} when the manager was created and is "
+                    f"{tuple(x.shape)} {x.dtype} now; create the manager after the last change"
                 )
             if not part.staged and x.data_ptr() != part.pointer and x.numel() > 0:
                 part.adopt()
 
     def gather(self) -> None:
-        """Copies the staged tensors into the buffer; the others lie there."""
+        """Copies the staged tensors into the buffer."""
         with torch.no_grad():
             for part in self.staged:
                 part.view.copy_(part.tensor)
 
     def scatter(self) -> None:
-        """Copies the staged tensors out of the buffer."""
+        """Copies the values of the buffer into the staged tensors."""
         with torch.no_grad():
             for part in self.staged:
                 part.tensor.copy_(part.view)

@@ -1,4 +1,4 @@
-"""Parameters in a table whose rule makes the steps."""
+"""Parameters in a table whose update rule makes the optimizer step."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ from pleiad.torch.flat import Flat, Named, Part, as_line, is_dense
 
 
 class GradientTable:
-    """Takes gradients where the backward pass has left them. On one host the parameters lie in the table's own memory:
-    with clock "sync", all workers' gradients are summed and the rule runs once, each worker on its share of the
-    numbers, while nobody computes. With clock "async" that is so where `live` asks for it."""
+    """Adds gradients to a table directly from the memory in which the backward pass left them. On one host with clock
+    "sync", the parameters are views of the table's memory: all workers' gradients are summed and the rule runs once, each
+    worker updating its range of the elements while no worker computes. On one host with clock "async", the parameters
+    are such views if `live` is True."""
 
     def __init__(
         self, session: Session, named: Named, dtype: torch.dtype, *, clock: str, live: bool, updater: Updater, name: str
@@ -34,12 +35,13 @@ class GradientTable:
         self.flat = flat
         self.clock = clock
         self.rule = updater
-        self._trained: set[str] = set()  # parameters that have had a gradient here
+        self._trained: set[str] = set()  # parameters that have received a gradient here
         self.pull()
 
     def exchange(self, where: str, learning_rate: float | None, used: list[int]) -> None:
-        """`used` has 0 for each parameter without a gradient, with clock "sync" on any rank. As in an optimizer of PyTorch the
-        rule does not see it: momentum and weight decay do not move it, and what the rule keeps for it stays."""
+        """Exchanges the gradients and takes the new values. `used` holds 0 for each parameter without a gradient (with clock
+        "sync": without one on any rank). As in PyTorch, the rule skips such a parameter: momentum and weight decay do not
+        move it, and its rule state stays."""
         idle = [part for part, ranks in zip(self.flat.parts, used, strict=True) if ranks == 0]
         kept = [(part.place.start, part.place.stop) for part in idle] if self.one_host else []
         saved: list[Tensor] = []
@@ -61,14 +63,14 @@ class GradientTable:
         self.flat.scatter()
 
     def _check_idle(self, idle: list[Part], where: str) -> None:
-        """On several hosts the rule sees every parameter. With clock "sync" the values are restored afterwards; with "async"
-        other workers may have moved them meanwhile, so a rule that would move them is refused."""
+        """On several hosts the rule cannot skip a parameter. With clock "sync" its values are restored afterwards. With
+        "async" other workers may have changed them meanwhile, so this raises if the rule would move the parameter."""
         self._trained |= {part.name for part in self.flat.parts if part.tensor.grad is not None}
         decays = bool(self.rule.fields.get("weight_decay"))
         moved = [part.name for part in idle if decays or (part.name in self._trained and self.rule.rule != "sgd")]
         if self.clock != "sync" and moved:
             raise StateError(
-                f"[{where}] {moved[0]} has no gradient, and the rule {self.rule.rule!r} would move it all the same on the "
+                f"[{where}] {moved[0]} has no gradient, but the rule {self.rule.rule!r} would change it nevertheless on "
                 f'{self.session.hosts} hosts; use clock="sync", or a rule without momentum and weight decay'
             )
 
@@ -81,31 +83,31 @@ class GradientTable:
         self.session.barrier()
 
     def assign(self, root: int) -> None:
-        """The table and all workers take the parameters of the rank `root`. Collective."""
+        """Copies the parameters of the rank `root` to the table and to all workers. Collective."""
         if not self.mapped or self.session.rank == root:
             self.flat.gather()
-        if not self.mapped:  # otherwise the parameters lie in the table, so what one worker sets is set for all
+        if not self.mapped:  # a mapped table shares its memory, so one worker's values are visible to all
             self.table.set(self.flat.buffer, root)
 
     def pull(self) -> None:
-        """The table's values, in place of this worker's."""
+        """Overwrites this worker's parameters with the table's values."""
         if not self.mapped:
             self.table.get(self.flat.buffer)
         self.flat.scatter()
 
     def finish(self) -> None:
-        """The parameters get memory of their own, which no other worker sees."""
+        """Gives the parameters memory of their own, which no other worker shares."""
         if self.mapped and self.session.workers > 1:
             self.flat.release()
 
     def close(self) -> None:
-        """Collective: the parameters get memory of their own, and the table's is released."""
+        """Gives the parameters memory of their own and releases the table's. Collective."""
         self.finish()
         self.table.close()
 
 
 def _line(part: Part, grad: Tensor, where: str) -> Tensor:
-    """A gradient in the order and type of its place in the table: where it lies, if it lies so."""
+    """Returns the gradient in the element order and dtype of the table, without a copy if it already has them."""
     if grad.layout != torch.strided:
         raise InvalidArgument(f"[{where}] the gradient of {part.name} is sparse; use pleiad.torch.Embedding")
     view = part.view

@@ -1,5 +1,5 @@
-"""Refuses to train one model per rank: accelerate, the Trainer of transformers and Lightning do so, without a word, in processes
-whose launcher they do not know."""
+"""Detects libraries that would train a separate model on each rank. accelerate, the Trainer of transformers and Lightning do so
+silently if they do not recognise the launcher of the processes."""
 
 import sys
 import weakref
@@ -14,30 +14,30 @@ from pleiad.errors import StateError
 LIBRARIES = ("accelerate", "transformers", "lightning", "pytorch_lightning")
 _checked: "weakref.WeakSet[torch.optim.Optimizer]" = weakref.WeakSet()
 _enabled = True
-_reduced = 0  # values that the process group has reduced
-_before = 0  # how many of them when an optimizer made its last step
+_reduced = 0  # number of values that the process group has reduced
+_before = 0  # value of _reduced at the last step of an optimizer
 
 
 def enable(check: bool) -> None:
-    """Whether the first step of an optimizer is checked."""
+    """Enables or disables the check of an optimizer's first step."""
     global _enabled
     _enabled = check
 
 
 def count_reduced(values: int) -> None:
-    """Called by the process group for each reduction."""
+    """Adds to the number of reduced values. The process group calls it for each reduction."""
     global _reduced
     _reduced += values
 
 
 def excuse(parameters: Any) -> None:
-    """A ParameterManager exchanges these parameters after the optimizer's steps."""
+    """Exempts these parameters from the check, because a ParameterManager exchanges them after the optimizer's step."""
     for x in parameters:
         x._pleiad_managed = True
 
 
 def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Called after every step of an optimizer of PyTorch. The first one tells whether its gradients were exchanged."""
+    """Runs after every step of a PyTorch optimizer. Raises a StateError at its first step if no rank exchanged gradients."""
     global _before
     if optimizer in _checked:
         _before = _reduced
@@ -59,15 +59,15 @@ def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     ]
     if _reduced - _before < sum(x.numel() for x in own):
         raise StateError(
-            f"[pleiad.torch] {library} has made a step with gradients of this rank alone, so each of the {found.size} ranks "
-            f"would train a model of its own; call pleiad.torch.init_process_group() after pleiad.init(), before {library} "
-            f'starts (with Lightning also pass strategy="ddp" and devices), or wrap the optimizer by '
+            f"[pleiad.torch] {library} made a step with the gradients of this rank alone, so each of the {found.size} ranks "
+            f"would train a model of its own; call pleiad.torch.init_process_group() after pleiad.init() and before {library} "
+            f'starts (with Lightning also pass strategy="ddp" and devices), or wrap the optimizer in '
             f"pleiad.torch.DistributedOptimizer"
         )
 
 
 def _library() -> str | None:
-    """The library that has called the optimizer, if it is one of those."""
+    """Returns the name of the known library that called the optimizer, or None."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -1,4 +1,4 @@
-"""Different numbers of batches on the ranks, for DistributedOptimizer."""
+"""Training loops in which the ranks have different numbers of batches, for DistributedOptimizer."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,20 +14,23 @@ from pleiad.torch.optimizer import DistributedOptimizer
 def join(
     batches: Iterable[Any], *optimizers: DistributedOptimizer, divide_by_initial_world_size: bool = True
 ) -> "TorchJoin":
-    """The batches of this rank, for a loop that trains until all ranks have run out of batches. Collective.
+    """Iterates over the batches of this rank until every rank has run out of batches. Collective.
 
         for x, y in pleiad.torch.join(loader, optimizer):
             optimizer.zero_grad()
             loss_of(model(x), y).backward()
             optimizer.step()
 
-    A rank that has run out gets its last batch again, but its gradients count as zero. All ranks keep the same model,
-    optimizer state and schedules, and may clip and unscale as always. `active` of the iterator is False for a batch that does
-    not count: `batches = join(...)`, then `pleiad.mean(loss, weight=batches.weight)`. Gradients that you set by hand
-    must be zero then.
+    A rank that has run out of batches receives its last batch again, and its gradients count as zero. All ranks therefore keep
+    the same model, optimizer state and schedules, and can clip and unscale gradients as usual. The iterator's attribute
+    `active` is False for a batch that does not count, so `batches = join(...)` allows
+    `pleiad.mean(loss, weight=batches.weight)`. If you set gradients by hand, set them to zero for such a batch.
 
-    optimizers: all wrapped optimizers that train in the loop. divide_by_initial_world_size: as in DDP's join, the sum of the
-    gradients is divided by the number of all ranks; False divides by that of the ranks that still have batches.
+    Args:
+        batches: the batches of this rank.
+        optimizers: all DistributedOptimizers that train in the loop.
+        divide_by_initial_world_size: if True, divide the sum of the gradients by the number of all ranks, as DDP's join does;
+            if False, divide by the number of ranks that still have batches.
     """
     for optimizer in optimizers:
         if not isinstance(optimizer, DistributedOptimizer):
@@ -35,12 +38,12 @@ def join(
     if not optimizers:
         raise InvalidArgument(f"[{WHERE}] expected the optimizers that train in the loop; received none")
     if any(optimizer.session is not optimizers[0].session for optimizer in optimizers):
-        raise InvalidArgument(f"[{WHERE}] expected optimizers of one session; received several")
+        raise InvalidArgument(f"[{WHERE}] expected optimizers of one session; received optimizers of several sessions")
     return TorchJoin(batches, list(optimizers), divide_by_initial_world_size)
 
 
 class TorchJoin(Join):
-    """Made by `join`. Scales the gradients of this rank before they are accumulated."""
+    """The iterator that `join` returns. Scales the gradients of this rank before PyTorch accumulates them."""
 
     def __init__(self, batches: Iterable[Any], optimizers: list[DistributedOptimizer], by_initial: bool) -> None:
         super().__init__(batches, optimizers[0].session)
@@ -62,7 +65,7 @@ class TorchJoin(Join):
             for rows in optimizer.rows:
                 rows.factor = self._factor
             for group in optimizer.param_groups:
-                for x in group["params"]:  # looked at each time, because a parameter may have been unfrozen
+                for x in group["params"]:  # checked at each batch, because the user may have unfrozen a parameter
                     if x.requires_grad and x not in self._hooks and not hasattr(x, "_pleiad_embedding"):
                         self._hooks[x] = x.register_hook(self._scale)
 

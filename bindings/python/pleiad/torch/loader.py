@@ -1,4 +1,4 @@
-"""Data loaders of PyTorch that give each rank its part."""
+"""PyTorch data loaders that give each rank its shard of the dataset."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,22 +36,30 @@ def shard(
     session: Session | None = None,
     **options: Any,
 ) -> "ShardedLoader":
-    """A data loader of which each rank gets its part of every epoch. Collective.
+    """Returns a data loader that gives each rank its shard of every epoch. Collective.
 
         loader = pleiad.torch.shard(DataLoader(dataset, batch_size=32, shuffle=True))
         loader = pleiad.torch.shard(dataset, batch_size=32, shuffle=True)      # the same
 
-    batch_size is that of each rank. It shuffles if the given loader does; every epoch has another order, which depends on
-    `seed` alone and is the same on all ranks. uneven: what happens if the ranks do not divide the number of samples:
-    "repeat" some samples, as DistributedSampler does, "drop" the last ones, or "keep" each sample once (then use `join`).
-    options: those of DataLoader, for a dataset. `state_dict` and `load_state_dict` save and restore the position, also for
-    another number of ranks.
+    Args:
+        data: a DataLoader or a map-style Dataset.
+        shuffle: by default as the given loader does. Each epoch has a different order, which depends on `seed` alone and is
+            the same on all ranks.
+        seed: seed of the order.
+        uneven: what to do if the number of samples is not divisible by the number of ranks. "repeat" repeats some samples,
+            as DistributedSampler does; "drop" leaves out the last ones; "keep" reads each sample once, so that ranks may
+            have different numbers of batches (use `join`).
+        options: options of DataLoader, if `data` is a dataset. `batch_size` is the batch size of each rank.
+
+    `state_dict` and `load_state_dict` save and restore the position in the epoch, also with a different number of ranks.
     """
     if isinstance(data, ShardedLoader):
-        raise InvalidArgument(f"[{WHERE}] the loader gives each rank its part already")
+        raise InvalidArgument(f"[{WHERE}] the loader is sharded already; pass the DataLoader or Dataset itself")
     if isinstance(data, DataLoader):
         if options:
-            raise InvalidArgument(f"[{WHERE}] {min(options)} is an option of the loader itself; received a DataLoader")
+            raise InvalidArgument(
+                f"[{WHERE}] {min(options)} cannot be changed for a DataLoader; pass the Dataset instead"
+            )
         loader = data
     else:
         _check_dataset(data)
@@ -60,15 +68,15 @@ def shard(
     random = isinstance(loader.sampler, RandomSampler)
     if loader.batch_size is None:
         raise InvalidArgument(
-            f"[{WHERE}] expected a loader with a batch_size; received one with a batch_sampler or without"
+            f"[{WHERE}] expected a loader with a batch_size; received one with a batch_sampler or without batches"
         )
     plain = isinstance(loader.sampler, SequentialSampler) or (
         random and not loader.sampler.replacement and loader.sampler.num_samples == len(loader.dataset)  # type: ignore[attr-defined, arg-type]
     )
     if not plain:
         raise InvalidArgument(
-            f"[{WHERE}] expected a loader that reads each sample once per epoch; received a {type(loader.sampler).__name__}, "
-            f"which must choose the samples of each rank itself"
+            f"[{WHERE}] expected a loader that reads each sample once per epoch; received one with a "
+            f"{type(loader.sampler).__name__}, which must choose the samples of each rank itself"
         )
     return ShardedLoader(loader, random if shuffle is None else shuffle, seed, uneven, session)
 
@@ -76,14 +84,14 @@ def shard(
 def _check_dataset(data: Any) -> None:
     if isinstance(data, IterableDataset):
         raise InvalidArgument(
-            f"[{WHERE}] an IterableDataset has no indices; skip the samples of other ranks in its __iter__, by session.rank"
+            f"[{WHERE}] an IterableDataset has no indices to shard; skip the samples of other ranks in its __iter__ by session.rank"
         )
     if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         raise InvalidArgument(f"[{WHERE}] expected a DataLoader or a Dataset; received {type(data).__name__}")
 
 
 class ShardedLoader:
-    """Made by `shard`. Everything that is not listed here is that of the loader of PyTorch (`loader`)."""
+    """The data loader that `shard` returns. Other attributes are those of the PyTorch loader, `loader`."""
 
     def __init__(
         self, loader: "DataLoader[Any]", shuffle: bool, seed: int, uneven: str, session: Session | None
@@ -98,10 +106,10 @@ class ShardedLoader:
         )
         self.batch_size = loader.batch_size
         self.drop_last = loader.drop_last
-        self._batches: list[list[int]] = []  # those of the current epoch
+        self._batches: list[list[int]] = []  # indices of the batches of the current epoch
         kept = {name: getattr(loader, name) for name in KEPT if hasattr(loader, name)}
-        # The loader draws the seeds of its workers. From PyTorch's own generator, it would draw once more in an epoch that is
-        # resumed, and everything random after it would differ.
+        # The loader draws the seeds of its workers. If it drew them from PyTorch's global generator, a resumed epoch would
+        # draw once more, and all random numbers after it would differ from those of an uninterrupted run.
         self._seeds: torch.Generator | None = None
         if kept["generator"] is None:
             kept["generator"] = self._seeds = torch.Generator()
@@ -113,25 +121,27 @@ class ShardedLoader:
         if self._seeds is not None:
             entropy = numpy.random.SeedSequence([sampler.seed, sampler.epoch, sampler.rank])
             self._seeds.manual_seed(int(entropy.generate_state(1)[0]))
-        # Counted here and not by the sampler, which workers of the loader read ahead.
+        # The position advances here and not in the sampler, because the workers of the loader read ahead.
         for size, batch in zip([len(x) for x in self._batches], self.loader, strict=True):
             sampler.advance(size)
             yield batch
         sampler.end()
 
     def __len__(self) -> int:
-        """The number of batches of a whole epoch on this rank."""
+        """Returns the number of batches of a whole epoch on this rank."""
         count = len(self.sampler)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next iteration, which otherwise counts up by itself."""
+        """Chooses the epoch of the next iteration. Without a call, each iteration starts the next epoch."""
         self.sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
+        """Returns the position in the current epoch, for `load_state_dict`."""
         return self.sampler.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from a saved position. All ranks load the same state; their number may differ from that at saving."""
         self.sampler.load_state_dict(state)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Notices that a state was loaded into a module."""
+"""Detects that a state dict was loaded into a module."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 
 class LoadHook:
-    """`since` becomes True when `load_state_dict` is called on the module or on a part of it."""
+    """Sets `since` to True when `load_state_dict` is called on the module or one of its submodules."""
 
     def __init__(self, module: torch.nn.Module | None = None) -> None:
         self.since = False
@@ -18,4 +18,4 @@ class LoadHook:
         self.since = True
 
     def __reduce__(self) -> Any:
-        return LoadHook, ()  # copies of the module, in memory or in a file, have no manager
+        return LoadHook, ()  # copied and unpickled modules have no manager

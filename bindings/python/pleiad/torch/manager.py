@@ -1,4 +1,4 @@
-"""A module's parameters, kept in one table."""
+"""A parameter manager: the parameters of a module in one shared table."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -25,8 +25,8 @@ MODES = ("delta", "gradient")
 
 
 class _Delta:
-    """Tensors that every worker changes, and a table that adds the changes up. In a world of one worker the tensors lie
-    in the table itself, and there is nothing left to exchange."""
+    """Tensors that every worker changes, and a table that sums the changes. With one worker the tensors are views of the
+    table's memory, and nothing needs to be exchanged."""
 
     def __init__(
         self, session: Session, named: Named, dtype: torch.dtype, shared: Sequence[str] = (), **table: Any
@@ -34,7 +34,7 @@ class _Delta:
         self.alone = session.workers == 1
         self.flat = Flat(named, dtype)
         self.table: ArrayTable = session.array(self.flat.buffer.numel(), self.flat.buffer, **table)
-        # Of these a worker hands in its share of the change only, so that the table follows the average.
+        # A worker adds only 1/workers of its change of these tensors, so that the table follows the average.
         self.shared = [part for part in self.flat.parts if part.name in shared]
         self.share = 1 / session.workers
         if self.alone:
@@ -56,14 +56,14 @@ class _Delta:
         self.take()
 
     def pull(self) -> None:
-        """The table's values, in place of this worker's."""
+        """Overwrites this worker's tensors with the table's values."""
         if not self.alone:
             self.table.get(self.flat.buffer)
             self.last.copy_(self.flat.buffer)
         self.take()
 
     def assign(self, root: int) -> None:
-        """The table and all workers take the tensors of the rank `root`. Collective."""
+        """Copies the tensors of the rank `root` to the table and to all workers. Collective."""
         self.flat.gather()
         if not self.alone:
             self.table.set(self.flat.buffer, root)
@@ -72,7 +72,7 @@ class _Delta:
         self.table.close()
 
     def take(self) -> None:
-        """Staged tensors get their values. The next change is counted from what they could hold of them."""
+        """Copies the values into the staged tensors. The next change is measured from the values that their dtype can hold."""
         self.flat.scatter()
         if self.flat.staged and not self.alone:
             self.flat.gather()
@@ -81,34 +81,43 @@ class _Delta:
 
 
 class ParameterManager:
-    """Keeps the parameters of `module` in one table that all workers share; one call exchanges all of them.
+    """Keeps the parameters of `module` in one table that all workers share. One call exchanges all of them.
 
-        manager = pleiad.torch.ParameterManager(model)           # asynchronous; the master's values at the start
+        manager = pleiad.torch.ParameterManager(model)           # asynchronous; starts with the values of rank 0
         for x, y in batches:
             ...
             optimizer.step()
-            manager.sync()                                       # my changes out, the others' in
-        manager.finish()                                         # all ranks have the same model
+            manager.sync()                                       # sends this worker's changes, receives the others'
+        manager.finish()                                         # all ranks now have the same model
 
-    mode: "delta": every worker trains by its own optimizer, and `sync` adds what has changed since the last one to the
-    table. "gradient": `sync` hands the gradients to the table, whose `updater` makes the step; there is no optimizer.
-    clock: "async", or "sync": every sync waits for that of all workers, and all have the same bits after it.
-    updater: gradient mode: a rule of the table, as `pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)`. As in
-    PyTorch's optimizers, the rule does not see a parameter without a gradient (on several hosts its values stay with clock
-    "sync", and with "async" a rule that would move it raises).
-    average: divide what the workers hand in by their number. Unless given: in gradient mode with clock "sync", where a
-    step is then that of one process on the joined batch; else a table gets what each worker hands in.
-    freq: only every freq-th call of `sync` exchanges. buffers: the module's floating-point buffers (the statistics of
-    batch normalisation) follow the average of all workers; False: they only start equal.
-    dtype: torch.float32 holds float16 and bfloat16 parameters in a float32 table, converted at every exchange.
-    The state that `load_state_dict` loads into the module is an assignment: with clock "sync" the next sync gives it to the
-    table and to all ranks (that of the first rank that loaded, so rank 0 may load alone); with "async", call `assign` on
-    all ranks. Parameters that you set by other means need `assign` too.
-    live: gradient mode, asynchronous, on one host: the parameters lie in the table's own memory, and the others' steps
-    show as soon as they are made, in the middle of a forward or backward pass too. Nothing is copied.
+    All ranks create it, with the same module (collective). The parameters become views of one buffer. In gradient mode on
+    one host with clock "sync", that buffer is the memory of the table, which all workers share: do not change parameters
+    between syncs.
 
-    The parameters become views of one buffer; in gradient mode on one host, with clock "sync", of the table that all
-    workers see: between syncs nobody changes them. Collective: all ranks make it, with the same module.
+    Args:
+        module: the module to train.
+        mode: "delta" or "gradient". With "delta", every worker trains with its own optimizer, and `sync` adds the change since
+            the last sync to the table. With "gradient", `sync` adds the gradients to the table, whose `updater` makes the
+            step; there is no optimizer.
+        clock: "async" or "sync". With "sync", every sync waits for that of all workers, and all workers have bit-identical
+            parameters after it.
+        updater: the update rule of the table in gradient mode, such as `pleiad.Updater("momentum", learning_rate=0.1,
+            momentum=0.9)`. As in PyTorch, the rule skips a parameter without a gradient. On several hosts its values stay
+            with clock "sync"; with "async", a rule that would change it raises.
+        average: whether to divide what the workers add by their number. By default True in gradient mode with clock
+            "sync", where a step then equals that of one process on the joined batch, and False otherwise.
+        freq: only every freq-th call of `sync` exchanges.
+        buffers: if True, the module's floating-point buffers, such as batch normalisation statistics, follow the average
+            of all workers; if False, they only start equal.
+        dtype: torch.float32 keeps float16 and bfloat16 parameters in a float32 table and converts them at every exchange.
+        live: for gradient mode with clock "async" on one host: the parameters are views of the table's memory, so the steps
+            of other workers become visible immediately, even in the middle of a forward or backward pass. Nothing is copied.
+        name: the name of the table.
+        session: the session of the table; by default the current one.
+
+    `load_state_dict` on the module counts as an assignment. With clock "sync" the next sync copies the state of the lowest
+    rank that loaded one to the table and to all ranks, so rank 0 may load alone. With "async", call `assign` on all ranks.
+    Also call `assign` after setting parameters in any other way.
     """
 
     def __init__(
@@ -132,17 +141,19 @@ class ParameterManager:
             raise InvalidArgument(f'[{WHERE}] unknown mode "{mode}"; known: {", ".join(MODES)}')
         check_clock(clock, WHERE)
         if mode == "delta" and updater is not None:
-            raise InvalidArgument(f"[{WHERE}] an updater makes the step in gradient mode; mode is delta")
+            raise InvalidArgument(
+                f'[{WHERE}] updater: expected None in delta mode; pass mode="gradient" to use an updater'
+            )
         if mode == "gradient":
             scaled(updater, 1, WHERE)
         if live and (mode != "gradient" or clock != "async"):
-            raise InvalidArgument(f'[{WHERE}] live is for gradient mode with clock "async"; received {mode}, {clock}')
+            raise InvalidArgument(f'[{WHERE}] live needs mode "gradient" and clock "async"; received {mode}, {clock}')
         self.freq = check_count(freq, "freq", WHERE)
         self.mode = mode
         self.module = module
         self.session = all_workers(session, WHERE)
         if live and self.session.hosts > 1:
-            raise InvalidArgument(f"[{WHERE}] live is for the workers of one host; here are {self.session.hosts} hosts")
+            raise InvalidArgument(f"[{WHERE}] live needs all workers on one host; received {self.session.hosts} hosts")
         keep_freed_memory()
         named = plain_parameters(module)
         followed = floating(module.named_buffers()) if buffers else []
@@ -166,7 +177,7 @@ class ParameterManager:
         self._buffers: _Delta | None = None
         self._values: _Delta | GradientTable
         if mode == "delta":
-            if average and workers > 1:  # the rule divides, the buffers' changes too
+            if average and workers > 1:  # the rule divides the changes of parameters and buffers alike
                 rule, shared = Updater("sgd", learning_rate=scale, ascend=True), []
             else:
                 rule = Updater("sum")
@@ -179,18 +190,18 @@ class ParameterManager:
 
     @property
     def table(self) -> ArrayTable:
-        """The table that holds the parameters, each at a 64-byte boundary, in the order of `named_parameters()`."""
+        """The table that holds the parameters, in the order of `named_parameters()`, each aligned to 64 bytes."""
         return self._values.table
 
     def sync(self, *, learning_rate: float | None = None) -> bool:
-        """Exchanges, at every freq-th call; True where it did. In gradient mode a learning rate given here counts for
-        this step alone."""
+        """Exchanges at every freq-th call, and returns whether it did. With clock "sync", waits for all workers.
+        `learning_rate` applies to this step only and needs gradient mode."""
         self._calls += 1
         if self._calls % self.freq:
             return False
         self._check()
         if isinstance(self._values, _Delta) and learning_rate is not None:
-            raise InvalidArgument(f"[{WHERE}.sync] the learning rate is the optimizer's: mode is delta")
+            raise InvalidArgument(f"[{WHERE}.sync] learning_rate: expected None in delta mode; set it in the optimizer")
         used = self._take_loaded(f"{WHERE}.sync")
         if used is None:
             return True
@@ -203,7 +214,7 @@ class ParameterManager:
         return True
 
     def pull(self) -> None:
-        """Takes the table's values. What this worker has changed or loaded since its last sync is lost."""
+        """Overwrites the module with the table's values. Discards changes and loaded states since the last sync."""
         self._check()
         self._loaded.since = False
         self._values.pull()
@@ -211,7 +222,7 @@ class ParameterManager:
             self._buffers.pull()
 
     def assign(self, root: int = 0) -> None:
-        """Collective: the table and all workers take the parameters and buffers of the rank `root` as they are now."""
+        """Copies the current parameters and buffers of the rank `root` to the table and to all workers. Collective."""
         self._check()
         self.session.barrier()
         self._values.assign(root)
@@ -222,13 +233,13 @@ class ParameterManager:
         self.session.barrier()
 
     def _take_loaded(self, where: str) -> list[int] | None:
-        """Gives a state that was loaded to all ranks; then it returns None, and there is nothing left to exchange. Otherwise
-        1 for each parameter with a gradient, on this rank or, where workers wait for each other, on any."""
+        """If a state was loaded, copies it to all ranks and returns None: nothing is left to exchange. Otherwise returns 1 for
+        each parameter that has a gradient on this rank or, with clock "sync", on any rank."""
         if self._clock == "async":
             if self._loaded.since and self.session.workers > 1:
                 raise StateError(
-                    f"[{where}] a state was loaded into the module since the last sync; call assign() on all ranks, so that "
-                    f"the table takes it"
+                    f"[{where}] a state was loaded into the module since the last sync; call assign() on all ranks to copy it "
+                    f"to the table"
                 )
         mine = [int(x.grad is not None) for x in self._known]
         if self._clock == "async" or self.session.workers == 1:
@@ -244,8 +255,8 @@ class ParameterManager:
         return None
 
     def finish(self) -> None:
-        """Collective, at the end of training: hands in what is left, waits for all, and takes the table's values, so
-        that all ranks have the same bits, each in memory of its own."""
+        """Ends training: exchanges what is left, waits for all ranks, and takes the table's values. All ranks then have
+        bit-identical parameters, each in memory of its own. Collective."""
         self._check()
         flags = self.session.all_gather(numpy.array([self._loaded.since], numpy.int32)).reshape(-1)
         if flags.any():
@@ -259,8 +270,8 @@ class ParameterManager:
             self._values.finish()
 
     def close(self) -> None:
-        """Collective: releases the tables' memory on all ranks now. The module keeps its parameters. Without it the memory
-        is released once every rank has dropped its manager."""
+        """Releases the memory of the tables on all ranks. The module keeps its parameters. Without this call the memory is
+        released once every rank has dropped its manager. Collective."""
         self._values.close()
         if self._buffers is not None:
             self._buffers.close()
@@ -271,7 +282,7 @@ class ParameterManager:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if problem is None:  # after an error the other ranks may not come to close()
+        if problem is None:  # after an error the other ranks may never call close()
             self.close()
 
     def _check(self) -> None:
@@ -279,14 +290,14 @@ class ParameterManager:
         count = 0
         for (label, x), mine in zip(plain_parameters(self.module), [*known, None]):
             if x is not mine:
-                what = "new" if mine is None or all(x is not other for other in known) else "at another place"
+                what = "new" if mine is None or all(x is not other for other in known) else "in another position"
                 raise InvalidArgument(
-                    f"[{WHERE}] parameter {label} is {what} since the manager was made; make the model first, then the "
-                    f"manager"
+                    f"[{WHERE}] parameter {label} is {what} since the manager was created; create the manager after the "
+                    f"model is complete"
                 )
             count += 1
         if count != len(known):
-            raise InvalidArgument(f"[{WHERE}] the module had {len(known)} parameters and has {count} now")
+            raise InvalidArgument(f"[{WHERE}] the module had {len(known)} parameters and now has {count}")
         self._values.flat.check(WHERE)
         if self._buffers is not None:
             self._buffers.flat.check(WHERE)

@@ -1,4 +1,4 @@
-"""Gradients and first values for training loops that have no optimizer."""
+"""Gradient averaging and parameter broadcast for training loops without an optimizer."""
 
 from collections.abc import Iterable
 
@@ -18,8 +18,8 @@ Parameters = torch.nn.Module | Iterable[Tensor]
 
 
 def broadcast_parameters(parameters: Parameters, *, root: int = 0, session: Session | None = None) -> None:
-    """Gives all ranks the values of the rank `root`: of a module's parameters and buffers, or of the tensors given.
-    Collective. `DistributedOptimizer` and `ParameterManager` do so when they are made."""
+    """Copies the values of the rank `root` to all ranks. `parameters` is a module, whose buffers are included, or an iterable
+    of tensors. Collective. `DistributedOptimizer` and `ParameterManager` do this at construction."""
     where = "torch.broadcast_parameters"
     found = all_workers(session, where)
     named = _named(parameters, where)
@@ -31,8 +31,8 @@ def broadcast_parameters(parameters: Parameters, *, root: int = 0, session: Sess
 
 
 def all_reduce_gradients(parameters: Parameters, *, average: bool = True, session: Session | None = None) -> None:
-    """Averages the gradients of a module, or of the tensors given, over all ranks, or sums them. For loops that update
-    parameters by hand:
+    """Averages the gradients of a module or of the given tensors over all ranks, or sums them with average=False. Use it in
+    loops that update parameters by hand:
 
         pleiad.torch.broadcast_parameters(model)          # once
         loss.backward()
@@ -41,15 +41,15 @@ def all_reduce_gradients(parameters: Parameters, *, average: bool = True, sessio
             for p in model.parameters():
                 p -= 0.1 * p.grad
 
-    Call it once for each update, after the last backward pass: a gradient is exchanged again each time. A rank without a
-    gradient counts as zero, and a gradient that no rank has stays None. Collective.
+    Call it once per update, after the last backward pass, because each call exchanges the gradients again. A rank without a
+    gradient contributes zero. A gradient that no rank has stays None. Collective.
     """
     where = "torch.all_reduce_gradients"
     found = all_workers(session, where)
     named = [(name, x) for name, x in _named(parameters, where) if x.requires_grad]
     if found.size == 1:
         return
-    # 0: no gradient; 1: dense; 2: sparse. The size of this line also tells ranks with other numbers of parameters.
+    # 0: no gradient; 1: dense; 2: sparse. Ranks with different numbers of parameters fail here by the size of this tensor.
     kinds = torch.tensor([0 if x.grad is None else 1 + x.grad.is_sparse for _, x in named], dtype=torch.int32)
     found.all_reduce(kinds, "max")
     used = [(pair, kind) for pair, kind in zip(named, kinds.tolist(), strict=True) if kind]

@@ -1,4 +1,4 @@
-"""Memory of gradients that comes back at every step."""
+"""Reuse of the memory of gradients between steps."""
 
 import ctypes
 import os
@@ -11,10 +11,10 @@ _kept = False
 
 
 def keep_freed_memory() -> None:
-    """Tells the C library to keep what is freed for the next allocation, up to a gigabyte. Gradients are made anew in
-    every backward pass, and memory that the system takes back and gives again, page by page, costs a quarter of a step
-    of a large model. Settings of the user's count: MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_, and
-    PLEIAD_KEEP_MEMORY=0 turns this off."""
+    """Tells the C library to keep up to 1 GiB of freed memory for later allocations. Every backward pass allocates the
+    gradients again, and returning that memory to the kernel and faulting it in page by page takes a quarter of a step of
+    a large model. User settings take precedence: the function does nothing if MALLOC_TRIM_THRESHOLD_,
+    MALLOC_MMAP_THRESHOLD_, LD_PRELOAD or GLIBC_TUNABLES is set, or PLEIAD_KEEP_MEMORY=0."""
     global _kept
     asked = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "LD_PRELOAD", "GLIBC_TUNABLES")
     if _kept or os.environ.get("PLEIAD_KEEP_MEMORY", "1") == "0" or any(name in os.environ for name in asked):

@@ -1,4 +1,4 @@
-"""Gradients averaged over all ranks while the backward pass still runs."""
+"""An optimizer wrapper that averages gradients over all ranks during the backward pass."""
 
 import os
 import weakref
@@ -21,11 +21,12 @@ from pleiad.worlds import agree, all_workers, check_count
 
 
 def _of_inner(name: str) -> property:
-    """An attribute of the wrapper that is that of the wrapped optimizer."""
+    """Returns a property that forwards to the wrapped optimizer."""
     return property(
         lambda self: getattr(self.optimizer, name),
         lambda self, value: setattr(self.optimizer, name, value),
         lambda self: delattr(self.optimizer, name),
+        f"The attribute `{name}` of the wrapped optimizer.",
     )
 
 
@@ -33,24 +34,30 @@ _made_for: "weakref.WeakKeyDictionary[Session, int]" = weakref.WeakKeyDictionary
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
-    """Wraps any optimizer of PyTorch: gradients are averaged over all ranks before it steps, so all ranks keep the same
-    model, which is that of one process on the joined batch.
+    """Wraps any PyTorch optimizer and averages the gradients over all ranks before each step. All ranks keep the same model,
+    equal to that of one process on the joined batch.
 
         optimizer = pleiad.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), module=model)
 
     Gradients are exchanged during the backward pass. When `backward()` returns, every `.grad` is the average, so it can be
-    clipped or unscaled as on one process. Several backward passes may come before a step, as with DDP. `step` also exchanges
-    gradients that no backward pass has exchanged: those set by hand, and those made inside `no_sync`. Everything else
-    (param_groups, state_dict, schedulers) is the wrapped optimizer's.
+    clipped or unscaled as in a single process. Several backward passes may precede a step, as with DDP. `step` also
+    exchanges gradients that no backward pass has exchanged: those set by hand and those made inside `no_sync`. Everything
+    else (param_groups, state_dict, schedulers) is that of the wrapped optimizer.
 
-    module: the module's whole state (parameters outside the optimizer and buffers too) starts with the values of rank 0,
-    its names appear in errors, and its floating-point buffers (the statistics of batch normalisation) are averaged at every
-    step. average=False: gradients are summed; change them in place only. accumulate: only every k-th backward pass exchanges. bucket_bytes: how much
-    small gradients wait for each other. overlap: whether a thread exchanges beside the backward pass; by default it does if
-    PyTorch leaves a core to it. check_every: every so many steps the ranks compare their parameters and raise a StateError
-    that names the first one that differs; 0 disables it.
+    All ranks create it with the same parameters (collective). They start with the values and the optimizer state of rank 0.
 
-    Collective: all ranks create it, with the same parameters, and start with the values and the optimizer state of rank 0.
+    Args:
+        optimizer: the optimizer to wrap.
+        module: if given, the whole state of the module, including buffers and parameters outside the optimizer, starts with
+            the values of rank 0; error messages use its parameter names; and every step averages its floating-point
+            buffers, such as batch normalisation statistics.
+        average: if False, gradients are summed. Change them only in place then.
+        accumulate: only every k-th backward pass exchanges gradients.
+        bucket_bytes: small gradients are collected into buckets of this size before they are exchanged.
+        overlap: whether a thread exchanges during the backward pass. By default it does if PyTorch leaves a core free.
+        check_every: number of steps between checks that the parameters of all ranks are equal. A failed check raises a
+            StateError that names the first parameter that differs. 0 disables it.
+        session: the session to use; by default the current one.
     """
 
     def __init__(
@@ -66,7 +73,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         session: Session | None = None,
     ) -> None:
         if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
-            raise InvalidArgument(f"[{WHERE}] expected an optimizer of PyTorch; received {type(optimizer).__name__}")
+            raise InvalidArgument(f"[{WHERE}] expected a PyTorch optimizer; received {type(optimizer).__name__}")
         if module is not None and not isinstance(module, torch.nn.Module):
             raise InvalidArgument(f"[{WHERE}] module: expected a torch.nn.Module; received {type(module).__name__}")
         check_count(bucket_bytes, "bucket_bytes", WHERE)
@@ -87,12 +94,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.set_active(True, self.session.size)
         self._known: list[tuple[Tensor, bool]] = []
         self._hooked: set[int] = set()
-        self._nodes: list[Any] = []  # kept, because PyTorch drops them and their hooks otherwise
-        self._mark = object()  # on every gradient that this wrapper has exchanged
-        # The wrappers of a session are made in the same order on all ranks, and each has a number of its own. A backward
-        # pass that reaches them in different orders on the ranks is an OrderError then.
+        self._nodes: list[Any] = []  # keeps the autograd nodes alive; PyTorch would drop them with their hooks
+        self._mark = object()  # marks every gradient that this wrapper has exchanged
+        # All ranks create the wrappers of a session in the same order, so the n-th wrapper has number n everywhere. If a
+        # backward pass reaches wrappers in different orders on different ranks, the tags differ and raise an OrderError.
         self._number = _made_for[self.session] = _made_for.get(self.session, 0) + 1
-        # A wrapper that is created later for the same optimizer replaces this one.
+        # A later wrapper of the same optimizer replaces this one.
         optimizer._pleiad_wrapper = weakref.ref(self)  # type: ignore[attr-defined]
         named = self._take_parameters()
         buffers = list(module.named_buffers()) if module is not None else []
@@ -116,7 +123,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             for kind in sorted(kinds, key=str)
         ]
 
-    # What is the optimizer's own.
+    # Attributes of the wrapped optimizer.
 
     def __getattr__(self, name: str) -> Any:
         if name == "optimizer":
@@ -125,28 +132,33 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The parameter groups of the wrapped optimizer."""
         return self.optimizer.param_groups
 
     @property
     def state(self) -> Any:  # type: ignore[override]
+        """The state of the wrapped optimizer."""
         return self.optimizer.state
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The default options of the wrapped optimizer."""
         return self.optimizer.defaults
 
     def state_dict(self) -> dict[str, Any]:
+        """Returns the state of the wrapped optimizer."""
         return self.optimizer.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state into the wrapped optimizer. All ranks must load the same state."""
         self.optimizer.load_state_dict(state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Collective. The new parameters start with the values of rank 0."""
+        """Adds parameters, which start with the values of rank 0. Collective."""
         self.optimizer.add_param_group(param_group)
         self._refresh()
 
-    # GradScaler sets and deletes these for a fused optimizer, whose step divides by the scale itself.
+    # GradScaler sets and deletes these attributes of a fused optimizer, whose step divides by the scale itself.
     grad_scale = _of_inner("grad_scale")
     found_inf = _of_inner("found_inf")
 
@@ -156,16 +168,17 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # The exchange.
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Resets the gradients, as the wrapped optimizer does."""
         self.optimizer.zero_grad(set_to_none)
 
     def synchronize(self) -> None:
         """Exchanges the gradients that no backward pass has exchanged: those set by hand, made inside `no_sync`, or made by
-        passes that `accumulate` leaves out. Collective. `step` calls it; call it before, to read or clip such gradients."""
+        passes that `accumulate` skips. Collective. `step` calls it; call it earlier to read or clip such gradients."""
         if self._alone:
             return
         current = self.optimizer._pleiad_wrapper()  # type: ignore[attr-defined]
         if current is not self:
-            raise StateError(f"[{WHERE}] the optimizer was wrapped again; call the new wrapper instead of this one")
+            raise StateError(f"[{WHERE}] the optimizer was wrapped again; use the new wrapper instead of this one")
         if self._any_rank(self._changed()):
             self._refresh()
         if self._any_rank(self._has_own_gradients()):
@@ -179,7 +192,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in here only accumulate; the next pass outside, or `step`, exchanges the sum."""
+        """Backward passes inside this context only accumulate; the next pass outside it, or `step`, exchanges the sum."""
         before, self._paused = self._paused, True
         try:
             yield
@@ -187,10 +200,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._paused = before
 
     def set_active(self, active: bool, ranks: int) -> None:
-        """Says whether the batch of this rank counts, and on how many ranks it does. Called by `join`."""
+        """Sets whether the batch of this rank counts, and the number of ranks whose batches count. `join` calls it."""
         self._active, self._active_ranks = active, ranks
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Exchanges gradients that are still local, makes the step of the wrapped optimizer, and averages the module's
+        buffers. Returns the average loss of the closure, if there is one. Collective."""
         if closure is None:
             self.synchronize()
             result = self.optimizer.step()
@@ -219,7 +234,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return result
 
     def _mean(self, loss: Any) -> Any:
-        """The average of a closure's loss: optimizers with a line search decide by it, so it must be equal everywhere."""
+        """Averages the loss of a closure over all ranks. A line search decides by it, so it must be equal everywhere."""
         if self._alone or loss is None:
             return loss
         mine = float(loss.detach() if isinstance(loss, Tensor) else loss) if self._active else 0.0
@@ -233,29 +248,29 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return rows or any(x.grad is not None and not _is_marked(x, self._mark) for _, x in self._trained)
 
     def _made_rows(self, rows: BatchRows) -> None:
-        """Called by the backward pass when an embedding in a table has received gradients."""
+        """Runs in the backward pass when an embedding in a table has received gradients."""
         if self.optimizer._pleiad_wrapper() is not self or rows not in self.rows:  # type: ignore[attr-defined]
             return
         if self._pass != (task := torch._C._current_graph_task_id()):
             self._begin_pass(task)
 
     def _unshare(self) -> None:
-        """With average=False, makes a sum over all ranks that a gradient holds the share of this rank again, so that what
-        comes to it can be summed together with it."""
+        """With average=False: divides each exchanged gradient, a sum over all ranks, by the number of ranks. Further
+        gradients can then be added and the total summed again."""
         for _, x in () if self._average else self._trained:
             if _is_marked(x, self._mark):
                 x.grad.div_(self.session.size)  # type: ignore[union-attr]
                 x.grad._pleiad_mark = None  # type: ignore[union-attr]
 
     def _before(self, x: Tensor) -> None:
-        """Called by the backward pass, with average=False, before it adds to the gradient of `x`."""
+        """With average=False: runs in the backward pass before it adds to the gradient of `x`."""
         if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
             return
         if self._pass != (task := torch._C._current_graph_task_id()):
             self._begin_pass(task)
 
     def _made(self, x: Tensor) -> None:
-        """Called by the backward pass when the gradient of `x` is complete."""
+        """Runs in the backward pass when the gradient of `x` is complete."""
         if self.optimizer._pleiad_wrapper() is not self or id(x) not in self._bucket_of:  # type: ignore[attr-defined]
             return
         if self._pass != (task := torch._C._current_graph_task_id()):
@@ -263,8 +278,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         marked = _is_marked(x, self._mark)
         if marked and not self._average:
             raise StateError(
-                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was summed over the ranks, and a backward pass has added to "
-                f"it in a way that was not noticed; wrap the optimizer after the last change of the parameter's type or device"
+                f"[{WHERE}] the gradient of {self._name_of[id(x)]} was already summed over the ranks, and a backward pass added "
+                f"to it unnoticed; wrap the optimizer after the last change of the parameter's dtype or device"
             )
         if self._local:
             if marked:
@@ -272,8 +287,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
             return
         if id(x) in self._seen:
             raise StateError(
-                f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice (reentrant checkpointing "
-                f"does so); use no_sync() around it, or checkpoint(..., use_reentrant=False)"
+                f"[{WHERE}] one backward pass made the gradient of {self._name_of[id(x)]} twice, as reentrant checkpointing "
+                f"does; use no_sync() around it, or checkpoint(..., use_reentrant=False)"
             )
         self._seen.add(id(x))
         self._bucket_of[id(x)].missing -= 1
@@ -282,8 +297,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
             self._next += 1
 
     def _begin_pass(self, task: int) -> None:
-        """The pass before may not have ended: it raised, or it is the one around a reentrant pass. What it has sent is
-        exchanged, and the end of this pass exchanges everything again, which leaves averages as they are."""
+        """Starts the bookkeeping of a backward pass. The previous pass may not have ended: it may have raised, or it may
+        surround a reentrant pass. The gradients that it submitted are exchanged, and the end of this pass exchanges all
+        gradients again, which does not change averages."""
         self._helper.wait()
         self._unshare()
         self._pass = task
@@ -296,13 +312,13 @@ class DistributedOptimizer(torch.optim.Optimizer):
         torch.autograd.Variable._execution_engine.queue_callback(self._end_pass)
 
     def _end_pass(self) -> None:
-        """Called at the end of the backward pass. On return every gradient is the average."""
+        """Runs at the end of the backward pass. Every gradient is the average when it returns."""
         self._pass = -1
         if not self._local:
             self._exchange_all(self._buckets[self._next :])
 
     def _exchange_all(self, buckets: list[Bucket]) -> None:
-        """Exchanges these buckets and waits for all. A gradient that no rank has stays None."""
+        """Exchanges these buckets and waits until all are done. A gradient that no rank has stays None."""
         used = torch.tensor([x.grad is not None for _, x in self._trained], dtype=torch.int32)
         for bucket in buckets:
             self._submit(bucket)
@@ -323,7 +339,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # The parameters.
 
     def _take_parameters(self) -> list[tuple[str, Tensor]]:
-        """Reads the parameters of the optimizer, makes their buckets and sets their hooks."""
+        """Reads the optimizer's parameters, makes their buckets and registers their hooks."""
         named = _named(self.optimizer, self._module)
         own = [x for group in self.optimizer.param_groups for x in group["params"]]
         self.rows = rows_of([*own, *(self._module.parameters() if self._module is not None else ())])
@@ -334,9 +350,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._name_of = {id(x): name for name, x in self._trained}
         self._seen: set[int] = set()
         self._next = 0
-        self._pass = -1  # number of the backward pass that is running
+        self._pass = -1  # autograd's number of the running backward pass
         self._local = False
-        # The parameters do not keep the optimizer: when it is dropped, they train without it again.
+        # Hooks hold weak references: after the optimizer is dropped, its parameters train without it.
         weak = weakref.WeakMethod(self._made)
 
         def made(x: Tensor) -> None:
@@ -362,20 +378,20 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return named
 
     def _sparse(self) -> set[int]:
-        """The ids of the parameters of layers with sparse=True."""
+        """Returns the ids of the parameters of layers with sparse=True."""
         parts = self._module.modules() if self._module is not None else ()
         layers = (torch.nn.Embedding, torch.nn.EmbeddingBag)
         return {id(part.weight) for part in parts if isinstance(part, layers) and part.sparse}
 
     def _frozen(self, named: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-        """The module's parameters that the optimizer does not have."""
+        """Returns the parameters of the module that the optimizer does not have."""
         if self._module is None:
             return []
         own = {id(x) for _, x in named}
         return [(name, x) for name, x in plain_parameters(self._module) if id(x) not in own]
 
     def _changed(self) -> bool:
-        """Whether parameters were added, removed, frozen, unfrozen or given another shape since the last look."""
+        """Tells whether parameters were added, removed, frozen, unfrozen or resized since the last call."""
         now = _plain(self.optimizer)
         return (
             len(now) != len(self._known)
@@ -384,7 +400,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         )
 
     def _refresh(self) -> None:
-        """Collective. Takes the optimizer's parameters as they are now; new ones start with the values of rank 0."""
+        """Reads the optimizer's current parameters; new ones start with the values of rank 0. Collective."""
         known = {id(x) for x, _ in self._known}
         named = _named(self.optimizer, self._module)
         agree(self.session, WHERE, describe([(f"{name}{' (frozen)' * (not x.requires_grad)}", x) for name, x in named]))
@@ -394,14 +410,14 @@ class DistributedOptimizer(torch.optim.Optimizer):
                 broadcast(self.session, x)
 
     def _compare(self) -> None:
-        """Raises on every rank if the ranks' parameters differ."""
+        """Raises on every rank if the parameters of the ranks differ. Collective."""
         named = _named(self.optimizer, self._module)
         named += self._frozen(named)
         drift.compare(self.session, [name for name, _ in named], [fingerprint(x) for _, x in named], self._steps, WHERE)
 
 
 def _accumulator(x: Tensor) -> Any:
-    """The node of autograd that adds to the gradient of a parameter."""
+    """Returns the autograd node that accumulates the gradient of a parameter."""
     with torch.enable_grad():
         return x.view_as(x).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
 
@@ -411,7 +427,7 @@ def _is_marked(x: Tensor, mark: object) -> bool:
 
 
 def _plain(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """The optimizer's parameters without those of embeddings in tables."""
+    """Returns the optimizer's parameters, except those of embeddings in tables."""
     found = (x for group in optimizer.param_groups for x in group["params"])
     return [x for x in found if not hasattr(x, "_pleiad_embedding")]
 
@@ -420,7 +436,7 @@ def _named(optimizer: torch.optim.Optimizer, module: torch.nn.Module | None) -> 
     names: dict[Tensor, str] = {x: name for name, x in module.named_parameters()} if module is not None else {}
     named = [(names.get(x, f"parameter {i}"), x) for i, x in enumerate(_plain(optimizer))]
     if not any(x.requires_grad for _, x in named):
-        raise InvalidArgument(f"[{WHERE}] expected an optimizer with parameters to train; received one without")
+        raise InvalidArgument(f"[{WHERE}] expected an optimizer with trainable parameters; received one without")
     for name, x in named:
         if not x.is_floating_point() and not x.is_complex():
             raise InvalidArgument(f"[{WHERE}] expected floating-point or complex parameters; {name} is {x.dtype}")

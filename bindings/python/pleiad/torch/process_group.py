@@ -1,4 +1,4 @@
-"""torch.distributed over a session of Pleiad, for libraries that train by DDP: accelerate, Trainer and Lightning."""
+"""A torch.distributed backend over a Pleiad session, for libraries that train with DDP: accelerate, Trainer and Lightning."""
 
 import os
 import socket
@@ -23,11 +23,11 @@ from pleiad.worlds import all_workers
 
 WHERE = "torch.init_process_group"
 BACKEND = "pleiad"
-# PyTorch's types of these say less than they take.
+# PyTorch's annotations of these are narrower than what they accept.
 _Base: Any = dist.ProcessGroup
 _work: Any = _distributed_c10d._create_work_from_future  # type: ignore[attr-defined]
 _session: Session | None = None
-_before: dict[str, str | None] = {}  # the variables as they were
+_before: dict[str, str | None] = {}  # environment variables as they were before init_process_group
 
 # The session reduces these types with its own operations; other types are converted.
 NATIVE = {torch.float32, torch.float64, torch.int32, torch.int64}
@@ -42,30 +42,32 @@ FOLDS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
 
 def init_process_group(*, check: bool = True, session: Session | None = None) -> None:
     """Makes the ranks of the session the default process group of torch.distributed, with the backend "pleiad". Everything
-    that trains by DDP then trains over Pleiad: DDP itself, accelerate, the Trainer of transformers, Lightning.
+    that trains with DDP then trains over Pleiad: DDP itself, accelerate, the Trainer of transformers, Lightning. Collective.
 
         session = pleiad.init()
         pleiad.torch.init_process_group()
 
-    It sets the variables that these libraries read: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, and
-    ACCELERATE_USE_CPU and MASTER_ADDR unless they are set. When the session ends, the group is destroyed and the variables
-    are as before.
+    It sets the environment variables that these libraries read: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK,
+    and, unless they are set, ACCELERATE_USE_CPU and MASTER_ADDR. The end of the session destroys the group and restores the
+    variables.
 
-    check: the first step of an optimizer of these libraries raises a StateError if no gradients were exchanged before it.
-    check=False allows that, for methods that average parameters instead, as accelerate's LocalSGD does.
+    The group supports the collectives of CPU tensors (all_reduce, broadcast, all_gather, gather, reduce, scatter,
+    reduce_scatter, barrier and the object collectives). It does not support send and receive, or subgroups.
 
-    The group has the collectives of CPU tensors (all_reduce, broadcast, all_gather, gather, reduce, scatter, reduce_scatter,
-    barrier and those of objects). It has no send and receive, and no groups of some of the ranks. Collective.
+    Args:
+        check: if True, the first step of an optimizer of these libraries raises a StateError if no gradients were exchanged
+            before it. Pass False for methods that average parameters instead, such as accelerate's LocalSGD.
+        session: the session to use; by default the current one.
     """
     global _session
     found = all_workers(session, WHERE)
     if dist.is_initialized():
-        raise StateError(f"[{WHERE}] torch.distributed has a process group already, of backend {dist.get_backend()}")
+        raise StateError(f"[{WHERE}] torch.distributed already has a process group, with backend {dist.get_backend()}")
     if not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _make, devices=["cpu"])
     hosts = [found.host_of(rank) for rank in range(found.size)]
     mine = [rank for rank, host in enumerate(hosts) if host == hosts[found.rank]]
-    # accelerate wants to see an address on several hosts, though nobody connects to it.
+    # On several hosts accelerate requires an address, although nothing connects to it.
     first = broadcast_object(socket.gethostname(), session=found)
     variables = {
         "RANK": found.rank,
@@ -81,7 +83,7 @@ def init_process_group(*, check: bool = True, session: Session | None = None) ->
     os.environ.update({name: str(value) for name, value in variables.items()})
     _session = found
     guard.enable(check)
-    # Nothing is exchanged by the store: the session is connected already.
+    # The store exchanges nothing, because the session is already connected.
     dist.init_process_group(BACKEND, store=_distributed_c10d.HashStore(), rank=found.rank, world_size=found.size)
     found.at_end[_end] = None
 
@@ -102,15 +104,15 @@ def _end() -> None:
 
 def _make(store: Any, rank: int, size: int, timeout: Any) -> "ProcessGroup":
     if _session is None:
-        raise StateError(f'[{WHERE}] the backend "{BACKEND}" is made by pleiad.torch.init_process_group()')
+        raise StateError(f'[{WHERE}] the backend "{BACKEND}" needs a call of pleiad.torch.init_process_group()')
     if size != _session.size:
         raise InvalidArgument(f"[{WHERE}] expected a group of all {_session.size} ranks; received a group of {size}")
     return ProcessGroup(_session, rank)
 
 
 class ProcessGroup(_Base):  # type: ignore[misc]
-    """The collectives of torch.distributed, all in one order: on the session's helper thread if PyTorch leaves a core to it,
-    otherwise at once in the caller."""
+    """The collectives of torch.distributed, in one order on all ranks. They run on the session's helper thread if PyTorch
+    leaves a core free, and otherwise synchronously in the caller."""
 
     def __init__(self, session: Session, rank: int) -> None:
         super().__init__(rank, session.size)
@@ -121,10 +123,11 @@ class ProcessGroup(_Base):  # type: ignore[misc]
         session.before_collective[self._wait] = None
 
     def getBackendName(self) -> str:  # noqa: N802, a name of PyTorch's
+        """Returns the name of the backend, "pleiad"."""
         return BACKEND
 
     def _start(self, call: Callable[[], None], result: list[Tensor]) -> Any:
-        """Runs a collective and returns its work; `result` is the value of the work's future."""
+        """Runs a collective and returns a Work object whose future has the value `result`."""
         done: Any = torch.futures.Future()
         if self._thread is None:
             call()
@@ -143,7 +146,7 @@ class ProcessGroup(_Base):  # type: ignore[misc]
         return _work(done)
 
     def _wait(self) -> None:
-        """Waits for the collectives that still run, so that the session's own ones come after them on all ranks."""
+        """Waits for running collectives, so that the session's own collectives follow them on all ranks."""
         if self._last is not None and not threading.current_thread().name.startswith(Helper.NAME):
             self._last.result()
 
@@ -195,7 +198,7 @@ class ProcessGroup(_Base):  # type: ignore[misc]
     _reduce_scatter_base = reduce_scatter_single
 
     def _reduce(self, x: Tensor, op: Any) -> None:
-        """Reduces a tensor of any type and layout in place."""
+        """Reduces a tensor of any dtype and layout in place."""
         if self._session.size == 1 or x.numel() == 0:
             return
         with torch.no_grad():
@@ -272,7 +275,7 @@ class ProcessGroup(_Base):  # type: ignore[misc]
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise InvalidArgument(
-            f"[{BACKEND} process group] it has no send, receive and all_to_all; use Session.send and receive"
+            f"[{BACKEND} process group] send, receive and all_to_all are not supported; use Session.send and Session.receive"
         )
 
     send = recv = recv_anysource = alltoall = all_to_all_single = alltoall_base = _refuse

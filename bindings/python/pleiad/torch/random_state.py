@@ -1,4 +1,4 @@
-"""The random generators of a process."""
+"""Saves and restores the random number generators of a process."""
 
 import random
 import zlib
@@ -9,7 +9,7 @@ import torch
 
 
 def random_state() -> dict[str, Any]:
-    """The states of the generators of PyTorch, NumPy and Python, as tensors and plain values."""
+    """Returns the states of the generators of PyTorch, NumPy and Python as tensors and plain values."""
     saved: Any = numpy.random.get_state(legacy=True)
     name, keys, position, has_gauss, gauss = saved
     version, words, next_gauss = random.getstate()
@@ -24,8 +24,8 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(states: list[dict[str, Any]], rank: int, size: int) -> None:
-    """Restores the state of this rank. Where another number of ranks has saved, seeds the generators anew, differently on each
-    rank, by the state of the first rank."""
+    """Restores the state of this rank. If a different number of ranks saved the states, seeds the generators differently on
+    each rank, from the first saved state and the rank."""
     if len(states) != size:
         seed = zlib.crc32(states[0]["torch"].numpy().tobytes(), rank)
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The rows of an embedding that backward passes have reached, as a parameter that the rest of the training loop sees."""
+"""The gradients of the embedding rows of a batch, as a parameter that the rest of the training loop can use."""
 
 import weakref
 from collections.abc import Iterable
@@ -19,58 +19,58 @@ WHERE = "Embedding"
 
 
 class BatchRows:
-    """Gradients by rows, held as the `.grad` of one parameter. The parameter has a row for each distinct id that backward
-    passes have reached since the last step; its values are zeros, because the table holds the real ones. Setting its
+    """Row gradients, held as the `.grad` of one parameter. The parameter has one row for each distinct id that backward
+    passes have reached since the last step. Its values are zeros, because the table holds the real ones. Setting its
     `.grad` to None, as `zero_grad` does, discards the gradients."""
 
     def __init__(self, dim: int) -> None:
         self.parameter = torch.nn.Parameter(torch.zeros(0, dim))
         self.parameter.register_hook(_refuse_direct_use)  # type: ignore[no-untyped-call]
-        self.ids = torch.empty(0, dtype=torch.int64)  # ascending; that of each row of the parameter
-        self.exchanged = False  # whether the gradient is that of all ranks
-        self._summed = 0  # the number of ranks over which the exchange has summed, or 0 if it has averaged
-        self.factor = 1.0  # what the gradients of this rank are multiplied by; 0 where it has run out of batches
+        self.ids = torch.empty(0, dtype=torch.int64)  # the id of each row of the parameter, ascending
+        self.exchanged = False  # whether the gradient was reduced over all ranks
+        self._summed = 0  # number of ranks over which the exchange summed, or 0 if it averaged
+        self.factor = 1.0  # scales the gradients of this rank; 0 if it has run out of batches
         self.listeners: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers that exchange the gradient
 
     def add(self, ids: Tensor, grad: Tensor) -> None:
-        """Adds the gradients of distinct, ascending ids to those that are there."""
+        """Adds gradients to those that are held. `ids` must be distinct and ascending."""
         ids, grad = (ids, grad if self.factor == 1 else grad * self.factor) if self.factor else (ids[:0], grad[:0])
         before, held = self.gradient()
         if before.numel() > 0:
-            if self._summed and self.exchanged:  # the share of this rank again, so that the sums can be summed together
+            if self._summed and self.exchanged:  # undo the sum to this rank's share, because it will be summed again
                 held = held / self._summed
             ids, grad = _coalesced(torch.cat([before, ids]), torch.cat([held, grad]))
         self._set(ids, grad)
         self.exchanged = False
 
     def gradient(self) -> tuple[Tensor, Tensor]:
-        """The ids and their gradients. A gradient that is zero everywhere was reset by zero_grad(set_to_none=False)."""
+        """Returns the ids and their gradients. A gradient of zeros counts as none: zero_grad(set_to_none=False) made it."""
         grad = self.parameter.grad
         if grad is None or not grad.any():
             return self.ids[:0], self.parameter.detach()[:0]
         if grad.shape[0] != self.ids.numel():
             raise StateError(
-                f"[{WHERE}] expected a gradient of {self.ids.numel()} rows, those of the batch; received {grad.shape[0]}"
+                f"[{WHERE}] expected a gradient of {self.ids.numel()} rows, one per row of the batch; received {grad.shape[0]}"
             )
         return self.ids, grad.detach()
 
     def is_local(self) -> bool:
-        """Whether there are gradients that no exchange has seen."""
+        """Tells whether there are gradients that no exchange has seen."""
         return not self.exchanged and self.gradient()[0].numel() > 0
 
     def exchange(self, session: Session, average: bool) -> None:
-        """Gives every rank the rows of all ranks, averaged or summed. Collective."""
+        """Reduces the rows of all ranks, by average or by sum, and gives the result to every rank. Collective."""
         ids, grad = self.gradient()
         if self.exchanged and not average:
-            grad = grad / session.size  # so that the sum of what was summed already is the same again
+            grad = grad / session.size  # the values are a sum already, and summing the quotients gives it again
         ids, grad = _coalesced(*gather_rows(session, ids, grad))
         self._set(ids, grad / session.size if average else grad)
         self.exchanged = True
         self._summed = 0 if average else session.size
 
     def take(self, session: Session) -> tuple[Tensor, Tensor]:
-        """The ids and gradients that this rank hands to the table; afterwards there are none. Of an exchanged gradient each
-        rank hands in a part of the rows, multiplied so that the table gets the sum of the ranks' own gradients."""
+        """Returns the ids and gradients that this rank adds to the table, and discards them. After an exchange each rank
+        takes a part of the rows, scaled so that the table receives the sum of the gradients of all ranks."""
         ids, grad = self.gradient()
         if self.exchanged:
             ids, grad = ids[session.rank :: session.size], grad[session.rank :: session.size]
@@ -89,7 +89,7 @@ class BatchRows:
 
 
 def gather_rows(session: Session, ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """The ids and rows of values of all ranks, rank by rank. Collective."""
+    """Returns the ids and value rows of all ranks, in rank order. Collective."""
     counts = session.all_gather(numpy.array([ids.numel()], numpy.int64)).reshape(-1).tolist()
     most = max(counts)
     if most == 0:
@@ -113,33 +113,33 @@ def _coalesced(ids: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def _refuse_direct_use(grad: Tensor) -> None:
     raise StateError(
-        f"[{WHERE}] a loss uses the parameter of the embedding itself, whose values live in a table; leave it out of "
+        f"[{WHERE}] a loss uses the parameter of the embedding itself, but its values live in a table; exclude it from "
         f"penalties on all parameters, and use the rows that the forward pass returns"
     )
 
 
-# These functions find the embeddings of optimizers and modules.
+# Functions that find the embeddings of optimizers and modules.
 
 
 def embedding_of(x: Tensor) -> "Embedding | None":
-    """The embedding whose parameter this is."""
+    """Returns the embedding that owns this parameter, or None."""
     made = getattr(x, "_pleiad_embedding", None)
     return None if made is None else made()
 
 
 def plain_parameters(module: torch.nn.Module) -> list[tuple[str, Tensor]]:
-    """The names and parameters of a module without those of embeddings in tables."""
+    """Returns the names and parameters of a module, except those of embeddings in tables."""
     return [(name, x) for name, x in module.named_parameters() if not hasattr(x, "_pleiad_embedding")]
 
 
 def rows_of(parameters: Iterable[Tensor]) -> list[BatchRows]:
-    """The rows of the embeddings whose parameters are among these, each once."""
+    """Returns the BatchRows of the embeddings that own any of these parameters, each once."""
     found = [embedding for x in parameters if (embedding := embedding_of(x)) is not None]
     return list(dict.fromkeys(embedding.batch for embedding in found))
 
 
 def _before_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
-    """An optimizer that has the parameters of embeddings hands their gradients to the tables, in place of a step."""
+    """Runs before each optimizer step. Adds the gradients of the embeddings that the optimizer has to their tables."""
     found = [made for group in optimizer.param_groups for x in group["params"] if (made := embedding_of(x)) is not None]
     if not found:
         return None
@@ -150,15 +150,15 @@ def _before_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> An
         return None
     kind = type(optimizer).__name__
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidArgument(f"[{WHERE}] {kind} cannot step a table; give it the model's other parameters")
+        raise InvalidArgument(f"[{WHERE}] {kind} cannot update a table; give it only the model's other parameters")
     calls = 0
 
     def handing_in() -> Any:
         nonlocal calls
         if (calls := calls + 1) > 1:
             raise StateError(
-                f"[{WHERE}] {kind} calls its closure more than once in a step; give it the model's other parameters and call "
-                f"step() of the embedding"
+                f"[{WHERE}] {kind} calls its closure more than once in a step; give it only the model's other parameters and "
+                f"call step() of the embedding"
             )
         loss = closure()
         for embedding in found:

@@ -1,4 +1,4 @@
-"""How all ranks start with the same values, and how they check that they still have them."""
+"""Gives all ranks the same initial values, and fingerprints tensors to check that they stay the same."""
 
 import io
 
@@ -12,8 +12,8 @@ from pleiad.sessions import Session
 
 
 def _words(x: Tensor) -> tuple[Tensor, Tensor]:
-    """A tensor's bytes in new memory as whole words, which a session moves whatever they mean; and the tensor itself in
-    contiguous memory."""
+    """Returns a copy of the tensor's bytes as int32 words, which a session can move for any dtype, and the tensor itself in
+    contiguous CPU memory."""
     dense = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
     octets = dense.view(-1).view(torch.uint8)
     padded = torch.zeros(-(-octets.numel() // 4) * 4, dtype=torch.uint8)
@@ -26,7 +26,7 @@ def _tensor(words: Tensor, like: Tensor) -> Tensor:
 
 
 def broadcast(session: Session, x: Tensor, root: int = 0) -> None:
-    """Sets a tensor of any type and layout to the values of the rank `root`. Collective."""
+    """Overwrites a tensor of any dtype and layout with the values of the rank `root`. Collective."""
     if session.size == 1 or x.numel() == 0:
         return
     words, dense = _words(x)
@@ -36,7 +36,7 @@ def broadcast(session: Session, x: Tensor, root: int = 0) -> None:
 
 
 def gather(session: Session, x: Tensor) -> list[Tensor]:
-    """All ranks' values of a tensor that has the same type and shape on all ranks. Collective."""
+    """Returns the values of all ranks, in rank order. The dtype and shape must be the same on all ranks. Collective."""
     words, dense = _words(x)
     if session.size == 1 or x.numel() == 0:
         return [dense.clone() for _ in range(session.size)]
@@ -44,7 +44,8 @@ def gather(session: Session, x: Tensor) -> list[Tensor]:
 
 
 def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer, where: str) -> None:
-    """Gives every rank the optimizer state of rank 0, if it has one: a checkpoint may have been loaded there alone."""
+    """Copies the optimizer state of rank 0, if there is any, to all ranks. Rank 0 alone may have loaded a checkpoint.
+    Collective."""
     if session.size == 1:
         return
     has = session.all_gather(numpy.array([len(optimizer.state)], numpy.int64)).reshape(-1)
@@ -52,7 +53,7 @@ def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer
         return
     if has[0] == 0:
         raise InvalidArgument(
-            f"[{where}] rank 0 has no optimizer state and rank {int(has.argmax())} has; load the checkpoint on rank 0, or on all"
+            f"[{where}] rank 0 has no optimizer state, but rank {int(has.argmax())} has; load the checkpoint on rank 0 or on all ranks"
         )
     file = io.BytesIO()
     if session.rank == 0:
@@ -67,5 +68,5 @@ def broadcast_optimizer_state(session: Session, optimizer: torch.optim.Optimizer
 
 
 def fingerprint(x: Tensor) -> int:
-    """A number that is equal where all bits of the tensor are, and almost surely not where they are not."""
+    """Returns a checksum: equal for tensors with equal bits, and almost surely different otherwise."""
     return drift.fingerprint(x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())

@@ -1,1 +1,1 @@
-"""Data sets by name, as the stores that a model's Data layers read."""
+"""Datasets by name, as the stores that the Data layers of a model read."""

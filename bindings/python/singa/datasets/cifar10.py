@@ -1,5 +1,5 @@
-"""CIFAR-10 as SINGA's examples read it: examples/cifar10/train_data.bin, test_data.bin and image_mean.bin, built on first
-use."""
+"""CIFAR-10 as SINGA's examples read it: examples/cifar10/train_data.bin, test_data.bin and image_mean.bin, which are built on
+first use."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ GENERATED = {"train": 10_000, "test": 2_000}
 
 
 def _find(folder: str, stand_in: bool) -> "Found | None":
-    """CIFAR-10 where it is, in `folder` or on this machine; else a set of pictures that is made, unless a folder was
-    named."""
+    """Finds CIFAR-10 in `folder` or on this machine. If there is none and no folder was named, generates a set of pictures as a
+    stand-in."""
     from pleiad import nn
     from pleiad.errors import Error
     from singa.engine import _job
@@ -39,7 +39,7 @@ def _find(folder: str, stand_in: bool) -> "Found | None":
 
 
 def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path, Path]:
-    """The two stores and the mean image, built where they are not there yet."""
+    """Builds the two stores and the mean image if they do not exist yet, and returns their paths."""
     from pleiad import nn
     from singa.engine import _job
 
@@ -56,8 +56,8 @@ def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path, Path]:
 
 
 def load_data(workspace: "str | None" = None, backend: str = "kvfile", folder: str = "", **pvalues: Any) -> Loaded:
-    """Data to train and to test with, and the workspace. folder: where the binary files lie. Other arguments are those of
-    Store: batch_size (64), random_skip, mean_file."""
+    """Returns training data, test data and the workspace. `folder` holds the binary files. Other arguments are those of Store:
+    batch_size (64), random_skip, mean_file."""
     from singa.layer import Data
     from singa.updater import Store
 

@@ -1,4 +1,4 @@
-"""Stores that are built on first use, by one rank for all."""
+"""Stores that one rank builds for all on first use."""
 
 import dis
 import sys
@@ -8,25 +8,25 @@ from typing import Any
 
 from singa.engine import session
 
-# Stores to train and to test with, and what they are: "mnist".
+# The stores for training and testing, and the name of the dataset, such as "mnist".
 Found = tuple[Any, Any, str]
 
 
 class Loaded(tuple[Any, Any, str]):
-    """What load_data returns: data to train with, data to test with, and the workspace. SINGA's document also writes
-    `X_train, X_test = mnist.load_data()`; a script that unpacks two values gets the two."""
+    """The result of load_data: training data, test data and the workspace. SINGA's documentation also writes
+    `X_train, X_test = mnist.load_data()`; a script that unpacks two values gets the first two."""
 
     def __iter__(self) -> Iterator[Any]:
         names = _names_unpacked(sys._getframe(1))
         if names not in (None, 2, 3):
             raise ValueError(
-                f"load_data: returns X_train, X_test and workspace, of which the last may be left out; {names} names are given"
+                f"load_data: returns X_train, X_test and the workspace, which may be left out; cannot unpack into {names} names"
             )
         return iter(tuple(self[:2]) if names == 2 else tuple(self[:]))
 
 
 def _names_unpacked(frame: Any) -> "int | None":
-    """How many names stand on the left where this frame's current instruction unpacks a sequence."""
+    """Returns the number of names to which the frame's current instruction unpacks a sequence."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if at < 0 or dis.opname[code[at]] != "UNPACK_SEQUENCE":
         return None
@@ -36,10 +36,10 @@ def _names_unpacked(frame: Any) -> "int | None":
 def build_once(
     name: str, paths: list[Path], folder: str, find: Callable[[str, bool], "Found | None"], convert: Callable[..., None]
 ) -> None:
-    """Builds the stores `paths` where one is missing, and tells what their records are. Those that were built here are
-    built anew where `folder` has other files than they came from, or where they came from a stand-in and what it stands
-    in for is there now. find(folder, stand_in) looks for the files; convert(train, test) writes the stores. Under a
-    launcher the first rank does it, and the others wait."""
+    """Builds the stores `paths` if one is missing, and prints what their records are. Stores that were built here are rebuilt if
+    `folder` holds other files than those they came from, or if they came from a stand-in and the real dataset exists now.
+    find(folder, stand_in) looks for the files; convert(train, test) writes the stores. Under a launcher the first rank builds
+    them while the others wait."""
     world = session()
     if world.rank == 0:
         origin = paths[0].parent / "source.txt"
@@ -50,7 +50,7 @@ def build_once(
         if found is not None and (missing or _source(found) != was):
             say(f"{name}: building {' and '.join(str(path) for path in paths[:2])}{' anew' if not missing else ''}")
             paths[0].parent.mkdir(parents=True, exist_ok=True)
-            for old in (origin, *paths):  # if this is cut short, the next one finds something missing
+            for old in (origin, *paths):  # removed first, so that an interrupted build leaves a file missing
                 old.unlink(missing_ok=True)
             convert(found[0], found[1])
             was = _source(found)

@@ -12,7 +12,7 @@ RBM_STEPS = 6000
 
 
 def _find(folder: str, stand_in: bool) -> "Found | None":
-    """MNIST where it is, in `folder` or on this machine; else Fashion-MNIST, unless a folder was named."""
+    """Finds MNIST in `folder` or on this machine, or Fashion-MNIST unless a folder was named."""
     from pleiad import nn
     from pleiad.errors import Error
 
@@ -32,7 +32,7 @@ def _find(folder: str, stand_in: bool) -> "Found | None":
 
 
 def build(folder: str = "", backend: str = "kvfile") -> tuple[Path, Path]:
-    """The two stores, built where they are not there yet."""
+    """Builds the two stores if they do not exist yet, and returns their paths."""
     from pleiad import nn
 
     paths = FOLDER / "train_data.bin", FOLDER / "test_data.bin"
@@ -54,10 +54,12 @@ def load_data(
     folder: str = "",
     **pvalues: Any,
 ) -> Loaded:
-    """Data to train and to test with, and the workspace. nb_rbm: for the nb_rbm-th machine of a stack of RBMs, or one more
-    for the auto-encoder; the machines before it are then loaded from their checkpoints, after checkpoint_steps steps, or
-    the last that is there. folder: where the IDX files lie. Other arguments are those of Store: batch_size (64; 100 for
-    RBMs), shape, random_skip, mean_value, std_value."""
+    """Returns training data, test data and the workspace.
+
+    nb_rbm: number of the machine in a stack of RBMs that the data are for; one more than their number for the auto-encoder. The
+    machines below it are loaded from their checkpoints after checkpoint_steps steps, or from the latest ones. folder: folder of
+    the IDX files. Other arguments are those of Store: batch_size (64; 100 for RBMs), shape, random_skip, mean_value, std_value.
+    """
     from singa.layer import Data
     from singa.updater import Store
 
@@ -82,7 +84,7 @@ def load_data(
 
 
 def _machines(nb_rbm: int, steps: int) -> tuple[list[str], dict[str, str]]:
-    """The checkpoints of the machines below, and who makes each."""
+    """Returns the checkpoints of the machines below, and the script that makes each."""
     paths, makers = [], {}
     for i in range(nb_rbm - 1, 0, -1):
         folder = RBM_FOLDER / f"rbm{i}" / "checkpoint"

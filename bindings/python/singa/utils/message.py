@@ -1,4 +1,4 @@
-"""Messages by their short names, enums by theirs: Message('Store', path='x').proto, enumLayerType('softmax')."""
+"""Protobuf messages and enums by their short names: Message('Store', path='x').proto, enumLayerType('softmax')."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ _messages = {name.removesuffix("Proto"): name for name in dir(job_pb2) if name.e
 
 
 class Message:
-    """A message by its name without Proto, with its fields set."""
+    """A message by its name without the suffix Proto, with its fields set."""
 
     def __init__(self, protoname: str, **kwargs: Any) -> None:
         refuse_unknown("Message", [protoname], _messages)

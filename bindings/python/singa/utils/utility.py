@@ -1,18 +1,18 @@
-"""Setting the fields of messages by name, and names that nobody has yet."""
+"""Sets fields of messages by name, and generates unique names."""
 
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-# What scripts call fields that have another name.
+# Names in scripts of fields that have another name in the messages.
 ALIASES = {"batch_size": "batchsize"}
 
 _counts: dict[str, int] = {}
 
 
 def generate_name(label: str, withnumber: bool = True) -> str:
-    """conv1, conv2 and so on; without a number just the label."""
+    """Generates conv1, conv2 and so on; without a number, returns the label."""
     if not withnumber:
         return label
     _counts[label] = _counts.get(label, 0) + 1
@@ -23,7 +23,7 @@ generateName = generate_name  # noqa: N816 - as older scripts have it
 
 
 def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """A TypeError for the first name that is not known, with the nearest that is."""
+    """Raises a TypeError for the first unknown name, with the closest known one."""
     names = sorted(set(known))
     for name in given:
         if name in names:
@@ -34,19 +34,19 @@ def refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def arguments_of(*functions: Callable[..., Any]) -> set[str]:
-    """The names that can be given to one of these."""
+    """Returns the names of arguments that one of these functions accepts."""
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = {p.name for each in functions for p in inspect.signature(each).parameters.values() if p.kind in named}
     return found - {"self"}
 
 
 def arguments_of_class(kind: type) -> set[str]:
-    """The names that can be given to a class, or to one that it hands the others on to."""
+    """Returns the names of arguments that a class accepts, or one to which it passes the others on."""
     return arguments_of(*(vars(each)["__init__"] for each in kind.__mro__[:-1] if "__init__" in vars(each)))
 
 
 def whole(where: str, value: Any, least: int = 1) -> int:
-    """A whole number that was given, checked."""
+    """Checks that an argument is an integer of at least `least`, and returns it."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{where}: expected a whole number; received {value!r}")
     if value < least:
@@ -59,7 +59,7 @@ def field_names(message: Any) -> list[str]:
 
 
 def setval(message: Any, **fields: Any) -> None:
-    """Sets fields by name: numbers and texts, lists for repeated ones, messages by copy. None leaves a field as it is."""
+    """Sets fields by name: numbers, texts, lists for repeated fields, and copies of messages. None leaves a field unchanged."""
     known = field_names(message)
     fields = {ALIASES.get(name, name): value for name, value in fields.items()}
     where = message.DESCRIPTOR.name

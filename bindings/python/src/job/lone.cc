@@ -19,7 +19,7 @@ namespace nb = nanobind;
 
 namespace {
 
-/// Memory for one layer, as a net would plan it. The inputs of the last forward are kept, not copied.
+/// A single layer with its memory. Keeps references to the inputs of the last forward instead of copies.
 class LoneLayer {
  public:
   LoneLayer(const std::string& conf, std::string name, std::uint64_t seed) : layer_(layer_of_job(conf)), seed_(seed) {
@@ -43,18 +43,19 @@ class LoneLayer {
     });
   }
 
-  /// `gradient` by the first output; none for a loss.
+  /// Computes the gradients from `gradient`, that of the first output; None for a loss.
   void backward(const nb::object& gradient) {
-    if (pass_.x.empty()) throw StateError(fmt::format("layer \"{}\": backward before forward", pass_.name));
+    if (pass_.x.empty())
+      throw StateError(fmt::format("layer \"{}\": backward was called before forward; call forward first", pass_.name));
     if (gradient.is_none()) {
       if (!loss()) throw InvalidArgument(fmt::format("layer \"{}\": expected a gradient; received None", pass_.name));
       pass_.dy[0].fill(1);
     } else {
       const Tensor given = tensor_of(gradient, fmt::format("layer \"{}\": gradient", pass_.name));
       if (given.shape() != pass_.y[0].shape() || given.dtype() != DType::float32) {
-        throw InvalidArgument(fmt::format("layer \"{}\": expected a gradient of float32 of shape {}; received {} of {}",
-                                          pass_.name, pass_.y[0].shape().text(), name_of(given.dtype()),
-                                          given.shape().text()));
+        throw InvalidArgument(
+            fmt::format("layer \"{}\": expected a float32 gradient of shape {}; received {} of shape {}", pass_.name,
+                        pass_.y[0].shape().text(), name_of(given.dtype()), given.shape().text()));
       }
       pass_.dy[0].copy_from(given);
     }
@@ -119,9 +120,9 @@ class LoneLayer {
     } else {
       for (std::size_t i = 0; i < specs.size(); ++i) {
         if (specs[i].shape != parameters_[i].value.shape()) {
-          throw InvalidArgument(fmt::format("layer \"{}\": its inputs changed, so that {} would be {} in place of {}",
-                                            pass_.name, specs[i].name, specs[i].shape.text(),
-                                            parameters_[i].value.shape().text()));
+          throw InvalidArgument(
+              fmt::format("layer \"{}\": the input shapes changed, so {} would have shape {} instead of {}", pass_.name,
+                          specs[i].name, specs[i].shape.text(), parameters_[i].value.shape().text()));
         }
       }
     }

@@ -1,4 +1,4 @@
-// Layers by themselves, for scripts that call them one by one, and layers that scripts write.
+// Single layers, for scripts that call them one by one, and layers written in Python.
 #pragma once
 
 #include <nanobind/nanobind.h>

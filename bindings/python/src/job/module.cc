@@ -1,4 +1,4 @@
-// The extension module pleiad._job: SINGA's jobs. pleiad._core has the errors and the session, pleiad._nn the nets.
+// The extension module pleiad._job: SINGA jobs. pleiad._core defines the errors and the session, pleiad._nn the nets.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
@@ -29,7 +29,7 @@ nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text
 using Metrics = std::vector<std::pair<std::string, double>>;
 using ReportRow = std::tuple<std::int64_t, std::string, Metrics, double>;
 
-/// Reports, whether it came to its end, the step and the last checkpoint.
+/// Returns the reports, whether the job completed, the last step and the last checkpoint.
 std::tuple<std::vector<ReportRow>, bool, std::int64_t, std::string> run(const nb::bytes& bytes, bool resume, bool test,
                                                                         const std::string& display,
                                                                         const SessionHandle* session) {
@@ -41,7 +41,7 @@ std::tuple<std::vector<ReportRow>, bool, std::int64_t, std::string> run(const nb
   std::shared_ptr<Session> shared;
   if (session != nullptr) {
     shared = session->share();
-    // The exchange waits on a thread of its own, where Python's handlers do not run.
+    // The exchange waits on its own thread, where Python signal handlers do not run.
     shared->set_interrupt([check = signal_check()] { return check() || Interrupt::overdue(); });
   }
   const Interrupt interrupt;
@@ -112,7 +112,7 @@ void bind_jobs(nb::module_& m) {
 }  // namespace pleiad::python
 
 NB_MODULE(_job, m) {
-  m.doc() = "SINGA's jobs; the package singa is built on it.";
+  m.doc() = "SINGA jobs, the foundation of the package singa.";
   nanobind::module_::import_("pleiad._core");
   nanobind::module_::import_("pleiad._nn");
   nanobind::set_leak_warnings(false);

@@ -1,4 +1,4 @@
-// Layers that a script writes: an object with outputs, forward and backward, called while the job runs in C++.
+// Layers written in Python: objects with outputs, forward and backward, which the job calls from C++.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
@@ -31,11 +31,13 @@ nb::list tuples_of(const nn::Shapes& shapes) {
 
 Shape shape_of(nb::handle tuple) {
   const auto lengths = nb::cast<std::vector<std::int64_t>>(tuple);
-  if (lengths.size() > Shape::kMaxRank) throw InvalidArgument(fmt::format("{} axes are too many", lengths.size()));
+  if (lengths.size() > Shape::kMaxRank)
+    throw InvalidArgument(
+        fmt::format("expected a shape of at most {} axes; received {}", Shape::kMaxRank, lengths.size()));
   return Shape(std::span(lengths));
 }
 
-/// Runs body with the interpreter's lock; what Python raises becomes an error of ours, on whatever thread this is.
+/// Runs body with the GIL held, on any thread. Converts Python exceptions to InvalidArgument.
 template <class Body>
 auto in_python(const char* what, Body&& body) {
   const nb::gil_scoped_acquire lock;
@@ -44,13 +46,13 @@ auto in_python(const char* what, Body&& body) {
   } catch (const nb::python_error& error) {
     throw InvalidArgument(fmt::format("{}: {}", what, error.what()));
   } catch (const nb::cast_error&) {
-    throw InvalidArgument(fmt::format("{}: what it returned has another type than expected", what));
+    throw InvalidArgument(fmt::format("{} returned a value of an unexpected type", what));
   }
 }
 
 class OwnLayer final : public nn::Layer {
  public:
-  /// With the interpreter's lock held.
+  /// Call it with the GIL held.
   OwnLayer(nb::object object, std::string kind) : object_(std::move(object)), kind_(std::move(kind)) {}
   ~OwnLayer() override {
     const nb::gil_scoped_acquire lock;
@@ -93,11 +95,11 @@ class OwnLayer final : public nn::Layer {
       const nb::object made = object_.attr("backward")(arrays(pass.x), arrays(pass.parameter), array_of(pass.dy[0]));
       const nb::tuple both = nb::cast<nb::tuple>(made);
       if (both.size() != 2)
-        throw InvalidArgument("backward: expected (gradient by the input, gradients by parameters)");
+        throw InvalidArgument("backward: expected a pair (gradient of the input, list of gradients of the parameters)");
       if (!pass.dx[0].empty()) put(both[0], pass.dx[0], "backward");
       const nb::list gradients = nb::cast<nb::list>(both[1]);
       if (gradients.size() != pass.gradient.size()) {
-        throw InvalidArgument(fmt::format("backward: expected {} gradients by parameters; received {}",
+        throw InvalidArgument(fmt::format("backward: expected {} gradients of parameters; received {}",
                                           pass.gradient.size(), gradients.size()));
       }
       for (std::size_t i = 0; i < pass.gradient.size(); ++i) {
@@ -132,7 +134,7 @@ void bind_own_layers(nb::module_& m) {
   m.def(
       "register_layer",
       [](const std::string& user_type, const nb::object& factory) {
-        // Kept for the life of the process: nothing of Python's may be let go when the library is unloaded.
+        // Never released: Python objects must not be destroyed when the library is unloaded.
         const nb::handle kept = nb::object(factory).release();
         register_job_layer(user_type, [kept, user_type](const std::string& conf) -> nn::LayerPtr {
           return in_python(user_type.c_str(), [&]() -> nn::LayerPtr {

@@ -1,4 +1,4 @@
-// Stores, samples from them, writers, and event files for Python.
+// Python bindings of stores, their samples, writers and event files.
 #include "pleiad/data.h"
 
 #include <cstring>
@@ -69,7 +69,7 @@ std::optional<Window> window_of(const std::optional<Side>& given) {
 }
 
 char separator_of(const std::string& text) {
-  if (text.size() != 1) throw InvalidArgument(fmt::format("separator: expected one letter; received \"{}\"", text));
+  if (text.size() != 1) throw InvalidArgument(fmt::format("separator: expected one character; received \"{}\"", text));
   return text[0];
 }
 
@@ -138,7 +138,7 @@ void bind_stores(nb::module_& m) {
         for (std::size_t d = 1; d < data.ndim(); ++d) options.data.shape.push_back(data.shape(d));
         const std::size_t count = data.ndim() == 0 ? 0 : data.shape(0);
         if (labels && labels->size() != count) {
-          throw InvalidArgument(fmt::format("{} records and {} labels", count, labels->size()));
+          throw InvalidArgument(fmt::format("labels: expected {}, one per record; received {}", count, labels->size()));
         }
         waiting([&] {
           const auto writer = create_store(options);

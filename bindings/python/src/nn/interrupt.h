@@ -1,4 +1,4 @@
-// Ctrl-C during a call of ours, seen by every thread: Python's own handlers run on the main thread alone, which waits.
+// Detects Ctrl-C during a call into C++, on any thread. Python's own handlers run only on the main thread, which waits.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,14 @@
 
 namespace pleiad::python {
 
-/// While one lives, SIGINT is noted before Python's handler gets it. Where Python does not handle it, nothing changes.
+/// While an object of this class exists, SIGINT is recorded before Python's handler runs. Does nothing if Python does
+/// not handle SIGINT.
 class Interrupt {
  public:
   Interrupt() {
     struct sigaction now{};
     sigaction(SIGINT, nullptr, &now);
-    // Another thread's call may have noted it down already.
+    // Another thread may already have installed this handler.
     if (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN || now.sa_handler == &Interrupt::note) return;
     old() = now;
     struct sigaction mine = now;
@@ -33,7 +34,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   [[nodiscard]] static bool raised() { return at() != 0; }
-  /// A step that is under way may end; a wait for a peer that does not come may not go on for ever.
+  /// True some time after the signal: the current step may complete, but a wait for a missing peer must end.
   [[nodiscard]] static bool overdue() {
     constexpr std::int64_t kGrace = 2'000'000'000;
     const std::int64_t since = at();
@@ -45,7 +46,7 @@ class Interrupt {
     if (at() == 0) at() = now_ns();
     old().sa_handler(number);
   }
-  static std::atomic<std::int64_t>& at() {  // signals belong to the process
+  static std::atomic<std::int64_t>& at() {  // process-wide, as signals are
     static std::atomic<std::int64_t> when = 0;
     return when;
   }

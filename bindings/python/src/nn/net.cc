@@ -1,4 +1,4 @@
-// Nets, initialisers and schedules for Python.
+// Python bindings of nets, initialisers and schedules.
 #include "pleiad/nn/net.h"
 
 #include <nanobind/stl/pair.h>
@@ -26,10 +26,10 @@ using Modules = std::vector<std::pair<std::string, std::string>>;
 Shape shape_of(const Lengths& lengths) {
   if (lengths.size() >= Shape::kMaxRank) {
     throw InvalidArgument(
-        fmt::format("a sample has at most {} axes; received {}", Shape::kMaxRank - 1, lengths.size()));
+        fmt::format("expected a sample of at most {} axes; received {}", Shape::kMaxRank - 1, lengths.size()));
   }
   for (const std::int64_t length : lengths) {
-    if (length < 1) throw InvalidArgument(fmt::format("a sample's lengths are at least 1; received {}", length));
+    if (length < 1) throw InvalidArgument(fmt::format("expected lengths of at least 1; received {}", length));
   }
   return Shape(std::span<const std::int64_t>(lengths));
 }
@@ -194,7 +194,7 @@ void bind_nets(nb::module_& m) {
   m.def("schedule_names", &nn::schedule_names);
 
   using S = nn::Schedule;
-  nb::class_<S>(m, "Schedule", "A rate that changes with the steps; `schedule(step)` is the rate of a step.")
+  nb::class_<S>(m, "Schedule", "A rate that depends on the step. `schedule(step)` returns the rate at a step.")
       .def(
           "__init__",
           [](S* self, const std::string& type, double base, double final, double gamma, double power, std::int64_t freq,

@@ -31,20 +31,22 @@ nb::list shape_list(const nn::Shapes& shapes) {
 
 Shape shape_from(nb::handle tuple) {
   const auto lengths = nb::cast<std::vector<std::int64_t>>(tuple);
-  if (lengths.size() > Shape::kMaxRank) throw InvalidArgument(fmt::format("{} axes are too many", lengths.size()));
+  if (lengths.size() > Shape::kMaxRank)
+    throw InvalidArgument(
+        fmt::format("expected a shape of at most {} axes; received {}", Shape::kMaxRank, lengths.size()));
   return Shape(std::span(lengths));
 }
 
 nb::tuple rect_tuple(const Rect& rect) { return nb::make_tuple(rect.h.begin, rect.h.end, rect.w.begin, rect.w.end); }
 
-/// Runs body with the interpreter's lock. A wrong type of a result is an error of ours.
+/// Runs body with the GIL held. Throws InvalidArgument if a result has the wrong type.
 template <class Body>
 auto with_python(const char* what, Body&& body) {
   const nb::gil_scoped_acquire lock;
   try {
     return body();
   } catch (const nb::cast_error&) {
-    throw InvalidArgument(fmt::format("{} returned a value of another type than expected", what));
+    throw InvalidArgument(fmt::format("{} returned a value of an unexpected type", what));
   }
 }
 
@@ -149,7 +151,7 @@ class PythonLayer final : public nn::Layer {
   }
 
   nb::object object_;
-  std::optional<nn::TilePlace> place_;  // of a layer on a tile
+  std::optional<nn::TilePlace> place_;  // set if the layer computes a tile
   std::string kind_;
   std::vector<std::string> metrics_;
   SlidingWindow windows_[2];

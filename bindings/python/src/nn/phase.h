@@ -1,4 +1,4 @@
-// Phases by name.
+// Converts names to phases.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Stacks of nets that are trained one after the other, for Python. The loop over them is Python's.
+// Python bindings of stacks of nets that are trained one after the other. The loop over them is in Python.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -52,7 +52,7 @@ void bind_stacks(nb::module_& m) {
              double sparsity, bool tied, std::int64_t classes, const std::string& dtype, std::uint64_t seed) {
             if (image.size() != 3) {
               throw InvalidArgument(
-                  fmt::format("image: expected (height, width, channels); received {} lengths", image.size()));
+                  fmt::format("image: expected (height, width, channels); received {} numbers", image.size()));
             }
             SparseStackOptions options;
             options.name = name;

@@ -43,7 +43,7 @@ Tensor tensor_of(nb::handle array, std::string_view where) {
     throw InvalidArgument(
         fmt::format("[{}] expected at most {} axes; received shape {}", where, Shape::kMaxRank, shape_text(sides)));
   }
-  // Any thread may let go of the last copy.
+  // Any thread may release the last reference.
   const std::shared_ptr<void> owner(borrowed.release(), [](void* p) {
     if (Py_IsInitialized() == 0) return;
     const nb::gil_scoped_acquire acquire;

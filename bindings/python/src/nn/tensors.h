@@ -1,4 +1,4 @@
-// Tensors as NumPy arrays and back, without copies.
+// Conversion between tensors and NumPy arrays, without copies.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace pleiad::python {
 
-/// An array that is the tensor's memory, and keeps it.
+/// Returns an array that shares the tensor's memory and keeps it alive.
 [[nodiscard]] nanobind::object array_of(const Tensor& tensor);
 [[nodiscard]] nanobind::dict arrays_of(const std::vector<std::pair<std::string, Tensor>>& tensors);
-/// A tensor that is the array's memory, and keeps the array. `where` begins the message of an error.
+/// Returns a tensor that shares the array's memory and keeps the array alive. `where` is the prefix of error messages.
 [[nodiscard]] Tensor tensor_of(nanobind::handle array, std::string_view where);
 [[nodiscard]] std::vector<std::pair<std::string, Tensor>> tensors_of(const nanobind::dict& arrays, const char* where);
 

@@ -1,4 +1,5 @@
-// Samples and the trainer for Python. The loop over epochs is Python's; this runs pieces of it without the GIL.
+// Python bindings of samples and the trainer. The loop over epochs is in Python; each call runs several steps without
+// the GIL.
 #include "pleiad/train.h"
 
 #include <map>
@@ -29,7 +30,7 @@ namespace {
 
 using Sums = std::vector<std::pair<std::string, double>>;
 
-/// sums += factor * metrics, in the metrics' order.
+/// Adds factor * metrics to sums, in the order of the metrics.
 void add(Sums& sums, const Sums& metrics, double factor) {
   if (sums.empty()) {
     for (const auto& [name, value] : metrics) sums.emplace_back(name, 0);
@@ -51,7 +52,7 @@ class TrainerHandle {
       rank_ = shared->rank();
       ranks_ = shared->size();
     }
-    // The exchange waits on a thread of its own, where Python's handlers do not run.
+    // The exchange waits on its own thread, where Python signal handlers do not run.
     shared->set_interrupt([check = signal_check()] { return check() || Interrupt::overdue(); });
     waiting([&] { trainer_ = std::make_unique<Trainer>(net, std::move(options), *shared); });
   }
@@ -62,17 +63,18 @@ class TrainerHandle {
   TrainerHandle(const TrainerHandle&) = delete;
   TrainerHandle& operator=(const TrainerHandle&) = delete;
 
-  /// Runs body(trainer) without the GIL, while the session is held.
+  /// Runs body(trainer) without the GIL and keeps the session alive meanwhile.
   template <class F>
   auto use(F&& body) {
     const std::shared_ptr<Session> held = session_.lock();
-    if (in_session_ && held == nullptr) throw StateError("the session of this trainer is over; make another trainer");
+    if (in_session_ && held == nullptr)
+      throw StateError("the session of this trainer has ended; create another trainer");
     const Interrupt interrupt;
     return waiting([&] { return body(*trainer_); });
   }
 
-  /// Up to `steps` steps; returns how many, and the sums of their metrics. Alone, Ctrl-C ends it after a step; ranks
-  /// must all make the same steps, and agree afterwards.
+  /// Makes up to `steps` steps and returns their number and the sums of their metrics. On one rank Ctrl-C ends it after
+  /// a step. Several ranks must make the same number of steps, so they agree on ending afterwards.
   std::pair<std::int64_t, Sums> train(Samples& samples, std::int64_t steps) {
     return use([&](Trainer& trainer) {
       Sums sums;
@@ -80,7 +82,7 @@ class TrainerHandle {
       net_.prepare(trainer.local_batch());
       samples.expect(batch_, trainer.share(), trainer.shares());
       const std::int64_t first = batch_ * trainer.share() / trainer.shares();
-      // Ranks may have different numbers of samples: the weights are 1 on average.
+      // Ranks may have different numbers of samples; the average weight is 1.
       const double weight = static_cast<double>(trainer.local_batch() * trainer.shares()) / static_cast<double>(batch_);
       while (done < steps && !(ranks_ == 1 && Interrupt::raised())) {
         samples.fill(net_, trainer.current_place() + first, trainer.local_batch());
@@ -92,24 +94,24 @@ class TrainerHandle {
     });
   }
 
-  /// One step on what stands in the net's inputs.
+  /// Makes one step on the current contents of the net's inputs.
   double step() {
     return use([&](Trainer& trainer) {
       if (net_.batch() != trainer.local_batch()) {
-        throw StateError(
-            fmt::format("the trainer's batch is {}; the net is prepared for {}", trainer.local_batch(), net_.batch()));
+        throw StateError(fmt::format("the trainer expects a batch of {}; the net is prepared for {}",
+                                     trainer.local_batch(), net_.batch()));
       }
       return trainer.step();
     });
   }
 
-  /// The metrics of `count` samples from `first` on, each times the samples it is the mean of.
+  /// Returns the metrics of `count` samples from `first` on, each multiplied by its number of samples.
   Sums evaluate(Samples& samples, const std::string& phase_name, std::int64_t first, std::int64_t count) {
     const nn::Phase phase = phase_named(phase_name);
     return use([&](Trainer& trainer) {
       Sums sums;
       const std::int64_t end = first + count;
-      samples.expect(trainer.local_batch(), 0, 1);  // places of this rank's own
+      samples.expect(trainer.local_batch(), 0, 1);  // this rank reads all positions, not a shard
       if (phase != nn::Phase::train) net_.forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
@@ -124,7 +126,8 @@ class TrainerHandle {
     });
   }
 
-  /// Averages over whole batches, which all ranks make together: as layers that are cut over the ranks need it.
+  /// Returns the averages over whole batches. Collective, because layers that are split over the ranks need all of
+  /// them.
   Sums evaluate_together(Samples& samples, const std::string& phase_name) {
     const nn::Phase phase = phase_named(phase_name);
     return use([&](Trainer& trainer) {
@@ -140,7 +143,7 @@ class TrainerHandle {
  private:
   nn::Net& net_;
   std::int64_t batch_;
-  std::weak_ptr<Session> session_;  // not shared: a session that is left must end
+  std::weak_ptr<Session> session_;  // weak, because leaving a session must destroy it
   bool in_session_ = false;
   int rank_ = 0;
   int ranks_ = 1;

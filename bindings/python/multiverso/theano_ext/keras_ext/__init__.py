@@ -1,1 +1,1 @@
-"""Keras over Multiverso's tables."""
+"""Keras over the tables of Multiverso."""

@@ -1,4 +1,4 @@
-"""A callback that syncs a Keras model while it trains: model.fit(X_train, Y_train, callbacks=[MVCallback(model)])."""
+"""A callback that synchronizes a Keras model during training: model.fit(X_train, Y_train, callbacks=[MVCallback(model)])."""
 
 import operator
 import weakref
@@ -11,13 +11,13 @@ from multiverso import api
 from multiverso.theano_ext.flat import FlatTable, ranks_where
 from multiverso.theano_ext.param_manager import KerasParamManager
 
-# The table of each model that has had a callback. It lives as long as the model.
+# The table of each model that has had a callback. It lives as long as the model does.
 _tables: "weakref.WeakKeyDictionary[Any, FlatTable]" = weakref.WeakKeyDictionary()
 
 
 class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Syncs the model's weights after every `freq` mini-batches, and at the end of the training what is left. It starts
-    with the master's weights. On a synchronous server all workers train the same number of mini-batches.
+    """Synchronizes the model's weights after every `freq` mini-batches and at the end of training. Training starts with the
+    weights of worker 0. On a synchronous server all workers must train the same number of mini-batches.
 
     The same callback serves Keras 1.2.2 and 2.3.1 with the Theano back end, and Keras 3 on PyTorch and JAX."""
 
@@ -29,7 +29,7 @@ class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
             self._freq = 0
         if self._freq < 1:
             raise pleiad.InvalidArgument(f"[MVCallback] freq: expected an integer of 1 or more; received {freq!r}")
-        # Another callback for the same model uses the table of the one before, on all workers or on none.
+        # A later callback for the same model reuses the table of the earlier one, on all workers or on none.
         table = _tables.get(model)
         fits = table is not None and bool(model.weights) and table.fits(model.get_weights())
         reuse = len(ranks_where(fits)) == api._session().size
@@ -38,7 +38,7 @@ class MVCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._batches = 0
 
     def close(self) -> None:
-        """Collective: releases the table's memory on all workers now."""
+        """Releases the table's memory on all workers. Collective."""
         self._manager.close()
 
     def on_batch_end(self, batch: int, logs: Any = None) -> None:

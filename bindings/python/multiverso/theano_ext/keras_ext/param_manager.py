@@ -1,4 +1,4 @@
-"""The manager of a Keras model's parameters, where Multiverso has it."""
+"""The parameter manager of Keras models, under the name that Multiverso has."""
 
 from multiverso.theano_ext.param_manager import KerasParamManager
 

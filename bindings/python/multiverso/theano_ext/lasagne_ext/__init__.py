@@ -1,1 +1,1 @@
-"""Lasagne over Multiverso's tables."""
+"""Lasagne over the tables of Multiverso."""

@@ -1,4 +1,4 @@
-"""All parameters of a Lasagne network in one table.
+"""Keeps all parameters of a Lasagne network in one table.
 
     from multiverso.theano_ext.lasagne_ext import param_manager
 
@@ -6,7 +6,7 @@
     ...                                    # train
     manager.sync_all_param()
 
-It starts with the master's values.
+Training starts with the values of worker 0.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from multiverso.theano_ext.param_manager import MVModelParamManager
 
 
 class LasagneParamManager(MVModelParamManager):
-    """For a network of Lasagne: its output layer, or a list of them."""
+    """The parameter manager of a Lasagne network, given as its output layer or a list of output layers."""
 
     def __init__(self, network: Any) -> None:
         self._start_network(network, None)
@@ -30,8 +30,8 @@ class LasagneParamManager(MVModelParamManager):
 
 
 class MVNetParamManager(LasagneParamManager):
-    """The older form: the network starts with the values of the one process where `is_master_worker` is true, whichever
-    it is."""
+    """The older form: the network starts with the values of the one process in which `is_master_worker` is true, whichever
+    process that is."""
 
     def __init__(self, network: Any, is_master_worker: bool) -> None:
         masters = ranks_where(is_master_worker)
@@ -43,5 +43,5 @@ class MVNetParamManager(LasagneParamManager):
         self._start_network(network, masters[0])
 
     def update_all_param(self) -> None:
-        """`sync_all_param` by its older name."""
+        """Does what `sync_all_param` does, under its older name."""
         self.sync_all_param()
