@@ -29,12 +29,21 @@ def test_the_page_of_job_conf_is_made_of_the_proto():
     assert made.stdout == page.read_text(), "run: tools/job_page.py > docs/job_conf.md"
 
 
+def anchors(text):
+    """The anchors of a page's headings, as a browser has them."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_the_pages_lead_somewhere():
     broken = []
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            if not (page.parent / target).exists():
-                broken.append(f"{page.name}: {target}")
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+            target = page.parent / path if path else page
+            if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+                broken.append(f"{page.name}: {path}#{anchor}")
     assert broken == []
 
 

@@ -1,4 +1,4 @@
-// A message of Multiverso: a header and blobs. Pleiad does not send such messages; see "What is not here" in
+// A message of Multiverso: a header and blobs. Pleiad does not send such messages; see "What is not supported" in
 // docs/migration.md.
 #pragma once
 

@@ -58,7 +58,7 @@ class Driver:
     def RegisterUpdater(user_type: str, rule: Any, **options: Any) -> None:  # noqa: N802
         """Registers an update rule for updaters with this user_type: the name of a Pleiad rule with its options, or a function
         rule(value, delta, state, numbers, rates) that changes value in place. delta is the gradient, and state has as many
-        arrays as the option `arrays` says. docs/python.md, "Rules of your own", describes the rest."""
+        arrays as the option `arrays` says. docs/updaters.md, "Your own rules", describes the rest."""
         if callable(rule):
             pleiad.register_rule(user_type, rule, **options)
             rule, options = user_type, {}
