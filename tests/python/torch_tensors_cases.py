@@ -123,12 +123,17 @@ def test_a_loaded_state_is_an_assignment():
 def test_a_parameter_without_a_gradient_is_not_moved():
     """As in an optimizer of PyTorch, whose state for it stays, too."""
     settings = {"momentum": 0.9, "weight_decay": 0.01}
+
+    def wide():  # larger than a block of the table, so that several workers have a share
+        return nn.Sequential(nn.Linear(6, 6000), nn.Tanh(), nn.Linear(6000, 3))
+
     with start() as s:
-        for clock, live in (("sync", False), ("async", False), ("async", True)):
+        made = [(clock, False, make) for clock in ("sync", "async") for make in (mlp, wide)]
+        for clock, live, make in made + ([("async", True, mlp)] if s.hosts == 1 else []):
             updater = pleiad.Updater(
                 "momentum", learning_rate=0.1, scale=1 / s.size if clock == "async" else 1, **settings
             )
-            model, serial = seeded(mlp), seeded(mlp)
+            model, serial = seeded(make), seeded(make)
             manager = ParameterManager(model, mode="gradient", clock=clock, live=live, updater=updater)
             theirs = torch.optim.SGD(serial.parameters(), 0.1, **settings)
             everyone = [inputs(rank, 4) for rank in range(s.size)]
