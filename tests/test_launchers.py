@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import processes_of
-from jobs import Job
+from jobs import Job, mpirun_words
 
 TORCHRUN = Path(sys.executable).with_name("torchrun")
 
@@ -66,6 +66,36 @@ for step in range(20): table.add(numpy.ones(10, "f4"), sync=True)
 mv.barrier()
 out("rank", mv.worker_id(), "of", mv.workers_num(), "has", table.get()[0])
 mv.shutdown()
+"""
+
+
+CHILDREN = """
+import multiprocessing, subprocess
+import pleiad
+
+def join(who):
+    try:
+        with pleiad.init(log_level="off") as s: out(who, "world of", s.size)
+    except pleiad.StateError as problem:
+        out(who, "StateError", *["spawned by a rank"] * ("spawned by a rank" in str(problem)))
+
+if sys.argv[1:]:
+    join(sys.argv[1])
+elif __name__ == "__main__":
+    with pleiad.init(log_level="off") as s:
+        if os.fork() == 0:
+            join("fork")
+            os._exit(0)
+        os.wait()
+        child = multiprocessing.get_context("spawn").Process(target=join, args=("spawn",))
+        child.start()
+        child.join()
+        again = [sys.executable, __file__]
+        subprocess.run([*again, "inherited"], check=True)
+        subprocess.run([*again, "copied"], env=dict(os.environ), check=True)
+        subprocess.run([*again, "solo"], env={**os.environ, "PLEIAD_ENGINE": "solo"}, check=True)
+        s.barrier()
+        out("rank", s.rank, "goes on")
 """
 
 
@@ -193,6 +223,26 @@ def test_two_processes_of_one_rank_are_an_error(start, process):
     job.finish()
     assert re.search(r"two processes claim to be rank 1: pid \d+ and pid \d+", job.text()), job.text()
     assert said(job, "size") == {}
+
+
+@pytest.mark.parametrize("launcher", ["launch", "torchrun", "mpirun"])
+def test_a_child_of_a_rank_is_told_at_once_that_it_is_no_rank(start, pleiad, tmp_path, launcher):
+    """A child that Python starts with a copy of its environment has the launcher's variables and no mark of a rank."""
+    file = script(tmp_path, CHILDREN)
+    commands = {
+        "launch": [pleiad, "launch", "-n", 2, "--", sys.executable, file],
+        "torchrun": [TORCHRUN, "--standalone", "--nproc-per-node", 2, file],
+        "mpirun": [*mpirun_words(2), sys.executable, file],
+    }
+    job = start(*commands[launcher], env={"PLEIAD_TIMEOUT": "1800"})
+    assert job.finish() == 0, job.text()
+    for child in ("fork", "spawn", "inherited", "copied"):
+        found = [line for line in job.out if line.startswith(f"{child} ")]
+        assert len(found) == 2 and all(line.startswith(f"{child} StateError") for line in found), job.text()
+    for child in ("spawn", "inherited", "copied"):
+        assert job.out.count(f"{child} StateError spawned by a rank") == 2, job.text()
+    assert job.out.count("solo world of 1") == 2, job.text()
+    assert {"rank 0 goes on", "rank 1 goes on"} <= set(job.out), job.text()
 
 
 def test_a_program_that_calls_mpi_itself_is_told_to_use_mpirun(start, pleiad, tmp_path):

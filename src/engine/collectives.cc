@@ -292,7 +292,8 @@ void Engine::all_reduce(DType dtype, void* data, std::size_t count, Reduce op, d
   }
 }
 
-// Every rank reduces everything: one step per chunk. The chunk is scaled while it is in the cache.
+// Every rank reduces everything: one step per chunk. The last reduction multiplies too, so a mean needs no pass of its
+// own.
 void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, double factor, std::uint64_t detail) {
   for (std::size_t done = 0; done < bytes || done == 0; done += kChunkBytes) {
     const std::size_t part = std::min(kChunkBytes, bytes - done);
@@ -307,12 +308,13 @@ void Engine::reduce_flat(DType dtype, char* data, std::size_t bytes, Reduce op, 
     if (size() == 2) {
       char* mine = data + done;
       const char* other = control_.buffer(1 - rank_, step_);
-      reduce_pair(dtype, op, mine, rank_ == 0 ? mine : other, rank_ == 0 ? other : mine, elements);
+      reduce_pair(dtype, op, mine, rank_ == 0 ? mine : other, rank_ == 0 ? other : mine, elements, factor);
     } else {
       reduce_pair(dtype, op, data + done, control_.buffer(0, step_), control_.buffer(1, step_), elements);
-      for (int r = 2; r < size(); ++r) reduce_into(dtype, op, data + done, control_.buffer(r, step_), elements);
+      for (int r = 2; r < size(); ++r) {
+        reduce_into(dtype, op, data + done, control_.buffer(r, step_), elements, r + 1 == size() ? factor : 1);
+      }
     }
-    scale(dtype, data + done, factor, elements);
   }
 }
 
@@ -343,8 +345,7 @@ void Engine::reduce_by_parts(DType dtype, char* data, std::size_t bytes, Reduce 
     char* sum = data + chunk * kChunkBytes + begin * width;
     const auto theirs = [&](int r) { return control_.buffer(r, first + chunk) + begin * width; };
     reduce_pair(dtype, op, sum, theirs(0), theirs(1), end - begin);
-    for (int r = 2; r < size(); ++r) reduce_into(dtype, op, sum, theirs(r), end - begin);
-    scale(dtype, sum, factor, end - begin);
+    for (int r = 2; r < size(); ++r) reduce_into(dtype, op, sum, theirs(r), end - begin, r + 1 == size() ? factor : 1);
     adaptive_copy_.copy(control_.result(chunk) + begin * width, sum, (end - begin) * width);
     const std::uint64_t step = arrive();
     if (chunk + 1 < chunks) publish(chunk + 1);

@@ -16,6 +16,7 @@
 #include "engine/launcher.h"
 #include "engine/local_transport.h"
 #include "engine/process_engine.h"
+#include "engine/rank_claim.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -148,14 +149,19 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
     throw StateError("[start] this process is already a rank of a world; shut that session down first");
   }
-  if (spawned_by_a_rank(launch)) {
+  // Processes of one host that come for the same rank while the ranks meet are an error of all of them there. MPI has
+  // no such check, so there the rank is claimed before.
+  const bool claimed = launch.meeting == Meeting::mpi ? !claim_rank(launch) : rank_is_claimed(launch);
+  if (spawned_by_a_rank(launch) || claimed) {
     throw StateError(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
-        "rank; call start only in the processes that the launcher started, or use engine = solo here");
+        "rank; call start only in the processes that the launcher started, or use engine = solo here "
+        "(PLEIAD_ENGINE=solo)");
   }
   if (launch.rendezvous == Rendezvous::impossible) throw StateError("[start] " + launch.problem);
   auto transport = connect_ranks(options, launch, interrupt);
   mark_as_rank(launch);
+  (void)claim_rank(launch);
   std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(transport));
   engine->set_interrupt(std::move(interrupt));
   launched_world = engine;

@@ -210,6 +210,26 @@ void ShardMap::run_local(const WholeTableCall& call) const {
   }
 }
 
+namespace {
+
+/// The parts of `ranges` between the elements `begin` and `end`, counted from `base`.
+std::vector<ElementRange> ranges_between(std::span<const ElementRange> ranges, std::int64_t begin, std::int64_t end,
+                                         std::int64_t base) {
+  std::vector<ElementRange> found;
+  auto range = std::ranges::upper_bound(ranges, begin, {}, &ElementRange::end);
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    found.push_back({std::max(range->begin, begin) - base, std::min(range->end, end) - base});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<ElementRange> ShardMap::kept_in(const Chunk& chunk, std::span<const ElementRange> kept) {
+  const std::int64_t first = chunk.entry->first;
+  return ranges_between(kept, first + chunk.begin, first + chunk.end, first);
+}
+
 // Exchanges chunks with other hosts and runs `meanwhile` at the same time.
 void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::size_t> chunks,
                                Combiner::Call* combined, FunctionRef<void()> meanwhile) {
@@ -222,7 +242,9 @@ void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::
     const Chunk chunk = this->chunk(chunks[i]);
     Requester requester = call.requester;
     Rates rates = call.rates;
-    const std::span<char> delta = body.subspan(sizeof(TableHead));
+    const std::vector<ElementRange> kept = kept_in(chunk, call.kept);
+    const std::span<char> delta = body.subspan(sizeof(TableHead) + kept.size() * sizeof(ElementRange));
+    if (!kept.empty()) std::memcpy(body.data() + sizeof(TableHead), kept.data(), kept.size() * sizeof(ElementRange));
     if (adds) {
       each_delta(call, chunk, [&](std::int64_t first, const char* from, std::size_t count) {
         copy_bytes(delta.data() + first * width_, from, count * static_cast<std::size_t>(width_));
@@ -232,6 +254,7 @@ void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::
     TableHead head = head_for(*chunk.entry, requester, rates);
     head.first = chunk.stripes.first;
     head.count = chunk.stripes.end - chunk.stripes.first;
+    head.kept = static_cast<std::int64_t>(kept.size());
     std::memcpy(body.data(), &head, sizeof head);
   };
   const auto part = [&](std::size_t i) {
@@ -239,7 +262,8 @@ void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::
     return OutgoingRequest{.to = to[static_cast<std::size_t>(chunk.entry->host)],
                            .operation = static_cast<std::uint32_t>(call.operation),
                            .idempotent = !adds,
-                           .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
+                           .bytes = sizeof(TableHead) + kept_in(chunk, call.kept).size() * sizeof(ElementRange) +
+                                    (adds ? bytes_of(chunk) : 0)};
   };
   const auto take_chunk = [&](std::size_t i, std::span<const char> body) {
     if (combined != nullptr) combined->acknowledged(chunks[i]);
@@ -259,6 +283,13 @@ void ShardMap::exchange_chunks(const WholeTableCall& call, std::span<const std::
 void ShardMap::exchange(const WholeTableCall& call) {
   std::vector<std::size_t> all(chunks_);
   std::iota(all.begin(), all.end(), std::size_t{0});
+  if (call.operation == TableOperation::add) {  // a chunk that is kept as a whole need not be sent
+    std::erase_if(all, [&](std::size_t i) {
+      const Chunk chunk = this->chunk(i);
+      const std::vector<ElementRange> kept = kept_in(chunk, call.kept);
+      return kept.size() == 1 && kept[0].begin == chunk.begin && kept[0].end == chunk.end;
+    });
+  }
   exchange_chunks(call, all, nullptr, [&] { run_local(call); });
 }
 
@@ -294,10 +325,13 @@ void ShardMap::exchange_combined(const WholeTableCall& call) {
   combined.finish();
 }
 
-void ShardMap::add(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of) {
+void ShardMap::add(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of,
+                   std::span<const ElementRange> kept) {
   const auto local = [&](Shard& shard, std::int64_t base) {
-    shard.add(requester, shard.all(), rates,
-              [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); });
+    shard.add(
+        requester, shard.all(), rates,
+        [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
+        ranges_between(kept, base, base + shard.geometry().elements, base));
   };
   const auto take = [](const char*, std::int64_t, std::size_t) {};
   const WholeTableCall call{.operation = TableOperation::add,
@@ -305,8 +339,9 @@ void ShardMap::add(const Requester& requester, const Rates& rates, Shard::DeltaO
                             .rates = rates,
                             .delta_of = delta_of,
                             .take = take,
-                            .local = local};
-  combiner_ == nullptr ? exchange(call) : exchange_combined(call);
+                            .local = local,
+                            .kept = kept};
+  combiner_ == nullptr || !kept.empty() ? exchange(call) : exchange_combined(call);
 }
 
 void ShardMap::get(Shard::Take take) {
@@ -323,19 +358,22 @@ void ShardMap::get(Shard::Take take) {
             .local = local});
 }
 
-void ShardMap::add_get(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
+void ShardMap::add_get(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take,
+                       std::span<const ElementRange> kept) {
   const auto local = [&](Shard& shard, std::int64_t base) {
     shard.add_get(
         requester, shard.all(), rates,
         [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
-        [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); });
+        [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); },
+        ranges_between(kept, base, base + shard.geometry().elements, base));
   };
   exchange({.operation = TableOperation::add_get,
             .requester = requester,
             .rates = rates,
             .delta_of = delta_of,
             .take = take,
-            .local = local});
+            .local = local,
+            .kept = kept});
 }
 
 std::size_t ShardMap::entry_of(RowId id) const {

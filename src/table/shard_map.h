@@ -47,9 +47,11 @@ class ShardMap {
   void each_local_shard(FunctionRef<void(Shard&, ShardRange)> work) const;
 
   // The same operations as those of Shard; elements and rows are counted from the start of the table.
-  void add(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of);
+  void add(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of,
+           std::span<const ElementRange> kept = {});
   void get(Shard::Take take);
-  void add_get(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take);
+  void add_get(const Requester& requester, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take,
+               std::span<const ElementRange> kept = {});
   void add_rows(const Requester& requester, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
@@ -94,6 +96,7 @@ class ShardMap {
     Shard::DeltaOf delta_of;
     Shard::Take take;
     FunctionRef<void(Shard& shard, std::int64_t first)> local;  ///< runs the call on a shard of this host
+    std::span<const ElementRange> kept = {};                    ///< elements of the table that the rule does not see
   };
 
   void assign_shards(const TableSpec& spec);
@@ -108,6 +111,8 @@ class ShardMap {
                   FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const;
   void assign_sparse_shards(const TableSpec& spec);
   void check_row_length(std::int64_t bytes) const;
+  /// The kept elements of a chunk, counted from the first element of its piece.
+  [[nodiscard]] static std::vector<ElementRange> kept_in(const Chunk& chunk, std::span<const ElementRange> kept);
   struct Extent {
     std::int64_t rows = 0;
     std::int64_t stripes = 0;  ///< number of stripes in use

@@ -415,7 +415,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
     drain_background();
     run_call(Call::add, bytes, [&] {
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take, kept)
-                        : shard_map_->add_get(me(), rates, delta_of, take);
+                        : shard_map_->add_get(me(), rates, delta_of, take, kept);
     });
     if (gets) run_call(Call::get, bytes, [] {});  // its time is included in the add's
     return;
@@ -423,7 +423,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
   const ClockedCall call(*this, name);
   run_call(Call::add, bytes, [&] {
     shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept)
-                      : shard_map_->add(me(), rates, delta_of);
+                      : shard_map_->add(me(), rates, delta_of, kept);
   });
   if (!gets) return;
   run_call(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : shard_map_->get(take); });

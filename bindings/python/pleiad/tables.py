@@ -197,8 +197,8 @@ class ArrayTable(_Table):
     ) -> Any:
         """Adds a delta that is stored in several arrays. Each part has its offset in the table. Parts must be in ascending
         order and must not overlap; all other elements receive zero. With `out`, copies the table into it, as `add_get` does.
-        `kept` lists ranges (begin, end) that the rule must skip: their values and rule state do not change. `kept` needs one
-        host and apply="each".
+        `kept` lists ranges (begin, end) that the rule must skip: their values and rule state do not change. `kept` needs
+        apply="each".
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:

@@ -102,8 +102,7 @@ class ParameterManager:
         clock: "async" or "sync". With "sync", every sync waits for that of all workers, and all workers have bit-identical
             parameters after it.
         updater: the update rule of the table in gradient mode, such as `pleiad.Updater("momentum", learning_rate=0.1,
-            momentum=0.9)`. As in PyTorch, the rule skips a parameter without a gradient. On several hosts its values stay
-            with clock "sync"; with "async", a rule that would change it raises.
+            momentum=0.9)`. As in PyTorch, the rule skips a parameter without a gradient.
         average: whether to divide what the workers add by their number. By default True in gradient mode with clock
             "sync", where a step then equals that of one process on the joined batch, and False otherwise.
         freq: only every freq-th call of `sync` exchanges.
