@@ -15,7 +15,7 @@ struct Launch {
   int size = 0;                              ///< number of processes according to the launcher; 0 if unknown
   int rank = -1;                             ///< only for Rendezvous::local
   std::string job;                           ///< identifies the job; for Rendezvous::local it is unique on this host
-  std::string problem;  ///< only for Meeting::impossible: the launcher's variables and the supported ways to launch
+  std::string problem;  ///< only for Rendezvous::impossible: the launcher's variables and the supported ways to launch
   /// The name of a variable whose value is unique to the job, and of the variable that holds the rank. Empty if the
   /// launcher sets none.
   std::string job_variable = {};

@@ -151,7 +151,7 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
   }
   // Processes of one host that come for the same rank while the ranks meet are an error of all of them there. MPI has
   // no such check, so there the rank is claimed before.
-  const bool claimed = launch.meeting == Meeting::mpi ? !claim_rank(launch) : rank_is_claimed(launch);
+  const bool claimed = launch.rendezvous == Rendezvous::mpi ? !claim_rank(launch) : rank_is_claimed(launch);
   if (spawned_by_a_rank(launch) || claimed) {
     throw StateError(
         "[start] this process was spawned by a rank of the job: it inherits the launcher's variables but is not a "
