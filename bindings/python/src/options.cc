@@ -47,7 +47,7 @@ mv::Flags parse(const std::vector<std::string>& words) {
   for (std::string& word : copies) argv.push_back(word.data());
   mv::Arguments read = mv::read_arguments({}, static_cast<int>(argv.size()), argv.data());
   std::vector<std::string> unknown(read.left.begin(), read.left.end());
-  if (!unknown.empty()) throw InvalidArgument(mv::complaint(unknown));
+  if (!unknown.empty()) throw InvalidArgument(mv::unknown_flags_message(unknown));
   return read.flags;
 }
 
@@ -78,7 +78,7 @@ void bind_options(nb::module_& m) {
             return as_map(f.table_options(options.dtype));
           },
           nb::arg("dtype"))
-      .def_prop_ro("idle", [](const mv::Flags& f) { return f.idle(); });
+      .def_prop_ro("idle", [](const mv::Flags& f) { return f.ignored(); });
 }
 
 }  // namespace pleiad::python
