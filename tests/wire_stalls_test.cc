@@ -43,7 +43,7 @@ TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
         const ArrayTable free = session.create_array(kBoth, options);
         session.barrier();
         if (session.rank() == 1) {
-          session.core().tables()[0]->each_shard_here([&](Shard& shard, ShardRange) {
+          session.core().tables()[0]->each_local_shard([&](Shard& shard, ShardRange) {
             shard.visit({0, 1}, [&](std::int64_t) {
               held = true;
               EXPECT_TRUE(eventually([&] { return release.load(); }));
