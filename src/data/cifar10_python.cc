@@ -63,7 +63,7 @@ class PickledBatch {
     for (std::size_t i = 0; i < list->items.size(); ++i) {
       const auto record = static_cast<std::int64_t>(i);
       if (list->items[i]->kind != Kind::integer)
-        fail(fmt::format("record {}: its label is no number", grouped(record)));
+        fail(fmt::format("record {}: its label is not a number", grouped(record)));
       check_label(list->items[i]->integer, classes, path_, record);
       const auto label = static_cast<std::int32_t>(list->items[i]->integer);
       const auto bytes = std::as_bytes(std::span(&label, 1));
@@ -100,7 +100,7 @@ class PickledBatch {
     const std::span<const std::byte> numbers = pickle_.bytes_of(*bytes);
     const auto there = static_cast<std::int64_t>(numbers.size());
     if (there / kImage != rows->integer || there % kImage != 0) {
-      fail(fmt::format("is truncated or damaged in record {}: {} images should be there, {} bytes are",
+      fail(fmt::format("is truncated or damaged in record {}: expected {} images, found {} bytes",
                        grouped(there / kImage), rows->integer, grouped(there)));
     }
     return {.bytes = numbers, .rows = rows->integer};

@@ -68,7 +68,7 @@ bool copy_store(const Store& store, StoreWriter& to, const std::function<bool(st
   const Field& field = store.fields()[data];
   const Field& wanted = to.options().data;
   if (field.count() != wanted.count()) {
-    throw InvalidArgument(fmt::format("{}: its records have {} numbers; {} takes {}", store.name(), field.count(),
+    throw InvalidArgument(fmt::format("{}: its records have {} values; {} takes {}", store.name(), field.count(),
                                       to.options().paths.front(), wanted.count()));
   }
   const std::size_t label = to.options().label ? store.field("label") : 0;
@@ -80,8 +80,8 @@ bool copy_store(const Store& store, StoreWriter& to, const std::function<bool(st
     std::int32_t number = 0;
     if (to.options().label) store.read(label, {&record, 1}, std::as_writable_bytes(std::span(&number, 1)));
     if (field.type != wanted.type && !change(in.data(), out.data(), field.count())) {
-      throw InvalidArgument(fmt::format("{}: record {}: has a number that no {} holds", store.name(), grouped(record),
-                                        name_of(wanted.type)));
+      throw InvalidArgument(fmt::format("{}: record {}: has a value that does not fit in {}", store.name(),
+                                        grouped(record), name_of(wanted.type)));
     }
     to.write(field.type == wanted.type ? in : out, number);
     if (progress && !progress(record + 1)) return false;

@@ -79,7 +79,7 @@ class CsvParser {
       if (options_.label && column == 1) {
         // A float represents every integer up to 2^24 exactly.
         if (value != std::floor(value) || std::abs(value) > 16777216.0F) {
-          fail(column, fmt::format("expected a label, a whole number; received {}",
+          fail(column, fmt::format("expected an integer label; received {}",
                                    printable(line.substr(0, std::min<std::size_t>(end, 40)))));
         }
         const auto label = static_cast<std::int32_t>(value);
@@ -96,13 +96,13 @@ class CsvParser {
       columns_ = count;
       const Field wanted{.name = {}, .type = FieldType::float32, .shape = options_.shape};
       if (!options_.shape.empty() && wanted.count() != count) {
-        fail(column, fmt::format("the shape [{}] needs {} numbers; the line has {}", fmt::join(options_.shape, ", "),
+        fail(column, fmt::format("the shape [{}] needs {} values; the line has {}", fmt::join(options_.shape, ", "),
                                  wanted.count(), count));
       }
-      if (count == 0) fail(column, "expected numbers after the label");
+      if (count == 0) fail(column, "expected values after the label");
     }
     if (count != columns_) {
-      fail(column, fmt::format("expected {} numbers, as before; the line has {}", columns_, count));
+      fail(column, fmt::format("expected {} values, as in earlier records; the line has {}", columns_, count));
     }
   }
 

@@ -62,7 +62,7 @@ std::vector<std::int32_t> labels_of(HelperProcess& helper, const std::string& pa
   for (const double number : numbers) {
     const auto record = static_cast<std::int64_t>(labels.size());
     if (number != std::floor(number) || std::abs(number) > std::numeric_limits<std::int32_t>::max()) {
-      fail_hdf5(path, fmt::format("record {}: expected a label, a whole number; received {}", grouped(record), number));
+      fail_hdf5(path, fmt::format("record {}: expected an integer label; received {}", grouped(record), number));
     }
     check_label(static_cast<std::int64_t>(number), classes, path, record);
     labels.push_back(static_cast<std::int32_t>(number));
@@ -94,7 +94,7 @@ Hdf5File read_part(const std::string& path, const StoreOptions& options) {
   if (!options.shape.empty()) {
     const Field wanted{.name = {}, .type = part.field.type, .shape = options.shape};
     if (wanted.count() != part.field.count()) {
-      fail_hdf5(path, fmt::format("the shape [{}] needs {} numbers; a record has [{}]", fmt::join(options.shape, ", "),
+      fail_hdf5(path, fmt::format("the shape [{}] needs {} values; a record has [{}]", fmt::join(options.shape, ", "),
                                   wanted.count(), fmt::join(part.field.shape, ", ")));
     }
     part.field.shape = options.shape;

@@ -48,7 +48,7 @@ class IdxReader {
   void expect_end() {
     std::byte more{};
     const bool has_more = inflater_ ? inflater_->read({&more, 1}) > 0 : at_ < file_.bytes().size();
-    if (has_more) fail(fmt::format("goes on after its last record, at byte {}", at_));
+    if (has_more) fail(fmt::format("continues after its last record, at byte {}", at_));
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -75,11 +75,11 @@ std::vector<std::int64_t> read_shape(IdxReader& reader) {
   const auto rank = static_cast<std::size_t>(magic[3]);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || magic[2] != kUnsignedByte || rank < 1 ||
       rank > kMaxRank) {
-    reader.fail(
-        fmt::format("is no IDX file of unsigned bytes: expected 00 00 08 and a rank of 1 to {}, received {:02x} {:02x} "
-                    "{:02x} {:02x}",
-                    kMaxRank, static_cast<int>(magic[0]), static_cast<int>(magic[1]), static_cast<int>(magic[2]),
-                    static_cast<int>(magic[3])));
+    reader.fail(fmt::format(
+        "is not an IDX file of unsigned bytes: expected 00 00 08 and a rank of 1 to {}, received {:02x} {:02x} "
+        "{:02x} {:02x}",
+        kMaxRank, static_cast<int>(magic[0]), static_cast<int>(magic[1]), static_cast<int>(magic[2]),
+        static_cast<int>(magic[3])));
   }
   std::vector<std::int64_t> shape;
   std::int64_t bytes = 1;
@@ -197,7 +197,7 @@ std::unique_ptr<Store> open_idx(const StoreOptions& options) {
           "{}: expected {} records of {} bytes, {} bytes are there: {}", path, grouped(shape[0]), each, there,
           there / each < static_cast<std::size_t>(shape[0])
               ? fmt::format("it is truncated in record {}", grouped(static_cast<std::int64_t>(there / each)))
-              : "it goes on after its last record"));
+              : "it continues after its last record"));
     }
     return windowed(std::make_unique<MappedIdx>(std::move(file), first, shape[0], field, std::move(labels)),
                     options.window);

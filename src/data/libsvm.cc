@@ -73,7 +73,7 @@ class LibsvmParser {
   void parse_line(std::string_view first, std::string_view line) {
     float label = 0;
     if (!read(first, label) || label != std::floor(label) || std::abs(label) > 16777216.0F) {
-      fail(fmt::format("expected a label, a whole number; received \"{}\"", printable(first.substr(0, 40))));
+      fail(fmt::format("expected an integer label; received \"{}\"", printable(first.substr(0, 40))));
     }
     // Labels of two classes are often -1 and +1 in this format, so they are only checked if `classes` is set.
     if (options_.classes > 0) {
@@ -121,13 +121,14 @@ class LibsvmParser {
     Field field{.name = "data", .type = FieldType::float32, .shape = options_.shape};
     if (field.shape.empty()) field.shape = {std::max<std::int64_t>(greatest_, 1)};
     if (greatest_ > field.count()) {
-      throw FileError(fmt::format("{}: the shape [{}] has {} numbers; an index of {} is there", join(options_.paths),
+      throw FileError(fmt::format("{}: the shape [{}] has {} values; the largest index is {}", join(options_.paths),
                                   fmt::join(field.shape, ", "), field.count(), greatest_));
     }
     // A single wrong index would make every record that long.
     if (options_.shape.empty() && greatest_ > kDenseUnasked) {
-      throw FileError(fmt::format("{}: an index of {} is there; give the shape of so long a record, or read it sparse",
-                                  join(options_.paths), greatest_));
+      throw FileError(
+          fmt::format("{}: the largest index is {}; give the shape of such long records, or read them as sparse",
+                      join(options_.paths), greatest_));
     }
     const auto each = static_cast<std::size_t>(field.count());
     std::vector<std::byte> numbers(ends_.size() * field.bytes());

@@ -61,7 +61,7 @@ class LmdbFile final : public IndexedPairs {
     pages_ = file_.bytes().size() / page_size_;
     if (meta.root != kNoPage) visit(meta.root, static_cast<int>(meta.depth));
     if (static_cast<std::uint64_t>(size()) != meta.entries) {
-      fail(fmt::format("says that it has {} records; {} are there", meta.entries, size()));
+      fail(fmt::format("declares {} records; found {}", meta.entries, size()));
     }
   }
 
@@ -90,14 +90,14 @@ class LmdbFile final : public IndexedPairs {
 
   [[nodiscard]] Meta newest_meta() const {
     const std::optional<Meta> first = meta_at(0);
-    if (!first) throw FileError(fmt::format("{}: is no LMDB file", name()));
+    if (!first) throw FileError(fmt::format("{}: is not an LMDB file", name()));
     const std::uint64_t size = first->page_size;
     if (size < 512 || size > 65536 || (size & (size - 1)) != 0) {
       throw FileError(
           fmt::format("{}: has pages of {} bytes; LMDB's are a power of two from 512 to 65536", name(), size));
     }
     std::optional<Meta> second = meta_at(static_cast<std::size_t>(size));
-    if (!second) throw FileError(fmt::format("{}: is truncated or damaged: its second head is missing", name()));
+    if (!second) throw FileError(fmt::format("{}: is truncated or damaged: its second meta page is missing", name()));
     second->page_size = size;
     Meta newest = second->transaction > first->transaction ? *second : *first;
     if (newest.depth > kMaxDepth || (newest.depth == 0 && newest.root != kNoPage)) {
@@ -107,7 +107,7 @@ class LmdbFile final : public IndexedPairs {
   }
 
   [[nodiscard]] const std::byte* page(std::uint64_t number, std::uint16_t kind) const {
-    if (number < 2 || number >= pages_) fail(fmt::format("lies on page {}; the file has {}", number, pages_));
+    if (number < 2 || number >= pages_) fail(fmt::format("is on page {}; the file has {} pages", number, pages_));
     const std::byte* const bytes = file_.bytes().data() + number * page_size_;
     if (const auto flags = number_at<std::uint16_t>(bytes + 10); (flags & kKinds) != kind) {
       fail(fmt::format("page {} is of kind {:#x}; expected {:#x}", number, flags & kKinds, kind));
@@ -128,7 +128,7 @@ class LmdbFile final : public IndexedPairs {
       const std::byte* const node = bytes + offset;
       const std::size_t room = page_size_ - offset - kNodeHeader;
       const std::size_t key = number_at<std::uint16_t>(node + 6);
-      if (key > room) fail(fmt::format("its key leaves page {}", number));
+      if (key > room) fail(fmt::format("its key extends beyond page {}", number));
       const std::uint64_t low = number_at<std::uint16_t>(node) | std::uint64_t{number_at<std::uint16_t>(node + 2)}
                                                                      << 16;
       const auto third = number_at<std::uint16_t>(node + 4);
@@ -143,15 +143,15 @@ class LmdbFile final : public IndexedPairs {
   [[nodiscard]] std::span<const std::byte> value_of(const std::byte* node, std::size_t key, std::uint64_t size,
                                                     std::uint16_t flags, std::size_t room, std::uint64_t number) const {
     const std::byte* const value = node + kNodeHeader + key;
-    if ((flags & ~kBigValue) != 0) fail("is a database by itself, or has several values, which is not read");
+    if ((flags & ~kBigValue) != 0) fail("is a sub-database or has several values, which is not supported");
     if ((flags & kBigValue) == 0) {
-      if (size > room - key) fail(fmt::format("its value leaves page {}", number));
+      if (size > room - key) fail(fmt::format("its value extends beyond page {}", number));
       return {value, static_cast<std::size_t>(size)};
     }
-    if (room - key < sizeof(std::uint64_t)) fail(fmt::format("its value leaves page {}", number));
+    if (room - key < sizeof(std::uint64_t)) fail(fmt::format("its value extends beyond page {}", number));
     const auto first = number_at<std::uint64_t>(value);
     const std::byte* const bytes = page(first, kLong);
-    if (size > (pages_ - first) * page_size_ - kPageHeader) fail("its value goes on after the end of the file");
+    if (size > (pages_ - first) * page_size_ - kPageHeader) fail("its value continues after the end of the file");
     return {bytes + kPageHeader, static_cast<std::size_t>(size)};
   }
 

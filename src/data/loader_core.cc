@@ -156,7 +156,7 @@ std::optional<Batch> LoaderCore::next() {
   Lock lock(mutex_);
   if (std::ranges::all_of(slots_, [](const Slot& slot) { return slot.state == Slot::State::held; })) {
     throw StateError(
-        fmt::format("[Loader.next] the caller holds all {} batches that there is room for: let one go, or "
+        fmt::format("[Loader.next] the caller holds all {} batches that there is room for: release one, or "
                     "give the loader more depth",
                     slots_.size()));
   }
@@ -199,17 +199,17 @@ LoaderPosition LoaderCore::position() const {
 void LoaderCore::restore(const LoaderPosition& position) {
   if (position.seed != options_.seed || position.records != store_->size()) {
     throw InvalidArgument(fmt::format(
-        "[Loader.restore] the position is one of seed {} over {} records; {} has {} records, and the seed is {}",
+        "[Loader.restore] the position belongs to seed {} over {} records; {} has {} records, and the seed is {}",
         position.seed, grouped(position.records), store_->name(), grouped(store_->size()), options_.seed));
   }
   if (position.epoch < 0 || position.offset < 0 || position.offset > position.records) {
-    throw InvalidArgument(fmt::format("[Loader.restore] epoch {}, offset {} is no position in {} records",
+    throw InvalidArgument(fmt::format("[Loader.restore] epoch {}, offset {} is not a position in {} records",
                                       position.epoch, position.offset, grouped(position.records)));
   }
   {
     const std::scoped_lock lock(mutex_);
     if (std::ranges::any_of(slots_, [](const Slot& slot) { return slot.state == Slot::State::held; })) {
-      throw StateError("[Loader.restore] the caller still holds a batch: let it go first");
+      throw StateError("[Loader.restore] the caller still holds a batch: release it first");
     }
   }
   stop();

@@ -93,7 +93,7 @@ class Pickle::Reader {
 
   PickleValue* pop() {
     if (stack_.empty() || (!marks_.empty() && marks_.back() == stack_.size()))
-      fail("the pickle takes what is not there");
+      fail("the pickle pops from an empty stack");
     PickleValue* const value = stack_.back();
     stack_.pop_back();
     return value;
@@ -103,7 +103,7 @@ class Pickle::Reader {
     return stack_.back();
   }
   std::vector<PickleValue*> pop_to_mark() {
-    if (marks_.empty()) fail("the pickle goes back to a mark that is not there");
+    if (marks_.empty()) fail("the pickle refers to a mark that is not there");
     const std::size_t first = marks_.back();
     marks_.pop_back();
     std::vector<PickleValue*> values(stack_.begin() + static_cast<std::ptrdiff_t>(first), stack_.end());
@@ -134,12 +134,12 @@ class Pickle::Reader {
     push_items(Kind::object, {callable, arguments});
   }
   void keep(std::uint64_t place) {
-    if (stack_.empty()) fail("the pickle keeps what is not there");
+    if (stack_.empty()) fail("the pickle stores from an empty stack");
     memo_[place] = stack_.back();
   }
   void recall(std::uint64_t place) {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) fail(fmt::format("the pickle recalls {}, which it has not kept", place));
+    if (found == memo_.end()) fail(fmt::format("the pickle recalls {}, which it has not stored", place));
     push(found->second);
   }
 
@@ -284,7 +284,7 @@ class Pickle::Reader {
       case 'g': recall(static_cast<std::uint64_t>(integer(line()))); break;
       case 'h': recall(number<std::uint8_t>()); break;
       case 'j': recall(number<std::uint32_t>()); break;
-      default: fail(fmt::format("the pickle has the instruction {:#04x}, which data has no need of", code));
+      default: fail(fmt::format("the pickle has the instruction {:#04x}, which plain data does not need", code));
     }
     return true;
   }

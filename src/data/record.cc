@@ -26,7 +26,7 @@ class RecordParser {
       std::string mistake = take(fields);
       if (!mistake.empty()) return mistake;
     }
-    if (fields.failed()) return "is no record: its message is truncated or damaged";
+    if (fields.failed()) return "is not a record: its message is truncated or damaged";
     return finish();
   }
 
@@ -53,7 +53,7 @@ class RecordParser {
     switch (field.field()) {
       case 1: return shape(field);
       case 2:
-        if (!number) return "is no record: its field 2 is no number";
+        if (!number) return "is not a record: its field 2 is not a number";
         second_ = field.number();
         return {};
       case 3:
@@ -62,7 +62,7 @@ class RecordParser {
         } else if (bytes) {
           record_.pixel = field.bytes();
         } else {
-          return "is no record: its field 3 is neither bytes nor a number";
+          return "is not a record: its field 3 is neither bytes nor a number";
         }
         return {};
       case 4: return fourth(field);
@@ -72,7 +72,7 @@ class RecordParser {
       case 6: return width_ ? floats(field, sixth_, six_) : std::string();
       case 7:
         if (width_ && number && field.number() != 0)
-          return "is a compressed image (Datum's encoded), which is not read";
+          return "is a compressed image (Datum's encoded), which is not supported";
         return {};
       default: return {};
     }
@@ -80,11 +80,11 @@ class RecordParser {
 
   std::string shape(const WireReader& field) {
     if (field.type() == WireType::varint) return extent(field.number());
-    if (field.type() != WireType::bytes) return "is no record: its field 1 (shape) is no list of numbers";
+    if (field.type() != WireType::bytes) return "is not a record: its field 1 (shape) is not a list of numbers";
     WireReader packed(field.bytes());
     while (!packed.empty()) {
       const std::optional<std::uint64_t> number = packed.take_varint();
-      if (!number) return "is no record: its field 1 (shape) is damaged";
+      if (!number) return "is not a record: its field 1 (shape) is damaged";
       std::string mistake = extent(*number);
       if (!mistake.empty()) return mistake;
     }
@@ -108,7 +108,7 @@ class RecordParser {
 
   std::string floats(const WireReader& field, std::span<const std::byte>& whole, std::vector<std::byte>& pieces) {
     if (field.type() != WireType::bytes && field.type() != WireType::fixed32) {
-      return fmt::format("is no record: its field {} is no list of floats", field.field());
+      return fmt::format("is not a record: its field {} is not a list of floats", field.field());
     }
     if (whole.empty() && pieces.empty() && field.type() == WireType::bytes) {
       whole = field.bytes();
@@ -132,11 +132,11 @@ class RecordParser {
       if (!mistake.empty()) return mistake;
       record_.pixel = datum_data_;
     }
-    if (record_.floats.size() % sizeof(float) != 0) return "has floats of no whole number of bytes";
+    if (record_.floats.size() % sizeof(float) != 0) return "has float data whose size is not a multiple of 4 bytes";
     if (label) {
       const auto number = static_cast<std::int64_t>(*label);
       if (number < std::numeric_limits<std::int32_t>::min() || number > std::numeric_limits<std::int32_t>::max()) {
-        return fmt::format("has the label {}, which is no int32", number);
+        return fmt::format("has the label {}, which does not fit in int32", number);
       }
       record_.label = static_cast<std::int32_t>(number);
     }

@@ -87,7 +87,7 @@ RecordFormat format_of(const Pairs& pairs, const StoreOptions& options) {
   }
   if (product != count) {
     fail_record(pairs, 0,
-                fmt::format("its shape is [{}]; it has {} numbers", fmt::join(format.data.shape, ", "), count));
+                fmt::format("its shape is [{}]; it has {} values", fmt::join(format.data.shape, ", "), count));
   }
   // Images without a channel axis get one channel.
   if (format.data.shape.size() == 2) format.data.shape.insert(format.data.shape.begin(), 1);

@@ -72,7 +72,7 @@ void Transform::check_numbers(const TransformOptions& options) {
   const auto channels = static_cast<std::size_t>(channels_);
   const auto check_size = [&](const std::vector<float>& numbers, const char* what) {
     if (numbers.size() > 1 && numbers.size() != channels && numbers.size() != all) {
-      fail_transform(output_, fmt::format("expected a {} of 1, {} (channels) or {} (pixels) numbers; received {}", what,
+      fail_transform(output_, fmt::format("expected a {} of 1, {} (channels) or {} (pixels) values; received {}", what,
                                           channels, all, numbers.size()));
     }
   };
@@ -93,7 +93,7 @@ void Transform::check_numbers(const TransformOptions& options) {
     const float deviation = number(options.deviation, i, 1.0F);
     if (!std::isfinite(mean)) fail_transform(output_, fmt::format("mean {} is {}", i, mean));
     if (!std::isfinite(deviation) || deviation <= 0) {
-      fail_transform(output_, fmt::format("expected deviations above 0; number {} is {}", i, deviation));
+      fail_transform(output_, fmt::format("expected deviations above 0; value {} is {}", i, deviation));
     }
     mean_.push_back(mean);
     factor_.push_back(static_cast<float>(options.scale / static_cast<double>(deviation)));

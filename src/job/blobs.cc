@@ -52,7 +52,7 @@ BlobProtos parse(const std::string& path) {
     throw FileError(fmt::format("{}: no such checkpoint{}", path, writer));
   }
   BlobProtos blobs;
-  if (!blobs.ParseFromString(bytes_of(path))) throw FileError(fmt::format("{}: is no checkpoint of SINGA's", path));
+  if (!blobs.ParseFromString(bytes_of(path))) throw FileError(fmt::format("{}: is not a SINGA checkpoint", path));
   if (blobs.name_size() != blobs.blob_size()) {
     throw FileError(fmt::format("{}: has {} names for {} blobs", path, blobs.name_size(), blobs.blob_size()));
   }
@@ -146,7 +146,7 @@ class LoadedParameters {
       if (parts == by_name.end()) continue;
       std::vector<float> numbers = joined(parts->second);
       if (static_cast<std::int64_t>(numbers.size()) != named.count) {
-        throw FileError(fmt::format("{}: \"{}\" has {} numbers; the net's {} has {}", path, named.name, numbers.size(),
+        throw FileError(fmt::format("{}: \"{}\" has {} values; the net's {} has {}", path, named.name, numbers.size(),
                                     named.parameter, named.count));
       }
       values_.emplace_back(&named, std::move(numbers));

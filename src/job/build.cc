@@ -55,7 +55,7 @@ class Builder {
     for (const LayerProto& layer : layers_) machines |= layer.type() == kRBMVis || layer.type() == kRBMHid;
     const AlgType alg = job_.proto.train_one_batch().alg();
     if (alg == kUserAlg)
-      throw_invalid(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; there is none of them");
+      throw_invalid(job_, "train_one_batch.alg", "expected kBP, kCD or kBPTT; received none of them");
     if (machines != (alg == kCD)) {
       throw_invalid(
           job_, "train_one_batch.alg",
@@ -73,9 +73,8 @@ class Builder {
         throw_invalid(job_, source.index, "rnn_dummy_conf.dynamic_srclayer", unknown_name("layer", from, known));
       }
       if (const std::int64_t count = built_.net.output(from).count(); count < source.sample.count()) {
-        throw_invalid(
-            job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-            fmt::format("\"{}\" gives {} numbers for the {} of a sample", from, count, source.sample.count()));
+        throw_invalid(job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
+                      fmt::format("\"{}\" provides {} values; a sample needs {}", from, count, source.sample.count()));
       }
     }
   }
@@ -111,11 +110,11 @@ class Builder {
         if (other.input != source.input) continue;
         share_validation(other, source);
         if ((other.phases & source.phases) != 0) {
-          throw_invalid(job_, i, "include", "another layer of this name brings records in the same phase");
+          throw_invalid(job_, i, "include", "another layer with this name provides records in the same phase");
         }
         if (other.sample != source.sample) {
           throw_invalid(job_, i, "store_conf.shape",
-                        fmt::format("expected samples of shape {}, as the other layer of this name has; received {}",
+                        fmt::format("expected samples of shape {}, as in the other layer with this name; received {}",
                                     other.sample.text(), source.sample.text()));
         }
       }
@@ -123,7 +122,7 @@ class Builder {
       built_.sources.push_back(std::move(source));
     }
     if (built_.sources.empty())
-      throw_invalid(job_, "neuralnet", "expected a layer that brings records, as kRecordInput");
+      throw_invalid(job_, "neuralnet", "expected a layer that provides records, such as kRecordInput");
   }
 
   /// In SINGA 0.1, one data layer excludes kTest and the other excludes kTrain, so both bring records for validation.
@@ -156,7 +155,7 @@ class Builder {
     built_.sequence = true;
     if (layer.char_rnn_conf().unroll_len() != job_.proto.neuralnet().unroll_len()) {
       throw_invalid(job_, source.index, "char_rnn_conf.unroll_len",
-                    fmt::format("expected that of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
+                    fmt::format("expected the value of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
                                 layer.char_rnn_conf().unroll_len()));
     }
     value.features = layer.name() + ".symbols";
@@ -194,7 +193,7 @@ class Builder {
         }
       }
     }
-    throw_invalid(job_, left[0], "srclayers", "these layers take from one another in a circle");
+    throw_invalid(job_, left[0], "srclayers", "these layers form a cycle");
   }
 
   /// Returns the name of the value that layer `i` takes as its k-th source.
@@ -218,19 +217,19 @@ class Builder {
     if (value.is_label) return value.features;
     if (!value.next.empty()) return value.next;
     if (value.source < 0) {
-      throw_invalid(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that brings labels");
+      throw_invalid(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that provides labels");
     }
     const std::string input = built_.sources[static_cast<std::size_t>(value.source)].input;
     const std::string label = input + ".label";
     for (Source& source : built_.sources) {
       if (source.input != input || !source.label.empty()) continue;
       if (is_dummy(layers_[source.index])) {
-        throw_invalid(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" brings no labels", input));
+        throw_invalid(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" provides no labels", input));
       }
       if (!layers_[source.index].store_conf().has_label()) {
         throw_invalid(
             job_, source.index, "store_conf.has_label",
-            fmt::format("layer \"{}\" needs the labels, and this says that there are none", layers_[i].name()));
+            fmt::format("layer \"{}\" needs labels, but this field says that there are none", layers_[i].name()));
       }
       source.label = label;
     }
@@ -267,7 +266,7 @@ class Builder {
     const LayerProto& layer = layers_[i];
     if (machines_.contains(i)) return;  // it was added with its other half
     if (values_.contains(layer.name())) {
-      throw_invalid(job_, i, "name", "another layer has it; layers of one name are for sources of different phases");
+      throw_invalid(job_, i, "name", "another layer has this name; only sources of different phases may share a name");
     }
     switch (layer.type()) {
       case kBridgeSrc:
@@ -343,7 +342,7 @@ class Builder {
   void parse_source(int i) {
     expect_sources(i, 1, 1);
     const LayerOutput& from = values_.at(layers_[i].srclayers(0));
-    if (from.source < 0) throw_invalid(job_, i, "srclayers", "expected the layer that brings the images");
+    if (from.source < 0) throw_invalid(job_, i, "srclayers", "expected the layer that provides the images");
     const std::string input = built_.sources[static_cast<std::size_t>(from.source)].input;
     for (Source& source : built_.sources) {
       if (source.input != input) continue;
@@ -362,14 +361,14 @@ class Builder {
     expect_at_least(job_, i, "rbm_conf.hdim", vis.rbm_conf().hdim(), 1);
     if (hid.rbm_conf().hdim() != vis.rbm_conf().hdim()) {
       throw_invalid(job_, hidden, "rbm_conf.hdim",
-                    fmt::format("expected that of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
+                    fmt::format("expected the value of \"{}\", {}; received {}", vis.name(), vis.rbm_conf().hdim(),
                                 hid.rbm_conf().hdim()));
     }
     std::vector<std::string> from;
     for (int k = 0; k < vis.srclayers_size(); ++k) {
       if (vis.srclayers(k) != hid.name()) from.push_back(features(i, k));
     }
-    if (from.size() != 1) throw_invalid(job_, i, "srclayers", "expected one besides the hidden half");
+    if (from.size() != 1) throw_invalid(job_, i, "srclayers", "expected one source besides the hidden half");
     const LayerSpec visible{.job = job_, .index = i, .conf = vis};
     const LayerSpec above{.job = job_, .index = hidden, .conf = hid};
     nn::RbmOptions to;
@@ -443,7 +442,7 @@ class Builder {
         if (from.size() == 2 &&
             (layer.unroll_conn_type_size() < 2 || layer.unroll_conn_type(1) != kUnrollFirstToLast)) {
           throw_invalid(job_, i, "unroll_conn_type",
-                        "expected kUnrollFirstToLast for its second source, whose last step it begins at");
+                        "expected kUnrollFirstToLast for the second source, whose last step is the initial state");
         }
         break;
       default: expect_sources(i, 1, 1); from = {features(i, 0)};
@@ -538,8 +537,7 @@ class Builder {
     }
   }
 
-  /// SINGA has a parameter for each gate (z, r, c). Here the gates are the rows of one parameter in the order (r, z,
-  /// n).
+  /// SINGA has a parameter for each gate (z, r, c); here the gates are rows of one parameter (r, z, n).
   void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
     constexpr int kGate[] = {1, 0, 2};
     for (std::size_t s = 0; s < specs.size(); ++s) {

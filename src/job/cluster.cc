@@ -33,7 +33,7 @@ Topology topology_of(const JobImpl& job, int ranks) {
   t.groups = groups;
   if (ranks % groups != 0) {
     throw_invalid(job, "cluster.nworker_groups",
-                  fmt::format("{} ranks do not make {} equal groups of workers", ranks, groups));
+                  fmt::format("{} ranks cannot be divided into {} equal groups of workers", ranks, groups));
   }
   if (ranks != wanted) {
     t.notes.push_back(fmt::format("the job asks for {} worker{}; the {} ranks that were started are its workers",
@@ -66,7 +66,7 @@ void note_servers(const JobImpl& job, int servers, Topology& topology) {
   if (topology.exchange == "replicas") {
     throw_invalid(
         job, "cluster.server_worker_separate",
-        fmt::format("in distributed Hogwild each group of workers has its parameters by itself: there is nothing to "
+        fmt::format("in distributed Hogwild each worker group holds its own parameters, so there is nothing to "
                     "serve; expected as many ranks as there are workers, {}; received {}",
                     topology.ranks, topology.ranks + servers));
   }
@@ -177,7 +177,7 @@ std::string traffic(const Topology& t, const Plan& plan) {
     text = fmt::format("{} a step are exchanged with each {}: {} of gradients, and {} of parameters back",
                        size(2 * shared + between), who, size(shared), size(shared));
   }
-  if (between > 0) text += fmt::format(", {} for layers that are cut", size(between));
+  if (between > 0) text += fmt::format(", {} for layers that are split", size(between));
   if (plan.ranks > 1 && t.groups > 1) {
     text += fmt::format("; inside a group {} with each worker but the first", size(2 * shared));
   }

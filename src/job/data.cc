@@ -78,7 +78,7 @@ std::shared_ptr<const Store> open(const JobImpl& job, int index) {
   options.encoded = conf.encoded();
   if (options.encoded && options.kind != "kvfile" && options.kind != "lmdb") {
     throw_invalid(job, index, "store_conf.encoded",
-                  fmt::format("encoded images lie in kvfile or lmdb; received {}", options.kind));
+                  fmt::format("encoded images require kvfile or lmdb; received {}", options.kind));
   }
   if (conf.separator().size() != 1) {
     throw_invalid(job, index, "store_conf.separator",
@@ -102,7 +102,7 @@ std::vector<float> numbers(const JobImpl& job, int index, const std::string& fie
   const Record record = read_mean(file);
   if (static_cast<std::int64_t>(record.data.size()) != count) {
     throw_invalid(job, index, "store_conf." + field + "_file",
-                  fmt::format("{} has {} numbers; a record has {}", file, record.data.size(), count));
+                  fmt::format("{} has {} values; a record has {}", file, record.data.size(), count));
   }
   return record.data;
 }
@@ -116,7 +116,7 @@ void parse_by(const JobImpl& job, const Source& source, TransformOptions& to) {
     return;
   }
   const MnistProto& conf = parser.mnist_conf();
-  if (conf.norm_a() == 0) throw_invalid(job, source.parser, "mnist_conf.norm_a", "expected another number than 0");
+  if (conf.norm_a() == 0) throw_invalid(job, source.parser, "mnist_conf.norm_a", "expected a value other than 0");
   to.mean = {conf.norm_a() * conf.norm_b()};
   to.deviation = {conf.norm_a()};
 }
@@ -196,7 +196,7 @@ std::unique_ptr<Samples> samples_of(const JobImpl& job, const Source& source) {
       numbers(job, source.index, "std", conf.std_file(), conf.has_std_value(), conf.std_value(), count);
   if (std::ranges::find(options.transform.deviation, 0.0F) != options.transform.deviation.end()) {
     throw_invalid(job, source.index, conf.has_std_value() ? "store_conf.std_value" : "store_conf.std_file",
-                  "expected numbers other than 0");
+                  "expected values other than 0");
   }
   if (source.parser >= 0) parse_by(job, source, options.transform);
   std::unique_ptr<Samples> samples = store_samples(store, std::move(options));

@@ -51,7 +51,7 @@ class DummySamples final : public Samples {
     if (to.dtype() == DType::int32) {
       if (!whole(number)) {
         throw StateError(
-            fmt::format("\"{}\" is fed by \"{}\", which said {}: no number that int32 has", input_, from_, number));
+            fmt::format("\"{}\" is fed by \"{}\", whose output {} does not fit in int32", input_, from_, number));
       }
       to.values<std::int32_t>()[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(std::floor(number));
     } else {
@@ -89,7 +89,7 @@ const std::string& feeding_layer(const LayerProto& layer) { return layer.rnn_dum
 std::int64_t dummy_batch(const JobImpl& job, int index) {
   const LayerProto& layer = layer_of(job, index);
   if (shape_of(layer).empty())
-    throw_invalid(job, index, shape_field(layer), "expected the batch and what follows; there is none");
+    throw_invalid(job, index, shape_field(layer), "expected the batch size and the lengths of a sample; received none");
   for (int k = 0; k < shape_of(layer).size(); ++k) {
     expect_at_least(job, index, fmt::format("{}[{}]", shape_field(layer), k), shape_of(layer)[k], 1);
   }
@@ -120,7 +120,7 @@ Shape dummy_sample(const JobImpl& job, int index) {
     const std::string name = fmt::format("rnn_dummy_conf.{}", field);
     expect_finite(job, index, name, value);
     if (conf.integer() && !whole(value)) {
-      throw_invalid(job, index, name, fmt::format("expected a number that int32 has; received {}", value));
+      throw_invalid(job, index, name, fmt::format("expected a value that fits in int32; received {}", value));
     }
   }
   if (conf.low() >= conf.high()) {
@@ -128,13 +128,12 @@ Shape dummy_sample(const JobImpl& job, int index) {
                   fmt::format("expected more than low, which is {}; received {}", conf.low(), conf.high()));
   }
   if (!feeding_layer(layer).empty() && steps != 1) {
-    throw_invalid(
-        job, index, "rnn_dummy_conf.dynamic_srclayer",
-        fmt::format("what a net says is what it hears next, so the net's unroll_len is 1; received {}", steps));
+    throw_invalid(job, index, "rnn_dummy_conf.dynamic_srclayer",
+                  fmt::format("a net that is fed its own output needs unroll_len 1; received {}", steps));
   }
   if (conf.integer()) {  // a step has one symbol
     if (std::ranges::any_of(lengths, [](std::int64_t length) { return length != 1; })) {
-      throw_invalid(job, index, shape_field(layer), "expected the batch alone: a step has one whole number");
+      throw_invalid(job, index, shape_field(layer), "expected only the batch size, because a step has one integer");
     }
     return {steps};
   }

@@ -20,11 +20,11 @@ class InstanceSoftmax final : public nn::Layer {
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
     if (in.size() != 1 || in[0].rank() < 2) {
       throw InvalidArgument(
-          fmt::format("expected numbers with a batch in front; received {}", in.empty() ? "" : in[0].text()));
+          fmt::format("expected a batch axis and at least one more axis; received {}", in.empty() ? "" : in[0].text()));
     }
     if (const std::int64_t count = size_of(in[0]); count % groups_ != 0) {
       throw InvalidArgument(
-          fmt::format("num_softmax_per_instance: {} numbers do not make {} equal parts", count, groups_));
+          fmt::format("num_softmax_per_instance: {} values cannot be divided into {} equal parts", count, groups_));
     }
     return in;
   }

@@ -255,7 +255,7 @@ std::string init_name(const JobImpl& job, int index, const std::string& field, I
     case kUniformSqrtFanInOut: return "uniform_sqrt_fan_in_out";
     case kUserInit: break;
   }
-  throw_invalid(job, index, field, "expected one of the built-in types, as kGaussian; there is none");
+  throw_invalid(job, index, field, "expected one of the built-in types, such as kGaussian; received none");
 }
 
 }  // namespace
@@ -293,7 +293,7 @@ std::vector<nn::Param> params_of_job_layer(const std::string& conf) {
   job::JobImpl in;
   in.where = "layer";
   job::LayerProto* const layer = in.proto.mutable_neuralnet()->add_layer();
-  if (!layer->ParseFromString(conf)) throw InvalidArgument("layer: these bytes are no LayerProto");
+  if (!layer->ParseFromString(conf)) throw InvalidArgument("layer: the bytes are not a LayerProto");
   const job::LayerSpec order{.job = in, .index = 0, .conf = *layer};
   std::vector<nn::Param> all;
   for (int k = 0; k < layer->param_size(); ++k) all.push_back(order.param(k, job::kWeight));

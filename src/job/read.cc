@@ -59,7 +59,7 @@ std::string clear_message(const std::string& message) {
     }
   }
   if (constexpr std::string_view strange = "Interpreting non ascii codepoint "; message.starts_with(strange)) {
-    return fmt::format("the byte {}, which is no character of a job",
+    return fmt::format("the byte {} is not allowed in a job",
                        message.substr(strange.size(), message.size() - strange.size() - 1));
   }
   return message;
@@ -174,10 +174,10 @@ void unwrap_prefetch(JobImpl& job) {
     }
     const auto& inside = layer.prefetch_conf().sublayers();
     if (inside.empty())
-      throw_invalid(job, i, "prefetch_conf.sublayers", "expected the layers that bring records; there are none");
+      throw_invalid(job, i, "prefetch_conf.sublayers", "expected the layers that provide records; there are none");
     for (int k = 0; k < inside.size(); ++k) {
       if (inside[k].type() == kPrefetch)
-        throw_invalid(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch in another");
+        throw_invalid(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch inside another");
       *flat.add_layer() = with_prefetch_phases(layer, inside[k]);
       paths.push_back({"neuralnet", fmt::format("layer[{}]", i), "prefetch_conf", fmt::format("sublayers[{}]", k)});
     }
@@ -296,7 +296,7 @@ Job Job::from_bytes(const std::string& bytes, const std::string& where) {
   auto impl = std::make_shared<Impl>();
   impl->where = where;
   if (!impl->proto.ParseFromString(bytes)) {
-    throw InvalidArgument(fmt::format("{}: these {} bytes are no JobProto", where, bytes.size()));
+    throw InvalidArgument(fmt::format("{}: the {} bytes are not a JobProto", where, bytes.size()));
   }
   if (impl->proto.has_name()) impl->where = fmt::format("job \"{}\"", impl->proto.name());
   job::unwrap_prefetch(*impl);

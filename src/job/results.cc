@@ -132,7 +132,7 @@ void Results::keep() {
 bool Results::show(const std::string& text, std::int64_t patience_ns) {
   if (!stderr_takes(patience_ns)) return false;
   if (left_out_ > 0) {
-    fmt::print(stderr, "pleiad: {} lines are missing here, as nobody read them{}\n", std::exchange(left_out_, 0),
+    fmt::print(stderr, "pleiad: {} lines are missing here because nobody read them{}\n", std::exchange(left_out_, 0),
                log_ == nullptr ? "" : fmt::format("; {}/job.log has them", workspace_));
     if (!stderr_takes(0)) return false;
   }

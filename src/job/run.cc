@@ -178,7 +178,8 @@ class JobRun {
     const auto take = [&](nn::Phase phase, std::unique_ptr<Samples>& to, std::int64_t& batch) {
       if ((source.phases & static_cast<unsigned>(phase)) == 0) return;
       if (to != nullptr) {
-        throw_invalid(in_, source.index, "include", "another layer brings the records of this phase; one is the most");
+        throw_invalid(in_, source.index, "include",
+                      "another layer already provides the records of this phase; only one is allowed");
       }
       to = samples_of(in_, source);
       batch = batch_size(in_, source.index);
@@ -189,7 +190,8 @@ class JobRun {
         !options_.test && (source.phases & static_cast<unsigned>(nn::Phase::train)) != 0 && is_dummy(layer) &&
         !feeding_layer(layer).empty()) {
       throw_invalid(in_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-                    "a net hears itself in tests and validation alone; expected exclude: kTrain, or a run with -test");
+                    "a net can be fed its own output only in tests and validation; expected exclude: kTrain, or a run "
+                    "with -test");
     }
     const bool tests = options_.test || in_.proto.test_freq() > 0;
     if (tests) take(nn::Phase::test, test_, test_batch_);
@@ -209,9 +211,9 @@ class JobRun {
       topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
       topology_.clock = "sync";
       if (test_ == nullptr)
-        throw_invalid(in_, "neuralnet", "expected a layer that brings records to test, with include: kTest");
+        throw_invalid(in_, "neuralnet", "expected a layer that provides records to test, with include: kTest");
     } else if (train_ == nullptr) {
-      throw_invalid(in_, "neuralnet", "expected a layer that brings records to train, with include: kTrain");
+      throw_invalid(in_, "neuralnet", "expected a layer that provides records to train, with include: kTrain");
     }
     TrainOptions to;
     lay_out(in_, topology_, built_, options_.test ? test_batch_ : train_batch_, to);
@@ -467,10 +469,10 @@ nn::LayerPtr layer_of_job(const std::string& layer) {
   job::JobImpl in;
   in.where = "layer";
   job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
-  if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: these bytes are no LayerProto");
+  if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: the bytes are not a LayerProto");
   nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
   if (made == nullptr) {
-    job::throw_invalid(in, 0, "type", fmt::format("{} is no layer by itself", LayerType_Name(conf->type())));
+    job::throw_invalid(in, 0, "type", fmt::format("{} cannot be used as a single layer", LayerType_Name(conf->type())));
   }
   return made;
 }
@@ -479,7 +481,7 @@ std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& update
   job::JobImpl in;
   in.where = "updater";
   if (!in.proto.mutable_updater()->ParseFromString(updater)) {
-    throw InvalidArgument("updater: these bytes are no UpdaterProto");
+    throw InvalidArgument("updater: the bytes are not an UpdaterProto");
   }
   return {job::updater_of(in), job::schedule_of(in)};
 }

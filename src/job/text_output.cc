@@ -43,7 +43,7 @@ class TextOutput final : public nn::Layer {
   [[nodiscard]] char letter(double symbol) const {
     if (!(symbol >= 0) || symbol >= static_cast<double>(vocabulary_.size())) {
       throw InvalidArgument(
-          fmt::format("the vocabulary has {} characters; received number {}", vocabulary_.size(), symbol));
+          fmt::format("the vocabulary has {} characters; received the symbol {}", vocabulary_.size(), symbol));
     }
     return vocabulary_[static_cast<std::size_t>(symbol)];
   }

@@ -27,7 +27,8 @@ UpdaterOptions user_updater(const JobImpl& job, const std::string& type) {
   if (const auto found = own.options.find(type); found != own.options.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, options] : own.options) known.push_back(name);
-  if (type.empty()) throw_invalid(job, "updater.type", "expected one of the built-in types, as kSGD; there is none");
+  if (type.empty())
+    throw_invalid(job, "updater.type", "expected one of the built-in types, such as kSGD; received none");
   throw_invalid(job, "updater.user_type",
                 known.empty() ? fmt::format("no updater is registered under \"{}\", nor under any other name", type)
                               : unknown_name("updater of the user's own", type, known));
@@ -119,7 +120,7 @@ nn::Schedule schedule_options(const JobImpl& job, const UpdaterProto& u) {
       to.steps.assign(from.fixedstep_conf().step().begin(), from.fixedstep_conf().step().end());
       for (const float rate : from.fixedstep_conf().step_lr()) to.rates.push_back(plain(rate));
       break;
-    case kUserChange: throw_invalid(job, path, "expected a type, as kFixed; there is none");
+    case kUserChange: throw_invalid(job, path, "expected a type, such as kFixed; received none");
   }
   try {
     nn::check(to);

@@ -31,7 +31,7 @@ std::vector<std::string> gpus_here() {
 
 void expect_device(int id) {
   const std::vector<std::string> here = gpus_here();
-  throw InvalidArgument(fmt::format("asked for device {}; this machine {}, and this build computes on CPUs alone", id,
+  throw InvalidArgument(fmt::format("asked for device {}; this machine {}, and this build supports only CPUs", id,
                                     here.empty() ? "shows no GPU" : "has " + join(here)));
 }
 

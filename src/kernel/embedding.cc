@@ -15,7 +15,7 @@ void check_indices(const Tensor& index, std::int64_t count) {
   if (bad == all.end()) return;
   const std::int64_t row = index.count() / index.shape()[0];
   const std::int64_t at = bad - all.begin();
-  throw InvalidArgument(fmt::format("sample {}, place {}: expected an index from 0 to {}; received {}", at / row,
+  throw InvalidArgument(fmt::format("sample {}, position {}: expected an index from 0 to {}; received {}", at / row,
                                     at % row, count - 1, *bad));
 }
 

@@ -16,7 +16,7 @@ void by_type(DType dtype, Body&& body) {
   } else if (dtype == DType::float64) {
     body(double{});
   } else {
-    throw InvalidArgument(fmt::format("nets compute in float32 or float64; received {}", name_of(dtype)));
+    throw InvalidArgument(fmt::format("expected dtype float32 or float64; received {}", name_of(dtype)));
   }
 }
 

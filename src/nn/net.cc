@@ -36,7 +36,7 @@ unsigned mask_of(const std::vector<Phase>& phases) {
 
 Net::Net(NetOptions options) : impl_(std::make_unique<Impl>()) {
   if (options.dtype != DType::float32 && options.dtype != DType::float64) {
-    throw InvalidArgument(fmt::format("net \"{}\": a net computes in float32 or float64; received {}", options.name,
+    throw InvalidArgument(fmt::format("net \"{}\": expected dtype float32 or float64; received {}", options.name,
                                       name_of(options.dtype)));
   }
   impl_->options = std::move(options);
@@ -56,8 +56,8 @@ Net& Net::input(const std::string& name, const Shape& sample) { return input(nam
 
 Net& Net::input(const std::string& name, const Shape& sample, DType dtype) {
   if (name.empty() || name.find_first_of(":/") != std::string::npos || impl_->value_of.contains(name)) {
-    throw InvalidArgument(
-        fmt::format("net \"{}\": an input needs a new name without : and /; received \"{}\"", options().name, name));
+    throw InvalidArgument(fmt::format("net \"{}\": expected an unused input name without : and /; received \"{}\"",
+                                      options().name, name));
   }
   impl_->value_of[name] = static_cast<int>(impl_->values.size());
   impl_->values.push_back(
@@ -71,8 +71,8 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   Impl& in = *impl_;
   if (layer == nullptr) throw InvalidArgument(fmt::format("layer \"{}\": received no layer", name));
   if (name.empty() || name.find_first_of(":/") != std::string::npos || in.value_of.contains(name)) {
-    throw InvalidArgument(
-        fmt::format("net \"{}\": a layer needs a new name without : and /; received \"{}\"", options().name, name));
+    throw InvalidArgument(fmt::format("net \"{}\": expected an unused layer name without : and /; received \"{}\"",
+                                      options().name, name));
   }
   Node node{.name = name, .layer = std::move(layer), .phases = mask_of(placement.phases)};
   if (placement.inputs.empty()) {
@@ -130,7 +130,7 @@ void Net::replace(const std::string& name, LayerPtr layer) {
   with_layer_name(node, [&] {
     const std::vector<ParamSpec> specs = layer->parameters(shapes);
     if (layer->outputs(shapes) != node.layer->outputs(shapes) || specs.size() != node.parameters.size()) {
-      throw InvalidArgument("its replacement has other outputs or another number of parameters");
+      throw InvalidArgument("its replacement has different outputs or a different number of parameters");
     }
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Parameter& parameter = in.parameters[static_cast<std::size_t>(node.parameters[i])];
@@ -151,7 +151,8 @@ void Net::replace(const std::string& name, LayerPtr layer) {
 void Net::prepare(std::int64_t batch) {
   Impl& in = *impl_;
   if (batch < 1)
-    throw InvalidArgument(fmt::format("net \"{}\": a batch has samples; received {}", options().name, batch));
+    throw InvalidArgument(
+        fmt::format("net \"{}\": expected a batch size of at least 1; received {}", options().name, batch));
   if (in.batch == batch) return;
   kernel::need_gemm();
   in.batch = 0;
@@ -189,7 +190,7 @@ void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
   Impl& in = *impl_;
   const Parameter& p = in.parameters.at(parameter);
   if (update != nullptr && (!p.pieces || p.uses > 1)) {
-    throw InvalidArgument(fmt::format("parameter \"{}\" cannot be updated piece by piece", p.name));
+    throw InvalidArgument(fmt::format("parameter \"{}\" cannot be updated block by block", p.name));
   }
   if (in.updates[parameter] == update) return;
   in.updates[parameter] = update;
@@ -206,7 +207,7 @@ Tensor Net::input_tensor(const std::string& name) const {
 
 void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
   Impl& in = *impl_;
-  if (in.batch == 0) throw StateError(fmt::format("net \"{}\": forward before prepare", options().name));
+  if (in.batch == 0) throw StateError(fmt::format("net \"{}\": call prepare before forward", options().name));
   in.phase = phase;
   for (Node& node : in.nodes) {
     if (!in.active(node)) continue;
@@ -225,7 +226,7 @@ void Net::forward(Phase phase, std::int64_t step, std::int64_t first_sample) {
 void Net::backward(const std::function<void(std::size_t)>& ready) {
   Impl& in = *impl_;
   if (!in.forward_done || in.phase != Phase::train) {
-    throw StateError(fmt::format("net \"{}\": backward without a forward in training", options().name));
+    throw StateError(fmt::format("net \"{}\": call forward in the training phase before backward", options().name));
   }
   in.forward_done = false;
   for (const auto& [gradient, value] : in.seeds) gradient.fill(value * in.gradient_scale);

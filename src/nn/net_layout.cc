@@ -22,7 +22,7 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
     const Shapes to = node.layer->outputs(from);
     const std::vector<ParamSpec> specs = node.layer->parameters(from);
     if (to.size() != node.outputs.size() || specs.size() != node.parameters.size()) {
-      throw InternalError(fmt::format("layer \"{}\": its part has other outputs or parameters", node.name));
+      throw InternalError(fmt::format("layer \"{}\": its tile layer has different outputs or parameters", node.name));
     }
     for (std::size_t k = 0; k < to.size(); ++k) {
       Value& value = in.values[static_cast<std::size_t>(node.outputs[k])];

@@ -61,16 +61,17 @@ void check(const Schedule& s) {
   (void)find(s);
   if (s.freq < 1)
     throw InvalidArgument(fmt::format("schedule \"{}\": freq is at least 1; received {}", s.type, s.freq));
-  if (s.type == "inverse_t" && s.final == 0) throw InvalidArgument("schedule \"inverse_t\": final is 0");
+  if (s.type == "inverse_t" && s.final == 0)
+    throw InvalidArgument("schedule \"inverse_t\": expected final other than 0; received 0");
   if (s.type == "momentum" && s.freq <= s.start) {
     throw InvalidArgument(
-        fmt::format("schedule \"momentum\": freq lies after start; received {} and {}", s.freq, s.start));
+        fmt::format("schedule \"momentum\": expected freq > start; received {} and {}", s.freq, s.start));
   }
   if (s.type != "fixed_step") return;
   if (s.steps.empty() || s.steps.size() != s.rates.size() || !std::ranges::is_sorted(s.steps)) {
-    throw InvalidArgument(
-        fmt::format("schedule \"fixed_step\": expected rising steps and as many rates; received {} steps and {} rates",
-                    s.steps.size(), s.rates.size()));
+    throw InvalidArgument(fmt::format(
+        "schedule \"fixed_step\": expected increasing steps and one rate per step; received {} steps and {} rates",
+        s.steps.size(), s.rates.size()));
   }
 }
 

@@ -122,14 +122,14 @@ Module module_of(const Graph& net, const Node& node) {
       module.arrays.push_back(by_place(name == "scale" ? "weight" : "bias", own, flat ? image : std::nullopt));
     } else {
       throw InvalidArgument(
-          fmt::format("layer \"{}\": PyTorch has no module like a layer of the kind \"{}\"", node.name, kind));
+          fmt::format("layer \"{}\": PyTorch has no module for layers of the kind \"{}\"", node.name, kind));
     }
   }
   for (const int id : node.states) {
     const auto& [name, own] = net.states[static_cast<std::size_t>(id)];
     if (kind != "batch_norm") {
       throw InvalidArgument(
-          fmt::format("layer \"{}\": PyTorch has no module like a layer of the kind \"{}\"", node.name, kind));
+          fmt::format("layer \"{}\": PyTorch has no module for layers of the kind \"{}\"", node.name, kind));
     }
     module.arrays.push_back(
         by_place(name.ends_with("/mean") ? "running_mean" : "running_var", own, flat ? image : std::nullopt));

@@ -17,7 +17,7 @@ Communicator::Communicator(Session* session) : session_(session) {
   workers_ = session->workers();
   for (int worker = 0; worker < workers_; ++worker) {
     if (session->worker_rank(worker) != worker) {
-      throw InvalidArgument(fmt::format("the ranks that only serve come after the workers; worker {} is rank {}",
+      throw InvalidArgument(fmt::format("ranks that only serve must come after the workers; worker {} is rank {}",
                                         worker, session->worker_rank(worker)));
     }
   }

@@ -34,7 +34,7 @@ std::string explain(const Plan& plan, const std::string& traffic) {
     out += fmt::format(fmt::runtime(row), layer.name, layer.kind, places(layer, plan.ranks),
                        bytes_text(layer.parameter_bytes), bytes_text(layer.forward_bytes),
                        bytes_text(layer.backward_bytes), bytes_text(layer.gradient_bytes),
-                       layer.why.empty() ? "" : "not cut: " + layer.why);
+                       layer.why.empty() ? "" : "not split: " + layer.why);
     sum.parameter_bytes += layer.parameter_bytes;
     sum.forward_bytes += layer.forward_bytes;
     sum.backward_bytes += layer.backward_bytes;

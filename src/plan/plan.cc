@@ -16,20 +16,20 @@ namespace {
 /// Returns why the layer cannot be split, or an empty text.
 std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
   const nn::Layer& layer = net.layer(name);
-  if (outputs_option(layer).empty()) return fmt::format("a {} is not cut", layer.kind());
-  if (layer.options().empty()) return "it does not tell its options";
+  if (outputs_option(layer).empty()) return fmt::format("{} layers cannot be split", layer.kind());
+  if (layer.options().empty()) return "the layer does not expose its options";
   for (const auto& [option, value] : layer.options()) {
-    if (option == "groups") return "its channels do not mix across groups";
+    if (option == "groups") return "it has groups of channels";
     if (option.ends_with(".share")) return "it shares a parameter";
-    if (option == "last_axis") return "it works on each place";
-    if (option.ends_with(".norm")) return "its filters are kept at a norm";
+    if (option == "last_axis") return "it works on each position";
+    if (option.ends_with(".norm")) return "its filters have a fixed norm";
   }
   for (const nn::Parameter& p : net.parameters()) {
     if (p.uses > 1 && p.name.starts_with(name + "/")) return "other layers share its parameter";
   }
   const Shape out = layer.outputs(net.input_shapes(name))[0];
   const std::int64_t outputs = out[out.rank() - 1];
-  if (outputs < ranks) return fmt::format("{} outputs are less than {} ranks", outputs, ranks);
+  if (outputs < ranks) return fmt::format("{} outputs are too few for {} ranks", outputs, ranks);
   return {};
 }
 
@@ -76,17 +76,19 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
   if (options.kind == "spatial") return spatial_plan(net, options, ranks, batch);
   if (options.deterministic && ranks > 1) {
     throw InvalidArgument(
-        fmt::format("deterministic mode on several ranks is for plan \"spatial\"; received \"{}\"", options.kind));
+        fmt::format("deterministic mode on several ranks requires plan \"spatial\"; received \"{}\"", options.kind));
   }
   if (ranks < 1 || batch < ranks) {
     throw InvalidArgument(
         fmt::format("batch: expected at least one sample for each of the {} ranks; received {}", ranks, batch));
   }
   if (!options.split.empty() && options.kind != "hybrid") {
-    throw InvalidArgument(fmt::format("plan \"{}\" chooses its layers itself; split is for \"hybrid\"", options.kind));
+    throw InvalidArgument(
+        fmt::format("plan \"{}\" chooses its layers itself; the option split is for plan \"hybrid\"", options.kind));
   }
   if (options.grid != "auto") {
-    throw InvalidArgument(fmt::format("plan \"{}\" has no grid; that is for \"spatial\"", options.kind));
+    throw InvalidArgument(
+        fmt::format("plan \"{}\" takes no grid; the option grid is for plan \"spatial\"", options.kind));
   }
   Plan plan{.net = net.options().name, .kind = options.kind, .ranks = ranks, .batch = batch, .layers = {}};
   plan.deterministic = options.deterministic;
@@ -103,7 +105,7 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
     const bool wanted = can && (options.kind == "feature" || (options.kind == "hybrid" && by_kind));
     plan.layers.push_back(plan_layer(net, name, wanted || named, plan));
     if (named && !plan.layers.back().why.empty()) {
-      throw InvalidArgument(fmt::format("layer \"{}\" cannot be cut: {}", name, plan.layers.back().why));
+      throw InvalidArgument(fmt::format("layer \"{}\" cannot be split: {}", name, plan.layers.back().why));
     }
     if (plan.layers.back().cut && batch % ranks != 0) {
       throw InvalidArgument(

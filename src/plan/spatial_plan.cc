@@ -84,7 +84,7 @@ class Planner {
     }
     if (plan_.tiled_inputs.empty()) {
       throw InvalidArgument(fmt::format(
-          "net \"{}\" has no images, inputs of (height, width, channels), for a spatial plan to cut", plan_.net));
+          "net \"{}\" has no image inputs (height, width, channels), which a spatial plan splits", plan_.net));
     }
   }
 
@@ -296,24 +296,25 @@ class Planner {
 }  // namespace
 
 Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
-  if (!options.split.empty()) throw InvalidArgument("plan \"spatial\" cuts images; split is for \"hybrid\"");
+  if (!options.split.empty())
+    throw InvalidArgument("plan \"spatial\" splits images; the option split is for plan \"hybrid\"");
   if (ranks < 1 || batch < 1) {
-    throw InvalidArgument(fmt::format("ranks and batch are at least 1; received {} and {}", ranks, batch));
+    throw InvalidArgument(fmt::format("expected at least 1 rank and 1 sample; received {} and {}", ranks, batch));
   }
   static const std::vector<std::string> ways = {"always", "auto", "never"};
   if (std::ranges::find(ways, options.overlap) == ways.end()) {
     throw InvalidArgument(unknown_name("overlap", options.overlap, ways));
   }
   if (options.deterministic && options.grid != "auto" && grid_named(options.grid, ranks).groups > 1) {
-    throw InvalidArgument(
-        fmt::format("deterministic mode has no groups, which share the batch out; received \"{}\"", options.grid));
+    throw InvalidArgument(fmt::format(
+        "deterministic mode does not support groups, which split the batch; received \"{}\"", options.grid));
   }
   const auto plan_on = [&](const Grid& grid) { return Planner(net, options, grid, ranks, batch).make(); };
   if (options.grid != "auto") {
     const Grid grid = grid_named(options.grid, ranks);
     if (batch % grid.groups != 0) {
       throw InvalidArgument(
-          fmt::format("the batch is shared out among {} groups of the grid; received {}", grid.groups, batch));
+          fmt::format("expected a batch size divisible by the {} groups of the grid; received {}", grid.groups, batch));
     }
     return plan_on(grid);
   }

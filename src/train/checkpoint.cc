@@ -146,7 +146,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder), set_(folder) {
 const std::string& Checkpoint::at(const std::string& key) const {
   const auto found = set_.manifest().metadata.find(key);
   if (found != set_.manifest().metadata.end()) return found->second;
-  throw FileError(fmt::format("{}: does not say its {}", (folder_ / Manifest::kFile).string(), key));
+  throw FileError(fmt::format("{}: the metadata has no \"{}\"", (folder_ / Manifest::kFile).string(), key));
 }
 
 Tensor Checkpoint::read(const CheckpointTensor& like) const {

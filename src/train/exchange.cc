@@ -130,8 +130,8 @@ class TableExchange final : public Exchange {
     for (nn::Parameter& p : net.parameters()) {
       if (p.norm > 0) {
         throw InvalidArgument(fmt::format(
-            "parameter \"{}\" is kept at norm {}, which tables do not know of; set exchange to \"all_reduce\"", p.name,
-            p.norm));
+            "parameter \"{}\" has the fixed norm {}, which tables do not support; set exchange to \"all_reduce\"",
+            p.name, p.norm));
       }
       TableParameter& parameter = parameters_.emplace_back();
       if (layout.part_of(p.name) != nullptr) {
@@ -239,23 +239,24 @@ bool exchanges(const TrainOptions& options, const Session* session) {
     throw InvalidArgument(unknown_name("clock", options.clock, clocks));
   }
   if (options.clock == "async" && name != "tables") {
-    throw InvalidArgument(fmt::format("clock \"async\" is for exchange \"tables\"; received \"{}\"", name));
+    throw InvalidArgument(fmt::format("clock \"async\" requires exchange \"tables\"; received \"{}\"", name));
   }
   if (name == "tables" && options.plan.kind == "spatial") {
-    throw InvalidArgument("plan \"spatial\" sums gradients by \"all_reduce\"; received exchange \"tables\"");
+    throw InvalidArgument("plan \"spatial\" requires exchange \"all_reduce\"; received \"tables\"");
   }
   if (session == nullptr && (name == "all_reduce" || name == "tables" || name == "replicas")) {
     throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name));
   }
   if (options.groups > 0 && name != "replicas" && options.clock != "async") {
-    throw InvalidArgument("groups are for exchange \"replicas\", and for \"tables\" with clock \"async\"");
+    throw InvalidArgument("groups require exchange \"replicas\", or \"tables\" with clock \"async\"");
   }
   if (session != nullptr && options.groups > 0 && session->workers() % options.groups != 0) {
-    throw InvalidArgument(fmt::format("{} ranks do not make {} equal groups", session->workers(), options.groups));
+    throw InvalidArgument(
+        fmt::format("{} ranks cannot be divided into {} equal groups", session->workers(), options.groups));
   }
   if (name == "replicas" && options.plan.kind != "data") {
     throw InvalidArgument(
-        fmt::format("exchange \"replicas\" is for plan \"data\"; received \"{}\"", options.plan.kind));
+        fmt::format("exchange \"replicas\" requires plan \"data\"; received \"{}\"", options.plan.kind));
   }
   check_descends(options.updater);
   if (options.sync_every < 1) {

@@ -13,9 +13,9 @@ SparseStack::SparseStack(SparseStackOptions options) : options_(std::move(option
     throw InvalidArgument(
         fmt::format("stack: image: expected (height, width, channels); received {}", options_.image.text()));
   }
-  if (options_.stages.empty()) throw InvalidArgument("stack: stages: expected some; received none");
+  if (options_.stages.empty()) throw InvalidArgument("stack: stages: expected at least one; received none");
   if (!(options_.sparsity >= 0))
-    throw InvalidArgument(fmt::format("stack: sparsity is not below 0; received {}", options_.sparsity));
+    throw InvalidArgument(fmt::format("stack: expected sparsity >= 0; received {}", options_.sparsity));
   (void)classifier();  // makes the layers report shapes that do not fit
 }
 
@@ -53,7 +53,7 @@ std::string SparseStack::add_stages(nn::Net& net, std::size_t count) const {
 }
 
 nn::Net SparseStack::stage(std::size_t i) const {
-  if (i >= size()) throw InvalidArgument(fmt::format("stack: it has {} stages; received {}", size(), i));
+  if (i >= size()) throw InvalidArgument(fmt::format("stack: expected a stage below {}; received {}", size(), i));
   nn::Net net = empty_net(stage_name("stage", i), false);
   const std::string input = add_stages(net, i);
   for (const nn::Parameter& p : std::vector<nn::Parameter>(net.parameters())) net.fix(p.name);

@@ -14,7 +14,8 @@ RbmStack::RbmStack(StackOptions options) : options_(std::move(options)), numbers
   if (options_.hidden.empty())
     throw InvalidArgument("stack: hidden: expected the units of each machine; received none");
   for (const std::int64_t units : options_.hidden) {
-    if (units < 1) throw InvalidArgument(fmt::format("stack: a machine has hidden units; received {}", units));
+    if (units < 1)
+      throw InvalidArgument(fmt::format("stack: expected at least 1 hidden unit per machine; received {}", units));
   }
   require_known("stack: visible_units", options_.visible_units, {"binary", "gaussian"});
   require_known("stack: code_units", options_.code_units, {"binary", "gaussian"});
@@ -48,7 +49,7 @@ void RbmStack::encode(nn::Net& net, std::size_t count) const {
 }
 
 nn::Net RbmStack::stage(std::size_t i) const {
-  if (i >= size()) throw InvalidArgument(fmt::format("stack: it has {} machines; received {}", size(), i));
+  if (i >= size()) throw InvalidArgument(fmt::format("stack: expected a machine below {}; received {}", size(), i));
   nn::Net net = empty_net(stage_name("rbm", i));
   encode(net, i);
   for (const nn::Parameter& p : std::vector<nn::Parameter>(net.parameters())) net.fix(p.name);

@@ -67,7 +67,7 @@ class StoreSamples final : public Samples {
     const std::optional<Batch> batch = loader_->next();
     if (!batch || batch->size() != count) {
       throw InternalError(
-          fmt::format("{}: {} samples were asked for, and {} came", store_->name(), count, batch ? batch->size() : 0));
+          fmt::format("{}: requested {} samples; received {}", store_->name(), count, batch ? batch->size() : 0));
     }
     next_ = at + batch_;
     if (inputs_.empty()) choose_inputs(net);
@@ -128,7 +128,7 @@ class StoreSamples final : public Samples {
     const bool numbers = field.type == FieldType::float32 && to.dtype() != DType::int32 && to.dtype() != DType::int64;
     if (!fits || !(labels || numbers)) {
       throw InvalidArgument(
-          fmt::format("input \"{}\" takes {} of shape {} a sample; \"{}\" of {} is {} of shape ({}){}", input,
+          fmt::format("input \"{}\" takes {} of shape {} per sample; \"{}\" of {} is {} of shape ({}){}", input,
                       name_of(to.dtype()), sample.text(), field.name, store_->name(), name_of(field.type),
                       fmt::join(field.shape, ", "), image ? ", channels first" : ""));
     }

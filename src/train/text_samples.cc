@@ -30,14 +30,15 @@ class TextSamples final : public Samples {
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::int32_t place = code[static_cast<unsigned char>(text[i])];
       if (place < 0) {
-        throw InvalidArgument(fmt::format("text_samples: byte {} at place {} is not in the vocabulary of {}",
-                                          static_cast<unsigned char>(text[i]), i, vocabulary.size()));
+        throw InvalidArgument(
+            fmt::format("text_samples: byte {} at position {} is not in the vocabulary of {} characters",
+                        static_cast<unsigned char>(text[i]), i, vocabulary.size()));
       }
       codes_.push_back(place);
     }
     if (count() < 1) {
       throw InvalidArgument(
-          fmt::format("text_samples: {} characters have no piece of {} steps", text.size(), options_.steps));
+          fmt::format("text_samples: {} characters are too few for {} steps", text.size(), options_.steps));
     }
     identity_ = fmt::format("a text of {} characters, checksum {:08x}, {} steps", text.size(),
                             crc32c(std::as_bytes(std::span(text))), options_.steps);
@@ -49,7 +50,7 @@ class TextSamples final : public Samples {
   void expect(std::int64_t batch, int /*rank*/, int /*ranks*/) override {
     if (batch > count()) {
       throw InvalidArgument(
-          fmt::format("text_samples: a batch of {} needs as many pieces; there are {}", batch, count()));
+          fmt::format("text_samples: a batch of {} needs as many pieces of text; there are {}", batch, count()));
     }
     batch_ = batch;
   }
@@ -59,10 +60,10 @@ class TextSamples final : public Samples {
     const Tensor to = net.input_tensor(options_.input);
     const std::int64_t width = options_.steps + 1;
     if (to.dtype() != DType::int32 || to.count() / to.shape()[0] != width) {
-      throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} a sample; received int32 of shape ({})",
+      throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} per sample; received int32 of shape ({})",
                                         options_.input, name_of(to.dtype()), to.shape().sample().text(), width));
     }
-    if (batch_ == 0) throw StateError("text_samples: filled before its batch was told");
+    if (batch_ == 0) throw StateError("text_samples: call expect() with the batch size before fill()");
     // number of characters per row of the batch
     const std::int64_t row = (static_cast<std::int64_t>(codes_.size()) - 1) / batch_;
     const std::int64_t pieces = row / options_.steps;

@@ -48,7 +48,7 @@ class Archive {
       folder = name.substr(0, name.size() - end.size());
       return bytes;
     }
-    fail(fmt::format("expected what torch.save writes; there is no {}", end));
+    fail(fmt::format("expected a file that torch.save wrote; it has no {}", end));
   }
   [[nodiscard]] Bytes at(const std::string& name) const {
     const auto found = entries_.find(name);
@@ -61,7 +61,8 @@ class Archive {
   template <class T>
   T number(std::uint64_t at) const {
     const Bytes all = file_.bytes();
-    if (at > all.size() || all.size() - at < sizeof(T)) fail("is truncated or damaged: its directory leaves the file");
+    if (at > all.size() || all.size() - at < sizeof(T))
+      fail("is truncated or damaged: its directory points outside the file");
     T value;
     std::memcpy(&value, all.data() + at, sizeof value);
     return value;
@@ -87,7 +88,7 @@ class Archive {
   }
 
   std::uint64_t read_entry(std::uint64_t at) {
-    if (number<std::uint32_t>(at) != kCentral) fail("is damaged: an entry of its directory is none");
+    if (number<std::uint32_t>(at) != kCentral) fail("is damaged: an entry of its directory is invalid");
     const auto method = number<std::uint16_t>(at + 10);
     std::uint64_t size = number<std::uint32_t>(at + 24);
     const std::uint64_t name_bytes = number<std::uint16_t>(at + 28);
@@ -98,7 +99,7 @@ class Archive {
     (void)number<std::uint8_t>(end - 1);  // throws if the entry is truncated
     const std::string name(reinterpret_cast<const char*>(file_.bytes().data()) + at + 46,
                            static_cast<std::size_t>(name_bytes));
-    if (method != 0) fail(fmt::format("\"{}\" is compressed; torch.save leaves it as it is", name));
+    if (method != 0) fail(fmt::format("\"{}\" is compressed; torch.save does not compress", name));
     if (size == kNarrow || local == kNarrow) widen(at + 46 + name_bytes, extra_bytes, at, size, local);
     if (number<std::uint32_t>(local) != kEntry) fail(fmt::format("is damaged: \"{}\" is not where it should be", name));
     const std::uint64_t first = local + 30 + number<std::uint16_t>(local + 26) + number<std::uint16_t>(local + 28);
@@ -161,7 +162,7 @@ class StateDict {
     nn::NamedTensors all;
     for (std::size_t i = ordered ? 2 : 0; i + 1 < root->items.size(); i += 2) {
       const PickleValue& name = *root->items[i];
-      if (name.kind != Kind::text) archive_.fail("expected a state dict; a key is no text");
+      if (name.kind != Kind::text) archive_.fail("expected a state dict; a key is not text");
       all.emplace_back(std::string(name.text), tensor(std::string(name.text), root->items[i + 1]));
     }
     return all;
@@ -178,7 +179,7 @@ class StateDict {
     }
     std::vector<std::int64_t> all;
     for (const PickleValue* one : tuple->items) {
-      if (one->kind != Kind::integer || one->integer < 0) fail(name, "expected lengths and strides from 0 on");
+      if (one->kind != Kind::integer || one->integer < 0) fail(name, "expected lengths and strides of at least 0");
       all.push_back(one->integer);
     }
     return all;
@@ -189,7 +190,7 @@ class StateDict {
       value = item(value->items[1], 0);
       if (value == nullptr) fail(name, "is damaged");
     }
-    if (!calls(*value, "torch._utils _rebuild_tensor_v2")) fail(name, "expected an array of PyTorch's");
+    if (!calls(*value, "torch._utils _rebuild_tensor_v2")) fail(name, "expected a PyTorch tensor");
     const PickleValue* const arguments = value->items[1];
     const PickleValue* const storage = item(arguments, 0);
     const PickleValue* const start = item(arguments, 1);
@@ -224,7 +225,7 @@ class StateDict {
               !__builtin_add_overflow(last, reach, &last) && !__builtin_mul_overflow(count, shape[d], &count);
     }
     if (!fits || last >= room || count > room) {
-      fail(name, fmt::format("has the shape {}, and its storage {} numbers", Shape(shape).text(), room));
+      fail(name, fmt::format("has shape {}, but its storage holds {} values", Shape(shape).text(), room));
     }
     Tensor copy(dtype, Shape(shape));
     for (std::int64_t i = 0; i < count; ++i) {

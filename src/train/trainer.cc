@@ -132,7 +132,7 @@ Trainer::Impl::~Impl() {
 void Trainer::Impl::check_servers() const {
   if (options.exchange != "tables" || options.plan.kind != "data") {
     throw InvalidArgument(
-        fmt::format("{} of {} ranks only serve: that is for exchange \"tables\" and plan \"data\"; "
+        fmt::format("{} of {} ranks only serve, which requires exchange \"tables\" and plan \"data\"; "
                     "received \"{}\" and \"{}\"",
                     comm->size() - ranks(), comm->size(), options.exchange, options.plan.kind));
   }
@@ -166,7 +166,7 @@ void Trainer::Impl::check_loss(double loss) {
   const bool bad = !std::isfinite(loss);
   if (!options.check_finite) {
     if (bad && !reported_not_finite) {
-      fmt::print(stderr, "pleiad: step {}: {}; training continues, as check_finite is off\n", now(),
+      fmt::print(stderr, "pleiad: step {}: {}; training continues because check_finite is off\n", now(),
                  where_not_finite(loss));
       reported_not_finite = true;
     }
@@ -320,8 +320,8 @@ class TrainingRun {
       : trainer_(trainer), in_(in), calls_(calls), shown_at_(in.now()), shown_ns_(now_ns()) {
     for (const std::string& layer : in.options.events_pictures) {  // throws on all ranks, before the first step
       if (const Shape shape = in.net.output(layer).shape(); !makes_pictures(shape)) {
-        throw InvalidArgument(fmt::format("events_pictures: outputs of \"{}\" have the shape {}, and make no pictures",
-                                          layer, shape.text()));
+        throw InvalidArgument(fmt::format(
+            "events_pictures: outputs of \"{}\" have shape {} and cannot be shown as images", layer, shape.text()));
       }
     }
     if (!in.options.events.empty() && in.rank() == 0) log_.emplace(in.options.events);

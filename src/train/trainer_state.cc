@@ -141,10 +141,11 @@ void Trainer::load(const std::string& folder) {
   throw_on_all(*in.comm, error_text_of([&] {
     const Checkpoint from(folder);
     if (const std::string& net = from.at("net"); net != in.net.text()) {
-      throw FileError(fmt::format("{}: is of another net; it has {}", folder, first_difference(net, in.net.text())));
+      throw FileError(
+          fmt::format("{}: belongs to a different net; it has {}", folder, first_difference(net, in.net.text())));
     }
     if (const std::string& rule = from.at("rule"); rule != in.options.updater.rule) {
-      throw FileError(fmt::format("{}: was trained by the rule \"{}\"; this trainer's is \"{}\"", folder, rule,
+      throw FileError(fmt::format("{}: was trained with the rule \"{}\"; this trainer's is \"{}\"", folder, rule,
                                   in.options.updater.rule));
     }
     samples = from.at("samples");
@@ -164,7 +165,7 @@ bool Trainer::resume() {
     for (std::size_t i = steps.size(); i-- > 0 && last[0] < 0;) {
       const std::string damage = error_text_of([&] { Checkpoint(step_folder(folder, steps[i])).verify(); });
       if (damage.empty()) last[0] = steps[i];
-      if (!damage.empty()) fmt::print(stderr, "pleiad: {}; the checkpoint before it is taken\n", damage);
+      if (!damage.empty()) fmt::print(stderr, "pleiad: {}; using the checkpoint before it\n", damage);
     }
   }
   in.comm->broadcast(last, 0);

@@ -42,7 +42,7 @@ TEST(Libsvm, NamesLineAndRecord) {
   refuses("1 0:2\n", {"above 0", "received 0"});
   refuses("1 1:nan\n", {"\"1:nan\""});
   refuses("3 1:1\n", {"label 3", "0 to 1"}, {.kind = {}, .paths = {}, .classes = 2});
-  refuses("1 9:1\n", {path, "[2, 2]", "index of 9"}, {.kind = {}, .paths = {}, .shape = {2, 2}});
+  refuses("1 9:1\n", {path, "[2, 2]", "largest index is 9"}, {.kind = {}, .paths = {}, .shape = {2, 2}});
   refuses("1 100000000:1\n", {path, "sparse"});
   refuses("# nothing\n", {path, "no records"});
 }
@@ -51,7 +51,7 @@ TEST(Lmdb, SaysWhatIsWrong) {
   const Folder folder;
   const std::string path = folder / "data.mdb";
   spit(path, std::string(9000, 'x'));
-  expect_error<FileError>([&] { (void)open_pairs("lmdb", path); }, {path, "no LMDB file"});
+  expect_error<FileError>([&] { (void)open_pairs("lmdb", path); }, {path, "not an LMDB file"});
   const auto out = create_pairs("lmdb", folder / "set");
   out->put("a", "1");
   expect_error<InvalidArgument>([&] { out->put("", "2"); }, {"keys have 1 to 511 bytes"});
@@ -86,7 +86,7 @@ TEST(Hdf5, NamesWhatIsMissing) {
                           {path, "\"y\" is not there"});
   expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}, .shape = {3}}); }, {path, "[3]"});
   spit(path, "nothing");
-  expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}}); }, {path, "no HDF5 file"});
+  expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}}); }, {path, "not an HDF5 file"});
 }
 
 TEST(Pickle, IsReadAndNeverRun) {
@@ -101,7 +101,7 @@ TEST(Pickle, IsReadAndNeverRun) {
   refuses("", "truncated");
   refuses("X\xFF\xFF\xFF\x7F", "truncated");
   refuses("t.", "mark");
-  refuses("0.", "not there");
+  refuses("0.", "empty stack");
   refuses("h\x05.", "recalls 5");
   refuses("\x82\x01.", "0x82");  // extension registry
   refuses("Ka}K\x01s.", "a dict to fill");

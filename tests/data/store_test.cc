@@ -33,12 +33,12 @@ class BadIdx : public testing::Test {
 TEST_F(BadIdx, IsRefused) {
   const std::string good = idx_header({3, 2, 2}) + images(3, 4);
   refuses("", {"truncated in its header"});
-  refuses("what", {"no IDX file", "received 77 68 61 74"});
-  refuses(std::string("\0\0\x0D\3", 4) + good.substr(4), {"no IDX file of unsigned bytes"});
+  refuses("what", {"not an IDX file", "received 77 68 61 74"});
+  refuses(std::string("\0\0\x0D\3", 4) + good.substr(4), {"not an IDX file of unsigned bytes"});
   refuses(idx_header({1, 1, 1, 1, 1}), {"rank of 1 to 4"});
   refuses(good.substr(0, 9), {"truncated in its header"});
   refuses(good.substr(0, good.size() - 5), {"truncated in record 1"});
-  refuses(good + "x", {"goes on after its last record"});
+  refuses(good + "x", {"continues after its last record"});
   refuses(idx_header({3, 0, 2}), {"extent 0"});
   refuses(idx_header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}), {"larger than memory"});
   refuses(idx_header({0xFFFFFFFF, 1000, 1000}) + images(1, 100), {"truncated in record 0"});
@@ -106,13 +106,13 @@ TEST(Csv, NamesLineRecordAndColumn) {
   refuses("1,2,3\n1,,3\n", {":2: record 1, column 2", "received \"\""});
   refuses("1,2,nan\n", {":1: record 0, column 3", "finite"});
   refuses("1,2,1e99\n", {"finite"});
-  refuses("1,2,3\n\n1,2\n", {":3: record 1", "expected 2 numbers", "has 1"});
+  refuses("1,2,3\n\n1,2\n", {":3: record 1", "expected 2 values", "has 1"});
   refuses("1.5,2\n", {"column 1", "label"});
   refuses("-1,2\n", {":1", "record 0", "label -1"});
   refuses("12,2\n", {"label 12", "0 to 9"}, {.kind = {}, .paths = {}, .classes = 10});
   refuses("1\n", {"after the label"});
   refuses("\n \n", {"no records"});
-  refuses("1,2,3\n", {"shape [4]", "4 numbers", "has 2"}, {.kind = {}, .paths = {}, .shape = {4}});
+  refuses("1,2,3\n", {"shape [4]", "4 values", "has 2"}, {.kind = {}, .paths = {}, .shape = {4}});
 }
 
 TEST(Csv, ReadsOtherSeparatorsAndUnlabelledNumbers) {

@@ -169,7 +169,7 @@ TEST(Transform, RefusesWhatDoesNotFit) {
     expect_error<InvalidArgument>([&] { (void)apply(*made.store, options, {}); }, words);
   };
   refuses({.mean = {1, 2}}, {"\"data\" [3, 4, 4]", "mean of 1, 3 (channels) or 48 (pixels)", "received 2"});
-  refuses({.deviation = {1, 0, 1}}, {"deviations above 0", "number 1"});
+  refuses({.deviation = {1, 0, 1}}, {"deviations above 0", "value 1"});
   refuses({.mean = {NAN}}, {"mean 0 is nan"});
   refuses({.scale = INFINITY}, {"finite scale"});
   refuses({.pad = -1}, {"pad"});

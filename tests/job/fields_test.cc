@@ -340,7 +340,7 @@ cluster {{ workspace: "{0}/work" }})",
     (void)net_of_job(Job::from_text(text(3)));
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("char_rnn_conf.unroll_len: expected that of the net, 2; received 3"),
+    EXPECT_NE(std::string(error.what()).find("char_rnn_conf.unroll_len: expected the value of the net, 2; received 3"),
               std::string::npos)
         << error.what();
   }

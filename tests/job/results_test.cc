@@ -66,7 +66,7 @@ TEST(JobResults, AReaderThatStopsDoesNotStopTheRun) {
   const auto shown = static_cast<std::int64_t>(std::ranges::count(first, '\n'));
   EXPECT_GT(shown, 10);
   EXPECT_LT(shown, 200);
-  EXPECT_EQ(later, "pleiad: " + std::to_string(200 - shown) + " lines are missing here, as nobody read them; " +
+  EXPECT_EQ(later, "pleiad: " + std::to_string(200 - shown) + " lines are missing here because nobody read them; " +
                        folder.string() + "/job.log has them\nthe last\n");
   EXPECT_EQ(std::ranges::count(log, '\n'), 201);
 }

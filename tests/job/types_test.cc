@@ -359,8 +359,8 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   for (const auto& [range, words_of] : std::vector<std::pair<std::string, std::string>>{
            {"low: 4 high: 0", "rnn_dummy_conf.high: expected more than low, which is 4; received 0"},
            {"low: 4 high: 4", "rnn_dummy_conf.high: expected more than low, which is 4; received 4"},
-           {"low: 0 high: 3e9", "rnn_dummy_conf.high: expected a number that int32 has; received 3000000000"},
-           {"low: -3e9 high: 4", "rnn_dummy_conf.low: expected a number that int32 has; received -3000000000"},
+           {"low: 0 high: 3e9", "rnn_dummy_conf.high: expected a value that fits in int32; received 3000000000"},
+           {"low: -3e9 high: 4", "rnn_dummy_conf.low: expected a value that fits in int32; received -3000000000"},
            {"low: nan high: 4", "rnn_dummy_conf.low: expected a finite number; received nan"}}) {
     wrong = say;
     wrong.replace(wrong.find("low: 0 high: 4"), 14, range);
@@ -369,14 +369,15 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   // Fed with what is no symbol.
   wrong = say + far;
   wrong.replace(wrong.find("\"best\" } }"), 6, "\"far\"");
-  refused(wrong, from, "\"data\" is fed by \"far\", which said 3000000000: no number that int32 has");
+  refused(wrong, from, "\"data\" is fed by \"far\", whose output 3000000000 does not fit in int32");
   // A net that trains does not hear itself; its tests may.
   test.test = false;
-  const std::string never = "rnn_dummy_conf.dynamic_srclayer: a net hears itself in tests and validation alone";
+  const std::string never =
+      "rnn_dummy_conf.dynamic_srclayer: a net can be fed its own output only in tests and validation";
   refused(say, from, never);
   std::string apart = say;
   apart.replace(apart.find("type: kRNNDummy"), 15, "type: kRNNDummy exclude: kTrain");
-  refused(apart, from + " test_freq: 1", "expected a layer that brings records to train");
+  refused(apart, from + " test_freq: 1", "expected a layer that provides records to train");
 }
 
 TEST_F(JobTypes, WindowsNeedNotBeSquare) {
@@ -460,7 +461,7 @@ TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
     (void)describe_job(with("7"));
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("72 numbers do not make 7 equal parts"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("72 values cannot be divided into 7 equal parts"), std::string::npos)
         << error.what();
   }
 }
@@ -496,7 +497,7 @@ TEST_F(JobTypes, ASequenceBeginsWhereAnotherEnded) {
     (void)seen(both + "kUnrollOneToOne");
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("expected kUnrollFirstToLast for its second source"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("expected kUnrollFirstToLast for the second source"), std::string::npos)
         << error.what();
   }
 }

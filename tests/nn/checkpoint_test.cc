@@ -291,7 +291,7 @@ TEST(Checkpoint, OfAnotherNetRuleOrDataIsRefused) {
   }
   Net other = cnn(4, true);
   Trainer with_norm(other, options("momentum", "none"));
-  expect_error<FileError>([&] { with_norm.load(place); }, {place, "another net", "activation", "relu"});
+  expect_error<FileError>([&] { with_norm.load(place); }, {place, "a different net", "activation", "relu"});
   Net same = cnn();
   {
     Trainer adam(same, options("adam", "none"));

@@ -114,7 +114,7 @@ TEST(Net, MistakesNameTheLayerWhatWasExpectedAndWhatCame) {
   Net net;
   net.input("x", {28, 28, 1});
   EXPECT_EQ(mistake([&] { net.add("c", convolution(square(4, 29))); }),
-            "layer \"c\" (convolution): the kernel reaches over 29x29 places; padded images have 28x28");
+            "layer \"c\" (convolution): the kernel covers 29x29 positions; padded images have only 28x28");
   net.add("flat", flatten());
   EXPECT_EQ(mistake([&] { net.add("p", pooling({})); }),
             "layer \"p\" (pooling): expected images (batch, height, width, channels); received (1, 784)");
@@ -122,10 +122,11 @@ TEST(Net, MistakesNameTheLayerWhatWasExpectedAndWhatCame) {
             "layer \"s\" (sum): expected inputs of one shape; received (1, 28, 28, 1) and (1, 784)");
   EXPECT_NE(mistake([&] { net.add("d", dense({.out = 3}), {.inputs = {"falt"}}); }).find("did you mean \"flat\"?"),
             std::string::npos);
-  EXPECT_NE(mistake([&] { net.add("flat", dense({.out = 3})); }).find("a layer needs a new name"), std::string::npos);
+  EXPECT_NE(mistake([&] { net.add("flat", dense({.out = 3})); }).find("expected an unused layer name"),
+            std::string::npos);
   EXPECT_EQ(mistake([&] { net.add("d", dense({.out = 3, .weight_param = {.share = "x/weight"}})); }),
             "layer \"d\" (dense): weight shares \"x/weight\", which no earlier layer has");
-  EXPECT_NE(mistake([&] { net.forward(Phase::train); }).find("forward before prepare"), std::string::npos);
+  EXPECT_NE(mistake([&] { net.forward(Phase::train); }).find("call prepare before forward"), std::string::npos);
   EXPECT_NE(mistake([&] { (void)Net({.dtype = DType::int32}); }).find("received int32"), std::string::npos);
 }
 

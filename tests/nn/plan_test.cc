@@ -81,16 +81,15 @@ TEST_P(Plans, DoNotChangeTheTraining) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Plans,
-                         testing::Values(PlanCase{"data", 4, "momentum", "all_reduce"},
-                                         PlanCase{"feature", 2, "momentum", "all_reduce"},
-                                         PlanCase{"feature", 4, "adam", "all_reduce"}, PlanCase{"feature", 2, "adam", "tables"},
-                                         PlanCase{"hybrid", 2, "sgd", "all_reduce"},
-                                         PlanCase{"hybrid", 4, "momentum", "tables"}),
-                         [](const auto& tested) {
-                           const PlanCase& c = tested.param;
-                           return std::string(c.kind) + "_" + std::to_string(c.ranks) + "_" + c.rule + "_" + c.exchange;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Plans,
+    testing::Values(PlanCase{"data", 4, "momentum", "all_reduce"}, PlanCase{"feature", 2, "momentum", "all_reduce"},
+                    PlanCase{"feature", 4, "adam", "all_reduce"}, PlanCase{"feature", 2, "adam", "tables"},
+                    PlanCase{"hybrid", 2, "sgd", "all_reduce"}, PlanCase{"hybrid", 4, "momentum", "tables"}),
+    [](const auto& tested) {
+      const PlanCase& c = tested.param;
+      return std::string(c.kind) + "_" + std::to_string(c.ranks) + "_" + c.rule + "_" + c.exchange;
+    });
 
 TEST(Plan, SaysWhoDoesWhatAndTheBytes) {
   const Net net = branches();
@@ -114,7 +113,7 @@ TEST(Plan, SaysWhoDoesWhatAndTheBytes) {
   EXPECT_EQ(layer(data, "bn").forward_bytes, 2 * 7 * 8);
   const std::string text = explain(feature);
   for (const char* words :
-       {"plan feature", "4 ranks", "2-3 of 10 outputs", "1/4 of the samples", "rank 3: 8-9", "not cut"}) {
+       {"plan feature", "4 ranks", "2-3 of 10 outputs", "1/4 of the samples", "rank 3: 8-9", "not split"}) {
     EXPECT_NE(text.find(words), std::string::npos) << words << " in\n" << text;
   }
   EXPECT_EQ(make_plan(net, {.kind = "feature"}, 1, 32).layers[0].bytes(), 0);

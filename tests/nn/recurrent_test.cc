@@ -239,7 +239,7 @@ TEST(CharRnn, MistakesAreTold) {
     net.forward(Phase::test);
     FAIL();
   } catch (const InvalidArgument& mistake) {
-    EXPECT_NE(std::string(mistake.what()).find("sample 0, place 2"), std::string::npos) << mistake.what();
+    EXPECT_NE(std::string(mistake.what()).find("sample 0, position 2"), std::string::npos) << mistake.what();
   }
   Net other;
   other.input("x", {4});

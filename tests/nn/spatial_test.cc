@@ -493,7 +493,7 @@ TEST(Spatial, RefusesWhatItCannotDo) {
   flat.input("x", {6}).input("t", {6});
   flat.add("a", nn::dense({.out = 6}), {.inputs = {"x"}});
   flat.add("loss", nn::euclidean_loss(), {.inputs = {"a", "t"}});
-  expect_error<InvalidArgument>([&] { (void)make_plan(flat, {.kind = "spatial"}, 2, 8); }, {"no images"});
+  expect_error<InvalidArgument>([&] { (void)make_plan(flat, {.kind = "spatial"}, 2, 8); }, {"no image inputs"});
   run_cluster(2, [&](Session& session) {
     Net wrong = mnist(DType::float32);
     TrainOptions o = mnist_options("2x2", 8, 1);

@@ -387,7 +387,7 @@ def test_mistakes_say_what_was_expected_and_what_came():
         nn.Layer("densee")
     with cases.raises(bad, 'unknown option "widht"'):
         net.add(nn.Layer("dense", out=3, widht=4), "x")
-    with cases.raises(bad, "another net"):
+    with cases.raises(bad, "a different net"):
         nn.Dense(3)(mlp().add(nn.Dense(2), "x"), net.add(nn.Dense(2), "x"))
     with cases.raises(bad, "float32 or float64"):
         nn.Net(dtype="int32")
@@ -400,7 +400,7 @@ def test_mistakes_say_what_was_expected_and_what_came():
         net.forward(x=X, label=LABELS + 0.5)
     with cases.raises(bad, "same number of samples"):
         net.forward(x=X, label=LABELS[:4])
-    with cases.raises(pleiad.StateError, "backward without a forward"):
+    with cases.raises(pleiad.StateError, "call forward in the training phase"):
         mlp().backward()
     with cases.raises(bad, "label", "3 classes|0 to 2|class"):
         net.forward(x=X[:4], label=[0, 1, 3, 0])

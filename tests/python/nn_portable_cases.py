@@ -236,7 +236,7 @@ def test_damaged_files_are_refused_and_never_run():
             return (os.system, (f"touch {FOLDER}/ran",))
 
     torch.save({"conv1.weight": Evil()}, FOLDER / "evil.pt")
-    with cases.raises(pleiad.FileError, "evil.pt", '"conv1.weight"', "array of PyTorch"):
+    with cases.raises(pleiad.FileError, "evil.pt", '"conv1.weight"', "PyTorch tensor"):
         net.load_file(FOLDER / "evil.pt")
     assert not (FOLDER / "ran").exists()
 

@@ -66,7 +66,7 @@ Type type_of(hid_t stored, const std::string& what) {
       return type_named(size < 4 || (size == 4 && has_sign) ? "int32" : "int64");
     }
     case H5T_FLOAT: return type_named(size <= 4 ? "float32" : "float64");
-    default: throw std::runtime_error(what + " holds no numbers");
+    default: throw std::runtime_error(what + " does not hold numbers");
   }
 }
 
@@ -156,7 +156,7 @@ void send(hid_t file, const Dataset& dataset) {
 
 void read_file(const std::vector<std::string>& words) {
   const Handle file(H5Fopen(words[1].c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
-                    "it is no HDF5 file, or a damaged one");
+                    "is not an HDF5 file, or is damaged");
   std::vector<Dataset> sets;
   json head = json::array();
   for (std::size_t i = 2; i < words.size(); ++i) {

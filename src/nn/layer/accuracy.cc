@@ -70,7 +70,8 @@ class Accuracy final : public Layer {
 };
 
 const Fields<ArgsortOptions>& answers_fields() {
-  static const Fields<ArgsortOptions> all = {field("top_k", &ArgsortOptions::top_k, "how many of the largest scores")};
+  static const Fields<ArgsortOptions> all = {
+      field("top_k", &ArgsortOptions::top_k, "number of largest scores to consider")};
   return all;
 }
 

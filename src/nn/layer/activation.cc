@@ -23,7 +23,7 @@ class Elementwise final : public ActivationLayer {
       : name_(options.function),
         activation_{.function = kernel::function_named(options.function), .slope = options.slope} {
     if (activation_.function == kernel::Function::leaky && options.slope <= 0) {
-      throw InvalidArgument(fmt::format("slope is above 0; received {}", options.slope));
+      throw InvalidArgument(fmt::format("expected slope > 0; received {}", options.slope));
     }
   }
   [[nodiscard]] std::string kind() const override { return "activation"; }
@@ -53,7 +53,7 @@ class Softmax final : public ActivationLayer {
 const Fields<ActivationOptions>& activation_fields() {
   using O = ActivationOptions;
   static const Fields<O> all = {field("function", &O::function, "relu, sigmoid, ..., softmax"),
-                                field("slope", &O::slope, "leaky: below 0")};
+                                field("slope", &O::slope, "slope of leaky for x < 0")};
   return all;
 }
 

@@ -13,9 +13,9 @@ namespace {
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormOptions& options) : options_(options) {
-    if (options.epsilon <= 0) throw InvalidArgument(fmt::format("epsilon is above 0; received {}", options.epsilon));
+    if (options.epsilon <= 0) throw InvalidArgument(fmt::format("expected epsilon > 0; received {}", options.epsilon));
     if (options.momentum < 0 || options.momentum > 1) {
-      throw InvalidArgument(fmt::format("momentum lies in 0 to 1; received {}", options.momentum));
+      throw InvalidArgument(fmt::format("expected 0 <= momentum <= 1; received {}", options.momentum));
     }
   }
   [[nodiscard]] std::string kind() const override { return "batch_norm"; }
@@ -158,7 +158,7 @@ const Fields<BatchNormOptions>& batch_norm_fields() {
   using O = BatchNormOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("epsilon", &O::epsilon, "added to the variance"),
-                      field("momentum", &O::momentum, "of the running averages")};
+                      field("momentum", &O::momentum, "weight of a new batch in the running averages")};
     add_param_fields(list, "scale", &O::scale_param);
     add_param_fields(list, "shift", &O::shift_param);
     return list;

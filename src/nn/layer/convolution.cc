@@ -39,11 +39,11 @@ class Convolution final : public Layer {
     const Shape& x = expect_image(in);
     if (x[3] % o_.groups != 0 || o_.filters % o_.groups != 0) {
       throw InvalidArgument(
-          fmt::format("{} groups divide neither {} channels nor {} filters", o_.groups, x[3], o_.filters));
+          fmt::format("the {} groups must divide the {} channels and the {} filters", o_.groups, x[3], o_.filters));
     }
     const Shape y = {x[0], h_.output(x[1]), w_.output(x[2]), o_.filters};
     if (y[1] < 1 || y[2] < 1) {
-      throw InvalidArgument(fmt::format("the kernel reaches over {}x{} places; padded images have {}x{}", h_.reach(),
+      throw InvalidArgument(fmt::format("the kernel covers {}x{} positions; padded images have only {}x{}", h_.reach(),
                                         w_.reach(), x[1] + h_.pad_begin + h_.pad_end,
                                         x[2] + w_.pad_begin + w_.pad_end));
     }
@@ -142,10 +142,10 @@ const Fields<ConvolutionOptions>& convolution_fields() {
   static const Fields<O> all = [] {
     Fields<O> list = {
         field("filters", &O::filters, "output channels"),
-        alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "in both directions"),
-        alias_field("stride", {&O::stride_h, &O::stride_w}, "in both directions"),
-        alias_field("pad", {&O::pad_top, &O::pad_bottom, &O::pad_left, &O::pad_right}, "in both directions"),
-        alias_field("dilation", {&O::dilation_h, &O::dilation_w}, "in both directions"),
+        alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "for height and width"),
+        alias_field("stride", {&O::stride_h, &O::stride_w}, "for height and width"),
+        alias_field("pad", {&O::pad_top, &O::pad_bottom, &O::pad_left, &O::pad_right}, "for height and width"),
+        alias_field("dilation", {&O::dilation_h, &O::dilation_w}, "for height and width"),
         field("kernel_h", &O::kernel_h, "height of the filters"),
         field("kernel_w", &O::kernel_w, "width of the filters"),
         field("stride_h", &O::stride_h, "rows from one window to the next"),
@@ -157,8 +157,8 @@ const Fields<ConvolutionOptions>& convolution_fields() {
         field("dilation_h", &O::dilation_h, "rows from one tap to the next"),
         field("dilation_w", &O::dilation_w, "columns from one tap to the next"),
         field("groups", &O::groups, "groups of channels that do not mix"),
-        field("activation", &O::activation, "fused with the convolution"),
-        field("bias", &O::bias, "whether there is one")};
+        field("activation", &O::activation, "function applied to the result"),
+        field("bias", &O::bias, "whether to add a bias")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "bias", &O::bias_param);
     return list;

@@ -14,7 +14,7 @@ class Dense final : public Layer {
       : options_(options), activation_{.function = kernel::function_named(options.activation)} {
     expect_at_least("out", options.out, 1);
     if (options.transposed && options.weight_param.norm != 0) {
-      throw InvalidArgument("weight.norm: the filters of a transposed weight do not lie one after the other");
+      throw InvalidArgument("weight.norm is not supported for transposed weights, whose filters are not contiguous");
     }
   }
 
@@ -94,10 +94,11 @@ class Dense final : public Layer {
 const Fields<DenseOptions>& dense_fields() {
   using O = DenseOptions;
   static const Fields<O> all = [] {
-    Fields<O> list = {
-        field("out", &O::out, "how many outputs"), field("activation", &O::activation, "fused with the product"),
-        field("bias", &O::bias, "whether there is one"), field("transposed", &O::transposed, "the weight is in x out"),
-        field("last_axis", &O::last_axis, "each place of the input for itself")};
+    Fields<O> list = {field("out", &O::out, "number of outputs"),
+                      field("activation", &O::activation, "function applied to the result"),
+                      field("bias", &O::bias, "whether to add a bias"),
+                      field("transposed", &O::transposed, "store the weight as in x out"),
+                      field("last_axis", &O::last_axis, "apply the layer to each position of the input")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "bias", &O::bias_param);
     return list;

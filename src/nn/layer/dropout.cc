@@ -13,7 +13,7 @@ class Dropout final : public Layer {
  public:
   explicit Dropout(const DropoutOptions& options) : ratio_(options.ratio) {
     if (!(ratio_ >= 0 && ratio_ < 1))
-      throw InvalidArgument(fmt::format("ratio lies in 0 to below 1; received {}", ratio_));
+      throw InvalidArgument(fmt::format("expected 0 <= ratio < 1; received {}", ratio_));
   }
   [[nodiscard]] std::string kind() const override { return "dropout"; }
   [[nodiscard]] bool spatial() const override { return true; }
@@ -53,7 +53,8 @@ class Dropout final : public Layer {
 };
 
 const Fields<DropoutOptions>& dropout_fields() {
-  static const Fields<DropoutOptions> all = {field("ratio", &DropoutOptions::ratio, "the share that is zeroed")};
+  static const Fields<DropoutOptions> all = {
+      field("ratio", &DropoutOptions::ratio, "fraction of the elements that is zeroed")};
   return all;
 }
 

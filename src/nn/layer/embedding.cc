@@ -96,15 +96,15 @@ class NextStepLabels final : public IndexLayer {
 const Fields<EmbeddingOptions>& embedding_fields() {
   using O = EmbeddingOptions;
   static const Fields<O> all = [] {
-    Fields<O> list = {field("words", &O::words, "how many indices there are"),
-                      field("width", &O::width, "numbers of each")};
+    Fields<O> list = {field("words", &O::words, "number of different indices"),
+                      field("width", &O::width, "length of each vector")};
     add_param_fields(list, "weight", &O::weight_param);
     return list;
   }();
   return all;
 }
 const Fields<OneHotOptions>& one_hot_fields() {
-  static const Fields<OneHotOptions> all = {field("words", &OneHotOptions::words, "how many indices there are")};
+  static const Fields<OneHotOptions> all = {field("words", &OneHotOptions::words, "number of different indices")};
   return all;
 }
 

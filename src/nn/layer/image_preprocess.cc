@@ -17,7 +17,7 @@ class ImagePreprocess final : public Layer {
     Shape y = expect_image(in);
     if (o_.crop == 0) return {y};
     if (o_.crop > y[1] || o_.crop > y[2]) {
-      throw InvalidArgument(fmt::format("pieces of {0}x{0} do not lie in images of shape {1}", o_.crop, y.text()));
+      throw InvalidArgument(fmt::format("crops of {0}x{0} do not fit in images of shape {1}", o_.crop, y.text()));
     }
     y.set(1, o_.crop);
     y.set(2, o_.crop);
@@ -80,9 +80,9 @@ class ImagePreprocess final : public Layer {
 
 const Fields<ImagePreprocessOptions>& image_preprocess_fields() {
   using O = ImagePreprocessOptions;
-  static const Fields<O> all = {field("crop", &O::crop, "the pieces' side; 0: whole images"),
-                                field("mirror", &O::mirror, "whether half of them are mirrored"),
-                                field("scale", &O::scale, "times the numbers")};
+  static const Fields<O> all = {field("crop", &O::crop, "side of the crops; 0 keeps whole images"),
+                                field("mirror", &O::mirror, "mirror half of the images at random"),
+                                field("scale", &O::scale, "factor for all values")};
   return all;
 }
 

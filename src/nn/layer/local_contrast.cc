@@ -19,9 +19,9 @@ class LocalContrast final : public Layer {
     require_known("type", o.type, {"box", "gaussian"});
     require_known("part", o.part, {"both", "divide", "subtract"});
     expect_at_least("size", o.size, 1);
-    if (o.size % 2 == 0) throw InvalidArgument(fmt::format("size is odd; received {}", o.size));
-    if (box_ && o.part != "both") throw InvalidArgument("part: the type \"box\" has no parts");
-    if (o.alpha < 0) throw InvalidArgument(fmt::format("alpha is not below 0; received {}", o.alpha));
+    if (o.size % 2 == 0) throw InvalidArgument(fmt::format("expected an odd size; received {}", o.size));
+    if (box_ && o.part != "both") throw InvalidArgument("part: the type \"box\" supports only \"both\"");
+    if (o.alpha < 0) throw InvalidArgument(fmt::format("expected alpha >= 0; received {}", o.alpha));
   }
   [[nodiscard]] std::string kind() const override { return "local_contrast"; }
   [[nodiscard]] bool spatial() const override { return true; }
@@ -70,10 +70,11 @@ class LocalContrast final : public Layer {
 
 const Fields<LocalContrastOptions>& local_contrast_fields() {
   using O = LocalContrastOptions;
-  static const Fields<O> all = {
-      field("type", &O::type, "gaussian or box"), field("part", &O::part, "of gaussian: both, subtract or divide"),
-      field("size", &O::size, "the window's side"), field("alpha", &O::alpha, "of box: over size^2, times the sum"),
-      field("beta", &O::beta, "of box: the power")};
+  static const Fields<O> all = {field("type", &O::type, "gaussian or box"),
+                                field("part", &O::part, "gaussian only: both, subtract or divide"),
+                                field("size", &O::size, "side of the window"),
+                                field("alpha", &O::alpha, "box only: factor of the sum, divided by size^2"),
+                                field("beta", &O::beta, "box only: the exponent")};
   return all;
 }
 

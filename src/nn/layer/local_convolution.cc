@@ -21,7 +21,7 @@ class LocalConvolution final : public Layer {
       expect_at_least("pad", window->pad_begin, 0);
     }
     if (!o.transposed && (o.height != 0 || o.width != 0)) {
-      throw InvalidArgument("height and width are those of a transposed layer's images");
+      throw InvalidArgument("height and width may be set only for a transposed layer");
     }
   }
 
@@ -135,8 +135,8 @@ class LocalConvolution final : public Layer {
       const std::int64_t out_h = h_.output(in[1]);
       const std::int64_t out_w = w_.output(in[2]);
       if (out_h < 1 || out_w < 1) {
-        throw InvalidArgument(fmt::format("the kernel is {}x{}; images padded by {} and {} are of shape {}", h_.size,
-                                          w_.size, o_.pad_h, o_.pad_w, in.text()));
+        throw InvalidArgument(fmt::format("the {}x{} kernel is larger than the images padded by {} and {}, of shape {}",
+                                          h_.size, w_.size, o_.pad_h, o_.pad_w, in.text()));
       }
       return {in[0], in[1], in[2], in[3], out_h, out_w, o_.filters, h_, w_};
     }
@@ -144,8 +144,8 @@ class LocalConvolution final : public Layer {
       const std::int64_t least = (out - 1) * window.stride + window.size - window.pad_begin - window.pad_end;
       const std::int64_t chosen = given == 0 ? least : given;
       if (chosen < 1 || window.output(chosen) != out) {
-        throw InvalidArgument(fmt::format("{}: {} places come from {} to {}; received {}", name, out, least,
-                                          least + window.stride - 1, chosen));
+        throw InvalidArgument(fmt::format("{}: maps of {} positions come from images of {} to {}; received {}", name,
+                                          out, least, least + window.stride - 1, chosen));
       }
       return chosen;
     };
@@ -172,20 +172,20 @@ const Fields<LocalConvolutionOptions>& local_convolution_fields() {
   using O = LocalConvolutionOptions;
   static const Fields<O> all = [] {
     Fields<O> list = {field("filters", &O::filters, "output channels"),
-                      alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "in both directions"),
-                      alias_field("stride", {&O::stride_h, &O::stride_w}, "in both directions"),
-                      alias_field("pad", {&O::pad_h, &O::pad_w}, "in both directions"),
+                      alias_field("kernel", {&O::kernel_h, &O::kernel_w}, "for height and width"),
+                      alias_field("stride", {&O::stride_h, &O::stride_w}, "for height and width"),
+                      alias_field("pad", {&O::pad_h, &O::pad_w}, "for height and width"),
                       field("kernel_h", &O::kernel_h, "height of the filters"),
                       field("kernel_w", &O::kernel_w, "width of the filters"),
                       field("stride_h", &O::stride_h, "rows from one window to the next"),
                       field("stride_w", &O::stride_w, "columns from one window to the next"),
                       field("pad_h", &O::pad_h, "rows of zeros above and below"),
                       field("pad_w", &O::pad_w, "columns of zeros to the left and right"),
-                      field("activation", &O::activation, "after the sum"),
-                      field("bias", &O::bias, "whether each place has one"),
-                      field("transposed", &O::transposed, "from maps to images"),
-                      field("height", &O::height, "of a transposed layer's images"),
-                      field("width", &O::width, "of a transposed layer's images")};
+                      field("activation", &O::activation, "function applied to the result"),
+                      field("bias", &O::bias, "whether to add a bias for each position"),
+                      field("transposed", &O::transposed, "compute images from maps"),
+                      field("height", &O::height, "image size of a transposed layer"),
+                      field("width", &O::width, "image size of a transposed layer")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "bias", &O::bias_param);
     return list;

@@ -11,7 +11,7 @@ class LocalResponse final : public Layer {
   explicit LocalResponse(const LrnOptions& o) : lrn_{.size = o.size, .alpha = o.alpha, .beta = o.beta, .k = o.k} {
     expect_at_least("size", o.size, 1);
     if (o.k <= 0 || o.alpha < 0) {
-      throw InvalidArgument(fmt::format("k is above 0 and alpha not below; received {} and {}", o.k, o.alpha));
+      throw InvalidArgument(fmt::format("expected k > 0 and alpha >= 0; received {} and {}", o.k, o.alpha));
     }
   }
   [[nodiscard]] std::string kind() const override { return "lrn"; }
@@ -32,8 +32,8 @@ class LocalResponse final : public Layer {
 
 const Fields<LrnOptions>& lrn_fields() {
   using O = LrnOptions;
-  static const Fields<O> all = {field("size", &O::size, "how many maps"),
-                                field("alpha", &O::alpha, "over size, times the sum"),
+  static const Fields<O> all = {field("size", &O::size, "number of neighbouring maps"),
+                                field("alpha", &O::alpha, "factor of the sum, divided by size"),
                                 field("beta", &O::beta, "the power"), field("k", &O::k, "added to the sum")};
   return all;
 }

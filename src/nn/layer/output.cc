@@ -45,7 +45,7 @@ class Output : public Layer {
     if (in.empty() || in.size() > 2)
       throw InvalidArgument(fmt::format("expected data, and labels or none; received {} inputs", in.size()));
     if (in[0].rank() < 1 || (in.size() == 2 && in[1].count() != in[0][0])) {
-      throw InvalidArgument(fmt::format("expected (batch, ...), and one label a sample; received {}{}", in[0].text(),
+      throw InvalidArgument(fmt::format("expected (batch, ...), and one label per sample; received {}{}", in[0].text(),
                                         in.size() == 2 ? " and " + in[1].text() : ""));
     }
     return {{in[0][0]}};
@@ -147,7 +147,7 @@ class RecordOutput final : public Output {
 const Fields<CsvOutputOptions>& csv_fields() {
   using O = CsvOutputOptions;
   static const Fields<O> all = {field("path", &O::path, "the file"),
-                                field("separator", &O::separator, "between numbers")};
+                                field("separator", &O::separator, "text between values")};
   return all;
 }
 const Fields<RecordOutputOptions>& record_fields() {

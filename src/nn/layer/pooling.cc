@@ -38,8 +38,8 @@ class Pooling final : public Layer {
     const Shape& x = expect_image(in);
     const Shape y = {x[0], pool_.h.output(x[1]), pool_.w.output(x[2]), x[3]};
     if (y[1] < 1 || y[2] < 1) {
-      throw InvalidArgument(fmt::format("the window is {}x{}; images padded by {}{} are of shape {}", pool_.h.size,
-                                        pool_.w.size, options_.pad,
+      throw InvalidArgument(fmt::format("the {}x{} window is larger than the images padded by {}{}, of shape {}",
+                                        pool_.h.size, pool_.w.size, options_.pad,
                                         options_.pad_w < 0 ? "" : fmt::format(" and {}", options_.pad_w), x.text()));
     }
     return {y};
@@ -73,13 +73,13 @@ class Pooling final : public Layer {
 const Fields<PoolingOptions>& pooling_fields() {
   using O = PoolingOptions;
   static const Fields<O> all = {field("type", &O::type, "max, average or l2"),
-                                field("kernel", &O::kernel, "the window's side"),
-                                field("stride", &O::stride, "from one window to the next"),
+                                field("kernel", &O::kernel, "side of the window"),
+                                field("stride", &O::stride, "distance between windows"),
                                 field("pad", &O::pad, "on each side"),
                                 field("count_padding", &O::count_padding, "whether the average counts padding"),
-                                field("kernel_w", &O::kernel_w, "the window's width; 0: its height"),
-                                field("stride_w", &O::stride_w, "along the width; 0: as along the height"),
-                                field("pad_w", &O::pad_w, "left and right; -1: as above and below")};
+                                field("kernel_w", &O::kernel_w, "width of the window; 0 uses kernel"),
+                                field("stride_w", &O::stride_w, "stride along the width; 0 uses stride"),
+                                field("pad_w", &O::pad_w, "padding left and right; -1 uses pad")};
   return all;
 }
 

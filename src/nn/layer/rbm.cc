@@ -29,7 +29,7 @@ class Rbm final : public Layer {
     const std::vector<std::string> known = {"both", "hidden", "none"};
     if (std::ranges::find(known, o_.sample) == known.end())
       throw InvalidArgument(unknown_name("sample", o_.sample, known));
-    if (o_.weight_param.norm != 0) throw InvalidArgument("weight.norm: an RBM's filters are not kept at a norm");
+    if (o_.weight_param.norm != 0) throw InvalidArgument("weight.norm is not supported for RBMs");
   }
 
   [[nodiscard]] std::string kind() const override { return "rbm"; }
@@ -173,12 +173,12 @@ class Rbm final : public Layer {
 const Fields<RbmOptions>& rbm_fields() {
   using O = RbmOptions;
   static const Fields<O> all = [] {
-    Fields<O> list = {field("hidden", &O::hidden, "how many hidden units"),
+    Fields<O> list = {field("hidden", &O::hidden, "number of hidden units"),
                       field("visible_units", &O::visible_units, "binary or gaussian"),
                       field("hidden_units", &O::hidden_units, "binary or gaussian"),
-                      field("k", &O::k, "steps of the chain"),
-                      field("chains", &O::chains, "persistent ones; 0: they begin at the batch"),
-                      field("sample", &O::sample, "hidden, both or none")};
+                      field("k", &O::k, "number of Gibbs steps"),
+                      field("chains", &O::chains, "number of persistent chains; 0 starts chains at the batch"),
+                      field("sample", &O::sample, "which units to sample: hidden, both or none")};
     add_param_fields(list, "weight", &O::weight_param);
     add_param_fields(list, "hidden_bias", &O::hidden_bias_param);
     add_param_fields(list, "visible_bias", &O::visible_bias_param);

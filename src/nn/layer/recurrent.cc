@@ -36,8 +36,9 @@ class RecurrentLayer final : public Layer {
     }
     const Shape from = in.size() == 2 ? as_sequence(in[1]) : in[0];
     if (in.size() == 2 && (from.rank() != 3 || from[0] != in[0][0] || from[2] != o_.hidden || o_.carry)) {
-      throw InvalidArgument(fmt::format("expected ({}, steps, {}) to begin at the last of, without carry; received {}",
-                                        in[0][0], o_.hidden, in[1].text()));
+      throw InvalidArgument(fmt::format(
+          "expected a second input ({}, steps, {}), whose last step is the initial state, and carry off; received {}",
+          in[0][0], o_.hidden, in[1].text()));
     }
     if (in[0].rank() == 2) return {{in[0][0], o_.hidden}};
     return {{in[0][0], in[0][1], o_.hidden}};
@@ -140,9 +141,10 @@ class RecurrentLayer final : public Layer {
 
 template <class O>
 Fields<O> common_fields() {
-  Fields<O> list = {field("hidden", static_cast<std::int64_t O::*>(&O::hidden), "units"),
-                    field("bias", static_cast<bool O::*>(&O::bias), "whether there is one"),
-                    field("carry", static_cast<bool O::*>(&O::carry), "begin where the last batch ended")};
+  Fields<O> list = {
+      field("hidden", static_cast<std::int64_t O::*>(&O::hidden), "units"),
+      field("bias", static_cast<bool O::*>(&O::bias), "whether to add a bias"),
+      field("carry", static_cast<bool O::*>(&O::carry), "start from the final state of the previous batch")};
   add_param_fields(list, "weight", static_cast<Param O::*>(&O::weight_param));
   add_param_fields(list, "recurrent", static_cast<Param O::*>(&O::recurrent_param));
   add_param_fields(list, "bias", static_cast<Param O::*>(&O::bias_param));

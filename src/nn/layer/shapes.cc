@@ -26,7 +26,7 @@ class Flatten final : public Layer {
 
 std::size_t checked_axis(std::int64_t axis, const Shape& shape) {
   if (axis < 0 || axis >= shape.rank()) {
-    throw InvalidArgument(fmt::format("axis {} of a tensor of shape {}", axis, shape.text()));
+    throw InvalidArgument(fmt::format("axis {} is out of range for a tensor of shape {}", axis, shape.text()));
   }
   return static_cast<std::size_t>(axis);
 }
@@ -64,8 +64,8 @@ class Slice final : public Layer {
       sizes.push_back(length / options_.parts + (i < length % options_.parts ? 1 : 0));
     }
     if (std::reduce(sizes.begin(), sizes.end()) != length || std::ranges::min(sizes) < 1) {
-      throw InvalidArgument(
-          fmt::format("axis {} of {} cannot be cut into {}", axis, in[0].text(), fmt::join(sizes, " + ")));
+      throw InvalidArgument(fmt::format("axis {} of shape {} cannot be split into sizes {}", axis, in[0].text(),
+                                        fmt::join(sizes, " + ")));
     }
     Shapes out(sizes.size(), in[0]);
     for (std::size_t i = 0; i < sizes.size(); ++i) out[i].set(axis, sizes[i]);
@@ -92,8 +92,8 @@ class Concat final : public Layer {
       Shape other = in[i];
       if (other.rank() == out.rank()) other.set(axis, out[axis]);
       if (other != out) {
-        throw InvalidArgument(
-            fmt::format("inputs that differ in axis {} alone; received {} and {}", axis, in[0].text(), in[i].text()));
+        throw InvalidArgument(fmt::format("expected inputs that differ only in axis {}; received {} and {}", axis,
+                                          in[0].text(), in[i].text()));
       }
       out.set(axis, out[axis] + in[i][axis]);
     }
@@ -193,21 +193,22 @@ class Sum final : public Layer {
 };
 
 const Fields<SliceOptions>& slice_fields() {
-  static const Fields<SliceOptions> all = {field("axis", &SliceOptions::axis, "which is cut"),
-                                           field("parts", &SliceOptions::parts, "how many outputs"),
-                                           field("sizes", &SliceOptions::sizes, "of the outputs, in place of parts")};
+  static const Fields<SliceOptions> all = {
+      field("axis", &SliceOptions::axis, "axis to split"), field("parts", &SliceOptions::parts, "number of outputs"),
+      field("sizes", &SliceOptions::sizes, "sizes of the outputs, instead of parts")};
   return all;
 }
 const Fields<ConcatOptions>& concat_fields() {
-  static const Fields<ConcatOptions> all = {field("axis", &ConcatOptions::axis, "along which inputs are joined")};
+  static const Fields<ConcatOptions> all = {
+      field("axis", &ConcatOptions::axis, "axis along which the inputs are joined")};
   return all;
 }
 const Fields<DummyOptions>& dummy_fields() {
-  static const Fields<DummyOptions> all = {field("shape", &DummyOptions::shape, "of the numbers of a sample")};
+  static const Fields<DummyOptions> all = {field("shape", &DummyOptions::shape, "shape of a sample")};
   return all;
 }
 const Fields<SplitOptions>& split_fields() {
-  static const Fields<SplitOptions> all = {field("copies", &SplitOptions::copies, "how many outputs")};
+  static const Fields<SplitOptions> all = {field("copies", &SplitOptions::copies, "number of outputs")};
   return all;
 }
 

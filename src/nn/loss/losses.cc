@@ -56,8 +56,9 @@ class SoftmaxLoss final : public Loss {
     for (int axes = 1; axes < in[0].rank(); ++axes) {  // one label per sample, or one per position of it
       if (in[1].count() == in[0].count(0, axes) && in[1][0] == in[0][0]) return;
     }
-    throw InvalidArgument(fmt::format("expected {} labels, one a sample, for scores of shape {}; received the shape {}",
-                                      in[0][0], in[0].text(), in[1].text()));
+    throw InvalidArgument(
+        fmt::format("expected {} labels, one per sample, for scores of shape {}; received labels of shape {}", in[0][0],
+                    in[0].text(), in[1].text()));
   }
 
  private:
@@ -115,13 +116,13 @@ class SumLoss final : public Loss {
 };
 
 const Fields<SumLossOptions>& sum_fields() {
-  static const Fields<SumLossOptions> all = {field("scale", &SumLossOptions::scale, "times the sum")};
+  static const Fields<SumLossOptions> all = {field("scale", &SumLossOptions::scale, "factor of the sum")};
   return all;
 }
 const Fields<SoftmaxLossOptions>& softmax_loss_fields() {
   using O = SoftmaxLossOptions;
-  static const Fields<O> all = {field("top_k", &O::top_k, "a label among so many scores counts as right"),
-                                field("scale", &O::scale, "times the loss")};
+  static const Fields<O> all = {field("top_k", &O::top_k, "a label among this many largest scores counts as correct"),
+                                field("scale", &O::scale, "factor of the loss")};
   return all;
 }
 
