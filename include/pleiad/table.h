@@ -147,7 +147,7 @@ class PLEIAD_API ArrayTable : public TableHandle {
   void exchange(View values, View last, const AddOptions& options = {}) const;
   /// Adds a delta that is given in parts, which must be ascending and disjoint; all other elements get a zero delta. If
   /// `out` is not empty, a get follows, as in add_get. `kept` lists ascending, disjoint ranges of elements that the
-  /// rule skips: their values and their rule state stay unchanged. Supported on one host with apply = each; otherwise
+  /// rule skips: their values and their rule state stay unchanged. Supported on tables with apply = each; otherwise
   /// throws a StateError.
   void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {},
                  std::span<const ElementRange> kept = {}) const;
