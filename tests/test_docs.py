@@ -47,6 +47,21 @@ def test_links_between_the_pages_lead_somewhere():
     assert broken == []
 
 
+def test_every_source_that_a_page_names_exists():
+    tops = "src|include|tests|tools|bench|cli|bindings|compat"
+    folders = "|".join(folder.name for folder in (ROOT / "src").iterdir() if folder.is_dir())
+    missing = []
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for name in re.findall(rf"`((?:{tops})/[\w./-]+)`", text):
+            if not re.search("NAME|TARGET", name) and not (ROOT / name).exists():
+                missing.append(f"{page.name}: {name}")
+        for name in re.findall(rf"`((?:{folders})/[\w/]+(?:\.h|\.cc)?)`", text):
+            if "NAME" not in name and page.name == "design.md" and not list((ROOT / "src").glob(f"{name}*")):
+                missing.append(f"{page.name}: src/{name}")
+    assert missing == []
+
+
 def test_every_make_target_that_a_page_names_exists():
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
