@@ -153,7 +153,8 @@ static Buffer* buffer_at(lua_State* L, int at) { return luaL_checkudata(L, at, k
 /* Elements offset ... offset + count of the buffer at `at`. */
 static char* range(lua_State* L, int at, int64_t offset, int64_t count) {
   Buffer* buffer = buffer_at(L, at);
-  if (offset < 0 || count < 0 || offset > buffer->count - count) luaL_argerror(L, at, "expected a range inside the buffer");
+  if (offset < 0 || count < 0 || offset > buffer->count - count)
+    luaL_argerror(L, at, "expected a range inside the buffer");
   return elements(buffer) + offset * buffer->bytes;
 }
 
@@ -187,7 +188,8 @@ static int copy(lua_State* L) {
   const int64_t count = whole(L, 6);
   char* to = range(L, 2, whole(L, 3), count);
   const char* from = range(L, 4, whole(L, 5), count);
-  if (buffer_at(L, 2)->dtype != buffer_at(L, 4)->dtype) return luaL_argerror(L, 4, "expected a buffer of the same element type");
+  if (buffer_at(L, 2)->dtype != buffer_at(L, 4)->dtype)
+    return luaL_argerror(L, 4, "expected a buffer of the same element type");
   memmove(to, from, (size_t)(count * buffer_at(L, 2)->bytes));
   return 0;
 }
