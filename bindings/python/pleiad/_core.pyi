@@ -16,9 +16,10 @@ class Memory:
 def half_bits(array: object, write: bool) -> tuple[numpy.typing.NDArray[numpy.uint16], str]:
     """
     Returns a uint16 view of the bits of a float16 or bfloat16 array, and the name of its type.
-    """class Pending:"""
-    A pending get or add. It keeps the array that a get fills alive.
     """
+
+class Pending:
+    """A pending get or add. It keeps the array that a get fills alive."""
 
     def done(self) -> bool: ...
     def wait(self) -> None: ...
@@ -292,9 +293,19 @@ class Snapshots:
     def wait(self) -> None: ...
 
 def session_options() -> list[tuple[str, str, str]]:
-    """Returns name, default and meaning of each option."""def table_options() -> list[tuple[str, str, str]]:"""Returns name, default and meaning of each option."""def updater_options() -> list[tuple[str, str, str]]:"""Returns name, default and meaning of each option."""def check_updater(options: Mapping[str, str]) -> None:"""
-    Raises InvalidArgument if the table options name an unknown updater.
-    """class Flags:"""
+    """Returns name, default and meaning of each option."""
+
+def table_options() -> list[tuple[str, str, str]]:
+    """Returns name, default and meaning of each option."""
+
+def updater_options() -> list[tuple[str, str, str]]:
+    """Returns name, default and meaning of each option."""
+
+def check_updater(options: Mapping[str, str]) -> None:
+    """Raises InvalidArgument if the table options name an unknown updater."""
+
+class Flags:
+    """
     Parses the flags of Multiverso, such as -sync=true and -updater_type=sgd.
     """
 
