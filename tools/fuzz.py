@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fuzzes every parser with libFuzzer, one target after another, and says how many inputs were tried.
+"""Fuzzes every parser with libFuzzer, one target after another, and prints the number of inputs that were tried.
 
     tools/fuzz.py --seconds 600           ten minutes for each target
     tools/fuzz.py --seconds 60 csv lmdb   these alone
 
-The inputs that reach new code stay in build/fuzz/corpus; an input that breaks a target is kept in build/fuzz/found, and
-the file that it names belongs in tests/fuzz/corpus/TARGET once the mistake is fixed."""
+Inputs that reach new code are kept in build/fuzz/corpus, and inputs that break a target in build/fuzz/found. When the bug is fixed,
+move such an input to tests/fuzz/corpus/TARGET."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ LIMITS = ["-rss_limit_mb=2048", "-malloc_limit_mb=256", "-timeout=10"]
 
 
 def targets():
-    """(program, target, longest input) of all programs; without a target they say what they have."""
+    """Yields (program, target, longest input) for all programs, which list their targets if called without one."""
     for program in ("fuzz_file", "fuzz_job"):
         environment = {name: value for name, value in os.environ.items() if name != "FUZZ_TARGET"}
         told = subprocess.run([BUILD / "bin" / program, "-runs=0"], capture_output=True, text=True, env=environment)
@@ -29,7 +29,7 @@ def targets():
 
 
 def run(program, target, longest, seconds):
-    """Returns how many inputs were tried, and whether all was well."""
+    """Returns the number of inputs that were tried, and whether none broke the target."""
     work, found = BUILD / "corpus" / target, BUILD / "found" / target
     for folder in (work, found):
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def run(program, target, longest, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=600, help="for each target")
+    parser.add_argument("--seconds", type=int, default=600, help="seconds for each target")
     parser.add_argument("targets", nargs="*")
     options = parser.parse_args()
     total, broken = 0, []

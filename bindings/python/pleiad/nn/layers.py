@@ -11,7 +11,7 @@ layer to that net. Images always have the shape (batch, height, width, channels)
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pleiad.errors import InvalidArgument
 from pleiad.nn.engine import _nn
@@ -37,7 +37,7 @@ class Layer:
 
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]  # of the constructor, for __repr__
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Layer":
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
         made._arguments = args, kwargs
         return made
