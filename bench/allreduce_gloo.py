@@ -1,4 +1,4 @@
-"""All-reduce against PyTorch's gloo, in the same processes, by turns. Started by mpirun; rank 0 prints JSON lines."""
+"""Compares all-reduce with PyTorch's gloo, alternating in the same processes. mpirun starts it; rank 0 prints JSON lines."""
 
 import ctypes
 import json

@@ -1,5 +1,5 @@
-"""Two jobs of `pleiad run` at once against one: with threads that spin while they wait, two took forty times as long. Each job may use
-all cores. Prints one JSON line and fails if two jobs take more than 2.5 times as long as one.
+"""Compares two simultaneous jobs of `pleiad run` with one. Each job may use all cores. With threads that spin while they wait, two jobs
+took forty times as long as one. Prints one JSON line and fails if they take more than 2.5 times as long.
 
     PLEIAD_BUILD=build/release python bench/busy.py
 """
@@ -47,7 +47,7 @@ def write_points(path):
 
 
 def seconds(folder, jobs):
-    """Starts so many jobs at once; the time until the last one has ended."""
+    """Starts `jobs` jobs at once and returns the time until the last one ends."""
     commands = []
     for number in range(jobs):
         conf = folder / f"job{number}.conf"

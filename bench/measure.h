@@ -1,4 +1,4 @@
-// Interleaved measurements of ours against a peer, one JSON line each.
+// Interleaved measurements of Pleiad and a peer, one JSON line each.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Half the distance between the quartiles, as a share of the median.
+/// Half the interquartile range, relative to the median.
 inline double spread(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t n = values.size();
@@ -29,20 +29,21 @@ inline double spread(std::vector<double> values) {
 struct Plan {
   std::string name;
   std::int64_t size = 0;
-  int rounds = 15;       ///< ours and the peer take turns this often
-  double block_ms = 20;  ///< a turn repeats its body for about this long
+  int rounds = 15;       ///< number of alternations of ours and the peer
+  double block_ms = 20;  ///< approximate duration of a turn
 };
 
 struct Measured {
   double median_us = 0;
   double spread = 0;
   double peer_us = 0;
-  double ratio = 0;  ///< the median of the turns' peer / ours
+  double ratio = 0;  ///< median over the turns of peer / ours
 };
 
 using Body = std::function<void()>;
 
-/// Times `ours` and `peer` by turns. `turn(body, n)` runs the body n times and returns the microseconds of one.
+/// Measures `ours` and `peer` alternately. `turn(body, n)` runs the body n times and returns its mean time in
+/// microseconds.
 inline Measured interleave(const Plan& plan, const Body& ours, const Body& peer,
                            const std::function<double(const Body&, std::int64_t)>& turn) {
   const auto repeats_for = [&](const Body& body) {
@@ -56,7 +57,7 @@ inline Measured interleave(const Plan& plan, const Body& ours, const Body& peer,
   std::vector<double> peer_us;
   std::vector<double> ratios;
   for (int round = 0; round < plan.rounds; ++round) {
-    // Who begins changes, so that neither profits from what the other left in the caches.
+    // The order alternates, so that neither side benefits from data that the other left in the caches.
     if (round % 2 == 0) our_us.push_back(turn(ours, our_repeats));
     peer_us.push_back(turn(peer, peer_repeats));
     if (round % 2 == 1) our_us.push_back(turn(ours, our_repeats));
@@ -65,7 +66,7 @@ inline Measured interleave(const Plan& plan, const Body& ours, const Body& peer,
   return {.median_us = median(our_us), .spread = spread(our_us), .peer_us = median(peer_us), .ratio = median(ratios)};
 }
 
-/// One line of JSON; `many` is "procs" or "threads".
+/// Prints one line of JSON. `many` is "procs" or "threads".
 inline void print(const Plan& plan, const char* many, int count, const Measured& measured) {
   std::printf(R"({"name":"%s","%s":%d,"size":%lld,"median_us":%.3f,"spread":%.3f,"peer_us":%.3f,"ratio":%.3f})"
               "\n",
@@ -80,7 +81,7 @@ inline double microseconds_each(const Body& body, std::int64_t repeats) {
   return static_cast<double>(now_ns() - start) * 1e-3 / static_cast<double>(repeats);
 }
 
-/// In all ranks at once: a turn's time is that of its slowest rank. Rank 0 prints the line.
+/// Measures on all ranks at once. The time of a turn is that of its slowest rank. Rank 0 prints the line.
 inline void compare(Session& session, const Plan& plan, const Body& ours, const Body& peer) {
   const Measured measured = interleave(plan, ours, peer, [&](const Body& body, std::int64_t repeats) {
     session.barrier();
@@ -91,7 +92,7 @@ inline void compare(Session& session, const Plan& plan, const Body& ours, const 
   if (session.rank() == 0) print(plan, "procs", session.size(), measured);
 }
 
-/// In this process alone; `threads` is for the line.
+/// Measures in this process only. `threads` appears in the line.
 inline void compare_alone(int threads, const Plan& plan, const Body& ours, const Body& peer) {
   print(plan, "threads", threads, interleave(plan, ours, peer, microseconds_each));
 }

@@ -1,4 +1,4 @@
-"""Interleaved measurements of ours against a peer, one JSON line each; measure.h does the same in C++."""
+"""Interleaved measurements of Pleiad and a peer, one JSON line each. measure.h is the C++ counterpart."""
 
 import json
 import os
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def mpirun_words(ranks, *words):
-    """The command that starts `ranks` ranks of a program, on any machine and as root too."""
+    """Returns the command that starts `ranks` ranks of a program on any machine, also as root."""
     flags = ["--oversubscribe", "--bind-to", "none", "--quiet"]
     if os.geteuid() == 0:
         flags.append("--allow-run-as-root")
@@ -18,13 +18,13 @@ def mpirun_words(ranks, *words):
 
 
 def spread(values):
-    """Half the distance between the quartiles, as a share of the median."""
+    """Returns half the interquartile range, relative to the median."""
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return (high - low) / 2 / statistics.median(values)
 
 
 def timed(body):
-    """turn(repeats): microseconds of one body(), the mean of so many."""
+    """Returns a function turn(repeats) that returns the mean time of body() in microseconds."""
 
     def turn(repeats):
         start = time.perf_counter()
@@ -36,12 +36,12 @@ def timed(body):
 
 
 def compare(name, size, ours, peer, *, rounds=21, block_us=20000, **more):
-    """Lets ours(repeats) and peer(repeats), each in microseconds, take turns, and prints the line."""
+    """Alternates ours(repeats) and peer(repeats), which return microseconds, and prints the line."""
     ours(20), peer(20)
     repeats = max(1, int(block_us / min(peer(20), peer(20))))
     our_us, peer_us = [], []
     for turn in range(rounds):
-        # Who begins changes, so that neither profits from what the other left in the caches.
+        # The order alternates, so that neither side benefits from data that the other left in the caches.
         for which in (ours, peer) if turn % 2 == 0 else (peer, ours):
             (our_us if which is ours else peer_us).append(which(repeats))
     line = {"name": name, "procs": 1, "size": size, "median_us": round(statistics.median(our_us), 3)}

@@ -1,4 +1,4 @@
-"""Further nets of bench/nn.py: a restricted Boltzmann machine, a GRU, local filters; each in Pleiad, PyTorch and JAX."""
+"""More nets for bench/nn.py: a restricted Boltzmann machine, a GRU and local filters, each in Pleiad, PyTorch and JAX."""
 
 import numpy as np
 from nn_nets import Mlp

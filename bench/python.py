@@ -1,4 +1,4 @@
-"""Add and get from Python against the same through C++, by turns in one process: a JSON line each.
+"""Compares add and get from Python with the same calls from C++, alternating in one process. Prints a JSON line each.
 
 make bench-python
 PLEIAD_BUILD=build/release PYTHONPATH=build/release/python .venv/bin/python bench/python.py [--rounds 21]
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def cpp_peer(build):
-    """peer(size, fresh): the turn of the C++ peer; `fresh`: each get fills a new vector."""
+    """Returns a function peer(size, fresh) that returns the turn of the C++ peer. With `fresh` each get fills a new vector."""
     library = ctypes.CDLL(str(build / "lib" / "libbench_cpp_peer.so"))
     library.cpp_peer_open.restype = ctypes.c_void_p
     library.cpp_peer_open.argtypes = [ctypes.c_int64]

@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ["PLEIAD_BUILD"])
 PLEIAD = BUILD / "bin" / "pleiad"
 STEPS = 600
-LOSS = 0.55  # what every mode must come to on the test images, in so many steps
+LOSS = 0.55  # loss on the test images that every mode must reach
 
 
 def prepare(folder):
-    """A SINGA root with 10,000 records of Fashion-MNIST."""
+    """Creates a SINGA root with 10,000 records of Fashion-MNIST."""
     from pleiad import nn
 
     shutil.copytree(ROOT / "compat" / "singa" / "examples", folder / "examples")
@@ -61,7 +61,7 @@ def main():
         missed = []
         for mode in ("allreduce", "sandblaster", "downpour", "hogwild"):
             for launch in ([], [PLEIAD, "launch", "-n", "2"]):
-                # What start and end take is taken off: the same job with one step.
+                # The time of the same job with one step is subtracted, to exclude start and end.
                 first = job(folder, mode, train_steps=1, disp_freq=0, test_freq=0)
                 start = median(seconds([*launch, PLEIAD, "run", first], folder) for _ in range(3))
                 conf = job(folder, mode, train_steps=STEPS, disp_freq=0, test_freq=0)

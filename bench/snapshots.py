@@ -1,4 +1,4 @@
-"""What periodic snapshots in the background cost the workers: one JSON line, ratio = a step without them / one with them.
+"""Measures how much periodic background snapshots slow down the workers. Prints one JSON line; ratio = step without / step with.
 
 make bench-snapshots
 .venv/bin/python bench/snapshots.py --rounds 3 --every 2
@@ -17,8 +17,8 @@ from measure import ROOT, mpirun_words
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7, help="how often the two take turns")
-    parser.add_argument("--every", type=float, default=3, help="seconds between two snapshots")
+    parser.add_argument("--rounds", type=int, default=7, help="number of alternations")
+    parser.add_argument("--every", type=float, default=3, help="seconds between snapshots")
     parser.add_argument("--ranks", type=int, default=2)
     options = parser.parse_args()
     build = pathlib.Path(os.environ.get("PLEIAD_BUILD", ROOT / "build" / "release"))

@@ -21,10 +21,10 @@ constexpr std::int64_t kPicked = 1000;
 
 #define BARE __attribute__((optimize("O3", "no-tree-loop-distribute-patterns"), noinline)) PLEIAD_CLONES
 
-/// Half full, with linear probing.
+/// An open-addressing hash index, half full, with linear probing.
 struct BareEntry {
   RowId key;
-  std::int64_t row;  ///< 1 + the row; 0 for a free entry
+  std::int64_t row;  ///< row number + 1; 0 marks a free entry
 };
 constexpr std::uint64_t kEntries = std::uint64_t{1} << 25;
 
@@ -48,7 +48,7 @@ BARE void bare_scatter(float* __restrict to, const float* __restrict from, const
   }
 }
 
-/// The n-th key: 64 bits in no order.
+/// Returns the n-th key, a pseudo-random number of 64 bits.
 RowId key(std::int64_t n) { return static_cast<RowId>(static_cast<std::uint64_t>(n) * 0x9E3779B97F4A7C15U + 12345); }
 
 void check(bool right, const char* what) {
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     session.barrier();
     check(table.rows() == kRows, "rows");
     std::mt19937_64 random(7 + static_cast<unsigned>(session.rank()));
-    // Other rows in every call, or they would all lie in the cache.
+    // Each call uses other rows, so that they are not all in the cache.
     std::vector<std::vector<RowId>> draws(211, std::vector<RowId>(static_cast<std::size_t>(kPicked)));
     for (auto& draw : draws) {
       for (RowId& id : draw) id = key(static_cast<std::int64_t>(random() % kRows));

@@ -22,7 +22,7 @@ INK, FAINT = "#22272e", "#d9dee5"
 
 
 def run(build, clock, straggler, seconds):
-    """What every rank says, by rank."""
+    """Runs the program and returns the output of every rank, in rank order."""
     command = mpirun_words(RANKS, build / "bin" / "bench_ssp", clock, straggler, seconds)
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60 + 5 * seconds, env={**os.environ, "PLEIAD_SPLIT_HOSTS": "2"}
@@ -110,7 +110,7 @@ def main():
     measure(build, "fixed", options.seconds, 1)
     picture = ROOT / "build" / "bench" / "ssp.png"
     draw(runs, options.seconds, picture)
-    print(f"the picture: {picture.relative_to(ROOT)}", file=sys.stderr)
+    print(f"wrote {picture.relative_to(ROOT)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

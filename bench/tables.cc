@@ -1,4 +1,5 @@
-// Tables against bare loops over the same kind of memory, in as many processes at once. Started alone or by mpirun.
+// Compares tables with plain loops over the same kind of memory, in the same number of processes. Starts alone or by
+// mpirun.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -38,7 +39,7 @@ BARE void bare_scatter(float* __restrict to, const float* __restrict from, const
   }
 }
 
-// An uninitialised page is not the same kind of memory as one that was touched.
+// Pages that were never touched would have other costs than those of a table.
 std::vector<float> touched(std::int64_t count, float value) {
   return std::vector<float>(static_cast<std::size_t>(count), value);
 }
@@ -85,7 +86,7 @@ void matrix_bench(Session& session, Engine& engine, std::int64_t rows, std::int6
     table.add(whole);
   }
   std::mt19937_64 random(7 + static_cast<unsigned>(session.rank()));
-  // Other rows in every call, or they would all lie in the cache.
+  // Each call uses other rows, so that they are not all in the cache.
   std::vector<std::vector<RowId>> draws(211, std::vector<RowId>(static_cast<std::size_t>(picked)));
   for (auto& draw : draws) {
     for (RowId& id : draw) id = static_cast<RowId>(random() % static_cast<std::uint64_t>(rows));

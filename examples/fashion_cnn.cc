@@ -1,5 +1,5 @@
-// A small convolutional net on Fashion-MNIST: alone, or `pleiad launch -n 2 fashion_cnn` on two ranks with the same
-// result. `fashion_cnn 3000 run` keeps checkpoints in the folder "run" and goes on from the last of them.
+// A small convolutional net on Fashion-MNIST. `pleiad launch -n 2 fashion_cnn` trains it on two ranks with the same
+// result as one. `fashion_cnn 3000 run` keeps checkpoints in the folder "run" and resumes from the last of them.
 #include <cstdio>
 
 #include "pleiad/data.h"

@@ -2,7 +2,7 @@ import numpy
 
 import multiverso as mv
 
-mv.init()  # mv.init(sync=True) makes synchronous tables
+mv.init()  # mv.init(sync=True) creates synchronous tables
 table = mv.MatrixTableHandler(11, 3)
 table.add(numpy.array([[1, 1, 1], [2, 2, 2]], numpy.float32), row_ids=[0, 10])
 mv.barrier()

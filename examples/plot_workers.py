@@ -2,7 +2,7 @@
 
     python examples/plot_workers.py examples/theano/logistic_regression.py out/loss.png --epochs 5
 
-What follows the picture's name goes to the example. --python names the interpreter that has the example's framework.
+Arguments after the name of the picture are passed to the example. --python is the interpreter with the example's framework.
 """
 
 import argparse
@@ -18,13 +18,13 @@ COLORS = {1: "#22272e", 2: "#2563a8", 4: "#b4532a"}
 
 
 def run(python, workers, words, curve):
-    """(seconds, loss) of one run."""
+    """Runs the example and returns its learning curve as (seconds, loss)."""
     flags = ["--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
     launch = (
         [] if workers == 1 else [shutil.which("mpirun") or sys.exit("mpirun is not on the PATH"), "-n", workers, *flags]
     )
     command = [str(word) for word in [*launch, python, *words, "--curve", curve]]
-    # A core a worker: more workers are more cores, not the same cores with more threads.
+    # One thread per worker, so that more workers use more cores.
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     with open(curve, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -54,7 +54,7 @@ def draw(curves, path, title):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of the example")
+    parser.add_argument("--python", default=sys.executable, help="Python interpreter that runs the example")
     parser.add_argument("example")
     parser.add_argument("png")
     options, words = parser.parse_known_args()
@@ -68,7 +68,7 @@ def main():
                 sys.exit(f"plot_workers: with {workers} workers the example ended with code {problem.returncode}")
     name = pathlib.Path(options.example)
     draw(curves, options.png, f"{name.parent.name}/{name.name} on Fashion-MNIST")
-    print(f"the picture: {options.png}")
+    print(f"wrote {options.png}")
 
 
 if __name__ == "__main__":

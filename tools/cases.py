@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs a GoogleTest program, and once more those of its cases that failed: cases.py NAME COMMAND...
 
-Machines differ, and a case that fails by chance should not stop what comes after it. One that passes the second time is
-recorded in build/reports/NAME.retried: tools/durations.py names it and fails the run where there are more than a few. What a
-sanitizer reports counts at once: the program then ends with another code, or without its list of cases.
+A case that fails by chance should not stop the cases after it. One that passes the second time is recorded in
+build/reports/NAME.retried. tools/durations.py lists it, and fails the run if there are more than a few. Reports of a sanitizer are
+never retried: the program then ends with another code, or without its list of cases.
 """
 
 import pathlib

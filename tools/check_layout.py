@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# In src/ an include points to its own folder or to one that stands earlier.
+# In src/ an include must point to its own folder or to an earlier one in this list.
 ORDER = [
     "core",
     "file",
@@ -42,7 +42,7 @@ OWN_PATH = re.compile(r"(?<![\w.~$})/-])/(?:home|root|work|Users)/[\w.]")
 
 
 def files_of(root):
-    """The files that are, or would be, under version control, relative to `root`."""
+    """Returns the files that are, or would be, under version control, relative to `root`."""
     git = subprocess.run(
         ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name"],
         capture_output=True,
@@ -58,7 +58,7 @@ def files_of(root):
 
 
 def include_problem(root, path, target):
-    """What is wrong with `#include "target"` in `path`, or None."""
+    """Returns the problem of `#include "target"` in `path`, or None."""
     top = path.parts[0]
     if top == "include":
         if not (root / "include" / target).is_file():
@@ -70,7 +70,7 @@ def include_problem(root, path, target):
         return None  # reported for the file as a whole
     own, folder = path.parts[1], target.split("/")[0]
     if "/" not in target:
-        return None  # beside its source
+        return None  # a header beside its source
     if folder not in ORDER:
         return f'"{target}" is neither in include/ nor in a folder of src/ that the list knows'
     if ORDER.index(folder) > ORDER.index(own):
@@ -79,11 +79,11 @@ def include_problem(root, path, target):
 
 
 def problems_of(root, path):
-    """The problems of one file, each as "path:line: words"."""
+    """Yields the problems of one file, each as "path:line: message"."""
     try:
         text = (root / path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return  # a picture, say
+        return  # a binary file, such as a picture
     lines = text.splitlines()
     source = path.suffix in SOURCES
     if path.parts[0] == "src" and path.suffix in {".h", ".cc"} and (len(path.parts) < 3 or path.parts[1] not in ORDER):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Collects what a test run took, from build/reports: durations.py [--most-retries N]
+"""Collects the durations of a test run from build/reports: durations.py [--most-retries N]
 
-Writes build/durations.json (the parts of the run, and every case with its seconds), and prints the parts, the ten slowest
-cases and the cases that passed only when they were run again. More than N of those (2) end it with code 1: a suite that
-often fails by chance hides real failures.
+Writes build/durations.json with the parts of the run and the seconds of every case. Prints the parts, the ten slowest cases, and
+the cases that passed only when they were run again. Ends with code 1 if there are more than N of those (by default 2), because a
+suite that often fails by chance hides real failures.
 """
 
 import argparse
@@ -25,7 +25,7 @@ DOORS = {
 
 
 def door_of(path):
-    """The front door that a Python test is about, by the name of its file."""
+    """Returns the API that a Python test covers, by the name of its file."""
     for door, pattern in DOORS.items():
         if re.search(pattern, path):
             return door
@@ -47,7 +47,7 @@ def cases():
 
 
 def retried():
-    """The cases that failed first and passed when they were run again."""
+    """Returns the cases that failed first and passed when they were run again."""
     found = [line for file in REPORTS.glob("*.retried") for line in file.read_text().split()]
     ctest = REPORTS / "ctest.log"
     if ctest.exists():

@@ -16,7 +16,7 @@ INK, FAINT, BLUE, RUST = "#22272e", "#d9dee5", "#2563a8", "#b4532a"
 
 
 class BadFile(Exception):
-    """What is wrong with the CSV, and in which line."""
+    """The CSV file is invalid; the message names the line."""
 
 
 def read_number(where, name, text):
@@ -28,11 +28,11 @@ def read_number(where, name, text):
         raise BadFile(f"{where}: accuracy: expected 0 to 1; received {text}")
     if name in ("seconds", "examples") and not (math.isfinite(value) and value >= 0):
         raise BadFile(f"{where}: {name}: expected 0 or more; received {text}")
-    return value  # a loss may be NaN: runs diverge
+    return value  # a loss may be NaN if the run diverged
 
 
 def read_curve(path):
-    """{column: numbers}. Raises BadFile, naming the file and the line."""
+    """Returns {column: numbers}. Raises BadFile, which names the file and the line."""
     curve = {name: [] for name in COLUMNS}
     try:
         with open(path, newline="", encoding="utf-8") as file:
@@ -115,8 +115,8 @@ def draw(curve, path, title):
 
 def main():
     parser = argparse.ArgumentParser(description="Draws accuracy and loss against seconds.")
-    parser.add_argument("csv", help="the run's numbers")
-    parser.add_argument("png", help="the picture to write")
+    parser.add_argument("csv", help="CSV file of the run")
+    parser.add_argument("png", help="picture to write")
     parser.add_argument("--title", default="Learning curve")
     arguments = parser.parse_args()
     try:

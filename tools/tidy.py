@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks sources by clang-tidy, and remembers which are clean: those are not looked at again until they, a header that
-they include, or the checks change.
+"""Checks sources with clang-tidy and records which are clean. Those are not checked again until they, a header that they
+include, or the checks change.
 
     tools/tidy.py build/release src cli          a build that is up to date, and folders or files
 """
@@ -23,7 +23,7 @@ def output_of(*command):
 
 
 def included(build):
-    """By object file: the files of this project that it was made of, as ninja has noted them."""
+    """Returns, for each object file, the files of this project that it depends on, as ninja recorded them."""
     files, of = {}, None
     for line in output_of("ninja", "-C", str(build), "-t", "deps").splitlines():
         if line.startswith(" "):
@@ -44,7 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("sources", nargs="+")
-    parser.add_argument("-j", type=int, default=os.cpu_count(), help="how many at a time")
+    parser.add_argument("-j", type=int, default=os.cpu_count(), help="number of parallel processes")
     options = parser.parse_args()
     build = options.build.resolve()
     clean = ROOT / "build" / "tidy"

@@ -1,4 +1,4 @@
-"""What the Python examples share: Fashion-MNIST, a progress bar and a learning curve. Nothing here is about training."""
+"""Helpers of the Python examples: Fashion-MNIST, a progress bar and a learning curve. Nothing here is about training."""
 
 import csv
 import gzip
@@ -8,27 +8,25 @@ import time
 
 import numpy
 
-FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")  # where Debian's dataset-fashion-mnist puts it
+FOLDER = pathlib.Path("/usr/share/datasets/fashion-mnist")  # the folder of Debian's package dataset-fashion-mnist
 
 
 def read_idx(path):
-    """The array in a gzipped IDX file of bytes."""
+    """Reads the array in a gzipped IDX file of bytes."""
     try:
         with gzip.open(path) as file:
             data = file.read()
     except FileNotFoundError:
-        sys.exit(
-            f"{path}: is not there (Debian's package dataset-fashion-mnist has the data; --data names another folder)"
-        )
+        sys.exit(f"{path}: not found; install Debian's package dataset-fashion-mnist, or name the folder with --data")
     sides = data[3] if len(data) > 3 and data[:3] == b"\0\0\x08" else 0
     shape = numpy.frombuffer(data, ">u4", sides, 4) if len(data) >= 4 + 4 * sides else []
     if not sides or int(numpy.prod(shape, dtype=numpy.int64)) != len(data) - 4 - 4 * sides:
-        sys.exit(f"{path}: is not a whole IDX file of bytes")
+        sys.exit(f"{path}: not a complete IDX file of bytes")
     return numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * sides).reshape(shape)
 
 
 def load(samples=60000, folder=FOLDER):
-    """(train images, train labels, test images, test labels): float32 rows of 784 in 0 to 1, and int32."""
+    """Returns training images and labels, test images and labels: float32 rows of 784 values in [0, 1], and int32."""
 
     def part(name, count):
         images = read_idx(pathlib.Path(folder) / f"{name}-images-idx3-ubyte.gz")[:count]
@@ -39,26 +37,26 @@ def load(samples=60000, folder=FOLDER):
 
 
 def share(images, labels, worker, workers, batch):
-    """(images, labels, size of a batch) of this worker: every `workers`-th image, in batches that make one of `batch` with
-    those of the other workers. All workers have the same number of batches."""
+    """Returns the images, labels and batch size of this worker: every `workers`-th image, in batches of batch / workers images.
+    All workers have the same number of batches."""
     batch = max(1, batch // workers)
     count = len(images) // workers // batch * batch
     if count == 0:
-        sys.exit(f"{len(images)} images are less than one batch of {batch} for each of {workers} workers")
+        sys.exit(f"expected at least one batch of {batch} for each of {workers} workers; received {len(images)} images")
     return images[worker::workers][:count], labels[worker::workers][:count], batch
 
 
 def add_options(parser):
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
-    parser.add_argument("--data", default=FOLDER, help="the folder of the IDX files")
-    parser.add_argument("--sync", action="store_true", help="a synchronous server")
-    parser.add_argument("--curve", help="a CSV file for the learning curve")
+    parser.add_argument("--samples", type=int, default=60000, help="number of training images to use")
+    parser.add_argument("--data", default=FOLDER, help="folder of the IDX files")
+    parser.add_argument("--sync", action="store_true", help="use a synchronous server")
+    parser.add_argument("--curve", help="write the learning curve to this CSV file")
     return parser
 
 
 class Watch:
-    """A progress bar on a terminal, a line an epoch, and the learning curve. Every method does nothing unless `shown`."""
+    """Shows a progress bar on a terminal and a line per epoch, and records the learning curve. Does nothing unless `shown`."""
 
     def __init__(self, shown, epochs, batches, examples, curve=None):
         self.shown, self.epochs, self.batches, self.examples = shown, epochs, batches, examples
@@ -78,7 +76,7 @@ class Watch:
         print(f"\repoch {epoch + 1}/{self.epochs} [{bar}] {done}/{self.batches}", end="", file=sys.stderr, flush=True)
 
     def epoch(self, epoch, test):
-        """`test()` gives the loss and the accuracy on the test images; its time does not count."""
+        """Ends an epoch. `test()` returns the loss and the accuracy on the test images; its time is not counted."""
         if not self.shown:
             return
         seconds = time.perf_counter() - self.started - self.paused

@@ -2,7 +2,7 @@
 //
 //   pleiad launch -n 4 fashion_softmax [--epochs 20] [--batch 100] [--rate 0.1] [--data DIR] [--out DIR]
 //
-// Every worker gets the weights, computes the gradient of its next batch, and adds it; the table's rule takes the step.
+// Every worker gets the weights, computes the gradient of its next batch and adds it. The table's rule makes the step.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace {
 
 constexpr std::int64_t kPixels = 784;
-constexpr std::int64_t kInputs = kPixels + 1;  // the last one is always 1: the bias
+constexpr std::int64_t kInputs = kPixels + 1;  // the last input is always 1, for the bias
 constexpr std::int64_t kClasses = 10;
 
 using Clock = std::chrono::steady_clock;
@@ -31,7 +31,7 @@ struct Options {
   int epochs = 20;
   std::int64_t batch = 100;
   double rate = 0.1;
-  std::string data;  // empty: where open_dataset finds it
+  std::string data;  // empty lets open_dataset find the folder
   std::string out = "out/demo";
 };
 
@@ -59,7 +59,7 @@ Options parse(int argc, char** argv) {
 }
 
 struct Images {
-  std::vector<float> pixels;  // a row of kInputs each
+  std::vector<float> pixels;  // kInputs values per image
   std::vector<std::int32_t> labels;
   [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(labels.size()); }
   [[nodiscard]] const float* row(std::int64_t i) const { return pixels.data() + i * kInputs; }
@@ -84,7 +84,7 @@ Images load(const std::string& folder, const std::string& part) {
   return loaded;
 }
 
-// Class scores of one image: a dot product with each row of the weights.
+// Computes the class scores of one image: a dot product with each row of the weights.
 void scores_of(const float* image, const std::vector<float>& weights, float* scores) {
   for (std::int64_t c = 0; c < kClasses; ++c) {
     scores[c] = std::inner_product(image, image + kInputs, weights.data() + c * kInputs, 0.0F);
@@ -113,7 +113,7 @@ Quality evaluate(const Images& images, const std::vector<float>& weights) {
   return {.accuracy = quality.accuracy / count, .loss = quality.loss / count};
 }
 
-// The gradient of the mean loss over a batch.
+// Computes the gradient of the mean loss over a batch.
 void gradient_of(const Images& images, std::span<const std::int64_t> batch, const std::vector<float>& weights,
                  std::vector<float>& gradient) {
   std::ranges::fill(gradient, 0.0F);
@@ -177,7 +177,7 @@ int run(int argc, char** argv) {
                 std::span(order).subspan(static_cast<std::size_t>(at),
                                          static_cast<std::size_t>(std::min(options.batch, size - at))),
                 weights, gradient);
-    // The rate falls to a tenth, so that the end is calm.
+    // The learning rate decreases to a tenth, which reduces the noise at the end.
     const double rate = options.rate * std::pow(0.1, static_cast<double>(step) / static_cast<double>(steps));
     const auto before_add = Clock::now();
     table.add(gradient, {.learning_rate = rate});

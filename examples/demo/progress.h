@@ -1,4 +1,4 @@
-// One line that moves on a terminal, plain lines in a log.
+// Shows progress: one line that is updated on a terminal, separate lines in a log.
 #pragma once
 
 #include <unistd.h>
@@ -15,7 +15,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `share` of the work is done; `text` says how it goes.
+  /// Shows that the fraction `share` of the work is done, with a status text.
   void show(double share, const std::string& text) {
     if (!shown_) return;
     constexpr int kWidth = 28;

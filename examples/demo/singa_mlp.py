@@ -1,4 +1,4 @@
-"""A small perceptron as a script for SINGA has it: out/ holds its data, results and checkpoints.
+"""A small perceptron as a SINGA script. The folder out/ holds its data, results and checkpoints.
 
 pleiad launch -n 2 python examples/demo/singa_mlp.py
 """

@@ -1,10 +1,10 @@
 """A small network on Fashion-MNIST with JAX.
 
     python ./examples/jax/mlp.py
-    mpirun -np 4 python ./examples/jax/mlp.py [--way async]
+    pleiad launch -n 4 python ./examples/jax/mlp.py [--way async]
 
-What was added to a script for one process is marked PLEIAD. --way sync averages the gradients before every step;
---way async lets every process train for itself and adds up what each has changed.
+Lines that were added to a script for one process are marked PLEIAD. --way sync averages the gradients before every step.
+--way async lets every process train by itself and adds the changes of all processes.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def descend(params, grads, rate):
 
 def main():
     parser = fashion.add_options(argparse.ArgumentParser(description=__doc__.partition("\n")[0]))
-    parser.add_argument("--batch", type=int, default=128, help="of all workers together")
+    parser.add_argument("--batch", type=int, default=128, help="batch size of all workers together")
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--way", choices=["sync", "async"], default="sync")
     options = parser.parse_args()
@@ -68,22 +68,22 @@ def main():
     train_x, train_y, batch = fashion.share(train_x, train_y, worker, workers, options.batch)
 
     params = first_params(worker, [784, 128, 64, 10])
-    # PLEIAD: all ranks begin with the master's values
+    # PLEIAD: all ranks start with the values of rank 0
     manager = pleiad.jax.ParameterManager(params) if options.way == "async" else None
     params = pleiad.jax.broadcast(params) if manager is None else manager.params
-    # Where changes are added up, every worker takes its part of the step.
+    # If changes are added, every worker makes its part of the step.
     rate = options.rate if manager is None else options.rate / workers
 
     batches = len(train_x) // batch
     rng = numpy.random.default_rng(worker)
-    # PLEIAD: only the master shows and validates
+    # PLEIAD: only rank 0 shows progress and validates
     watch = fashion.Watch(session.is_master, options.epochs, batches, len(train_x) * workers, options.curve)
     for epoch in range(options.epochs):
         order = rng.permutation(len(train_x))
         for i in range(batches):
             chosen = order[i * batch : (i + 1) * batch]
             grads = gradient(params, train_x[chosen], train_y[chosen])
-            # PLEIAD: average the gradients; or my changes out, the others' in
+            # PLEIAD: average the gradients, or send this worker's changes and receive the others'
             if manager is None:
                 grads = pleiad.jax.all_reduce(grads)
             params = descend(params, grads, rate)

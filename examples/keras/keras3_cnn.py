@@ -1,9 +1,9 @@
 """A convolutional network on Fashion-MNIST with Keras 3, on PyTorch or on JAX.
 
     KERAS_BACKEND=torch python ./examples/keras/keras3_cnn.py
-    KERAS_BACKEND=jax mpirun -np 4 python ./examples/keras/keras3_cnn.py
+    KERAS_BACKEND=jax pleiad launch -n 4 python ./examples/keras/keras3_cnn.py
 
-What was added to a script for one process is marked PLEIAD.
+Lines that were added to a script for one process are marked PLEIAD.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import pleiad.keras
 
 def main():
     parser = fashion.add_options(argparse.ArgumentParser(description=__doc__.partition("\n")[0]))
-    parser.add_argument("--batch", type=int, default=128, help="of all workers together")
+    parser.add_argument("--batch", type=int, default=128, help="batch size of all workers together")
     parser.add_argument("--rate", type=float, default=0.05)
     options = parser.parse_args()
 
@@ -52,7 +52,7 @@ def main():
     )
 
     batches = len(train_x) // batch
-    # PLEIAD: only the master shows and validates
+    # PLEIAD: only rank 0 shows progress and validates
     watch = fashion.Watch(session.is_master, options.epochs, batches, len(train_x) * session.workers, options.curve)
     at = [0]
     shown = keras.callbacks.LambdaCallback(
@@ -60,7 +60,7 @@ def main():
         on_train_batch_end=lambda i, logs: watch.batch(at[0], i + 1),
         on_epoch_end=lambda epoch, logs: watch.epoch(epoch, lambda: model.evaluate(test_x, test_y, verbose=0)),
     )
-    # PLEIAD: the average of all workers' weights after every batch (--sync), or whenever each one comes to it
+    # PLEIAD: average the weights of all workers after every batch (--sync), or exchange them without waiting
     sync = pleiad.keras.Sync(clock="sync" if options.sync else "async", average=True)
     model.fit(train_x, train_y, batch_size=batch, epochs=options.epochs, verbose=0, callbacks=[sync, shown])
 

@@ -3,7 +3,7 @@
     python ./examples/keras/mlp.py
     mpirun -np 4 python ./examples/keras/mlp.py
 
-What was added to a script for one process is marked MULTIVERSO.
+Lines that were added to a script for one process are marked MULTIVERSO.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import numpy
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
-# MULTIVERSO: before keras, so that Keras 1 and 2 find the names that Python 3.10 took away
+# MULTIVERSO: imported before keras, because Keras 1 and 2 need names that Python 3.10 removed
 import multiverso as mv
 from multiverso.theano_ext.keras_ext.callbacks import MVCallback
 
@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.05)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
+    # MULTIVERSO: start; each worker trains on its part of every batch and makes its part of the step
     mv.init(sync=options.sync)
     X_train, y_train, X_test, y_test = fashion.load(options.samples, options.data)
     workers = mv.workers_num()
@@ -46,7 +46,7 @@ def main():
     model.add(Activation("softmax"))
     model.compile(loss="categorical_crossentropy", optimizer=SGD(lr=float(rate)), metrics=["accuracy"])
 
-    # MULTIVERSO: only the master shows and validates
+    # MULTIVERSO: only worker 0 shows progress and validates
     examples = len(X_train) * workers
     batches = len(X_train) // batch
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)

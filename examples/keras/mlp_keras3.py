@@ -3,7 +3,7 @@
     KERAS_BACKEND=torch python ./examples/keras/mlp_keras3.py
     KERAS_BACKEND=jax mpirun -np 4 python ./examples/keras/mlp_keras3.py
 
-What was added to a script for one process is marked MULTIVERSO.
+Lines that were added to a script for one process are marked MULTIVERSO.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.05)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
+    # MULTIVERSO: start; each worker trains on its part of every batch and makes its part of the step
     mv.init(sync=options.sync)
     X_train, y_train, X_test, y_test = fashion.load(options.samples, options.data)
     workers = mv.workers_num()
@@ -41,7 +41,7 @@ def main():
     model = Sequential([Input((784,)), Dense(128, activation="relu"), Dense(10, activation="softmax")])
     model.compile(loss="categorical_crossentropy", optimizer=SGD(float(rate)), metrics=["accuracy"])
 
-    # MULTIVERSO: only the master shows and validates
+    # MULTIVERSO: only worker 0 shows progress and validates
     examples = len(X_train) * workers
     batches = len(X_train) // batch
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)

@@ -3,7 +3,7 @@
     python ./examples/lasagne/cnn.py
     mpirun -np 4 python ./examples/lasagne/cnn.py
 
-What was added to a script for one process is marked MULTIVERSO.
+Lines that were added to a script for one process are marked MULTIVERSO.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import numpy
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
-# MULTIVERSO: before lasagne and theano, so that Lasagne 0.1 finds what it needs in Theano 1.0
+# MULTIVERSO: imported before lasagne and theano, so that Lasagne 0.1 works with Theano 1.0
 import multiverso as mv
 from multiverso.theano_ext.lasagne_ext import param_manager
 
@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.03)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
+    # MULTIVERSO: start; each worker trains on its part of every batch and makes its part of the step
     mv.init(sync=options.sync)
     images, labels, test_images, test_labels = fashion.load(options.samples, options.data)
     workers = mv.workers_num()
@@ -52,7 +52,7 @@ def main():
     x, y = T.tensor4("x", dtype="float32"), T.ivector("y")
     lasagne.random.set_rng(numpy.random.RandomState(1))
     network = build_model(x)
-    # MULTIVERSO: all parameters in one table, which starts with the master's
+    # MULTIVERSO: all parameters in one table, which starts with the values of worker 0
     manager = param_manager.LasagneParamManager(network)
 
     p = T.clip(lasagne.layers.get_output(network), 1e-7, 1)
@@ -67,7 +67,7 @@ def main():
         return numpy.average(parts, axis=0, weights=[len(test_images[cut : cut + 500]) for cut in cuts])
 
     batches = len(images) // batch
-    # MULTIVERSO: the clock starts when all have compiled; only the master shows and validates
+    # MULTIVERSO: the clock starts when all workers have compiled; only worker 0 shows progress and validates
     mv.barrier()
     examples = len(images) * workers
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)
@@ -75,10 +75,10 @@ def main():
         for index in range(batches):
             part = slice(index * batch, (index + 1) * batch)
             train(images[part], labels[part])
-            # MULTIVERSO: hand in what this batch changed, fetch what all workers made of it
+            # MULTIVERSO: add the changes of this batch, and fetch the sum of all workers' changes
             manager.sync_all_param()
             watch.batch(epoch, index + 1)
-        # MULTIVERSO: so that the master tests the model of the whole epoch
+        # MULTIVERSO: wait, so that worker 0 tests the model of the complete epoch
         mv.barrier()
         manager.sync_all_param()
         watch.epoch(epoch, test)

@@ -12,9 +12,9 @@ for i = 1, #arg, 2 do
 end
 
 local kPixels, kClasses, kBatch = 784, 10, 100
-local kInputs = kPixels + 1 -- the last is always 1: the bias
+local kInputs = kPixels + 1 -- the last input is always 1, for the bias
 
--- The bytes of a gzipped file after its header of `skip` bytes, at most `count`.
+-- Returns at most `count` bytes of a gzipped file after its header of `skip` bytes.
 local function bytes_of(name, skip, count)
   local path = options.data .. "/" .. name .. ".gz"
   local pipe = assert(io.popen(("gzip -dc '%s'"):format(path)))
@@ -31,7 +31,7 @@ local function load(part, count)
   return {pixels = pixels, labels = labels, count = #labels}
 end
 
--- Image i (from 0) as numbers between 0 and 1, into `input`.
+-- Copies image i (from 0) to `input`, as values in [0, 1].
 local function read_image(set, i, input)
   local start = i * kPixels
   for p = 1, kPixels do input[p] = set.pixels:byte(start + p) / 255 end
@@ -39,7 +39,7 @@ local function read_image(set, i, input)
   return set.labels:byte(i + 1)
 end
 
--- Probabilities of the classes, and the likeliest (from 0). `weights` is flat, indexed from 0.
+-- Returns the probabilities of the classes and the most likely class (from 0). `weights` is flat and indexed from 0.
 local function classify(weights, input, scores)
   local best, top, sum = 0, -math.huge, 0
   for c = 0, kClasses - 1 do

@@ -1,6 +1,6 @@
 local multiverso = require "multiverso"
 
-multiverso.init() -- init(true) makes synchronous tables
+multiverso.init() -- init(true) creates synchronous tables
 local table = multiverso.MatrixTableHandler:new(11, 3)
 table:add({{1, 1, 1}, {2, 2, 2}}, {0, 10})
 multiverso.barrier()

@@ -1,4 +1,4 @@
---- A network of two layers learns xor. All its parameters lie in one array table, which every worker adds its steps to.
+--- A network of two layers learns xor. Its parameters are one array table, to which every worker adds its steps.
 ---
 ---   luajit xor.lua                 mpirun -np 4 luajit xor.lua
 local multiverso = require "multiverso"
@@ -6,7 +6,7 @@ local multiverso = require "multiverso"
 local kHidden, kRate, kRounds = 4, 0.5, 3000
 local samples = {{0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}}
 
--- Where things lie in the flat parameters: hidden unit h has w1, w2 and bias; then the output's weights and bias.
+-- Layout of the parameters: w1, w2 and bias of each hidden unit, followed by the weights and the bias of the output.
 local size = 3 * kHidden + kHidden + 1
 local function hidden_at(h) return 3 * (h - 1) end
 local kOut = 3 * kHidden

@@ -1,5 +1,5 @@
-"""A GRU that learns to write, character by character, what a small grammar says. The grammar's entropy is known, so it is
-known how good anybody can be. Alone, or under `pleiad launch -n 2`."""
+"""A GRU that learns to write the sentences of a small grammar, character by character. The entropy of the grammar is known, and
+with it the best possible loss. Runs in one process or under `pleiad launch -n 2`."""
 
 import argparse
 
@@ -8,7 +8,7 @@ import numpy
 import pleiad
 from pleiad import nn
 
-# From each state: (words, probability, next state).
+# For each state: (words, probability, next state).
 GRAMMAR = {
     "sentence": [("the ", 0.6, "subject"), ("one ", 0.4, "subject")],
     "subject": [("old ", 0.2, "subject"), ("red ", 0.1, "subject"), ("cat ", 0.25, "verb"), ("dog ", 0.25, "verb"), ("fisherman ", 0.2, "verb")],
@@ -19,7 +19,7 @@ GRAMMAR = {
 
 
 def write(length, rng):
-    """A text of at least so many characters."""
+    """Returns a random text of at least `length` characters."""
     parts, state, size = [], "sentence", 0
     while size < length:
         words, chances, following = zip(*GRAMMAR[state])
@@ -31,7 +31,7 @@ def write(length, rng):
 
 
 def entropy():
-    """Of a character, in nats: that of the choices, over the mean length of what is chosen."""
+    """Returns the entropy per character in nats: that of the choices, divided by the mean length of the chosen words."""
     names = list(GRAMMAR)
     visits = numpy.full(len(names), 1 / len(names))
     for _ in range(2000):
@@ -39,7 +39,7 @@ def entropy():
         for name, share in zip(names, visits):
             for _, chance, following in GRAMMAR[name]:
                 after[names.index(following)] += share * chance
-        visits = (visits + after) / 2  # the chain has a period
+        visits = (visits + after) / 2  # averages over two steps, because the chain is periodic
     choices = [-sum(p * numpy.log(p) for _, p, _ in GRAMMAR[name]) for name in names]
     lengths = [sum(p * len(words) for words, p, _ in GRAMMAR[name]) for name in names]
     return (visits @ choices) / (visits @ lengths)
@@ -49,7 +49,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=6)
 parser.add_argument("--characters", type=int, default=120_000)
 parser.add_argument("--hidden", type=int, default=96)
-parser.add_argument("--steps", type=int, default=30, help="of a piece, that gradients go through")
+parser.add_argument("--steps", type=int, default=30, help="number of steps through which gradients are propagated")
 options = parser.parse_args()
 
 with pleiad.init() as session:
@@ -67,4 +67,4 @@ with pleiad.init() as session:
         trainer.fit(data, epochs=1, progress=False)
         loss = trainer.evaluate(test)["loss"]
         if session.rank == 0:
-            print(f"epoch {epoch + 1}: {loss:.4f} nats a character, {loss / best:.3f} of the entropy", flush=True)
+            print(f"epoch {epoch + 1}: {loss:.4f} nats per character, {loss / best:.3f} of the entropy", flush=True)

@@ -1,9 +1,9 @@
-"""A small convolutional net on Fashion-MNIST: alone, or on two processes with the same result.
+"""A small convolutional net on Fashion-MNIST, in one process or in two with the same result.
 
     python examples/nn/fashion_cnn.py
     pleiad launch -n 2 python examples/nn/fashion_cnn.py
 
-Rank 0 shows progress and leaves the curves, the first layer's filters and a table of the history in --out.
+Rank 0 shows progress and writes the curves, the first layer's filters and a table of the history to --out.
 """
 
 import argparse
@@ -32,11 +32,11 @@ def build(seed=1):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
-    parser.add_argument("--batch", type=int, default=64, help="of all processes together")
+    parser.add_argument("--samples", type=int, default=60000, help="number of training images to use")
+    parser.add_argument("--batch", type=int, default=64, help="batch size of all processes together")
     parser.add_argument("--rate", type=float, default=0.02)
-    parser.add_argument("--data", default=fashion.FOLDER, help="the folder of the IDX files")
-    parser.add_argument("--out", default="out", type=pathlib.Path, help="where the pictures go")
+    parser.add_argument("--data", default=fashion.FOLDER, help="folder of the IDX files")
+    parser.add_argument("--out", default="out", type=pathlib.Path, help="folder for the pictures")
     options = parser.parse_args()
 
     session = pleiad.init()

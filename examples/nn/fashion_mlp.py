@@ -1,4 +1,4 @@
-"""A plain net on Fashion-MNIST, built, trained and shown in a few lines: alone, or under `pleiad launch -n 2`."""
+"""A multilayer perceptron on Fashion-MNIST in a few lines. Runs in one process or under `pleiad launch -n 2`."""
 
 import argparse
 import pathlib
@@ -12,8 +12,8 @@ from pleiad import nn  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
-parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
-parser.add_argument("--out", default="out", type=pathlib.Path, help="where the pictures go")
+parser.add_argument("--samples", type=int, default=60000, help="number of training images to use")
+parser.add_argument("--out", default="out", type=pathlib.Path, help="folder for the pictures")
 options = parser.parse_args()
 
 with pleiad.init() as session:

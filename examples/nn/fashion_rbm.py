@@ -1,6 +1,6 @@
-"""Restricted Boltzmann machines 784-1000-500-250-30 on Fashion-MNIST: trained one after the other, unrolled into an
-auto-encoder and trained on; beside it the same net from random weights, for as long. Leaves the curves of the
-reconstruction error and a picture of reconstructions. Alone, or under `pleiad launch -n 2`."""
+"""Restricted Boltzmann machines 784-1000-500-250-30 on Fashion-MNIST. They are trained one after the other, unrolled into an
+auto-encoder and trained further. For comparison the same net is trained from random weights for as long. Writes the curves of
+the reconstruction error and a picture of reconstructions. Runs in one process or under `pleiad launch -n 2`."""
 
 import argparse
 import pathlib
@@ -15,26 +15,28 @@ import pleiad  # noqa: E402
 from pleiad import nn  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--pretrain", type=int, default=4, help="epochs of each machine")
-parser.add_argument("--epochs", type=int, default=6, help="of the auto-encoder")
+parser.add_argument("--pretrain", type=int, default=4, help="number of epochs for each machine")
+parser.add_argument("--epochs", type=int, default=6, help="number of epochs for the auto-encoder")
 parser.add_argument(
-    "--against", type=int, help="epochs of the net from random weights; else for as long as the other took"
+    "--against",
+    type=int,
+    help="number of epochs for the net from random weights; by default it trains for as long as the other",
 )
-parser.add_argument("--samples", type=int, default=60000, help="how many of the training images")
-parser.add_argument("--tied", action="store_true", help="the decoder uses the encoder's weights")
-parser.add_argument("--out", default="out", type=pathlib.Path, help="where the pictures go")
+parser.add_argument("--samples", type=int, default=60000, help="number of training images to use")
+parser.add_argument("--tied", action="store_true", help="share the encoder's weights with the decoder")
+parser.add_argument("--out", default="out", type=pathlib.Path, help="folder for the pictures")
 options = parser.parse_args()
 
 BATCH, RATE = 100, nn.SGD(0.02, momentum=0.9)
 
 
 def since(start):
-    """Seconds, the same on all ranks, so that they stop together."""
+    """Returns the elapsed seconds, equal on all ranks, so that they stop together."""
     return float(session.all_reduce(numpy.array([time.perf_counter() - start]), "mean")[0])
 
 
 def train(net, images, test, *, seconds=None, epochs=10**6, before=0.0):
-    """[(seconds, squared error of a test image)], one an epoch, for so many epochs or until the time is up."""
+    """Trains for `epochs` epochs or `seconds` seconds. Returns (seconds, squared error of a test image) for each epoch."""
     trainer = nn.Trainer(net, RATE, batch=BATCH)
     points = [(before, trainer.evaluate(test)["se"])]
     spent = before
@@ -75,7 +77,7 @@ with pleiad.init() as session:
     machines = []
     for index in range(len(stack)):
         net = stack.stage(index)
-        # A code of gaussian units needs a smaller rate.
+        # Gaussian code units need a smaller learning rate.
         rate = 0.1 if index + 1 < len(stack) else 0.002
         trainer = nn.Trainer(net, nn.SGD(rate, momentum=0.5, weight_decay=0.0002), batch=BATCH)
         machines.append(trainer.fit(images, epochs=options.pretrain, progress=False))

@@ -1,9 +1,9 @@
-"""What the scripts of SINGA's document learn, as pictures: curves of the perceptron and of the CNN, and digits that a machine and
-the auto-encoder draw again.
+"""Plots what the scripts of SINGA's documentation learn: curves of the perceptron and the CNN, and digits that an RBM and the
+auto-encoder reconstruct.
 
     python examples/singa/show.py out/singa_show [--steps 1000] [--image-steps 4000] [--machine-steps 600] [--code-steps 600]
 
-The scripts are those of compat/singa, with these numbers of steps. The folder gets curves.png, pictures.png and results.json, and
+Runs the scripts of compat/singa with these numbers of steps. Writes curves.png, pictures.png and results.json to the folder, and
 the data and checkpoints of the runs.
 """
 
@@ -20,12 +20,12 @@ from singa.model import Model
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "compat" / "singa" / "tool" / "python" / "examples"
 INK, FAINT, BLUE, RUST = "#22272e", "#d9dee5", "#2563a8", "#b4532a"
-MOMENTUM = ("SGD(decay=0.004,", "SGD(momentum=0.9, decay=0.004,")  # as the script that came with SINGA 0.3 has it
+MOMENTUM = ("SGD(decay=0.004,", "SGD(momentum=0.9, decay=0.004,")  # as in the script of SINGA 0.3
 
 
 def script(name, steps, *changes):
-    """The model of a script and its results, after so many steps; forty reports of training and twenty tests on the way. Each
-    change is a piece of the text and what stands in its place."""
+    """Runs a script for `steps` steps with forty reports of training and twenty tests. Returns its model and results. Each change
+    is a part of the script's text and its replacement."""
     text = (SCRIPTS / name).read_text()
     for old, new in changes:
         if text.count(old) != 1:
@@ -49,7 +49,7 @@ def script(name, steps, *changes):
 
 
 def drawn_again(m, rows):
-    """What a machine over pixels makes of images: up to its hidden units and down again."""
+    """Returns an RBM's reconstruction of images: up to its hidden units and down again."""
     weights = m.get_weights()
     weight = next(each for each in weights.values() if each.ndim == 2 and 1 not in each.shape)
     biases = [each.reshape(-1) for each in weights.values() if each is not weight]
@@ -97,22 +97,22 @@ def draw_pictures(rows, path):
             axes.set_xticks([])
             axes.set_yticks([])
         label = line[0].text(0, 1.08, title, transform=line[0].transAxes, fontsize=9, color=INK)
-        label.set_in_layout(False)  # it is as wide as it wants, and the pictures stay side by side
+        label.set_in_layout(False)  # the layout ignores the label's width, so that the pictures stay side by side
     figure.savefig(path)
 
 
 def source(folder):
-    """Which records these are: "fashion-mnist" of "fashion-mnist: /usr/share/..."."""
+    """Returns the name of the dataset, such as "fashion-mnist" from "fashion-mnist: /usr/share/..."."""
     return pathlib.Path(folder, "source.txt").read_text().partition(":")[0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=1000, help="of the perceptron")
-    parser.add_argument("--image-steps", type=int, default=4000, help="of the CNN")
-    parser.add_argument("--machine-steps", type=int, default=600, help="of each machine")
-    parser.add_argument("--code-steps", type=int, default=600, help="of the auto-encoder")
+    parser.add_argument("--steps", type=int, default=1000, help="number of steps for the perceptron")
+    parser.add_argument("--image-steps", type=int, default=4000, help="number of steps for the CNN")
+    parser.add_argument("--machine-steps", type=int, default=600, help="number of steps for each RBM")
+    parser.add_argument("--code-steps", type=int, default=600, help="number of steps for the auto-encoder")
     options = parser.parse_args()
     import matplotlib
 

@@ -3,7 +3,7 @@
     python ./examples/theano/logistic_regression.py
     mpirun -np 4 python ./examples/theano/logistic_regression.py
 
-What was added to a script for one process is marked MULTIVERSO.
+Lines that were added to a script for one process are marked MULTIVERSO.
 """
 
 import argparse
@@ -15,11 +15,11 @@ import numpy
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "common"))
 import fashion
 
-# MULTIVERSO: the table of every shared variable lives in all processes together
+# MULTIVERSO: each shared variable gets a table that all processes share
 import multiverso as mv
 from multiverso.theano_ext import backend, sharedvar
 
-# MULTIVERSO: `import theano`, or pytensor where that is installed, with the settings that the old one needs today
+# MULTIVERSO: imports theano, with the settings that it needs today, or pytensor
 theano = backend.load()
 T = theano.tensor
 
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.1)
     options = parser.parse_args()
 
-    # MULTIVERSO: start; each worker trains on its part of every batch, and takes its part of the step
+    # MULTIVERSO: start; each worker trains on its part of every batch and makes its part of the step
     mv.init(sync=options.sync)
     images, labels, test_images, test_labels = fashion.load(options.samples, options.data)
     workers = mv.workers_num()
@@ -62,7 +62,7 @@ def main():
     test = theano.function([x, y], [cost, classifier.accuracy(y)])
 
     batches = len(images) // batch
-    # MULTIVERSO: the clock starts when all have compiled; only the master shows and validates
+    # MULTIVERSO: the clock starts when all workers have compiled; only worker 0 shows progress and validates
     mv.barrier()
     examples = len(images) * workers
     watch = fashion.Watch(mv.is_master_worker(), options.epochs, batches, examples, options.curve)
@@ -70,10 +70,10 @@ def main():
         for index in range(batches):
             part = slice(index * batch, (index + 1) * batch)
             train(images[part], labels[part])
-            # MULTIVERSO: hand in what this batch changed, fetch what all workers made of it
+            # MULTIVERSO: add the changes of this batch, and fetch the sum of all workers' changes
             sharedvar.sync_all_mv_shared_vars()
             watch.batch(epoch, index + 1)
-        # MULTIVERSO: so that the master tests the model of the whole epoch
+        # MULTIVERSO: wait, so that worker 0 tests the model of the complete epoch
         mv.barrier()
         sharedvar.sync_all_mv_shared_vars()
         watch.epoch(epoch, lambda: test(test_images, test_labels))

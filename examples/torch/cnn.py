@@ -1,10 +1,10 @@
 """A convolutional network on Fashion-MNIST with PyTorch.
 
     python ./examples/torch/cnn.py
-    mpirun -np 4 python ./examples/torch/cnn.py [--way async]
+    pleiad launch -n 4 python ./examples/torch/cnn.py [--way async]
 
-What was added to a script for one process is marked PLEIAD. --way sync averages the gradients before every step, so four
-processes learn what one learns; --way async lets every process train for itself and adds up what each has changed.
+Lines that were added to a script for one process are marked PLEIAD. --way sync averages the gradients before every step, so four
+processes learn what one learns. --way async lets every process train by itself and adds the changes of all processes.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def make_model():
 
 @torch.no_grad()
 def evaluate(model, images, labels):
-    """The loss and the accuracy."""
+    """Returns the loss and the accuracy."""
     model.eval()
     parts = [model(part) for part in images.split(1000)]
     model.train()
@@ -51,7 +51,7 @@ def evaluate(model, images, labels):
 
 def main():
     parser = fashion.add_options(argparse.ArgumentParser(description=__doc__.partition("\n")[0]))
-    parser.add_argument("--batch", type=int, default=128, help="of all workers together")
+    parser.add_argument("--batch", type=int, default=128, help="batch size of all workers together")
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--way", choices=["sync", "async"], default="sync")
     options = parser.parse_args()
@@ -69,7 +69,7 @@ def main():
     train_y, test_y = torch.from_numpy(train_y).long(), torch.from_numpy(test_y).long()
 
     model = make_model()
-    # Where changes are added up, every worker takes its part of the step.
+    # If changes are added, every worker makes its part of the step.
     rate = options.rate if options.way == "sync" else options.rate / workers
     optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9)
     manager = None
@@ -81,7 +81,7 @@ def main():
 
     batches = len(train_x) // batch
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0.01, options.epochs * batches)
-    # PLEIAD: only the master shows and validates
+    # PLEIAD: only rank 0 shows progress and validates
     watch = fashion.Watch(session.is_master, options.epochs, batches, len(train_x) * workers, options.curve)
     for epoch in range(options.epochs):
         order = torch.randperm(len(train_x))
@@ -91,7 +91,7 @@ def main():
             nn.functional.cross_entropy(model(train_x[chosen]), train_y[chosen]).backward()
             optimizer.step()
             schedule.step()
-            # PLEIAD: my changes out, the others' in
+            # PLEIAD: send this worker's changes, receive the others'
             if manager is not None:
                 manager.sync()
             watch.batch(epoch, i + 1)

@@ -1,10 +1,10 @@
-"""A recommender with rows for many users and items, of which a batch needs few; on made data.
+"""A recommender with rows for many users and items, of which a batch needs only a few. Uses generated data.
 
     python ./examples/torch/recommender.py
-    mpirun -np 4 python ./examples/torch/recommender.py
+    pleiad launch -n 4 python ./examples/torch/recommender.py
 
-Rows of users and items live in tables that all processes share; a batch fetches its own rows alone, and its gradients go
-back to them. The small network on top has its gradients averaged. What was added is marked PLEIAD.
+The rows of users and items live in tables that all processes share. A batch fetches only its own rows and adds their gradients to
+the tables. The gradients of the small network on top are averaged. Lines that were added for Pleiad are marked PLEIAD.
 """
 
 import argparse
@@ -21,10 +21,10 @@ import pleiad.torch
 
 
 class Clicks:
-    """Users and items have hidden tastes; who likes what is a matter of their product. Popular items come often."""
+    """Generates clicks. Users and items have hidden vectors whose product decides who likes what. Popular items are frequent."""
 
     def __init__(self, users, items, seed):
-        # The tastes of so many rows are computed, not stored.
+        # The hidden vectors of so many rows are computed instead of stored.
         self.users, self.items, self.seed = users, items, seed
         self.direction = torch.randn(8, generator=torch.Generator().manual_seed(7))
 
@@ -42,7 +42,7 @@ class Clicks:
 class Recommender(nn.Module):
     def __init__(self, users, items, dim, rate):
         super().__init__()
-        # PLEIAD: rows in tables, in place of nn.Embedding; the table makes their steps
+        # PLEIAD: rows in tables instead of nn.Embedding; the table makes their optimizer steps
         rule = pleiad.Updater("adagrad", learning_rate=rate)
         start = lambda shape: 0.1 * torch.randn(shape)  # noqa: E731
         self.user_rows = pleiad.torch.Embedding(users, dim, updater=rule, init=start, name="users")
@@ -59,12 +59,12 @@ def main():
     parser.add_argument("--users", type=int, default=2000)
     parser.add_argument("--items", type=int, default=1000)
     parser.add_argument("--dim", type=int, default=16)
-    parser.add_argument("--batch", type=int, default=1024, help="of all workers together")
+    parser.add_argument("--batch", type=int, default=1024, help="batch size of all workers together")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--rate", type=float, default=0.1)
     options = parser.parse_args()
 
-    # PLEIAD: start; each worker makes its part of every batch
+    # PLEIAD: start; each worker generates its part of every batch
     session = pleiad.init()
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // session.workers))
@@ -75,7 +75,7 @@ def main():
 
     model = Recommender(options.users, options.items, options.dim, options.rate)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
-    # PLEIAD: the network on top has its gradients averaged
+    # PLEIAD: average the gradients of the network on top
     optimizer = pleiad.torch.DistributedOptimizer(optimizer, module=model)
     loss_of = nn.BCEWithLogitsLoss()
     test = clicks.batch(4000, torch.Generator().manual_seed(5))
@@ -84,8 +84,8 @@ def main():
         users, items, liked = clicks.batch(count, mine)
         optimizer.zero_grad()
         loss_of(model(users, items), liked).backward()
-        optimizer.step()  # PLEIAD: hands the gradients of the rows to the tables, too
-        # PLEIAD: only the master shows
+        optimizer.step()  # PLEIAD: also adds the gradients of the rows to the tables
+        # PLEIAD: only rank 0 shows progress
         last = step + 1 == options.steps
         if session.is_master and sys.stderr.isatty() and (step % 20 == 0 or last):
             filled = 30 * (step + 1) // options.steps

@@ -452,5 +452,20 @@ def test_a_trainer_after_its_session():
             trainer.fit(X, LABELS, progress=False)
 
 
+def test_objects_show_their_constructors():
+    assert repr(nn.Dense(4)) == "Dense(units=4)"
+    assert repr(nn.Dense(4, "relu", name="a")) == "Dense(units=4, activation='relu', name='a')"
+    assert repr(nn.Layer("dropout", ratio=0.3)) == "Layer(kind='dropout', ratio=0.3)"
+    assert repr(nn.GRU(3, carry=True)) == "GRU(units=3, carry=True)"
+    with quiet():
+        net = mlp()
+        assert repr(nn.Trainer(net, nn.SGD(0.5), batch=8)) == (
+            f"Trainer(net={net!r}, optimizer=Updater('sgd', learning_rate=0.5), batch=8)"
+        )
+        data = nn.Dataset(net, {"x": X, "label": LABELS}, seed=2)
+        assert repr(data) == f"Dataset(net={net!r}, arrays={{'x': (90, 6), 'label': (90,)}}, seed=2)"
+    assert repr(nn.Text("abc" * 10, 5)) == "Text(text=<30 bytes>, steps=5)"
+
+
 if __name__ == "__main__":
     cases.run(globals())

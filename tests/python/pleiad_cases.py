@@ -466,4 +466,22 @@ def test_info_prints_versions_engines_and_world():
             assert word in said, said
 
 
+def test_tables_have_a_length_and_a_shape_and_become_arrays():
+    with start() as s:
+        array = s.array(3, init=np.arange(3, dtype=np.float32))
+        matrix = s.matrix(2, 3, dtype="float64")
+        assert (len(array), array.shape, len(matrix), matrix.shape) == (3, (3,), 2, (2, 3))
+        np.testing.assert_array_equal(np.asarray(array), [0, 1, 2])
+        assert np.asarray(array).dtype == np.float32 and np.array(array, dtype="float64").dtype == np.float64
+        assert np.asarray(matrix).shape == (2, 3) and np.asarray(matrix).dtype == np.float64
+        with raises(pleiad.InvalidArgument, "without a copy"):
+            array.__array__(copy=False)
+
+
+def test_snapshots_show_their_constructor():
+    with start() as s, tempfile.TemporaryDirectory() as folder:
+        shown = repr(pleiad.Snapshots(s, folder, every_steps=2))
+        assert shown == f"Snapshots(folder={folder!r}, every_steps=2)"
+
+
 run(globals())

@@ -99,7 +99,11 @@ def test_a_rule_must_not_keep_its_arrays_return_something_or_call_tables():
         pleiad.register_rule("keeps", lambda value, delta, state, numbers, rates: kept.append(value[1:]))
         pleiad.register_rule("returns", lambda value, delta, state, numbers, rates: value + delta)
         pleiad.register_rule("calls", lambda value, delta, state, numbers, rates: other.add(np.ones(10, np.float32)))
-        for name, words in (("keeps", "kept a reference"), ("returns", "return None"), ("calls", "must not call tables")):
+        for name, words in (
+            ("keeps", "kept a reference"),
+            ("returns", "return None"),
+            ("calls", "must not call tables"),
+        ):
             table = s.array(10, updater=name)
             with raises(pleiad.RuleError, words):
                 table.add(np.ones(10, np.float32))

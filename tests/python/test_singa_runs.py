@@ -178,7 +178,9 @@ def test_a_test_without_a_whole_checkpoint_is_an_error(root, run, env, pleiad):
     done = run(pleiad, "run", conf, "--test", env=env)
     assert done.returncode == 1 and "checkpoint_path" in done.stderr and "Test step" not in done.stderr, done.stderr
     done = run(pleiad, "run", conf, "-resume", "-test", env=env)
-    assert done.returncode == 1 and "not a SINGA checkpoint" in done.stderr and "Test step" not in done.stderr, done.stderr
+    assert done.returncode == 1 and "not a SINGA checkpoint" in done.stderr and "Test step" not in done.stderr, (
+        done.stderr
+    )
     (root / "empty").write_bytes(b"")
     program = SCRIPT + (
         "for path in ('gone', 'empty'):\n"

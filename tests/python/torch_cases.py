@@ -493,5 +493,11 @@ def test_an_embedding_of_any_ids_lives_in_a_sparse_table():
                 pleiad.torch.Embedding(None, 3, init=torch.zeros(5, 3))
 
 
+def test_a_manager_shows_its_constructor():
+    with start():
+        manager = pleiad.torch.ParameterManager(nn.Linear(2, 2), freq=3)
+        assert repr(manager) == "ParameterManager(module=<Linear of 2 parameters>, freq=3)"
+
+
 if __name__ == "__main__":
     run(globals())

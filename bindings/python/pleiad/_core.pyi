@@ -8,18 +8,18 @@ def version() -> str: ...
 
 class Memory:
     """
-    64-byte aligned memory with the buffer protocol; numpy.frombuffer makes an array of it.
+    Memory aligned to 64 bytes, with the buffer protocol for numpy.frombuffer.
     """
 
     def __init__(self, bytes: int) -> None: ...
 
 def half_bits(array: object, write: bool) -> tuple[numpy.typing.NDArray[numpy.uint16], str]:
     """
-    The bits of a float16 or bfloat16 array as uint16, and which of both it is.
+    Returns a uint16 view of the bits of a float16 or bfloat16 array, and the name of its type.
     """
 
 class Pending:
-    """A get or add that was started; it holds the array that a get fills."""
+    """A pending get or add. It keeps the array that a get fills alive."""
 
     def done(self) -> bool: ...
     def wait(self) -> None: ...
@@ -233,7 +233,7 @@ class Session:
     def shutdown(self) -> None: ...
     def leave(self, why: str = "") -> str:
         """
-        Ends the session without the others, who take it for a death: their waits raise with the words `why`. Returns the first words of any rank.
+        Ends the session without the other ranks, which treat this rank as dead: their waits raise with the message `why`. Returns the message of the rank that left first.
         """
 
     @property
@@ -277,7 +277,7 @@ class Session:
     def create_key_value(self, width: int, options: Mapping[str, str]) -> KeyValueTable: ...
     def refuse_table(self, why: str) -> None:
         """
-        Takes part in the creation of a table with an error, which all ranks raise.
+        Takes part in the collective creation of a table with an error, which all ranks raise.
         """
 
     def save(self, folder: str, step: int, notes: Mapping[str, str]) -> None: ...
@@ -301,21 +301,21 @@ def ends_with_failure() -> bool:
     """
 
 def session_options() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each."""
+    """Returns name, default and meaning of each option."""
 
 def table_options() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each."""
+    """Returns name, default and meaning of each option."""
 
 def updater_options() -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each."""
+    """Returns name, default and meaning of each option."""
 
 def check_updater(options: Mapping[str, str]) -> None:
-    """
-    Raises InvalidArgument where the updater that the options of a table name is not one.
-    """
+    """Raises InvalidArgument if the table options name an unknown updater."""
 
 class Flags:
-    """Multiverso's flags: -sync=true, -updater_type=sgd and so on."""
+    """
+    Parses the flags of Multiverso, such as -sync=true and -updater_type=sgd.
+    """
 
     @staticmethod
     def parse(words: Sequence[str]) -> Flags: ...

@@ -60,7 +60,7 @@ def schedule_names() -> list[str]: ...
 
 class Schedule:
     """
-    A rate that changes with the steps; `schedule(step)` is the rate of a step.
+    A rate that depends on the step. `schedule(step)` returns the rate at a step.
     """
 
     def __init__(

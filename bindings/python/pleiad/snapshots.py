@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from pleiad import _core
+from pleiad.representation import constructor_text
 from pleiad.sessions import Session
 
 
@@ -41,7 +42,11 @@ class Snapshots:
         keep: int = 2,
         background: bool = True,
     ) -> None:
+        self._given = {name: value for name, value in locals().items() if name not in ("self", "session")}
         self._core = _core.Snapshots(session._core, os.fspath(folder), every_steps, every_seconds, keep, background)
+
+    def __repr__(self) -> str:
+        return constructor_text(type(self), self._given)
 
     def load_last(self, values_only: bool = False) -> dict[str, Any] | None:
         """Loads the newest complete snapshot and returns its step and notes, or None if there is none. With `values_only` the

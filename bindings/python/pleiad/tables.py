@@ -13,6 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from pleiad import _core, arrays, convert
+from pleiad.errors import InvalidArgument
 from pleiad.futures import Future
 
 Array = NDArray[Any]
@@ -131,6 +132,24 @@ class ArrayTable(_Table):
     def size(self) -> int:
         """The number of elements."""
         return self._shape[0]
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The shape of the table, (size,)."""
+        return self._shape
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Array:
+        """Copies the table into a NumPy array, for `numpy.asarray(table)`. With clock "sync" it counts as a get. Raises an
+        InvalidArgument if copy=False, because other processes may hold the values."""
+        if copy is False:
+            raise InvalidArgument(
+                f"{self._where('__array__')} cannot become an array without a copy; pass copy=None or True"
+            )
+        values: Array = self.get()
+        return values if dtype is None else values.astype(dtype, copy=False)
 
     def get(self, out: Any = None) -> Any:
         """Copies the table into `out` or a new NumPy array, and returns it. Sees every add that this worker has completed.
@@ -284,6 +303,24 @@ class MatrixTable(_Table):
     def cols(self) -> int:
         """The number of elements of a row."""
         return self._shape[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the table, (rows, cols)."""
+        return self._shape
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Array:
+        """Copies the table into a NumPy array, for `numpy.asarray(table)`. With clock "sync" it counts as a get. Raises an
+        InvalidArgument if copy=False, because other processes may hold the values."""
+        if copy is False:
+            raise InvalidArgument(
+                f"{self._where('__array__')} cannot become an array without a copy; pass copy=None or True"
+            )
+        values: Array = self.get()
+        return values if dtype is None else values.astype(dtype, copy=False)
 
     def _part(self, rows: Iterable[int] | None, out: Any, where: str) -> tuple[Any, Any]:
         ids = None if rows is None else arrays.row_ids(rows, where)

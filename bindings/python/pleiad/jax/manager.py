@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pleiad.errors import InvalidArgument
 from pleiad.jax.layout import HALF, Layout
 from pleiad.options import Updater
+from pleiad.representation import Shown, constructor_text
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.worlds import agree, all_workers, check_clock, check_count, scaled
@@ -53,6 +54,7 @@ class ParameterManager:
         self.mode = mode
         self.session = all_workers(session, where)
         workers = self.session.workers
+        given = {"mode": mode, "clock": clock, "updater": updater, "average": average, "freq": freq}
         average = (mode == "gradient" and clock == "sync") if average is None else average
         scale = 1 / workers if average else 1.0
         if mode == "gradient":
@@ -64,6 +66,7 @@ class ParameterManager:
         else:
             rule = Updater("sgd", learning_rate=scale, ascend=True) if average and workers > 1 else Updater("sum")
         self._layout = Layout(params, where, dtype)
+        self._given = {**given, "dtype": dtype, "name": name, "params": Shown(f"<{len(self._layout.names)} arrays>")}
         agree(self.session, where, [mode, clock, repr(rule), *self._layout.lines()])
         rounds = mode == "gradient" and clock == "sync" and workers > 1
         self.table: ArrayTable = self.session.array(
@@ -81,6 +84,9 @@ class ParameterManager:
     def params(self) -> Any:
         """The parameters after the last exchange."""
         return self._layout.scatter(self._last.copy())
+
+    def __repr__(self) -> str:
+        return constructor_text(type(self), self._given)
 
     def sync(self, tree: Any, *, learning_rate: float | None = None) -> Any:
         """Exchanges at every freq-th call and returns the parameters. In delta mode `tree` holds this worker's parameters,

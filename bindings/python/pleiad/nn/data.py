@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pleiad.errors import InvalidArgument
 from pleiad.nn.engine import _nn
 from pleiad.nn.stores import Store, StoreSamples
+from pleiad.representation import Shown, constructor_text
 
 if TYPE_CHECKING:
     from pleiad.nn.net import Net
@@ -34,9 +35,14 @@ class Dataset:
         if len(set(rows.values())) != 1:
             raise InvalidArgument(f"expected the same number of samples for every input; received {rows}")
         self._core = _nn.array_samples(self.arrays, shuffle, seed)
+        self._given = {"net": net, "shuffle": shuffle, "seed": seed}
 
     def __len__(self) -> int:
         return self._core.count()
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name!r}: {array.shape}" for name, array in self.arrays.items())
+        return constructor_text(type(self), {**self._given, "arrays": Shown("{" + shapes + "}")})
 
 
 def named(net: "Net", x: Any, y: Any = None) -> dict[str, Any]:

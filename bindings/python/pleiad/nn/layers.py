@@ -9,13 +9,15 @@ layer to that net. Images always have the shape (batch, height, width, channels)
 <scores: dense of pooling1, (10,)>
 """
 
+import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pleiad.errors import InvalidArgument
 from pleiad.nn.engine import _nn
 from pleiad.nn.params import ParamLike, param_options, shared
 from pleiad.options import text_of
+from pleiad.representation import constructor_text
 
 if TYPE_CHECKING:
     from pleiad.nn.net import Value
@@ -28,8 +30,17 @@ class Layer:
 
     >>> from pleiad import nn
     >>> nn.Layer("dropout", ratio=0.3)
-    Layer('dropout', ratio='0.3')
+    Layer(kind='dropout', ratio=0.3)
+    >>> nn.Dense(4, "relu")
+    Dense(units=4, activation='relu')
     """
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]  # of the constructor, for __repr__
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made._arguments = args, kwargs
+        return made
 
     def __init__(self, kind: str, name: "str | None" = None, **options: Any) -> None:
         if kind not in _nn.layer_kinds():
@@ -50,9 +61,10 @@ class Layer:
         return inputs[0].net.add(self, *inputs, name=name)
 
     def __repr__(self) -> str:
-        words = [f"{name}={value!r}" for name, value in self.options.items()]
-        own = type(self) is Layer
-        return f"{type(self).__name__}({', '.join(([repr(self.kind)] if own else []) + words)})"
+        args, kwargs = self._arguments
+        given = dict(inspect.signature(type(self).__init__).bind_partial(self, *args, **kwargs).arguments)
+        del given["self"]
+        return constructor_text(type(self), given)
 
 
 class Dense(Layer):

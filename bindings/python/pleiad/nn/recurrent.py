@@ -6,6 +6,7 @@ from pleiad.nn.data import Dataset
 from pleiad.nn.engine import _nn
 from pleiad.nn.layers import Layer, _weights
 from pleiad.nn.params import ParamLike, param_options
+from pleiad.representation import Shown
 
 
 class _Recurrent(Layer):
@@ -114,3 +115,5 @@ class Text(Dataset):
         self.steps = steps
         self.arrays = {}
         self._core = _nn.text_samples(given, input, steps, self.vocabulary)
+        text_shown = Shown(f"<{len(given):,} bytes>")
+        self._given = {"text": text_shown, "steps": steps, "input": input, "vocabulary": vocabulary}

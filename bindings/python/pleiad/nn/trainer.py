@@ -22,6 +22,7 @@ from pleiad.nn.progress import Progress
 from pleiad.nn.same import expect_same
 from pleiad.nn.stores import StoreSamples
 from pleiad.options import Updater, updater_options
+from pleiad.representation import constructor_text
 from pleiad.worlds import launched_processes
 
 TICK = 0.1  # seconds between checks for progress output and Ctrl-C
@@ -86,6 +87,7 @@ class Trainer:
         keep: int = 3,
         session: "sessions.Session | None" = None,
     ) -> None:
+        self._given = {name: value for name, value in locals().items() if name not in ("self", "session")}
         if not isinstance(net, Net):
             raise InvalidArgument(f"net: expected pleiad.nn.Net; received {type(net).__name__}")
         self.net = net
@@ -145,6 +147,9 @@ class Trainer:
     def rank(self) -> int:
         """The rank of this process."""
         return self._core.rank
+
+    def __repr__(self) -> str:
+        return constructor_text(type(self), self._given)
 
     # Single steps.
 

@@ -9,6 +9,7 @@ import torch
 
 from pleiad.errors import InvalidArgument, StateError
 from pleiad.options import Updater
+from pleiad.representation import Shown, constructor_text
 from pleiad.sessions import Session
 from pleiad.tables import ArrayTable
 from pleiad.torch.flat import Flat, Named, describe, floating, table_dtype
@@ -153,6 +154,8 @@ class ParameterManager:
         self.session = all_workers(session, WHERE)
         if live and self.session.hosts > 1:
             raise InvalidArgument(f"[{WHERE}] live needs all workers on one host; received {self.session.hosts} hosts")
+        given = {"mode": mode, "clock": clock, "updater": updater, "average": average, "freq": freq, "buffers": buffers}
+        self._given = {**given, "dtype": dtype, "live": live, "name": name}
         keep_freed_memory()
         named = plain_parameters(module)
         followed = floating(module.named_buffers()) if buffers else []
@@ -191,6 +194,10 @@ class ParameterManager:
     def table(self) -> ArrayTable:
         """The table that holds the parameters, in the order of `named_parameters()`, each aligned to 64 bytes."""
         return self._values.table
+
+    def __repr__(self) -> str:
+        module = Shown(f"<{type(self.module).__name__} of {len(self._known)} parameters>")
+        return constructor_text(type(self), {"module": module, **self._given})
 
     def sync(self, *, learning_rate: float | None = None) -> bool:
         """Exchanges at every freq-th call, and returns whether it did. With clock "sync", waits for all workers.
