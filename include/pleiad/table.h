@@ -143,7 +143,7 @@ class PLEIAD_API ArrayTable : public TableHandle {
   void exchange(View values, View last, const AddOptions& options = {}) const;
   /// An add of a delta that lies in parts, ascending and apart from each other; other elements get zero. Where `out`
   /// has numbers, then a get, as add_get does it. `kept` (ascending and apart from each other) lists elements that the
-  /// rule does not see: their values and its state for them stay as they are. That is for one host and apply = each;
+  /// rule does not see: their values and its state for them stay as they are. That is for tables with apply = each;
   /// elsewhere it is a StateError.
   void add_parts(std::span<const ArrayPart> delta, const View& out = {}, const AddOptions& options = {},
                  std::span<const ElementRange> kept = {}) const;

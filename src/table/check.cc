@@ -89,8 +89,8 @@ void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts)
 
 void Table::check_kept(std::string_view call, std::span<const ElementRange> kept) const {
   if (kept.empty()) return;
-  if (shard_ == nullptr || pieces_->rounds()) {
-    throw StateError(fmt::format("{} kept: elements can be kept on one host and with apply = each", where(call)));
+  if (pieces_->rounds()) {
+    throw StateError(fmt::format("{} kept: elements can be kept with apply = each", where(call)));
   }
   std::int64_t after = 0;
   for (const auto& [begin, end] : kept) {

@@ -209,6 +209,26 @@ void Pieces::local_part(const Whole& call) const {
   }
 }
 
+namespace {
+
+/// The ranges between two elements, counted from `base`.
+std::vector<ElementRange> ranges_between(std::span<const ElementRange> ranges, std::int64_t begin, std::int64_t end,
+                                         std::int64_t base) {
+  std::vector<ElementRange> found;
+  auto range = std::ranges::upper_bound(ranges, begin, {}, &ElementRange::end);
+  for (; range != ranges.end() && range->begin < end; ++range) {
+    found.push_back({std::max(range->begin, begin) - base, std::min(range->end, end) - base});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<ElementRange> Pieces::kept_in(const Chunk& chunk, std::span<const ElementRange> kept) {
+  const std::int64_t first = chunk.piece->first;
+  return ranges_between(kept, first + chunk.begin, first + chunk.end, first);
+}
+
 // Chunks of other hosts, and meanwhile something else.
 void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chunks, Combiner::Call* combined,
                              FunctionRef<void()> meanwhile) {
@@ -221,7 +241,9 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
     const Chunk chunk = this->chunk(chunks[i]);
     Asker asker = call.asker;
     Rates rates = call.rates;
-    const std::span<char> delta = body.subspan(sizeof(TableHead));
+    const std::vector<ElementRange> kept = kept_in(chunk, call.kept);
+    const std::span<char> delta = body.subspan(sizeof(TableHead) + kept.size() * sizeof(ElementRange));
+    if (!kept.empty()) std::memcpy(body.data() + sizeof(TableHead), kept.data(), kept.size() * sizeof(ElementRange));
     if (adds) {
       each_delta(call, chunk, [&](std::int64_t first, const char* from, std::size_t count) {
         copy_bytes(delta.data() + first * width_, from, count * static_cast<std::size_t>(width_));
@@ -231,6 +253,7 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
     TableHead head = head_for(*chunk.piece, asker, rates);
     head.first = chunk.stripes.first;
     head.count = chunk.stripes.end - chunk.stripes.first;
+    head.kept = static_cast<std::int64_t>(kept.size());
     std::memcpy(body.data(), &head, sizeof head);
   };
   const auto part = [&](std::size_t i) {
@@ -238,7 +261,8 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
     return Part{.to = to[static_cast<std::size_t>(chunk.piece->host)],
                 .operation = static_cast<std::uint32_t>(call.operation),
                 .repeatable = !adds,
-                .bytes = sizeof(TableHead) + (adds ? bytes_of(chunk) : 0)};
+                .bytes = sizeof(TableHead) + kept_in(chunk, call.kept).size() * sizeof(ElementRange) +
+                         (adds ? bytes_of(chunk) : 0)};
   };
   const auto take_chunk = [&](std::size_t i, std::span<const char> body) {
     if (combined != nullptr) combined->acknowledged(chunks[i]);
@@ -258,6 +282,13 @@ void Pieces::exchange_chunks(const Whole& call, std::span<const std::size_t> chu
 void Pieces::exchange(const Whole& call) {
   std::vector<std::size_t> all(chunks_);
   std::iota(all.begin(), all.end(), std::size_t{0});
+  if (call.operation == TableOperation::add) {  // a chunk that is kept as a whole need not be sent
+    std::erase_if(all, [&](std::size_t i) {
+      const Chunk chunk = this->chunk(i);
+      const std::vector<ElementRange> kept = kept_in(chunk, call.kept);
+      return kept.size() == 1 && kept[0].begin == chunk.begin && kept[0].end == chunk.end;
+    });
+  }
   exchange_chunks(call, all, nullptr, [&] { local_part(call); });
 }
 
@@ -293,10 +324,11 @@ void Pieces::exchange_combined(const Whole& call) {
   combined.finish();
 }
 
-void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of) {
+void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, std::span<const ElementRange> kept) {
   const auto local = [&](Shard& shard, std::int64_t base) {
-    shard.add(asker, shard.all(), rates,
-              [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); });
+    shard.add(
+        asker, shard.all(), rates, [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
+        ranges_between(kept, base, base + shard.geometry().elements, base));
   };
   const auto take = [](const char*, std::int64_t, std::size_t) {};
   const Whole call{.operation = TableOperation::add,
@@ -304,8 +336,9 @@ void Pieces::add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of
                    .rates = rates,
                    .delta_of = delta_of,
                    .take = take,
-                   .local = local};
-  combiner_ == nullptr ? exchange(call) : exchange_combined(call);
+                   .local = local,
+                   .kept = kept};
+  combiner_ == nullptr || !kept.empty() ? exchange(call) : exchange_combined(call);
 }
 
 void Pieces::get(Shard::Take take) {
@@ -318,18 +351,21 @@ void Pieces::get(Shard::Take take) {
       {.operation = TableOperation::get, .asker = {}, .rates = {}, .delta_of = no_delta, .take = take, .local = local});
 }
 
-void Pieces::add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take) {
+void Pieces::add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take,
+                     std::span<const ElementRange> kept) {
   const auto local = [&](Shard& shard, std::int64_t base) {
     shard.add_get(
         asker, shard.all(), rates, [&](std::int64_t first, std::size_t count) { return delta_of(base + first, count); },
-        [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); });
+        [&](const char* values, std::int64_t first, std::size_t count) { take(values, base + first, count); },
+        ranges_between(kept, base, base + shard.geometry().elements, base));
   };
   exchange({.operation = TableOperation::add_get,
             .asker = asker,
             .rates = rates,
             .delta_of = delta_of,
             .take = take,
-            .local = local});
+            .local = local,
+            .kept = kept});
 }
 
 std::size_t Pieces::piece_of(RowId id) const {

@@ -46,9 +46,10 @@ class Pieces {
   void each_here(FunctionRef<void(Shard&, ShardRange)> work) const;
 
   // As a Shard has them; elements and rows are counted from the table's first.
-  void add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of);
+  void add(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, std::span<const ElementRange> kept = {});
   void get(Shard::Take take);
-  void add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take);
+  void add_get(const Asker& asker, const Rates& rates, Shard::DeltaOf delta_of, Shard::Take take,
+               std::span<const ElementRange> kept = {});
   void add_rows(const Asker& asker, std::span<const RowId> ids, const char* delta, const Rates& rates);
   void get_rows(std::span<const RowId> ids, char* out);
 
@@ -93,6 +94,7 @@ class Pieces {
     Shard::DeltaOf delta_of;
     Shard::Take take;
     FunctionRef<void(Shard& shard, std::int64_t first)> local;  ///< for what lies here
+    std::span<const ElementRange> kept = {};                    ///< elements of the table that the rule does not see
   };
 
   void cut(const TableSpec& spec);
@@ -107,6 +109,8 @@ class Pieces {
                   FunctionRef<void(std::int64_t, const char*, std::size_t)> put) const;
   void cut_sparse(const TableSpec& spec);
   void check_row_length(std::int64_t bytes) const;
+  /// The kept elements of a chunk, counted from the first element of its piece.
+  [[nodiscard]] static std::vector<ElementRange> kept_in(const Chunk& chunk, std::span<const ElementRange> kept);
   struct Extent {
     std::int64_t rows = 0;
     std::int64_t stripes = 0;  ///< that hold something

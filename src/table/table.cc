@@ -414,14 +414,15 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
     finish_started();
     carry_out(Call::add, bytes, [&] {
       shard_ != nullptr ? shard_->add_get(me(), shard_->all(), rates, delta_of, take, kept)
-                        : pieces_->add_get(me(), rates, delta_of, take);
+                        : pieces_->add_get(me(), rates, delta_of, take, kept);
     });
     if (gets) carry_out(Call::get, bytes, [] {});  // its time is in the add's
     return;
   }
   const ClockedCall call(*this, name);
   carry_out(Call::add, bytes, [&] {
-    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept) : pieces_->add(me(), rates, delta_of);
+    shard_ != nullptr ? shard_->add(me(), shard_->all(), rates, delta_of, kept)
+                      : pieces_->add(me(), rates, delta_of, kept);
   });
   if (!gets) return;
   carry_out(Call::get, bytes, [&] { shard_ != nullptr ? shard_->get(shard_->all(), take) : pieces_->get(take); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -128,6 +129,20 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
   const auto bytes = static_cast<std::size_t>((end - begin) * table.width);
   const bool adds = !is(request, TableOperation::get);
   const bool gets = !is(request, TableOperation::add);
+  std::vector<ElementRange> kept;
+  if (head.kept != 0) {
+    const auto most = static_cast<std::int64_t>(rest.size() / sizeof(ElementRange));
+    if (!adds || head.kept < 0 || head.kept > most || shard.rounds()) refuse_request(head, "no elements can be kept");
+    kept.resize(static_cast<std::size_t>(head.kept));
+    std::memcpy(kept.data(), rest.data(), kept.size() * sizeof(ElementRange));
+    rest = rest.subspan(kept.size() * sizeof(ElementRange));
+    std::int64_t after = begin;
+    for (const ElementRange& range : kept) {
+      if (range.begin < after || range.end < range.begin || range.end > end)
+        refuse_request(head, "the kept elements are not in ascending order or not in these stripes");
+      after = range.end;
+    }
+  }
   if (rest.size() != (adds ? bytes : 0)) {
     refuse_request(head, fmt::format("expected {} bytes of deltas, received {}", adds ? bytes : 0, rest.size()));
   }
@@ -138,8 +153,8 @@ void TableService::on_stripes(const TableHead& head, const Request& request, std
     copy_bytes(out + (first - begin) * table.width, values, count * static_cast<std::size_t>(table.width));
   };
   const bool fresh = adds && !request.repeated;
-  if (fresh && gets) return shard.add_get(asker, stripes, head.rates, delta_of, take);
-  if (fresh) return shard.add(asker, stripes, head.rates, delta_of);
+  if (fresh && gets) return shard.add_get(asker, stripes, head.rates, delta_of, take, kept);
+  if (fresh) return shard.add(asker, stripes, head.rates, delta_of, kept);
   if (gets) shard.get(stripes, take);
 }
 

@@ -29,6 +29,16 @@ def test_all_cases(python_job, world):
     check_suites(python_job, SUITES, world)
 
 
+def test_parameter_managers_on_two_hosts(python_job):
+    check_suites(python_job, ["torch_tensors_cases.py"], 2, env={"PLEIAD_SPLIT_HOSTS": "2"})
+
+
+@full
+@pytest.mark.parametrize("settings", [{"PLEIAD_SPLIT_HOSTS": "2"}, {"PLEIAD_SHARED_MEMORY": "off"}], ids=str)
+def test_parameter_managers_of_four_ranks_on_several_hosts(python_job, settings):
+    check_suites(python_job, ["torch_tensors_cases.py"], 4, env=settings)
+
+
 @full
 @pytest.mark.parametrize("world", ["alone", 3])
 def test_process_group(python_job, world):

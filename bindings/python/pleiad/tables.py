@@ -194,7 +194,7 @@ class ArrayTable(_Table):
         """An add of a delta that lies in several arrays, each with its first place in the table, in ascending order and
         apart from each other; the rest gets zero. With `out`, then a get into it, as `add_get` does. kept: ranges of
         elements (begin, end) that the rule does not see: their values and its state for them stay as they are. That is
-        for one host and apply="each".
+        for apply="each".
 
         >>> import numpy, pleiad
         >>> with pleiad.init() as s:

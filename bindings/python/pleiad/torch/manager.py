@@ -94,8 +94,7 @@ class ParameterManager:
     table. "gradient": `sync` hands the gradients to the table, whose `updater` makes the step; there is no optimizer.
     clock: "async", or "sync": every sync waits for that of all workers, and all have the same bits after it.
     updater: gradient mode: a rule of the table, as `pleiad.Updater("momentum", learning_rate=0.1, momentum=0.9)`. As in
-    PyTorch's optimizers, the rule does not see a parameter without a gradient (on several hosts its values stay with clock
-    "sync", and with "async" a rule that would move it raises).
+    PyTorch's optimizers, the rule does not see a parameter without a gradient.
     average: divide what the workers hand in by their number. Unless given: in gradient mode with clock "sync", where a
     step is then that of one process on the joined batch; else a table gets what each worker hands in.
     freq: only every freq-th call of `sync` exchanges. buffers: the module's floating-point buffers (the statistics of
