@@ -72,9 +72,10 @@ class StartPatience {
   }
 
  private:
-  // MPI's own start does not report that a process has ended, but /proc shows the processes of this host. A process that
-  // executes another program has no environment for a moment, so a rank is dead only if several looks in a row miss it.
-  // A rank that was never seen may not have been started yet, however long that takes, unless its launcher is idle.
+  // MPI's own start does not report that a process has ended, but /proc shows the processes of this host. A process
+  // that executes another program has no environment for a moment, so a rank is dead only if several looks in a row
+  // miss it. A rank that was never seen may not have been started yet, however long that takes, unless its launcher is
+  // idle.
   void look_for_the_dead(double waited) {
     look_at_ = waited + kLookEvery;
     const std::set<int> now = ranks_on_this_host(launch_);
