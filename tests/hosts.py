@@ -1,7 +1,6 @@
 """Hosts that are network namespaces, joined by a bridge, and mpirun over them. All of it is made for a test and removed
 after it; it needs root."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -130,21 +129,17 @@ class Network:
             assert time.monotonic() < deadline, f"the network has lost {lost} frames, not {enough}"
             time.sleep(0.1)
 
-    def running(self, host, program):
-        """The processes of a host that run `program`."""
-        found = []
-        pids = subprocess.run(["ip", "netns", "pids", self.names[host]], capture_output=True, text=True, check=True)
-        for pid in map(int, pids.stdout.split()):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as line:
-                if line.read().decode().split("\0")[0].endswith(f"/{program}"):
-                    found.append(pid)
-        return found
-
     def kill(self, host, program):
         """Ends the processes of a host that run `program`, as the loss of its power would."""
-        for pid in self.running(host, program):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        pids = subprocess.run(["ip", "netns", "pids", self.names[host]], capture_output=True, text=True, check=True)
+        for pid in map(int, pids.stdout.split()):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as line:
+                    words = line.read().decode().split("\0")
+                if words[0].endswith(f"/{program}"):
+                    os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
 
     def command(self, ranks, *words, recovery=False):
         """The words that run `ranks` ranks, spread evenly over the hosts."""
