@@ -20,7 +20,7 @@ struct Launch {
   /// launcher sets none.
   std::string job_variable = {};
   std::string rank_variable = {};
-  bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them
+  bool all_here = false;  ///< all processes are on this host, where the launcher is visible
 
   [[nodiscard]] bool launched() const { return rendezvous != Rendezvous::none; }
 };
@@ -32,6 +32,9 @@ struct Launch {
 /// Returns the ranks of the job that currently have a process on this host, whether or not they have called start.
 /// Returns an empty set if the launcher's variables do not identify the job.
 [[nodiscard]] std::set<int> ranks_on_this_host(const Launch& launch);
+
+/// Returns true while the launcher of `launch` may start more processes on this host. Requires launch.all_here.
+[[nodiscard]] bool launcher_may_start_processes(const Launch& launch);
 
 /// Records in the environment that this process is a rank of `launch`, for the processes that it spawns.
 void mark_as_rank(const Launch& launch);

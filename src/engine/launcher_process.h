@@ -22,6 +22,10 @@ struct LauncherProcess {
 /// Returns false for a variable that this process has set itself.
 [[nodiscard]] bool this_process_was_started_with(const char* variable);
 
+/// True while `launcher` may start more processes: a thread of it is not asleep, or a child has not executed its
+/// program yet, which then lacks `variable`.
+[[nodiscard]] bool may_start_processes(const LauncherProcess& launcher, const std::string& variable);
+
 /// Returns the initial values of `variable` in all processes of this host whose environment contains `setting`
 /// ("NAME=value"). Skips processes that have ended and those of other users.
 [[nodiscard]] std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable);
