@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "engine/rpc_transport.h"
@@ -103,6 +104,71 @@ TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
           table.get(out);
           EXPECT_EQ(out[0], 1);
           mute.release = true;
+        }
+        session.barrier();
+        if (session.rank() == 0) rpc.set_handler(&service);
+        session.barrier();
+      },
+      short_of_patience());
+}
+
+TEST(Stalls, AClockIsAskedForAtItsHomeEvenIfThatRankIsSilentDuringAHandshake) {
+  class Blocked final : public RequestHandler {
+   public:
+    bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) override {
+      asked = true;
+      EXPECT_TRUE(eventually([&] { return release.load(); }));
+      return service->handle(request, answer);
+    }
+    void tick() override { service->tick(); }
+    [[nodiscard]] bool unanswered() const override { return service->unanswered(); }
+    RequestHandler* service = nullptr;
+    std::atomic<bool> asked{false};
+    std::atomic<bool> release{false};
+  } blocked;
+  run_cluster(
+      3,
+      [&](Session& session) {
+        const ArrayTable table = session.create_array(kBoth);
+        TableOptions options;
+        options.clock = "sync";
+        const ArrayTable clocked = session.create_array(kBoth, options);
+        RpcTransport& rpc = *session.core().engine().rpc();
+        RequestHandler& service = *session.core().context().service;
+        if (session.rank() == 0) {
+          blocked.service = &service;
+          rpc.set_handler(&blocked);
+        }
+        session.barrier();
+        std::vector<float> out(kBoth);
+        if (session.rank() == kFar) {
+          // This get occupies the connection to rank 0 and blocks the service there, so the next call waits in its
+          // handshake.
+          std::thread occupies([&] { table.get(out); });
+          EXPECT_TRUE(eventually([&] { return blocked.asked.load(); }));
+          std::atomic<bool> ended{false};
+          std::string problem;
+          std::thread waits([&] {
+            std::vector<float> values(kBoth);
+            try {
+              clocked.get(values);
+            } catch (const Error& error) {
+              problem = error.what();
+            }
+            ended = true;
+          });
+          occupies.join();  // rank 1 has answered instead of rank 0
+          // Longer than the silence after which other requests go to rank 1.
+          const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+          while (!ended && std::chrono::steady_clock::now() < until)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          EXPECT_FALSE(ended) << problem;
+          blocked.release = true;
+          waits.join();
+          EXPECT_EQ(problem, "");
+        } else {
+          EXPECT_TRUE(eventually([&] { return blocked.release.load(); }));
+          clocked.get(out);
         }
         session.barrier();
         if (session.rank() == 0) rpc.set_handler(&service);

@@ -104,7 +104,8 @@ class RpcTransport::PeerExchange {
           "network are up{}",
           engine.rank(), name_of(exchange_.call), engine.describe(to()), connection_->endpoint(), silent, in_part()));
     }
-    if (seconds(now - std::max(heard_, connected_)) >= std::min(kSilentAfter, host_timeout / 4) && in_part().empty()) {
+    if (!exchange_.fixed_rank &&
+        seconds(now - std::max(heard_, connected_)) >= std::min(kSilentAfter, host_timeout / 4) && in_part().empty()) {
       // The rank may be stopped while its neighbours run.
       rpc_.avoided_[static_cast<std::size_t>(to())].store(now + kAvoidFor);
       const int next = rpc_.serving_rank(host_);
@@ -149,7 +150,7 @@ class RpcTransport::PeerExchange {
     Engine& engine = rpc_.engine_;
     const int next = rpc_.serving_rank(host_);
     const std::string part = in_part();
-    if (!part.empty() || next < 0 || engine.liveness(next) == Liveness::dead) {
+    if (exchange_.fixed_rank || !part.empty() || next < 0 || engine.liveness(next) == Liveness::dead) {
       throw TransportError(fmt::format("[rank {}] {}: {} {}{}", engine.rank(), name_of(exchange_.call),
                                        engine.describe(to()), why, part));
     }

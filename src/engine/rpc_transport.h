@@ -47,6 +47,9 @@ struct RequestBatch {
   FunctionRef<void()> meanwhile;  ///< called once, after the first requests are sent
   bool ordered = false;           ///< see Engine::Waiting
   bool in_step = false;
+  /// True if only the rank that `request` names can answer. Otherwise a silent or dead rank is replaced by another rank
+  /// of its host.
+  bool fixed_rank = false;
 };
 
 /// The destination of a reply.

@@ -202,7 +202,8 @@ void ask_home(TableContext& context, TableOperation operation, const TableHead& 
        .fill = [&](std::size_t, std::span<char> to) { std::memcpy(to.data(), &head, sizeof head); },
        .take = take,
        .meanwhile = [] {},
-       .in_step = true});
+       .in_step = true,
+       .fixed_rank = true});
 }
 
 }  // namespace

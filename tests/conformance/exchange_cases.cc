@@ -285,7 +285,7 @@ CASE(Exchange, TheRuleDoesNotSeeKeptElements) {
   refused({{3, 5}, {4, 6}});
   const ElementRange some{0, 2};
   EXPECT_TRUE(
-      mentions(message_of<StateError>([&] { rounds.add_parts({}, {}, {}, {&some, 1}); }), {"kept", "one host"}));
+      mentions(message_of<StateError>([&] { rounds.add_parts({}, {}, {}, {&some, 1}); }), {"kept", "apply = each"}));
   session.barrier();
 }
 

@@ -153,6 +153,9 @@ TEST_P(Step, AllocatesNothing) {
   EXPECT_EQ(by_object[this_program()], 0);
   by_object.erase(this_program());
   for (const auto& [object, count] : by_object) {
+    // OpenBLAS's kernels for Intel's 512-bit vectors allocate a buffer in some products; those for other processors do
+    // not.
+    if (object.find("libopenblas") != std::string::npos) continue;
     // oneDNN makes a small list of arguments for each call of a primitive; nobody else has a reason.
     EXPECT_NE(object.find("libdnnl"), std::string::npos) << object << " allocated " << count << " times";
     EXPECT_TRUE(GetParam().images) << object;
