@@ -548,16 +548,15 @@ TEST(EveryRankWaits, IsNotConcludedWhileARankWritesInTheBackground) {
     if (engine->rank() == 0) {
       std::atomic<bool> written{false};
       engine->background_work_started();
-      // A disk that takes longer than the processes may be idle (0.5 s).
-      std::thread slow_disk([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      // A disk that takes much longer than idle processes may wait for each other (0.5 s, more on a busy machine).
+      std::jthread slow_disk([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(3));
         written = true;
         engine->background_work_ended();
       });
       engine->wait_by(
           [](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); },
           {.call = Call::wait, .ready = [&] { return written.load(); }, .missing = [] { return std::vector<int>(); }});
-      slow_disk.join();
     }
     session.barrier();
     session.shutdown();
