@@ -2,11 +2,13 @@
 
     python tests/chaos.py --faults 1000 --adds 1000000
 
-runs jobs until both numbers are reached (`make test-chaos`); it needs root."""
+runs jobs, --jobs of them at once, until both numbers are reached (`make test-chaos`); it needs root."""
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
+import multiprocessing
 import os
 import pathlib
 import random
@@ -22,9 +24,12 @@ from hosts import Network
 from jobs import Job
 
 HOST_TIMEOUT = 4
+# The start of a job has this deadline too, so a busy machine needs it.
 TIMEOUT = 60
 # A call on a busy machine may end this much later than its deadline.
-PATIENCE = 60
+PATIENCE = 30
+START = 30
+FAULTS_OF_A_JOB = 20
 CLOCKED = 10  # the first table with a clock (tests/programs/chaos.cc)
 FILE = 4
 
@@ -64,7 +69,7 @@ class Chaos:
         return [line for line in self.job.objects() if what in line]
 
     def wait(self, done):
-        self.job.read_until(lambda job: done(), seconds=TIMEOUT + PATIENCE)
+        self.job.read_until(lambda job: done(), seconds=START)
         assert done(), self.job.text()
 
     # The faults. Each lasts for a random time and is over when the function returns.
@@ -133,11 +138,14 @@ class Chaos:
                 self.faults[kind.__name__.replace("_", " ")] += 1
 
     def work(self, adds):
-        """Waits until the ranks have begun so many adds."""
-        deadline = time.monotonic() + TIMEOUT + PATIENCE
+        """Waits until the ranks have begun about so many adds."""
         files = [self.folder / f"history-{rank}" for rank in range(self.ranks)]
-        while sum(file.stat().st_size for file in files) < 2 * adds * history.RECORD.itemsize:
-            assert time.monotonic() < deadline, "the ranks make no progress"
+        recorded, since = 0, time.monotonic()
+        while recorded < 2 * adds * history.RECORD.itemsize:
+            now = sum(file.stat().st_size for file in files)
+            if now > recorded:
+                recorded, since = now, time.monotonic()
+            assert time.monotonic() < since + TIMEOUT + PATIENCE, f"the ranks make no progress: {self.job.text()}"
             time.sleep(0.05)
 
     def finish(self):
@@ -179,42 +187,74 @@ def run_job(build, folder, seed, *, faults, words=("--twice",), kills=None, adds
     return chaos.faults, acknowledged, unknown, longest, mistakes
 
 
+def job_of_seed(build, seed, adds):
+    """run_job() in a folder that is removed unless there are mistakes."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos-"))
+    try:
+        done = run_job(build, folder, seed, faults=FAULTS_OF_A_JOB, adds=adds)
+    except BaseException as error:
+        return (
+            collections.Counter(),
+            0,
+            0,
+            0.0,
+            [f"{type(error).__name__}: {error}", f"seed {seed}; histories: {folder}"],
+        )
+    if done[4]:
+        return *done[:4], [*done[4][:20], f"seed {seed}; histories: {folder}"]
+    shutil.rmtree(folder)
+    return done
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--adds", type=int, default=1_000_000)
-    parser.add_argument("--seconds", type=float, default=3600, help="stops after the job that is under way then")
+    parser.add_argument("--seconds", type=float, default=3600, help="starts no job after so long")
     parser.add_argument("--seed", type=int, default=0, help="of the first job; the next ones count on")
+    parser.add_argument("--jobs", type=int, default=2, help="jobs that run at once")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("SKIPPED: hosts as network namespaces need root")
     began = time.monotonic()
     faults, acknowledged, unknown, longest, jobs = collections.Counter(), 0, 0, 0.0, 0
-    while faults.total() < options.faults or acknowledged < options.adds:
-        if time.monotonic() - began > options.seconds:
-            print("stopped by --seconds", flush=True)
-            break
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos-"))
-        seed = options.seed + jobs
-        more = run_job(options.build.resolve(), folder, seed, faults=20)
-        if more[4]:
-            print(*more[4][:20], f"seed {seed}; histories: {folder}", sep="\n")
-            sys.exit(1)
-        shutil.rmtree(folder)
-        faults += more[0]
-        acknowledged += more[1]
-        unknown += more[2]
-        longest = max(longest, more[3])
-        jobs += 1
-        print(
-            f"job {jobs}: {faults.total()} faults, {acknowledged:,} adds acknowledged, {unknown:,} unknown", flush=True
-        )
+    share = options.adds * FAULTS_OF_A_JOB // max(options.faults, FAULTS_OF_A_JOB)
+    seed, running, mistakes = options.seed, set(), []
+    # The names of the hosts hold the process id, so each job at one time is run by a process of its own.
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+        while True:
+            while len(running) < options.jobs and not mistakes and time.monotonic() - began < options.seconds:
+                expected = faults.total() + FAULTS_OF_A_JOB * len(running)
+                if expected >= options.faults and (running or acknowledged >= options.adds):
+                    break
+                running.add(pool.submit(job_of_seed, options.build.resolve(), seed, share))
+                seed += 1
+            if not running:
+                break
+            finished, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for one in finished:
+                more = one.result()
+                faults += more[0]
+                acknowledged += more[1]
+                unknown += more[2]
+                longest = max(longest, more[3])
+                mistakes += more[4]
+                jobs += 1
+                print(
+                    f"{time.monotonic() - began:.0f} s: {jobs} jobs, {faults.total()} faults, {acknowledged:,} adds "
+                    f"acknowledged, {unknown:,} unknown",
+                    flush=True,
+                )
+    if mistakes:
+        sys.exit("\n".join(mistakes))
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(faults.items()))
     print(
         f"{jobs} jobs, {faults.total()} faults ({kinds}), {acknowledged:,} acknowledged adds and {unknown:,} unknown ones:"
     )
     print(f"none lost, none applied twice, no read went back; the longest call took {longest:.1f} s")
+    if faults.total() < options.faults or acknowledged < options.adds:
+        sys.exit(f"stopped after {options.seconds:.0f} s, before {options.faults} faults and {options.adds:,} adds")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@
 // --twice delivers every tenth request of another host twice, as a resend after a lost reply does.
 // --no-deduplication takes from the second delivery the mark by which a service knows it: the checker must notice.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <mutex>
 #include <random>
@@ -128,6 +130,7 @@ constexpr std::int64_t kSize = 40;
 constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kColumns = 3;
 constexpr int kFirstClocked = 10;
+constexpr int kSecondsToFinish = 8;
 constexpr std::int64_t kLast = 1'000'000'000'000;  // in a synchronous table: the round is the last one
 
 TableOptions counts(const std::string& name, const std::string& clock = "async") {
@@ -138,6 +141,9 @@ TableOptions counts(const std::string& name, const std::string& clock = "async")
   if (clock == "ssp") options.staleness = 2;
   return options;
 }
+
+/// True in the thread of the rounds.
+thread_local bool counts_rounds = false;
 
 /// Rounds of the tables with clocks: an add to each, a get of each. Ends with the first error, or with all workers
 /// after the same round: the one in which somebody added kLast to the first of them.
@@ -246,7 +252,14 @@ int main(int argc, char** argv) {
   print_line("{\"rank\": " + rank + ", \"ready\": true, \"pid\": " + std::to_string(getpid()) + "}");
 
   // Clocked tables wait for the slowest rank, so they have a thread of their own.
+  // After an error of one rank, the others would wait for its next round until the timeout.
+  session.set_interrupt([&] {
+    struct stat stopped{};
+    if (!counts_rounds || stat((folder + "/stop").c_str(), &stopped) != 0) return false;
+    return time(nullptr) - stopped.st_mtime > kSecondsToFinish;
+  });
   std::thread clocked([&] {
+    counts_rounds = true;
     const std::string error = run_rounds(history, {rounds, sums, bounded}, over);
     print_line("{\"rank\": " + rank + ", \"clocked\": " + json_string(error) + "}");
   });
