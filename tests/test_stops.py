@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 from jobs import Job, mpirun_words
@@ -51,6 +52,24 @@ def test_a_rank_that_dies_before_it_comes_to_start_is_named_by_the_others(start,
     job.read_until(lambda job: sum("start" in line for line in job.objects()) == 2, seconds=60)
     errors = [line["start"] for line in job.objects() if "start" in line]
     assert all("rank 2 ended before all ranks had met" in error for error in errors), errors
+
+
+@pytest.mark.parametrize("late", ["mpirun is stopped", "the program loads slowly"])
+def test_a_rank_that_mpirun_starts_late_is_waited_for_and_not_taken_for_dead(start, build_dir, tmp_path, late):
+    stopped = late == "mpirun is stopped"
+    env = {
+        "LD_PRELOAD": build_dir / "lib" / "libslow_launcher.so",
+        "SLOW_LAUNCHER": "stopped" if stopped else tmp_path / "go",
+        "PLEIAD_TIMEOUT": "600",
+    }
+    job = start(mpirun_words(3), "world", env=env)
+    # Ranks wait for an idle launcher for 4 s. This one passes on no output while it starts ranks.
+    time.sleep(10)
+    if stopped:
+        os.kill(job.process.pid, signal.SIGCONT)
+    (tmp_path / "go").touch()
+    assert job.finish() == 0, job.text()
+    assert said(job, "size") == {0: "3", 1: "3", 2: "3"}, job.text()
 
 
 def need_pid_namespaces():

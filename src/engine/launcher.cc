@@ -245,6 +245,10 @@ std::set<int> ranks_on_this_host(const Launch& launch) {
   return ranks;
 }
 
+bool launcher_may_start_processes(const Launch& launch) {
+  return may_start_processes(launcher_process(launch.job_variable.c_str()), launch.job_variable);
+}
+
 void mark_as_rank(const Launch& launch) { setenv(kMark, (std::to_string(getpid()) + " " + launch.job).c_str(), 1); }
 
 bool spawned_by_a_rank(const Launch& launch) {

@@ -19,7 +19,7 @@ struct Launch {
   /// A variable whose value no other job has, and one with the rank: empty where the launcher sets none.
   std::string job_variable = {};
   std::string rank_variable = {};
-  bool all_here = false;  ///< all processes are on this host, and the launcher has started all of them by now
+  bool all_here = false;  ///< all processes are on this host, where the launcher is visible
 
   [[nodiscard]] bool launched() const { return meeting != Meeting::none; }
 };
@@ -31,6 +31,9 @@ struct Launch {
 /// The ranks of the job that have a process on this host at this moment, whether they have called start or not. Nothing
 /// where the launcher's variables do not say.
 [[nodiscard]] std::set<int> ranks_on_this_host(const Launch& launch);
+
+/// True while the launcher of `launch` may start more processes on this host. Requires launch.all_here.
+[[nodiscard]] bool launcher_may_start_processes(const Launch& launch);
 
 /// Remembers in the environment that this process is a rank of `launch`, for the processes that it spawns.
 void mark_as_rank(const Launch& launch);

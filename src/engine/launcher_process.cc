@@ -27,12 +27,14 @@ bool started_with(pid_t pid, const std::string& variable) {
 }
 
 struct Stat {
+  char state = 0;
   pid_t parent = 0;
   std::uint64_t started = 0;
 };
 
-Stat stat_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+/// Of a process ("PID") or a thread ("PID/task/TID"). Zeros where there is none.
+Stat stat_of(const std::string& process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
   const std::string text(std::istreambuf_iterator<char>(file), {});
   // The name in parentheses may hold anything. After it come the state, the parent, and as the 20th the start time.
   const std::size_t end = text.rfind(')');
@@ -40,10 +42,23 @@ Stat stat_of(pid_t pid) {
   std::istringstream fields(text.substr(end + 1));
   Stat stat;
   std::string skipped;
-  fields >> skipped >> stat.parent;
+  fields >> stat.state >> stat.parent;
   for (int field = 3; field < 20; ++field) fields >> skipped;
   fields >> stat.started;
   return stat;
+}
+
+Stat stat_of(pid_t pid) { return stat_of(std::to_string(pid)); }
+
+/// The numbers among the names in a folder of /proc: its processes, or a process's threads.
+std::vector<std::string> numbers_in(const std::string& folder) {
+  std::vector<std::string> numbers;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos) numbers.push_back(name);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -53,10 +68,7 @@ bool this_process_was_started_with(const char* variable) { return started_with(g
 std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable) {
   const std::string zero(1, '\0');
   std::vector<std::string> values;
-  std::error_code problem;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
-    const std::string pid = entry.path().filename();
-    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+  for (const std::string& pid : numbers_in("/proc")) {
     const std::string text = environment_of(pid);
     if (text.find(zero + setting + zero) == std::string::npos) continue;
     const std::size_t found = text.find(zero + variable + "=");
@@ -65,6 +77,21 @@ std::vector<std::string> values_of_processes(const std::string& setting, const s
     values.push_back(text.substr(begin, text.find('\0', begin) - begin));
   }
   return values;
+}
+
+bool may_start_processes(const LauncherProcess& launcher, const std::string& variable) {
+  const std::string pid = std::to_string(launcher.pid);
+  if (stat_of(pid).started != launcher.started) return false;  // it has ended
+  for (const std::string& thread : numbers_in(fmt::format("/proc/{}/task", pid))) {
+    const char state = stat_of(fmt::format("{}/task/{}", pid, thread)).state;
+    if (state != 'S' && state != 0) return true;
+  }
+  for (const std::string& child : numbers_in("/proc")) {
+    const Stat stat = stat_of(child);
+    const bool ended = stat.state == 'Z' || stat.state == 'X';
+    if (stat.parent == launcher.pid && !ended && !started_with(std::stoi(child), variable)) return true;
+  }
+  return false;
 }
 
 LauncherProcess launcher_process(const char* variable) {

@@ -22,6 +22,10 @@ struct LauncherProcess {
 /// False for a variable that this process has set itself.
 [[nodiscard]] bool this_process_was_started_with(const char* variable);
 
+/// True while `launcher` may start more processes: a thread of it is not asleep, or a child has not executed its program
+/// yet, which then lacks `variable`.
+[[nodiscard]] bool may_start_processes(const LauncherProcess& launcher, const std::string& variable);
+
 /// Returns the values that `variable` had at the start of each process of this host whose environment has `setting`
 /// ("NAME=value"). Processes that have ended, and those of other users, are left out.
 [[nodiscard]] std::vector<std::string> values_of_processes(const std::string& setting, const std::string& variable);

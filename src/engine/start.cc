@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -71,33 +72,42 @@ class StartPatience {
   }
 
  private:
-  // MPI's own start does not say that a process has ended. Those of this host can be seen.
+  // MPI's own start does not report that a process has ended, but /proc shows the processes of this host. A process
+  // that executes another program has no environment for a moment, so a rank is dead only if several looks in a row
+  // miss it. A rank that was never seen may not have been started yet, however long that takes, unless its launcher is
+  // idle.
   void look_for_the_dead(double waited) {
     look_at_ = waited + kLookEvery;
     const std::set<int> now = ranks_on_this_host(launch_);
-    for (const int rank : seen_) {
-      if (now.contains(rank) || before_.contains(rank)) continue;  // a rank that starts another program is there again
-      tell_death(rank);
-    }
+    const bool all_known = std::ranges::includes(seen_, now);
     seen_.insert(now.begin(), now.end());
-    before_ = now;
-    for (int rank = 0; launch_.all_here && waited >= kAllStarted && rank < launch_.size; ++rank) {
-      if (!seen_.contains(rank)) tell_death(rank);
+    for (const int rank : seen_) {
+      int& missed = missed_[rank];
+      missed = now.contains(rank) ? 0 : missed + 1;
+      if (missed >= kMissedLooks) tell_death(rank);
     }
+    if (!launch_.all_here || static_cast<int>(seen_.size()) >= launch_.size) return;
+    idle_looks_ = all_known && !launcher_may_start_processes(launch_) ? idle_looks_ + 1 : 0;
+    if (idle_looks_ < kIdleLooks) return;
+    int rank = 0;
+    while (seen_.contains(rank)) ++rank;
+    tell_death(rank);
   }
 
   [[noreturn]] static void tell_death(int rank) {
     throw TransportError(fmt::format("[start] rank {} ended before all ranks had met (on {})", rank, host_name()));
   }
 
-  static constexpr double kLookEvery = 0.5;
-  static constexpr double kAllStarted = 5;  ///< seconds within which a launcher has started all processes of a host
+  static constexpr double kLookEvery = 0.5;  ///< seconds
+  static constexpr int kMissedLooks = 4;
+  static constexpr int kIdleLooks = 8;
   double timeout_;
   double warn_every_;
   std::string whom_;
   Launch launch_;
   std::set<int> seen_;
-  std::set<int> before_;
+  std::map<int, int> missed_;  ///< for each rank that was seen, how many looks in a row did not find it
+  int idle_looks_ = 0;
   double look_at_ = 0;
   std::function<bool()> interrupt_;
   std::int64_t begin_ = now_ns();
