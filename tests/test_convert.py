@@ -174,7 +174,7 @@ def test_a_converter_that_is_stopped_leaves_nothing(pleiad, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.wait(600) == 1 and "no uint8 holds" in process.stderr.read()  # halves are no bytes
+    assert process.wait(600) == 1 and "does not fit in uint8" in process.stderr.read()  # halves are no bytes
     text = lines.read_text().replace("0.5", "5")
     for times in (1, 4, 16):
         lines.write_text(text * times)

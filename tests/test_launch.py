@@ -280,7 +280,7 @@ def test_a_wrapper_far_from_its_launcher_holds_for_the_grace_period(mpirun, plei
 def test_a_command_that_does_not_exist(launch):
     job = launch("-n", 2, "no-such-program")
     assert job.returncode == 127
-    assert job.stderr == 'pleiad: no program "no-such-program" is found\n'
+    assert job.stderr == 'pleiad: program "no-such-program" was not found\n'
 
 
 def test_a_command_that_cannot_be_run(launch, tmp_path):
@@ -428,7 +428,7 @@ def test_a_signal_to_the_wrapper_reaches_its_command_once(start, tmp_path, name)
     "arguments, message",
     [
         ([], "--ranks is required"),
-        (["-n", 2], "what should the ranks run?"),
+        (["-n", 2], "no command to run"),
         (["-n", 0, "true"], "expected a number of ranks, 1 or more; received 0"),
         (["-n", -1, "true"], "expected a number of ranks, 1 or more; received -1"),
         (["-n", "many", "true"], "expected a number of ranks, 1 or more; received many"),

@@ -251,7 +251,9 @@ def test_a_program_that_calls_mpi_itself_is_told_to_use_mpirun(start, pleiad, tm
     )
     job = start(pleiad, "launch", "-n", 2, sys.executable, file)
     assert job.finish(60) == 0, job.text()
-    assert len(job.out) == 2 and all("pleiad launch --mpi" in line and "says 1" in line for line in job.out), job.text()
+    assert len(job.out) == 2 and all("pleiad launch --mpi" in line and "reports 1" in line for line in job.out), (
+        job.text()
+    )
 
 
 def test_ranks_without_mpi_must_share_memory(start, process):

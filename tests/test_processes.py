@@ -74,7 +74,7 @@ def test_a_launcher_that_disagrees_with_mpi_is_an_error(start, variable):
     job = run(start, 0, "start", env={variable: "4"})
     text = said(job, "start")[-1]
     assert text.startswith("state: "), text
-    assert "4 processes" in text and "MPI says 1" in text and "mpirun" in text, text
+    assert "4 processes" in text and "MPI reports 1" in text and "mpirun" in text, text
 
 
 def test_slurms_batch_variables_alone_are_no_launcher(start):
@@ -108,7 +108,7 @@ def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(s
     assert time.monotonic() - job.started < 60
     text = next(line["uncaught"] for line in job.objects())
     assert re.match(
-        r".*\[start\] waited (?!0\.[0-4])\d+\.\d s for the other processes of the job \(mpirun says that there are 2\)",
+        r".*\[start\] waited (?!0\.[0-4])\d+\.\d s for the other processes of the job \(mpirun reports 2 processes\)",
         text,
     )
 

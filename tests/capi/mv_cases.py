@@ -191,7 +191,7 @@ def what_is_no_table_is_refused():
         table, matrix, out = new_array(4), new_matrix(2, 2), floats([UNTOUCHED] * 4)
         for handle in (None, c_void_p(8), c_void_p(table.value + 8)):
             mv.MV_GetArrayTable(handle, out, 4)
-            mv_fails(INVALID_ARGUMENT, "null" if handle is None else "no table")
+            mv_fails(INVALID_ARGUMENT, "null" if handle is None else "not a table")
             mv.MV_AddAsyncMatrixTableByRows(handle, out, 2, rows(0), 1)
             mv_fails(INVALID_ARGUMENT)
         mv.MV_GetArrayTable(matrix, out, 4)

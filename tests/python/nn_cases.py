@@ -387,7 +387,7 @@ def test_mistakes_say_what_was_expected_and_what_came():
         nn.Layer("densee")
     with cases.raises(bad, 'unknown option "widht"'):
         net.add(nn.Layer("dense", out=3, widht=4), "x")
-    with cases.raises(bad, "a different net"):
+    with cases.raises(bad, "belongs to another net"):
         nn.Dense(3)(mlp().add(nn.Dense(2), "x"), net.add(nn.Dense(2), "x"))
     with cases.raises(bad, "float32 or float64"):
         nn.Net(dtype="int32")

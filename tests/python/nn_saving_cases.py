@@ -162,7 +162,7 @@ def test_mistakes_about_stores_are_named():
         trainer = nn.Trainer(cnn(), batch=32)
         with cases.raises(pleiad.InvalidArgument, "nn.StoreSamples"):
             trainer.fit(store)
-        with cases.raises(pleiad.InvalidArgument, "beside a StoreSamples"):
+        with cases.raises(pleiad.InvalidArgument, "the StoreSamples contains the targets"):
             trainer.fit(samples(store), LABELS)
         with cases.raises(pleiad.InvalidArgument, "expected a store", "ndarray"):
             nn.StoreSamples(IMAGES)
@@ -213,7 +213,7 @@ def test_event_files_are_written_by_rank_0():
         else:
             assert board.log is None
         session.barrier()
-        with cases.raises(pleiad.InvalidArgument, 'no layer "cnov"'):
+        with cases.raises(pleiad.InvalidArgument, 'unknown layer "cnov"'):
             trainer.fit(X, LABELS, callbacks=[nn.TensorBoard(place, pictures=["cnov"])], progress=False)
 
 

@@ -197,7 +197,7 @@ def test_what_cannot_be_is_refused():
             table.get([2**64])
         with raises(pleiad.StateError, "evict"):
             table.evict()
-        with raises(pleiad.StateError, "name the rows"):
+        with raises(pleiad.StateError, "pass row ids"):
             s.key_value().set(np.ones(3, np.float32))
 
 

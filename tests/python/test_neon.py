@@ -254,7 +254,7 @@ def broken(tmp_path, old, new):
         (
             "dist_flag: True,",
             "dist_flag: True, predictions: /dev/null/classes,",
-            ["/dev/null/classes: cannot be written"],
+            ["/dev/null/classes: cannot write the file"],
         ),
         (
             "dist_flag: True,",
@@ -450,7 +450,7 @@ def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
         ("!obj:neon.transforms.softmax.Softmax {}", "!!python/object/apply:os.system [echo]", ["python/object"]),
         ("!obj:neon.transforms.softmax.Softmax {}", "!obj:os.system {command: echo}", ['"os.system"', "known:"]),
         ("num_epochs: 5", "num_epochs: many", ["num_epochs", "number", "many"]),
-        ("batch_size: &bs 100", "batch_size: &bs 100, batch_size: 3", ["twice"]),
+        ("batch_size: &bs 100", "batch_size: &bs 100, batch_size: 3", ["duplicate key"]),
         ("model: !obj", "modle: !obj", ['no "modle"', 'mean "model"']),
     ]:
         path = tmp_path / "wrong.yaml"

@@ -148,7 +148,7 @@ def test_data_is_made_for_jobs(in_world, tmp_path):
         ("Activation('rleu')", 'did you mean "relu"?'),
         ("MaxPooling2D(pool_size=(2, 3, 4))", "MaxPooling2D: pool_size: expected a number, or a pair of them"),
         ("Sequential('a').compile(loss='mse', optimizer=SGD(), cluster=Cluster('w'))", 'unknown argument "mse"'),
-        ("Sequential('a').fit(None, nb_epoch=1)", "fit: comes after compile"),
+        ("Sequential('a').fit(None, nb_epoch=1)", "fit: call compile first"),
         (
             "Dropout(0.5); RBM(5); Convolution2D(3, (3, 5)); AdaGrad(); raise ValueError('all are there')",
             "all are there",

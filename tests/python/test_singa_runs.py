@@ -178,9 +178,9 @@ def test_a_test_without_a_whole_checkpoint_is_an_error(root, run, env, pleiad):
     done = run(pleiad, "run", conf, "--test", env=env)
     assert done.returncode == 1 and "checkpoint_path" in done.stderr and "Test step" not in done.stderr, done.stderr
     done = run(pleiad, "run", conf, "-resume", "-test", env=env)
-    assert done.returncode == 1 and "not a SINGA checkpoint" in done.stderr and "Test step" not in done.stderr, (
-        done.stderr
-    )
+    assert (
+        done.returncode == 1 and "has no checkpoint of a run to test" in done.stderr and "Test step" not in done.stderr
+    ), done.stderr
     (root / "empty").write_bytes(b"")
     program = SCRIPT + (
         "for path in ('gone', 'empty'):\n"
@@ -262,7 +262,7 @@ else:
 try:
     d.Train(False, 12.5)
 except TypeError as problem:
-    assert 'expected a JobProto' in str(problem), problem
+    assert 'not a serialized JobProto' in str(problem), problem
 else:
     raise AssertionError('no error')
 """
@@ -324,7 +324,7 @@ assert tuple(cifar10.load_data())[2] == 'examples/cifar10'
 try:
     a, b, c, d = mnist.load_data()
 except ValueError as problem:
-    assert 'X_train, X_test and workspace' in str(problem), problem
+    assert 'X_train, X_test and the workspace' in str(problem), problem
 else:
     raise AssertionError('no error')
 images, tests = cifar10.load_data()

@@ -60,7 +60,7 @@ def test_arguments():
             ParameterManager(nn.ReLU())
         with raises(Bad, "freq", "0"):
             ParameterManager(model, freq=0)
-        with raises(Bad, "gradient mode"):
+        with raises(Bad, "delta mode"):
             ParameterManager(model, updater="sgd")
         with raises(Bad, "needs an updater"):
             ParameterManager(model, mode="gradient")
