@@ -86,13 +86,13 @@ all-tests: configured
 # A line each; three run at once, since their ranks wait for each other most of the time. `make sanitize` runs every case.
 define SANITIZED
 tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc3*:Inproc2on2*-*MoreCallsThanTheLedgerHolds
-tools/cases.py asan_files build/asan/bin/files --gtest_brief=1 --gtest_filter=-*WatchTest*:*ACopyAfterAnotherIsRight
+tools/cases.py asan_files build/asan/bin/files --gtest_brief=1
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
 tools/cases.py asan_unit build/asan/bin/unit --gtest_brief=1
 tools/cases.py asan_wire build/asan/bin/wire --gtest_brief=1
 tools/cases.py asan_fuzz build/asan/bin/fuzz_file --gtest_brief=1
-tools/cases.py asan_data build/asan/bin/data --gtest_brief=1 --gtest_filter=-Generator*
+tools/cases.py asan_data build/asan/bin/data --gtest_brief=1
 tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
 tools/cases.py tsan_loader $(FIXED_ADDRESSES) build/tsan/bin/loader --gtest_brief=1 --gtest_filter=Loader*:*Threads*
 endef

@@ -23,7 +23,7 @@ def load() -> Any:
         return pytensor
     raise ImportError(
         "multiverso.theano_ext needs Theano or PyTensor, and neither is installed: "
-        "pip install pleiad[theano] (Python 3.11), or pip install pytensor"
+        "pip install '.[theano]' in Pleiad's source tree (Python 3.11), or pip install pytensor"
     )
 
 

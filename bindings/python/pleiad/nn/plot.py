@@ -18,7 +18,7 @@ def _matplotlib() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise StateError("pictures need matplotlib: pip install pleiad[plot]") from None
+        raise StateError("pictures need matplotlib: pip install matplotlib") from None
     return Figure
 
 
