@@ -90,7 +90,6 @@ tools/cases.py asan_files build/asan/bin/files --gtest_brief=1
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
 tools/cases.py asan_unit build/asan/bin/unit --gtest_brief=1
-tools/cases.py asan_wire build/asan/bin/wire --gtest_brief=1
 tools/cases.py asan_fuzz build/asan/bin/fuzz_file --gtest_brief=1
 tools/cases.py asan_data build/asan/bin/data --gtest_brief=1
 tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
@@ -102,7 +101,7 @@ export SANITIZED
 sanitize-short: ## the conformance suites, and what reads files, under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(BUILD_PRESET) asan --target conformance unit wire files data loader fuzz_file
+	$(BUILD_PRESET) asan --target conformance unit files data loader fuzz_file
 	$(BUILD_PRESET) tsan --target conformance loader
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 

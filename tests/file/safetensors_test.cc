@@ -53,7 +53,7 @@ TEST(Safetensors, ReadsBackWhatItWrote) {
   EXPECT_EQ(file.view("ints \"quoted\" \xC3\xA4").dtype, DType::int32);
   EXPECT_FALSE(file.has("nothing"));
   expect_error<FileError>([&] { (void)file.at("flaots"); }, {(folder / "a").string(), "did you mean \"floats\""});
-  expect_error<FileError>([&] { (void)file.view("halves"); }, {"\"halves\" is of BF16", "expected F32"});
+  expect_error<FileError>([&] { (void)file.view("halves"); }, {"\"halves\" has the element type BF16", "expected F32"});
 }
 
 TEST(Safetensors, HoldsNoArraysToo) {
@@ -104,10 +104,10 @@ std::vector<Bad> bad_files() {
   };
   const std::string entry = R"({"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
   return {
-      {"Empty", "", {"at least 8 bytes", "it has 0"}},
-      {"ShortSize", "abc", {"at least 8 bytes", "it has 3"}},
+      {"Empty", "", {"at least 8 bytes", "received 0"}},
+      {"ShortSize", "abc", {"at least 8 bytes", "received 3"}},
       {"HugeHeader", std::string(8, '\xFF') + "{}", {"at most 10,000,000"}},
-      {"TruncatedHeader", file_of("{}   ").substr(0, 10), {"truncated", "5 bytes", "2 are there"}},
+      {"TruncatedHeader", file_of("{}   ").substr(0, 10), {"truncated", "5 bytes", "only 2 follow"}},
       {"NoObject", file_of("[]"), {"not a JSON object"}},
       {"Garbage", file_of("{garbage"), {"not valid JSON", "at byte"}},
       {"HalfObject", file_of(R"({"w":)"), {"not valid JSON"}},
