@@ -488,7 +488,7 @@ TEST(Wire, ASilentHostIsNamedWithinTheDeadline) {
     try {
       for (;;) table.get(out);
     } catch (const TransportError& error) {
-      EXPECT_NE(std::string(error.what()).find("rank 1 (on "), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("rank 1 ("), std::string::npos) << error.what();
     }
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5 + 60));
     throw std::runtime_error("and so has rank 0");
