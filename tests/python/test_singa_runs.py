@@ -256,13 +256,13 @@ assert all(r == results[0] for r in results) and results[0], results
 try:
     d.Train(False, b'no job')
 except ValueError as problem:
-    assert 'no serialized JobProto' in str(problem), problem
+    assert 'not a serialized JobProto' in str(problem), problem
 else:
     raise AssertionError('no error')
 try:
     d.Train(False, 12.5)
 except TypeError as problem:
-    assert 'not a serialized JobProto' in str(problem), problem
+    assert 'expected a JobProto' in str(problem), problem
 else:
     raise AssertionError('no error')
 """
