@@ -103,7 +103,7 @@ struct StoreOptions {
 [[nodiscard]] PLEIAD_API std::unique_ptr<Store> open_store(const StoreOptions& options);
 [[nodiscard]] PLEIAD_API std::vector<std::string> store_kinds();
 
-/// What to write, and where.
+/// Specifies the records to write and their destination.
 struct WriterOptions {
   std::string kind;                           ///< one of writable_kinds()
   std::vector<std::string> paths;             ///< idx: images, labels; others: one path

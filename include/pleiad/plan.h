@@ -34,8 +34,8 @@ struct PlanOptions {
   bool deterministic = false;
 };
 
-/// What a rank does for one layer, and what it exchanges with the others in a step. Byte counts are those that the
-/// collective calls send from a rank or deliver to it, whichever is larger.
+/// The work of a rank for one layer, and the bytes that it exchanges with the other ranks in a step. A byte count is
+/// the larger of the bytes that the collective calls send from a rank and those that they deliver to it.
 struct LayerPlan {
   std::string name;
   std::string kind;

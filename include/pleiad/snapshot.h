@@ -14,7 +14,7 @@
 
 namespace pleiad {
 
-/// What a snapshot holds beside its tables.
+/// The contents of a snapshot other than its tables.
 struct SnapshotNote {
   std::int64_t step = 0;                    ///< the caller's step
   std::map<std::string, std::string> text;  ///< any text that the caller wants to read back

@@ -31,7 +31,7 @@ struct RecordFile {
   throw FileError(fmt::format("{}: record {} (key \"{}\"): {}", pairs.name(), grouped(record), key, what));
 }
 
-/// What all records of a store must have in common, taken from the first one.
+/// The properties that all records of a store share, taken from the first record.
 struct RecordFormat {
   Field data{.name = "data", .type = FieldType::uint8, .shape = {}};
   bool label = false;

@@ -12,7 +12,7 @@
 
 namespace pleiad {
 
-/// What a rank is doing, for reports and error messages.
+/// The call that a rank is executing, for reports and error messages.
 enum class Call : std::uint32_t {
   idle,
   start,

@@ -32,7 +32,7 @@ struct Stat {
   std::uint64_t started = 0;
 };
 
-/// Of a process ("PID") or a thread ("PID/task/TID"). Zeros where there is none.
+/// The state of a process ("PID") or of a thread ("PID/task/TID"); all fields are zero if it does not exist.
 Stat stat_of(const std::string& process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   const std::string text(std::istreambuf_iterator<char>(file), {});

@@ -152,7 +152,7 @@ class Engine::WaitMonitor {
     }
   }
 
-  // What is observed of a rank at one moment.
+  // The observed state of a rank at one moment.
   struct RankSample {
     std::uint64_t changes;
     std::uint64_t polls;

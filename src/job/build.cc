@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kEvery = 7;
 
-/// What another layer receives when it names this one as a source.
+/// The output that another layer receives when it names this one as a source.
 struct LayerOutput {
   std::string features;
   int source = -1;        ///< index in JobNet::sources of the source that has its labels

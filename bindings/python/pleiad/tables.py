@@ -111,7 +111,21 @@ class _Table:
         raise TypeError(f"{self!r} belongs to this process and cannot be pickled: no other process can use its session")
 
 
-class ArrayTable(_Table):
+class _DenseTable(_Table):
+    """A table that can become a NumPy array, because all of its values exist."""
+
+    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Array:
+        """Copies the table into a NumPy array, for `numpy.asarray(table)`. With clock "sync" it counts as a get. Raises an
+        InvalidArgument if copy=False, because other processes may hold the values."""
+        if copy is False:
+            raise InvalidArgument(
+                f"{self._where('__array__')} cannot become an array without a copy; pass copy=None or True"
+            )
+        values: Array = self.get()  # type: ignore[attr-defined]
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+
+class ArrayTable(_DenseTable):
     """A one-dimensional table. `Session.array` creates it.
 
     >>> import numpy, pleiad
@@ -140,16 +154,6 @@ class ArrayTable(_Table):
 
     def __len__(self) -> int:
         return self._shape[0]
-
-    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Array:
-        """Copies the table into a NumPy array, for `numpy.asarray(table)`. With clock "sync" it counts as a get. Raises an
-        InvalidArgument if copy=False, because other processes may hold the values."""
-        if copy is False:
-            raise InvalidArgument(
-                f"{self._where('__array__')} cannot become an array without a copy; pass copy=None or True"
-            )
-        values: Array = self.get()
-        return values if dtype is None else values.astype(dtype, copy=False)
 
     def get(self, out: Any = None) -> Any:
         """Copies the table into `out` or a new NumPy array, and returns it. Sees every add that this worker has completed.
@@ -276,7 +280,7 @@ class ArrayTable(_Table):
         return f"<pleiad.ArrayTable {self.name!r}: {self.size} {self._dtype}>"
 
 
-class MatrixTable(_Table):
+class MatrixTable(_DenseTable):
     """A two-dimensional table that is read and written by rows. `Session.matrix` creates it.
 
     >>> import numpy, pleiad
@@ -311,16 +315,6 @@ class MatrixTable(_Table):
 
     def __len__(self) -> int:
         return self._shape[0]
-
-    def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Array:
-        """Copies the table into a NumPy array, for `numpy.asarray(table)`. With clock "sync" it counts as a get. Raises an
-        InvalidArgument if copy=False, because other processes may hold the values."""
-        if copy is False:
-            raise InvalidArgument(
-                f"{self._where('__array__')} cannot become an array without a copy; pass copy=None or True"
-            )
-        values: Array = self.get()
-        return values if dtype is None else values.astype(dtype, copy=False)
 
     def _part(self, rows: Iterable[int] | None, out: Any, where: str) -> tuple[Any, Any]:
         ids = None if rows is None else arrays.row_ids(rows, where)
