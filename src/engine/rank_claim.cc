@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -36,9 +37,10 @@ std::string held_claim;  // guarded by the mutex
 /// Empty where the variables do not give a rank.
 std::string claim_of(const Launch& launch) {
   std::string rank = launch.rank >= 0 ? std::to_string(launch.rank) : "";
-  for (const char* name : {"PMIX_RANK", "PMI_RANK"}) {
-    const char* value = std::getenv(name);
-    if (rank.empty() && value != nullptr) rank = value;
+  // A rank counts only with the variable that tells its job from others: two jobs must not claim the same name.
+  for (const auto& [rank_name, job_name] : {std::pair{"PMIX_RANK", "PMIX_NAMESPACE"}, {"PMI_RANK", "SLURM_JOB_ID"}}) {
+    const char* value = std::getenv(rank_name);
+    if (rank.empty() && value != nullptr && std::getenv(job_name) != nullptr) rank = value;
   }
   if (rank.empty() || launch.job.empty()) return "";
   std::error_code unknown;
