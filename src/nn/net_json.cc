@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/option_field.h"
+#include "core/text.h"
 #include "file/json_text.h"
 #include "nn/net_impl.h"
+#include "pleiad/error.h"
 #include "pleiad/nn/layers.h"
 
 namespace pleiad::nn {

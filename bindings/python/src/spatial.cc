@@ -1,10 +1,12 @@
 // Python bindings of images that are split into tiles over a grid of ranks.
 #include "pleiad/spatial.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <cstring>
 
 #include "arrays.h"
 #include "core/option_field.h"

@@ -1,6 +1,7 @@
 // Python bindings of nets, initialisers and schedules.
 #include "pleiad/nn/net.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -1,10 +1,12 @@
 // Python bindings of stacks of nets that are trained one after the other. The loop over them is in Python.
+#include <fmt/format.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "core/option_field.h"
 #include "nn/tensors.h"
+#include "pleiad/error.h"
 #include "pleiad/sparse_stack.h"
 #include "pleiad/stack.h"
 
