@@ -151,7 +151,7 @@ int inspect_file(const InspectOptions& options) {
 }  // namespace
 
 int inspect(const InspectOptions& options) {
-  if (!fs::exists(options.path)) throw FileError(fmt::format("{}: is not there", options.path.string()));
+  if (!fs::exists(options.path)) throw FileError(fmt::format("{}: does not exist", options.path.string()));
   if (!fs::is_directory(options.path)) return inspect_file(options);
   if (fs::exists(options.path / Manifest::kFile)) return inspect_set(options);
   std::vector<fs::path> sets;

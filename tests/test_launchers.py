@@ -282,7 +282,7 @@ def test_a_rank_that_dies_while_it_waits_in_start_is_named(start, pleiad, proces
     os.kill(victim, signal.SIGKILL)
     job.read_until(lambda job: len(job.objects()) == 2)
     for line in job.objects():
-        assert f"rank 2 (pid {victim}) ended while the ranks of the job met" in line["uncaught"], job.text()
+        assert f"rank 2 (pid {victim}) ended before all ranks of the job were connected" in line["uncaught"], job.text()
     (tmp_path / "never").touch()  # rank 3 finds nobody
     job.process.send_signal(signal.SIGTERM)
     assert job.finish() != 0

@@ -283,7 +283,7 @@ def test_ranks_may_be_servers_or_nothing_and_workers_do_not_wait_for_them(mpirun
         '{"rank": 2, "sync": "20"}',
         '{"rank": 3, "sync": "20"}',
     ]
-    assert job.stdout.count("this rank is no worker") == 2
+    assert job.stdout.count("this rank is not a worker") == 2
 
 
 # What it costs.

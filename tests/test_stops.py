@@ -51,7 +51,7 @@ def test_a_rank_that_dies_before_it_comes_to_start_is_named_by_the_others(start,
     (tmp_path / "come").touch()
     job.read_until(lambda job: sum("start" in line for line in job.objects()) == 2, seconds=60)
     errors = [line["start"] for line in job.objects() if "start" in line]
-    assert all("rank 2 ended before all ranks had met" in error for error in errors), errors
+    assert all("rank 2 ended before all ranks of the job were connected" in error for error in errors), errors
 
 
 @pytest.mark.parametrize("late", ["mpirun is stopped", "the program loads slowly"])

@@ -87,7 +87,7 @@ def problems_of(root, path):
     lines = text.splitlines()
     source = path.suffix in SOURCES
     if path.parts[0] == "src" and path.suffix in {".h", ".cc"} and (len(path.parts) < 3 or path.parts[1] not in ORDER):
-        yield f"{path}:1: the list of src/'s folders does not have it; known: {', '.join(ORDER)}"
+        yield f"{path}:1: unknown folder of src/; add it to ORDER; known: {', '.join(ORDER)}"
     if source and path.parts[0] in SHORT_FOLDERS and len(lines) > MAX_LINES:
         yield f"{path}:{MAX_LINES + 1}: {len(lines)} lines; at most {MAX_LINES} are allowed"
     for number, line in enumerate(lines, 1):

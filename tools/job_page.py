@@ -56,7 +56,7 @@ def main():
     lines = [HEAD]
     for i, message in enumerate(file.message_type):
         lines += [f"## {message.name}", *([comments[4, i], ""] if comments.get((4, i)) else [])]
-        lines += ["| field | number | type | unless told | |", "|---|---|---|---|---|"]
+        lines += ["| field | number | type | default | |", "|---|---|---|---|---|"]
         lines += [field_line(field, comments.get((4, i, 2, k), "")) for k, field in enumerate(message.field)]
         lines.append("")
     for i, values in enumerate(file.enum_type):

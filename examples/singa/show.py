@@ -29,7 +29,7 @@ def script(name, steps, *changes):
     text = (SCRIPTS / name).read_text()
     for old, new in changes:
         if text.count(old) != 1:
-            raise ValueError(f'{name}: expected "{old}" once; it is there {text.count(old)} times')
+            raise ValueError(f'{name}: expected "{old}" once; found it {text.count(old)} times')
         text = text.replace(old, new)
     fit, evaluate = Model.fit, Model.evaluate
 

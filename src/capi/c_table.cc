@@ -99,8 +99,9 @@ void read_options(TableSpec& spec, int dtype, const char* options, std::string_v
   spec.options.dtype = checked_dtype(dtype, where);
   if (options != nullptr) pleiad::set_options(spec.options, options);
   if (spec.options.dtype != static_cast<pleiad::DType>(dtype)) {
-    throw InvalidArgument(fmt::format("[{}] dtype is {}; the options say {}", where,
-                                      name_of(static_cast<pleiad::DType>(dtype)), name_of(spec.options.dtype)));
+    throw InvalidArgument(
+        fmt::format("[{}] expected the same dtype in the argument and in the options; received {} and {}", where,
+                    name_of(static_cast<pleiad::DType>(dtype)), name_of(spec.options.dtype)));
   }
 }
 

@@ -44,10 +44,11 @@ pleiad_add_options options_of(const AddOption& option) {
 template <class T>
 void check_apart(const MvTable& table, detail::Rows rows, T* const* buffers, std::size_t n, std::size_t size) {
   if (static_cast<std::int64_t>(n) != rows.n) {
-    throw pleiad::InvalidArgument(fmt::format("{} row ids come with {} pointers", rows.n, n));
+    throw pleiad::InvalidArgument(
+        fmt::format("expected one pointer for each of the {} row ids; received {} pointers", rows.n, n));
   }
   if (static_cast<std::int64_t>(size) != table.cols) {
-    throw pleiad::InvalidArgument(fmt::format("a row has {} values; received a size of {}", table.cols, size));
+    throw pleiad::InvalidArgument(fmt::format("expected rows of {} values; received a size of {}", table.cols, size));
   }
   const auto* const null = std::find(buffers, buffers + n, nullptr);
   if (null != buffers + n)
@@ -193,7 +194,8 @@ void WorkerTable::Wait(int id) {
       what = std::move(at->second);
       impl_->calls.erase(at);
     } else if (id < 0 || id >= impl_->next) {
-      throw pleiad::InvalidArgument(fmt::format("there is no operation {}", id));
+      throw pleiad::InvalidArgument(
+          fmt::format("unknown operation id {}; expected one that an asynchronous call returned", id));
     }
   });
   if (found && what.pending != nullptr) what.finish(impl_->row_bytes());

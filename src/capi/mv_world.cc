@@ -165,8 +165,8 @@ MvTable* World::create(int dtype, bool matrix, std::int64_t rows, std::int64_t c
     averaging = current_.model_averaging();
   }
   if (open->world.servers == 0) {
-    throw StateError(
-        fmt::format("there are no servers to hold a table{}", averaging ? ": the flag -ma=true starts none" : ""));
+    throw StateError(fmt::format("no rank is a server that could hold a table{}",
+                                 averaging ? ": -ma=true starts none; remove the flag" : ""));
   }
   auto made = std::make_unique<MvTable>();
   made->dtype = dtype;
@@ -186,7 +186,9 @@ pleiad_table* World::create_key_value(int dtype) {
     const std::lock_guard lock(mutex_);
     options = current_.table_options(DType::int32);  // tables of integers always sum
   }
-  if (open->world.servers == 0) throw StateError("there are no servers to hold a table");
+  if (open->world.servers == 0)
+    throw StateError(
+        "no rank is a server that could hold a table; remove -ma=true, or give a rank the role of a server");
   pleiad_table* table = nullptr;
   check(pleiad_key_value_create(open->session, 1, dtype, options.c_str(), &table));
   return table;

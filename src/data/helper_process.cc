@@ -100,7 +100,7 @@ void HelperProcess::write(std::span<const std::byte> bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) {
       ::kill(process_, SIGKILL);
-      fail(fmt::format("{} has read nothing for {} s", program_, kDeadlineMs / 1000));
+      fail(fmt::format("{} has read no input for {} s", program_, kDeadlineMs / 1000));
     }
     const ssize_t done = ::send(input_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (done < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -121,7 +121,7 @@ std::size_t HelperProcess::read_some(std::span<std::byte> out) {
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) {
       ::kill(process_, SIGKILL);
-      fail(fmt::format("{} has written nothing for {} s; the file may be damaged", program_, kDeadlineMs / 1000));
+      fail(fmt::format("{} has written no output for {} s; the file may be damaged", program_, kDeadlineMs / 1000));
     }
     const ssize_t done = ::read(output_, out.data(), out.size());
     if (done < 0 && errno == EINTR) continue;
@@ -137,7 +137,7 @@ std::string HelperProcess::read_line() {
     (void)read_some({&letter, 1});
     if (letter == std::byte{'\n'}) return line;
     line += static_cast<char>(letter);
-    if (line.size() > (1U << 20)) fail("its answer has no end");
+    if (line.size() > (1U << 20)) fail("its reply has no line end within 1 MiB");
   }
 }
 

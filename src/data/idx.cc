@@ -40,7 +40,7 @@ class IdxReader {
     }
     at_ += got;
     if (got != out.size()) {
-      fail(fmt::format("is truncated in {}: expected {} more bytes, {} are there",
+      fail(fmt::format("is truncated in {}: expected {} more bytes, found {}",
                        record < 0 ? "its header" : "record " + grouped(record), out.size(), got));
     }
   }
@@ -90,7 +90,7 @@ std::vector<std::int64_t> read_shape(IdxReader& reader) {
     for (const std::byte byte : word) extent = extent << 8 | static_cast<std::int64_t>(byte);
     shape.push_back(extent);
     if (extent < 1) reader.fail(fmt::format("has the extent {} in dimension {}", extent, d));
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) reader.fail("is larger than memory can be");
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) reader.fail("is larger than the address space");
   }
   return shape;
 }
@@ -194,7 +194,7 @@ std::unique_ptr<Store> open_idx(const StoreOptions& options) {
     const auto each = static_cast<std::size_t>(field.count());
     if (there / each < static_cast<std::size_t>(shape[0]) || there != each * static_cast<std::size_t>(shape[0])) {
       throw FileError(fmt::format(
-          "{}: expected {} records of {} bytes, {} bytes are there: {}", path, grouped(shape[0]), each, there,
+          "{}: expected {} records of {} bytes, found {} bytes: {}", path, grouped(shape[0]), each, there,
           there / each < static_cast<std::size_t>(shape[0])
               ? fmt::format("it is truncated in record {}", grouped(static_cast<std::int64_t>(there / each)))
               : "it continues after its last record"));

@@ -115,8 +115,9 @@ class ImageFolder final : public Store {
       Picture picture = decode_picture(MappedFile(file.path).bytes(), data.shape[0], where);
       if (scale_) picture = scaled(picture, data.shape[1], data.shape[2]);
       if (picture.height != data.shape[1] || picture.width != data.shape[2]) {
-        throw FileError(fmt::format("{}: has {} x {} pixels; the first has {} x {}. Give a shape to scale them all",
-                                    where, picture.height, picture.width, data.shape[1], data.shape[2]));
+        throw FileError(fmt::format(
+            "{}: has {} x {} pixels, but the first picture has {} x {}; pass a shape to scale all pictures to it",
+            where, picture.height, picture.width, data.shape[1], data.shape[2]));
       }
       out = copy_record(data, reinterpret_cast<const std::byte*>(picture.pixels.data()), window, out);
     }
@@ -195,7 +196,7 @@ std::unique_ptr<StoreWriter> create_images(const WriterOptions& options) {
   expect_type(options, {FieldType::uint8});
   const auto& shape = options.data.shape;
   if (shape.size() != 3 || (shape[0] != 1 && shape[0] != 3)) {
-    throw InvalidArgument(fmt::format("{}: a picture's shape is [1 or 3, height, width]; received [{}]",
+    throw InvalidArgument(fmt::format("{}: expected pictures of shape [1 or 3, height, width]; received [{}]",
                                       options.paths.front(), fmt::join(shape, ", ")));
   }
   return std::make_unique<ImageWriter>(options);

@@ -40,11 +40,11 @@ class KvFile final : public IndexedPairs {
     const bool counted = left.size() >= sizeof length;
     if (counted) std::memcpy(&length, left.data(), sizeof length);
     if (!counted || length > left.size() - sizeof length) {
-      throw FileError(fmt::format(
-          "{}: is truncated or damaged in record {}, at byte {}: {}", name(), grouped(size()),
-          content_.bytes().size() - left.size(),
-          counted ? fmt::format("its {} should have {} bytes, {} are left", what, length, left.size() - sizeof length)
-                  : fmt::format("the length of its {} is cut off", what)));
+      throw FileError(fmt::format("{}: is truncated or damaged in record {}, at byte {}: {}", name(), grouped(size()),
+                                  content_.bytes().size() - left.size(),
+                                  counted ? fmt::format("its {} should have {} bytes, but only {} are left", what,
+                                                        length, left.size() - sizeof length)
+                                          : fmt::format("the length of its {} is truncated", what)));
     }
     const auto bytes = left.subspan(sizeof length, static_cast<std::size_t>(length));
     left = left.subspan(sizeof length + static_cast<std::size_t>(length));

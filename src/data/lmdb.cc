@@ -172,7 +172,8 @@ class LmdbWriter final : public PairWriter {
 
   void put(std::string_view key, std::span<const std::byte> value) override {
     if (key.empty() || key.size() > kMaxKey) {
-      throw InvalidArgument(fmt::format("{}: LMDB's keys have 1 to {} bytes; received {}", path_, kMaxKey, key.size()));
+      throw InvalidArgument(
+          fmt::format("{}: expected a key of 1 to {} bytes; received {}", path_, kMaxKey, key.size()));
     }
     batch_.push_back({.key = std::string(key), .value = {value.begin(), value.end()}});
     pending_bytes_ += value.size();

@@ -31,8 +31,8 @@ namespace {
 template <class T>
 std::span<const T> typed(std::span<const std::byte> bytes, const Field& field, FieldType type) {
   if (field.type != type) {
-    throw InvalidArgument(
-        fmt::format("[Batch] field \"{}\" is of {}; asked for as {}", field.name, name_of(field.type), name_of(type)));
+    throw InvalidArgument(fmt::format("[Batch] field \"{}\" holds {}; it was accessed as {}", field.name,
+                                      name_of(field.type), name_of(type)));
   }
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
 }

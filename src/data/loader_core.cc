@@ -73,8 +73,10 @@ void LoaderCore::check_options() const {
   if (o.depth < 1 || o.depth > 4096) fail(fmt::format("expected a depth of 1 to 4,096; received {}", o.depth));
   if (!(o.timeout > 0)) fail(fmt::format("expected a timeout above 0; received {}", o.timeout));
   if (o.last == LastBatch::drop && o.batch > store_->size()) {
-    fail(fmt::format("no batch is left: short ones are dropped, and a batch of {} needs more than the {} records of {}",
-                     grouped(o.batch), grouped(store_->size()), store_->name()));
+    fail(
+        fmt::format("expected at least one whole batch of {} records, because incomplete batches are dropped; received "
+                    "{} records of {}",
+                    grouped(o.batch), grouped(store_->size()), store_->name()));
   }
 }
 
@@ -167,11 +169,10 @@ std::optional<Batch> LoaderCore::next() {
     const auto wait = std::chrono::duration<double>(std::min(options_.timeout, 1e8));
     if (!filled_.wait_for(lock, wait, done)) {
       const LoaderPosition& at = pending_.empty() ? claim_at_ : pending_.front()->plan.begin;
-      throw TimeoutError(
-          fmt::format("[Loader.next] no batch after {} s: {} reading from {} (epoch {}, from record number {} of its "
-                      "order on)",
-                      options_.timeout, pending_.empty() ? "no thread has begun" : "a thread is still", store_->name(),
-                      at.epoch, grouped(at.offset)));
+      throw TimeoutError(fmt::format("[Loader.next] no batch after {} s: {} {} (epoch {}, position {})",
+                                     options_.timeout,
+                                     pending_.empty() ? "no thread has started to read" : "a thread is still reading",
+                                     store_->name(), at.epoch, grouped(at.offset)));
     }
   }
   if (pending_.empty()) return std::nullopt;

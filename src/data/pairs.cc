@@ -72,7 +72,7 @@ std::string mean_problem(const Record& record) {
   std::size_t count = 1;
   for (const std::int64_t extent : record.shape) count *= static_cast<std::size_t>(extent);
   if (!record.data.empty() && record.data.size() == count) return {};
-  return fmt::format("expected a mean of shape [{}]; it has {} floats", fmt::join(record.shape, ", "),
+  return fmt::format("expected a mean of shape [{}]; received {} floats", fmt::join(record.shape, ", "),
                      record.data.size());
 }
 

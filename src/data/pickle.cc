@@ -43,7 +43,8 @@ class Pickle::Reader {
 
   std::string_view take(std::uint64_t length) {
     if (length > all_.size() - at_) {
-      fail(fmt::format("the pickle is truncated: {} bytes should follow, {} are left", length, all_.size() - at_));
+      fail(fmt::format("the pickle is truncated: {} bytes should follow, but only {} are left", length,
+                       all_.size() - at_));
     }
     const std::string_view part = all_.substr(at_, static_cast<std::size_t>(length));
     at_ += part.size();
@@ -103,7 +104,7 @@ class Pickle::Reader {
     return stack_.back();
   }
   std::vector<PickleValue*> pop_to_mark() {
-    if (marks_.empty()) fail("the pickle refers to a mark that is not there");
+    if (marks_.empty()) fail("the pickle refers to a missing mark");
     const std::size_t first = marks_.back();
     marks_.pop_back();
     std::vector<PickleValue*> values(stack_.begin() + static_cast<std::ptrdiff_t>(first), stack_.end());

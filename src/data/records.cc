@@ -41,7 +41,7 @@ struct RecordFormat {
 
 /// Decodes the image of a record to `channels` channels; 0 keeps those of the file.
 Picture picture_of(const Pairs& pairs, std::int64_t record, const RecordView& view, std::int64_t channels) {
-  if (view.pixel.empty()) fail_record(pairs, record, "expected an encoded image in its pixels; there are none");
+  if (view.pixel.empty()) fail_record(pairs, record, "expected an encoded image in its pixels; received none");
   return decode_picture(view.pixel, channels, fmt::format("{}: record {}", pairs.name(), grouped(record)));
 }
 
@@ -122,7 +122,7 @@ class RecordStore final : public Store {
         fail_record(pairs, inside, mistake);
       // Also checked when only the image is read: an image without a valid label is a damaged record.
       if (format_.label) {
-        if (!view.label) fail_record(pairs, inside, "has no label, as the first one has");
+        if (!view.label) fail_record(pairs, inside, "has no label, but the first record has one");
         check_label(*view.label, classes_, pairs.name(), inside);
       }
       if (field == 1) {
@@ -137,7 +137,7 @@ class RecordStore final : public Store {
       const auto numbers = format_.data.type == FieldType::uint8 ? view.pixel : view.floats;
       if (numbers.size() != format_.data.bytes()) {
         fail_record(pairs, inside,
-                    fmt::format("expected {} bytes of {}, as the first one has; it has {}", format_.data.bytes(),
+                    fmt::format("expected {} bytes of {}, as in the first record; received {}", format_.data.bytes(),
                                 format_.data.type == FieldType::uint8 ? "pixels" : "floats", numbers.size()));
       }
       out = copy_record(format_.data, numbers.data(), window, out);
@@ -151,8 +151,8 @@ class RecordStore final : public Store {
     if (picture.height != shape[1] || picture.width != shape[2]) {
       if (!format_.scaled) {
         fail_record(pairs, record,
-                    fmt::format("expected an image of {} x {}, as the first one is; it has {} x {}", shape[1], shape[2],
-                                picture.height, picture.width));
+                    fmt::format("expected an image of {} x {}, as in the first record; received {} x {}", shape[1],
+                                shape[2], picture.height, picture.width));
       }
       picture = scaled(picture, shape[1], shape[2]);
     }

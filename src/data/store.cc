@@ -18,7 +18,7 @@ std::size_t size_of(FieldType type) {
     case FieldType::float64:
     case FieldType::int64: return 8;
   }
-  throw InvalidArgument(fmt::format("no field type has the number {}", static_cast<int>(type)));
+  throw InvalidArgument(fmt::format("unknown field type {}", static_cast<int>(type)));
 }
 
 std::string_view name_of(FieldType type) {

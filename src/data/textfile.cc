@@ -37,8 +37,8 @@ class TextWriter final : public PairWriter {
   void put(std::string_view /*key*/, std::span<const std::byte> value) override {
     const std::string_view line(reinterpret_cast<const char*>(value.data()), value.size());
     if (const std::size_t at = line.find('\n'); at != std::string_view::npos) {
-      throw InvalidArgument(fmt::format("record {}: a textfile's record is one line; received a line's end at byte {}",
-                                        grouped(count_), at));
+      throw InvalidArgument(
+          fmt::format("record {}: expected one line per record; received a line end at byte {}", grouped(count_), at));
     }
     ++count_;
     buffer_ += line;

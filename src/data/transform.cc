@@ -91,7 +91,7 @@ void Transform::check_numbers(const TransformOptions& options) {
   for (std::size_t i = 0; i < count; ++i) {
     const float mean = number(options.mean, i, 0.0F);
     const float deviation = number(options.deviation, i, 1.0F);
-    if (!std::isfinite(mean)) fail_transform(output_, fmt::format("mean {} is {}", i, mean));
+    if (!std::isfinite(mean)) fail_transform(output_, fmt::format("expected finite means; value {} is {}", i, mean));
     if (!std::isfinite(deviation) || deviation <= 0) {
       fail_transform(output_, fmt::format("expected deviations above 0; value {} is {}", i, deviation));
     }

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 
 [[noreturn]] void refuse_label(const WriterOptions& options, std::int64_t record, std::int32_t label, int most) {
-  throw InvalidArgument(fmt::format("{}: record {}: a label of a store of the kind \"{}\" is 0 to {}; received {}",
+  throw InvalidArgument(fmt::format("{}: record {}: a {} store: expected a label from 0 to {}; received {}",
                                     options.paths.front(), grouped(record), options.kind, most, label));
 }
 

@@ -34,7 +34,8 @@ void StoreWriter::write(std::span<const std::byte> data, std::int32_t label) {
 
 void StoreWriter::commit() {
   if (done_) throw StateError(fmt::format("{}: is complete already", options_.paths.front()));
-  if (size_ == 0) throw InvalidArgument(fmt::format("{}: a store has at least one record", options_.paths.front()));
+  if (size_ == 0)
+    throw InvalidArgument(fmt::format("{}: expected at least one record; received none", options_.paths.front()));
   finish();
   done_ = true;
 }
@@ -50,7 +51,7 @@ void data::expect_type(const WriterOptions& options, std::initializer_list<Field
 void data::expect_paths(const WriterOptions& options, std::size_t least, std::size_t most, const char* what) {
   if (options.paths.size() >= least && options.paths.size() <= most) return;
   throw InvalidArgument(
-      fmt::format("[create_store] {}: expected {}; received {} paths", options.kind, what, options.paths.size()));
+      fmt::format("[create_store] {}: expected {}; received {} path(s)", options.kind, what, options.paths.size()));
 }
 
 }  // namespace pleiad

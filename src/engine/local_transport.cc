@@ -223,8 +223,10 @@ class LocalTransport final : public Transport {
     }
     peer.rank = hello.rank;
     if (hello.size != size_ || hello.rank < 1 || hello.rank >= size_) {
-      throw StateError(fmt::format("[start] {} was told that it is rank {} of {}; rank 0 was told that there are {}",
-                                   peer.name(), hello.rank, hello.size, size_));
+      throw StateError(
+          fmt::format("[start] {} is started as rank {} of {}, but rank 0 as one of {}; start all ranks with the same "
+                      "number of processes",
+                      peer.name(), hello.rank, hello.size, size_));
     }
     for (const LocalPeer& other : peers_) {
       if (other.rank != peer.rank) continue;
@@ -309,7 +311,7 @@ class LocalTransport final : public Transport {
   void require_open(LocalPeer& peer) const {
     if (!peer.closed) peer.read_all();
     if (peer.closed && peer.in.empty()) {
-      throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
+      throw TransportError(fmt::format("[start] {} ended before all ranks of the job were connected", peer.name()));
     }
   }
 
@@ -350,7 +352,7 @@ class LocalTransport final : public Transport {
         poll(&room, 1, kPollMilliseconds);
         call_on_wait();
       } else if (errno != EINTR) {
-        throw TransportError(fmt::format("[start] {} ended while the ranks of the job met", peer.name()));
+        throw TransportError(fmt::format("[start] {} ended before all ranks of the job were connected", peer.name()));
       }
     }
   }

@@ -127,7 +127,7 @@ class RpcTransport::PeerExchange {
     head.idempotent = part.idempotent ? 1 : 0;
     zmq::message_t frame = make_frame(head, part.bytes, &rpc_.frames_);
     exchange_.fill(item, body_of(frame));
-    if (!connection_->send(frame)) throw InternalError("a connection's queue is full beyond its window");
+    if (!connection_->send(frame)) throw InternalError("a connection's queue is full although its window is not");
   }
 
   void read_waiting_ranks(std::span<const char> body) {

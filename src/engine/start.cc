@@ -97,7 +97,8 @@ class StartupMonitor {
   }
 
   [[noreturn]] static void throw_death(int rank) {
-    throw TransportError(fmt::format("[start] rank {} ended before all ranks had met (on {})", rank, host_name()));
+    throw TransportError(
+        fmt::format("[start] rank {} ended before all ranks of the job were connected (on {})", rank, host_name()));
   }
 
   static constexpr double kLookEvery = 0.5;  ///< seconds

@@ -287,8 +287,8 @@ void expect_loaded(const JobImpl& job, const JobNet& built, const std::vector<st
     const std::vector<std::string> paths(job.proto.checkpoint_path().begin(), job.proto.checkpoint_path().end());
     throw_invalid(job, named.layer, fmt::format("param[{}]", named.index),
                   fmt::format("\"{}\" has no init, and {}", named.name,
-                              paths.empty() ? std::string("checkpoint_path names no checkpoint that would have it")
-                                            : fmt::format("no checkpoint has it: {}", join(paths))));
+                              paths.empty() ? std::string("checkpoint_path names no checkpoint to read it from")
+                                            : fmt::format("none of the checkpoints contains it: {}", join(paths))));
   }
 }
 

@@ -205,8 +205,9 @@ class Builder {
   int next_part(int i, int k, const LayerOutput& value) {
     const int part = taken_[value.features]++;
     if (part >= value.parts) {
-      throw_invalid(job_, i, fmt::format("srclayers[{}]", k),
-                    fmt::format("\"{}\" has {} parts, and all are taken", value.features, value.parts));
+      throw_invalid(
+          job_, i, fmt::format("srclayers[{}]", k),
+          fmt::format("\"{}\" has {} parts, each of which another layer already uses", value.features, value.parts));
     }
     return part;
   }

@@ -12,9 +12,8 @@ namespace pleiad::job {
 namespace {
 
 constexpr const char* kNoServers =
-    "servers are no processes of their own: each worker's host holds its part of the parameters (start as many ranks "
-    "as "
-    "the job has workers and servers for that)";
+    "servers do not run as separate processes: each worker's host holds a part of the parameters (to run them "
+    "separately, start as many ranks as the job has workers and servers)";
 
 constexpr int kShown = 7;  // number of groups that describe() lists before it abbreviates
 

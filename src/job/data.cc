@@ -69,7 +69,7 @@ std::string kind_of(const JobImpl& job, int index) {
 std::shared_ptr<const Store> open(const JobImpl& job, int index) {
   const StoreProto conf = store_of(layer_of(job, index));
   const std::string path = field_of(layer_of(job, index), "path");
-  if (conf.path().empty()) throw_invalid(job, index, path, "expected a file; there is none");
+  if (conf.path().empty()) throw_invalid(job, index, path, "expected a file; received none");
   if (!std::filesystem::exists(conf.path()))
     throw_invalid(job, index, path, fmt::format("{}: no such file", conf.path()));
   StoreOptions options{.kind = kind_of(job, index), .paths = {conf.path()}};

@@ -40,7 +40,7 @@ void Driver::Init(int argc, char** argv) {
 }
 
 const Job& Driver::job_conf() const {
-  if (!job_) throw InvalidArgument("Driver: expected -conf FILE on the command line; there was none");
+  if (!job_) throw InvalidArgument("Driver: expected -conf FILE on the command line; received none");
   return *job_;
 }
 

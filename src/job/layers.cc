@@ -149,7 +149,7 @@ nn::LayerPtr argsort(const LayerSpec& o) {
 
 const std::string& output_path(const LayerSpec& o) {
   if (o.conf.store_conf().path().empty())
-    throw_invalid(o.job, o.index, "store_conf.path", "expected a file; there is none");
+    throw_invalid(o.job, o.index, "store_conf.path", "expected a file; received none");
   return o.conf.store_conf().path();
 }
 

@@ -174,7 +174,7 @@ void unwrap_prefetch(JobImpl& job) {
     }
     const auto& inside = layer.prefetch_conf().sublayers();
     if (inside.empty())
-      throw_invalid(job, i, "prefetch_conf.sublayers", "expected the layers that provide records; there are none");
+      throw_invalid(job, i, "prefetch_conf.sublayers", "expected the layers that provide records; received none");
     for (int k = 0; k < inside.size(); ++k) {
       if (inside[k].type() == kPrefetch)
         throw_invalid(job, i, fmt::format("prefetch_conf.sublayers[{}]", k), "expected no kPrefetch inside another");
@@ -216,9 +216,9 @@ void check_devices(const JobImpl& job, std::int64_t workers) {
 /// Checks what every job needs.
 void check(const JobImpl& job) {
   const JobProto& p = job.proto;
-  if (!p.has_name()) throw_invalid(job, "name", "expected a name; there is none");
-  if (p.neuralnet().layer_size() == 0) throw_invalid(job, "neuralnet", "expected layers; there are none");
-  if (p.cluster().workspace().empty()) throw_invalid(job, "cluster.workspace", "expected a folder; there is none");
+  if (!p.has_name()) throw_invalid(job, "name", "expected a name; received none");
+  if (p.neuralnet().layer_size() == 0) throw_invalid(job, "neuralnet", "expected at least one layer; received none");
+  if (p.cluster().workspace().empty()) throw_invalid(job, "cluster.workspace", "expected a folder; received none");
   const auto at_least = [&](const char* path, std::int64_t value, std::int64_t least) {
     if (value < least) throw_invalid(job, path, fmt::format("expected {} or more; received {}", least, value));
   };
@@ -251,7 +251,7 @@ void check(const JobImpl& job) {
   if (p.gpu_size() > 0) check_devices(job, workers);
   for (int i = 0; i < p.neuralnet().layer_size(); ++i) {
     const LayerProto& layer = p.neuralnet().layer(i);
-    if (layer.name().empty()) throw_invalid(job, i, "name", "expected a name; there is none");
+    if (layer.name().empty()) throw_invalid(job, i, "name", "expected a name; received none");
     if (layer.name().find_first_of(":/") != std::string::npos) {
       throw_invalid(job, i, "name", "expected a name without : and /");
     }

@@ -155,7 +155,8 @@ class JobRun {
     if (resuming()) paths = {own_checkpoint()};
     if (paths.empty()) {
       throw_invalid(in_, "checkpoint_path",
-                    "expected the checkpoint to test, or -resume for the last one of the workspace; there is none");
+                    "expected a checkpoint to test in checkpoint_path, or -resume to test the last one of the "
+                    "workspace; received neither");
     }
     expect_all(built_, load_blobs(built_, built_.net, paths, &loaded_step_), join(paths));
   }
@@ -226,7 +227,7 @@ class JobRun {
       check_share(source, nn::Phase::validate, validate_ != nullptr, to);
     }
     if (!options_.test && !p.has_train_steps()) {
-      throw_invalid(in_, "train_steps", "expected the number of steps to train; there is none");
+      throw_invalid(in_, "train_steps", "expected the number of steps to train; received none");
     }
     to.check_finite = p.check_finite();
     to.steps = p.train_steps();

@@ -9,7 +9,7 @@ namespace pleiad::job {
 namespace {
 
 std::string contents_of(const JobImpl& job, int index, const std::string& field, const std::string& path) {
-  if (path.empty()) throw_invalid(job, index, field, "expected a file; there is none");
+  if (path.empty()) throw_invalid(job, index, field, "expected a file; received none");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw_invalid(job, index, field, fmt::format("{}: no such file", path));
   return {std::istreambuf_iterator<char>(file), {}};

@@ -46,7 +46,7 @@ UpdaterOptions updater_options(const JobImpl& job, const UpdaterProto& u) {
     case kAdaGrad: to.rule = "singa/adagrad"; break;
     case kRMSProp:
       to.rule = "singa/rmsprop";
-      if (!u.rmsprop_conf().has_rho()) throw_invalid(job, "updater.rmsprop_conf", "expected rho; there is none");
+      if (!u.rmsprop_conf().has_rho()) throw_invalid(job, "updater.rmsprop_conf", "expected rho; received none");
       to.decay = plain(u.rmsprop_conf().rho());
       break;
     case kNesterov: to.rule = "singa/nesterov"; break;

@@ -31,8 +31,9 @@ std::vector<std::string> gpus_here() {
 
 void expect_device(int id) {
   const std::vector<std::string> here = gpus_here();
-  throw InvalidArgument(fmt::format("asked for device {}; this machine {}, and this build supports only CPUs", id,
-                                    here.empty() ? "shows no GPU" : "has " + join(here)));
+  throw InvalidArgument(
+      fmt::format("expected a CPU; received device {}. This machine {}, but this build supports only CPUs", id,
+                  here.empty() ? "shows no GPU" : "has " + join(here)));
 }
 
 }  // namespace pleiad::kernel

@@ -60,7 +60,7 @@ std::vector<std::string> schedule_names() {
 void check(const Schedule& s) {
   (void)find(s);
   if (s.freq < 1)
-    throw InvalidArgument(fmt::format("schedule \"{}\": freq is at least 1; received {}", s.type, s.freq));
+    throw InvalidArgument(fmt::format("schedule \"{}\": expected freq >= 1; received {}", s.type, s.freq));
   if (s.type == "inverse_t" && s.final == 0)
     throw InvalidArgument("schedule \"inverse_t\": expected final other than 0; received 0");
   if (s.type == "momentum" && s.freq <= s.start) {

@@ -260,10 +260,10 @@ void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pai
         pair.also = wanted(name, layer, array);
         for (std::int64_t i = array.apart; i < pair.also->count(); ++i) {
           if (pair.also->at(i) == 0) continue;
-          throw InvalidArgument(fmt::format(
-              "state: \"{}\", for layer \"{}\": a GRU has no bias beside U_n h' here, so numbers from {} on "
-              "must be 0; number {} is {}",
-              name, layer, array.apart, i, pair.also->at(i)));
+          throw InvalidArgument(
+              fmt::format("state: \"{}\", for layer \"{}\": a GRU has no bias beside U_n h' here, so elements from {} "
+                          "on must be 0; element {} is {}",
+                          name, layer, array.apart, i, pair.also->at(i)));
         }
       }
       pairs.push_back(pair);

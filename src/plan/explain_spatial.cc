@@ -83,7 +83,7 @@ std::string work_text(const LayerPlan& layer) {
   if (layer.mode == "tile") return size_text(layer.out, layer.out_h, layer.out_w);
   if (layer.mode == "tower") return fmt::format("partial sums of {}", size_text(layer.own, layer.in_h, layer.in_w));
   if (layer.mode == "spread") return fmt::format("from {}", size_text(layer.own, layer.in_h, layer.in_w));
-  if (layer.mode == "loss") return "its places' share";
+  if (layer.mode == "loss") return "its part of the positions";
   if (layer.mode == "gather") return "all, from gathered tiles";
   return "all";
 }

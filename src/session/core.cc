@@ -197,9 +197,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
 
 void SessionCore::refuse_table(const std::string& why) {
   TableSpec spec;
-  spec.mistake = why.empty() ? "[create_table] wrong arguments" : why;
+  spec.mistake = why.empty() ? "[create_table] the arguments are invalid" : why;
   (void)create(std::move(spec), {});
-  throw InternalError("a table with a mistake was created");
+  throw InternalError("a table with invalid arguments was created");
 }
 
 std::vector<std::shared_ptr<Table>> SessionCore::tables() const {

@@ -218,7 +218,7 @@ class HaloExchange::Impl {
     int& at = stage_[static_cast<std::size_t>(piece * 2 + (back ? 1 : 0))];
     if (at != stage) {
       throw StateError(fmt::format("exchange \"{}\": piece {} was {}", spec.name, piece,
-                                   stage == 0 ? "begun twice" : "finished before it was begun"));
+                                   stage == 0 ? "started twice" : "finished before it was started"));
     }
     at = 1 - stage;
   }

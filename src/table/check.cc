@@ -47,7 +47,7 @@ void Table::check(std::string_view call, const Selection& selection, const Const
     }
   }
   if (clock_ && context_->roster.worker < 0) {
-    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(call)));
+    throw StateError(fmt::format("{} this rank is not a worker, so it cannot call a synchronous table", where(call)));
   }
 }
 

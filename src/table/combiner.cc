@@ -81,11 +81,11 @@ Combiner::Call::Call(Combiner& combiner, const Requester& requester, const Rates
 Combiner::Call::~Call() {
   if (engine_.killed()) return;
   try {
-    const Problem problem = failure_.value_or(
-        Problem{.kind = ErrorKind::transport,
-                .text = fmt::format("add: {}, which was to send it along with its own, was stopped by an error. It may "
-                                    "have been carried out in part",
-                                    engine_.describe(engine_.rank()))});
+    const Problem problem =
+        failure_.value_or(Problem{.kind = ErrorKind::transport,
+                                  .text = fmt::format("add: {}, which sends the adds of this host, was stopped by an "
+                                                      "error; this add may have taken effect in part",
+                                                      engine_.describe(engine_.rank()))});
     for (const LedSlot& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
     for (const JoinedSlot& one : joined_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();

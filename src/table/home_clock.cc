@@ -30,7 +30,7 @@ void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
 HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
   const auto found = clocks_.find(table);
   if (found == clocks_.end() || worker < 0 || static_cast<std::size_t>(worker) >= calls_.size()) {
-    throw InvalidArgument(fmt::format("no clock of table {} for worker {}", table, worker));
+    throw InvalidArgument(fmt::format("rank 0 has no clock of table {} for worker {}", table, worker));
   }
   return found->second;
 }

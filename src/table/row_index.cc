@@ -142,8 +142,7 @@ RowIndex::Block RowIndex::take_block(int log2) {
     std::memcpy(&free, base_ + offset, sizeof free);
   } else {
     if (head.used + bytes > area_) {
-      throw MemoryError(
-          fmt::format("the index of a sparse table has used up the {} that were reserved for it", byte_size(area_)));
+      throw MemoryError(fmt::format("the index of a sparse table has used up its reserved {}", byte_size(area_)));
     }
     if (head.used + bytes > head.committed) {
       const std::uint64_t more = std::min(std::max({bytes, kCommit, head.used / 8}), area_ - head.committed);

@@ -32,7 +32,7 @@ ChangedRows Table::get_all() {
 
 ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std::uint64_t>>& seen) {
   if (clock_ && context_->roster.worker < 0) {
-    throw StateError(fmt::format("{} this rank is no worker, so it cannot call a synchronous table", where(name)));
+    throw StateError(fmt::format("{} this rank is not a worker, so it cannot call a synchronous table", where(name)));
   }
   ChangedRows rows;
   rows.dtype = spec_.options.dtype;

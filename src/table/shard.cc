@@ -165,8 +165,7 @@ void Shard::check_not_torn() const {
   const int torn_by = storage_.head().torn_by.load(std::memory_order_relaxed) - 1;
   if (torn_by < 0) return;
   throw TransportError(
-      fmt::format("[rank {}] table \"{}\": {} died in the middle of a call, and a synchronous table is "
-                  "closed from then on",
+      fmt::format("[rank {}] table \"{}\": {} died during a call; a synchronous table accepts no calls after that",
                   engine_.rank(), name_, engine_.describe(torn_by)));
 }
 
@@ -382,7 +381,7 @@ void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_
 
 // Workers of a synchronous table rely on equal values, so a failing rule concerns all of them.
 void Shard::fail_rule(const RuleError& error) const {
-  const std::string text = fmt::format("[{}] table \"{}\": {}; the call may have been carried out in part",
+  const std::string text = fmt::format("[{}] table \"{}\": {}; the call may have taken effect in part",
                                        engine_.describe(engine_.rank()), name_, error.what());
   if (clocked_) (void)engine_.fail(text);
   throw RuleError(text);

@@ -109,7 +109,7 @@ void SparseRows::commit_more(std::int64_t used) {
     const std::int64_t end = std::min(g.units, (stripes + more) * g.stripe_units);
     try {
       if (end == used) {
-        throw MemoryError(fmt::format("that is all the address space that was reserved for it, {} rows", g.units));
+        throw MemoryError(fmt::format("its reserved address space of {} rows is full", g.units));
       }
       storage_.commit(used, end);
       slots().committed = end;

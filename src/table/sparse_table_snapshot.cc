@@ -111,7 +111,7 @@ void check_rows(const Table& table, const SavedSet& set, const std::string& wher
   const Metadata& metadata = set.manifest().metadata;
   const auto kind = metadata.find(fmt::format("table.{}.kind", table.name()));
   if (kind == metadata.end() || (kind->second != "sparse" && kind->second != "key_value")) {
-    throw FileError(fmt::format("{}: table \"{}\" is {}; the saved one is {}", where, table.name(), spec.kind(),
+    throw FileError(fmt::format("{}: table \"{}\" is {}; the saved table is {}", where, table.name(), spec.kind(),
                                 kind == metadata.end() ? "not there" : kind->second));
   }
   const std::int64_t rows = saved_rows(table, set);

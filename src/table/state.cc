@@ -18,7 +18,8 @@ ArrayTable::RuleState Table::rule_state() const {
 void Table::check_state(std::string_view call, std::size_t arrays, std::size_t numbers) const {
   const ArrayTable::RuleState has = rule_state();
   if (shard_ == nullptr) {
-    throw StateError(fmt::format("{} other hosts hold parts of it", where(call)));
+    throw StateError(
+        fmt::format("{} requires all ranks on one host; other hosts hold parts of this table", where(call)));
   }
   if (arrays == static_cast<std::size_t>(has.arrays) && numbers == static_cast<std::size_t>(has.numbers)) return;
   throw InvalidArgument(fmt::format("{} rule \"{}\" keeps {} arrays and {} numbers; received {} and {}", where(call),

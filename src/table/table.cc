@@ -354,8 +354,9 @@ void Table::begin_set(const Selection& selection, const ConstView& values, int r
     other_root = static_cast<int>(theirs);
   });
   if (other_root == root) return;
-  throw InvalidArgument(fmt::format("{} root is {} here; on {} it is {}; nothing was set", where("set"), root,
-                                    engine_.describe(other), other_root));
+  throw InvalidArgument(fmt::format(
+      "{} expected the same root on all ranks; received {} on this rank, and on {} root {}; nothing was set",
+      where("set"), root, engine_.describe(other), other_root));
 }
 
 void Table::set(const ConstView& values, int root) {
@@ -392,7 +393,7 @@ void Table::exchange(View values, View last, const AddOptions& options) {
   auto* mine = static_cast<char*>(values.data);
   auto* before = static_cast<char*>(last.data);
   if (mine < before + last.count * width_ && before < mine + values.count * width_) {
-    throw InvalidArgument(fmt::format("{} values and last overlap; they must be two buffers", where("exchange")));
+    throw InvalidArgument(fmt::format("{} values and last overlap; expected two separate buffers", where("exchange")));
   }
   const auto difference = stripe_buffer();
   run_both(
@@ -432,11 +433,11 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
 void Table::tick() {
   engine_.check_usable(spec_.handle());
   if (spec_.options.clock != "ssp") {
-    throw StateError(fmt::format("{} clock = {} counts calls by itself; only clock = ssp ticks", where("tick"),
+    throw StateError(fmt::format("{} clock = {} counts calls by itself; call tick only with clock = ssp", where("tick"),
                                  spec_.options.clock));
   }
   if (context_->roster.worker < 0) {
-    throw StateError(fmt::format("{} this rank is no worker, so it has no clock", where("tick")));
+    throw StateError(fmt::format("{} this rank is not a worker, so it has no clock", where("tick")));
   }
   const ClockedCall call(*this, "tick");  // runs after all operations that were started before
   const CallMark mark(engine_, Call::tick, id_);
@@ -447,8 +448,9 @@ void Table::tick() {
 
 std::uint64_t Table::rounds() const {
   engine_.check_usable(spec_.handle());
-  if (!shard_map_->rounds()) throw StateError(fmt::format("{} only apply = round has rounds", where("rounds")));
-  if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is no worker", where("rounds")));
+  if (!shard_map_->rounds())
+    throw StateError(fmt::format("{} expected a table with apply = round; this one has no rounds", where("rounds")));
+  if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is not a worker", where("rounds")));
   raise_earlier();
   raise_if_broken();
   return clock_->complete_rounds();
@@ -464,7 +466,7 @@ View Table::map() {
                     where("map"), workers));
   }
   if (shard_ == nullptr) {
-    throw StateError(fmt::format("{} the table is on other hosts; use add and get", where("map")));
+    throw StateError(fmt::format("{} parts of the table are on other hosts; use add and get", where("map")));
   }
   if (shard_map_->rounds()) {
     throw StateError(

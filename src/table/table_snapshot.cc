@@ -158,7 +158,7 @@ void check_snapshot(const Table& table, const SavedSet& set, bool values_only, c
     const SavedSet::Array& saved = set.at(table.name());
     const ElementType type = element_type(spec.options.dtype);
     if (saved.type.name != type.name || saved.shape != shape_of(spec)) {
-      throw FileError(fmt::format("{}: table \"{}\" has {}; the saved one has {}", where, table.name(),
+      throw FileError(fmt::format("{}: table \"{}\" has {}; the saved table has {}", where, table.name(),
                                   describe(type, shape_of(spec)), describe(saved.type, saved.shape)));
     }
   }

@@ -25,10 +25,10 @@ UpdaterOptions for_parameter(const nn::Parameter& parameter, const UpdaterOption
 
 void check_descends(const UpdaterOptions& options) {
   if (resolve_dialect(options).rule != "sum") return;
-  throw InvalidArgument(fmt::format(
-      "updater \"{}\" adds gradients to the parameters, whatever the learning rate: it would climb them; name "
-      "a rule for training, such as \"sgd\", \"momentum\" or \"adam\"",
-      options.rule));
+  throw InvalidArgument(
+      fmt::format("updater \"{}\" adds gradients to the parameters, so the loss would grow; use a rule for training, "
+                  "such as \"sgd\", \"momentum\" or \"adam\"",
+                  options.rule));
 }
 
 ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOptions& options)
@@ -41,8 +41,8 @@ ParameterRule::ParameterRule(const nn::Parameter& parameter, const UpdaterOption
   guard_ = find_user_rule(options.rule) != nullptr;
   if (guard_ && layout.per_unit > 0) {  // blocks of a parameter have any size, so a unit cannot be one block
     throw InvalidArgument(
-        fmt::format("updater \"{}\" was registered by the user and keeps numbers of a unit: it works in tables only; "
-                    "set exchange to "
+        fmt::format("updater \"{}\" was registered by the user and keeps values for each unit: it works in tables "
+                    "only; set exchange to "
                     "\"tables\"",
                     options.rule));
   }

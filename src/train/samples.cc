@@ -38,8 +38,8 @@ class ArraySamples final : public Samples {
       const std::optional<Rect> tile = net.input_tile(name);
       const bool tiles = tile && row == to.count() / to.shape()[0];  // the tensor holds tiles already
       if (to.dtype() != from.dtype() || (sample.count() != row && !tiles)) {
-        throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} per sample; received {} of shape {}", name,
-                                          name_of(to.dtype()), sample.text(), name_of(from.dtype()),
+        throw InvalidArgument(fmt::format("input \"{}\" expects {} of shape {} per sample; received {} of shape {}",
+                                          name, name_of(to.dtype()), sample.text(), name_of(from.dtype()),
                                           from.shape().sample().text()));
       }
       if (tile && !tiles) {

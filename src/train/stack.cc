@@ -10,7 +10,7 @@
 namespace pleiad {
 RbmStack::RbmStack(StackOptions options) : options_(std::move(options)), numbers_(options_.hidden.size()) {
   if (options_.visible < 1)
-    throw InvalidArgument(fmt::format("stack: visible is at least 1; received {}", options_.visible));
+    throw InvalidArgument(fmt::format("stack: expected visible >= 1; received {}", options_.visible));
   if (options_.hidden.empty())
     throw InvalidArgument("stack: hidden: expected the units of each machine; received none");
   for (const std::int64_t units : options_.hidden) {

@@ -128,7 +128,7 @@ class StoreSamples final : public Samples {
     const bool numbers = field.type == FieldType::float32 && to.dtype() != DType::int32 && to.dtype() != DType::int64;
     if (!fits || !(labels || numbers)) {
       throw InvalidArgument(
-          fmt::format("input \"{}\" takes {} of shape {} per sample; \"{}\" of {} is {} of shape ({}){}", input,
+          fmt::format("input \"{}\" expects {} of shape {} per sample; \"{}\" of {} is {} of shape ({}){}", input,
                       name_of(to.dtype()), sample.text(), field.name, store_->name(), name_of(field.type),
                       fmt::join(field.shape, ", "), image ? ", channels first" : ""));
     }

@@ -15,7 +15,7 @@ class TextSamples final : public Samples {
  public:
   TextSamples(const std::string& text, TextSamplesOptions options) : options_(std::move(options)) {
     if (options_.steps < 1)
-      throw InvalidArgument(fmt::format("text_samples: steps is at least 1; received {}", options_.steps));
+      throw InvalidArgument(fmt::format("text_samples: expected steps >= 1; received {}", options_.steps));
     const std::string vocabulary = options_.vocabulary.empty() ? vocabulary_of(text) : options_.vocabulary;
     std::array<std::int32_t, 256> code{};
     code.fill(-1);
@@ -60,7 +60,7 @@ class TextSamples final : public Samples {
     const Tensor to = net.input_tensor(options_.input);
     const std::int64_t width = options_.steps + 1;
     if (to.dtype() != DType::int32 || to.count() / to.shape()[0] != width) {
-      throw InvalidArgument(fmt::format("input \"{}\" takes {} of shape {} per sample; received int32 of shape ({})",
+      throw InvalidArgument(fmt::format("input \"{}\" expects {} of shape {} per sample; received int32 of shape ({})",
                                         options_.input, name_of(to.dtype()), to.shape().sample().text(), width));
     }
     if (batch_ == 0) throw StateError("text_samples: call expect() with the batch size before fill()");

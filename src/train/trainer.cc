@@ -158,8 +158,8 @@ double Trainer::Impl::gradient_scale() const {
 }
 
 std::string Trainer::Impl::where_not_finite(double loss) const {
-  return fmt::format("the loss is {}; the first layer, in forward order, whose output is not finite is \"{}\"", loss,
-                     net.first_not_finite());
+  return fmt::format("the loss is {}; the first layer, in forward order, with an output that is not finite is \"{}\"",
+                     loss, net.first_not_finite());
 }
 
 void Trainer::Impl::check_loss(double loss) {

@@ -25,7 +25,8 @@ std::string first_difference(const std::string& a, const std::string& b) {
     if (!more_two) two = "its end";
     if (one != two || !more_one) break;
   }
-  return fmt::format("{}; here: {}", one.substr(one.find_first_not_of(' ')), two.substr(two.find_first_not_of(' ')));
+  return fmt::format("{}; this net has {}", one.substr(one.find_first_not_of(' ')),
+                     two.substr(two.find_first_not_of(' ')));
 }
 
 }  // namespace
@@ -128,7 +129,8 @@ void Trainer::save(const std::string& folder) {
 void Trainer::checkpoint() {
   Impl& in = *impl_;
   const std::filesystem::path folder = in.options.checkpoint_folder;
-  if (folder.empty()) throw InvalidArgument("checkpoint: options.checkpoint_folder is empty");
+  if (folder.empty())
+    throw InvalidArgument("checkpoint: expected a folder in options.checkpoint_folder; received none");
   save(step_folder(folder, in.now()).string());
   if (in.rank() == 0) prune_steps(folder, in.options.checkpoint_keep, in.now());
 }
@@ -158,7 +160,7 @@ void Trainer::load(const std::string& folder) {
 bool Trainer::resume() {
   Impl& in = *impl_;
   const std::string& folder = in.options.checkpoint_folder;
-  if (folder.empty()) throw InvalidArgument("resume: options.checkpoint_folder is empty");
+  if (folder.empty()) throw InvalidArgument("resume: expected a folder in options.checkpoint_folder; received none");
   std::vector<std::int64_t> last = {-1};
   if (in.rank() == 0) {
     const std::vector<std::int64_t> steps = steps_in(folder, true);

@@ -174,7 +174,7 @@ TEST_F(MvCxx, WrongSizesRowsAndPointersLeaveTheOutputsAlone) {
   table->Wait(5);
   refused("nothing was started");
   table->Wait(-1);
-  refused("there is no operation -1");
+  refused("unknown operation id -1");
   MV_Barrier();
   table->Get(-1, out.data(), 12);
   EXPECT_EQ(out, std::vector<double>(12, 0)) << "-1 stands for the whole table";

@@ -81,9 +81,9 @@ TEST(Hdf5, NamesWhatIsMissing) {
   writer->commit();
   EXPECT_EQ(open_store({.kind = "hdf5", .paths = {path}})->fields().size(), 1U) << "labels need not be there";
   expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}, .datasets = {"x"}}); },
-                          {path, "\"x\" is not there"});
+                          {path, "\"x\" does not exist"});
   expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}, .datasets = {"data", "y"}}); },
-                          {path, "\"y\" is not there"});
+                          {path, "\"y\" does not exist"});
   expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}, .shape = {3}}); }, {path, "[3]"});
   spit(path, "nothing");
   expect_error<FileError>([&] { (void)open_store({.kind = "hdf5", .paths = {path}}); }, {path, "not an HDF5 file"});

@@ -73,7 +73,7 @@ TEST(Pairs, NameWhatIsWrong) {
   expect_error<FileError>([&] { (void)open_pairs("kvfile", path); }, {path, "record 1", "value should have"});
   spit(path, good + "xyz");
   expect_error<FileError>([&] { (void)open_pairs("kvfile", path); },
-                          {path, "record 2", "length of its key is cut off"});
+                          {path, "record 2", "length of its key is truncated"});
   std::filesystem::create_directory(folder / "set");
   spit(folder / "set/shard.dat", good);
   EXPECT_EQ(open_pairs("kvfile", folder / "set")->size(), 2) << "a folder means its shard.dat";

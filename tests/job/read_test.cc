@@ -85,7 +85,7 @@ TEST(JobMistakes, ADeviceSaysWhatIsThere) {
   EXPECT_EQ(said("train_steps: 20", "train_steps: 20 gpu: 0 gpu: 1"),
             "small.conf:2: gpu: expected a device for each of 1 worker; received 2: 0, 1");
   const std::string words = said("train_steps: 20", "train_steps: 20 gpu: 7");
-  EXPECT_TRUE(words.starts_with("small.conf:2: gpu: asked for device 7; ")) << words;
+  EXPECT_TRUE(words.starts_with("small.conf:2: gpu: expected a CPU; received device 7. ")) << words;
   EXPECT_TRUE(words.ends_with("this build supports only CPUs")) << words;
 }
 

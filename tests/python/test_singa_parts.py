@@ -68,7 +68,7 @@ assert records(folder='other') == 20
 changed = Path('examples/mnist/train_data.bin').stat().st_mtime_ns
 assert records() == 20 and records(folder='other') == 20
 assert Path('examples/mnist/train_data.bin').stat().st_mtime_ns == changed
-for loader, words in ((mnist, 'nowhere: no MNIST there'), (cifar10, 'nowhere: no CIFAR-10 there')):
+for loader, words in ((mnist, 'nowhere: contains no MNIST'), (cifar10, 'nowhere: contains no CIFAR-10')):
     try:
         loader.load_data(folder='nowhere')
     except FileNotFoundError as problem:

@@ -172,7 +172,7 @@ TEST(Snapshot, WhatDoesNotFitIsRefusedOnAllRanksAndNothingChanges) {
     };
   };
   try_load(array("b", kSize, "momentum"), {}, "\"b\"");
-  try_load(array("a", kSize + 1, "momentum"), {}, "table \"a\" has 70002 F32; the saved one has 70001 F32");
+  try_load(array("a", kSize + 1, "momentum"), {}, "table \"a\" has 70002 F32; the saved table has 70001 F32");
   try_load(array("a", kSize, "sum"), {}, "has the rule \"sum\"; it was saved with \"momentum\"");
   try_load(array("a", kSize, "sum"), {.values_only = true}, "");
   run_cluster(1, [&](Session& session) {
@@ -181,7 +181,7 @@ TEST(Snapshot, WhatDoesNotFitIsRefusedOnAllRanksAndNothingChanges) {
     options.dtype = DType::float64;
     options.updater.rule = "momentum";
     const auto table = session.create_array(kSize, options);
-    contains(problem_of([&] { (void)load_tables(session, folder / "set"); }), "70001 F64; the saved one has 70001 F32");
+    contains(problem_of([&] { (void)load_tables(session, folder / "set"); }), "70001 F64; the saved table has 70001 F32");
     contains(problem_of([&] { (void)load_tables(session, folder / "nowhere"); }), "nowhere");
   });
 }

@@ -132,7 +132,7 @@ TEST(SspRefusals, WhatMakesNoSense) {
   run_cluster(1, [](Session& session) {
     const ArrayTable plain = session.create_array(3);
     EXPECT_EQ(problem_of([&] { plain.tick(); }),
-              "[ArrayTable.tick] table \"table 0\": clock = async counts calls by itself; only clock = ssp ticks");
+              "[ArrayTable.tick] table \"table 0\": clock = async counts calls by itself; call tick only with clock = ssp");
     TableOptions options;
     options.staleness = 2;
     EXPECT_NE(problem_of([&] { (void)session.create_array(3, options); }).find("staleness needs clock = ssp"),

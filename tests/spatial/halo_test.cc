@@ -241,7 +241,7 @@ TEST(Halo, RefusesWhatCannotBe) {
     HaloExchange exchange(session, spec);
     std::vector<float> own(16);
     expect_error<StateError>([&] { exchange.finish_forward(0, own.data(), own.data()); },
-                             {"finished before it was begun"});
+                             {"finished before it was started"});
     expect_error<InvalidArgument>([&] { exchange.begin_forward(1, own.data()); }, {"1 pieces", "piece 1"});
     expect_error<InvalidArgument>([&] { const GlobalArray a(session, {.height = 4, .width = 4, .grid = {3, 1, 1}}); },
                                   {"3x1", "3 ranks"});

@@ -59,7 +59,9 @@ def scaled(updater: "str | Mapping[str, Any] | Updater | None", scale: float, wh
         fields = dict(updater)
         rule = fields.pop("rule", "sum")
     if rule == "sum":
-        raise InvalidArgument(f'[{where}] rule "sum" would climb the gradient; use "sgd" or another rule for gradients')
+        raise InvalidArgument(
+            f'[{where}] rule "sum" adds gradients to the parameters, so the loss would grow; use "sgd" or another rule for gradients'
+        )
     fields["scale"] = fields.get("scale", 1.0) * scale
     return Updater(rule, **fields)
 

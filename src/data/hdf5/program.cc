@@ -53,7 +53,7 @@ Type type_named(const std::string& name) {
   if (name == "float64") return {"float64", H5T_NATIVE_DOUBLE, 8};
   if (name == "int32") return {"int32", H5T_NATIVE_INT32, 4};
   if (name == "int64") return {"int64", H5T_NATIVE_INT64, 8};
-  throw std::runtime_error("no type is called " + name);
+  throw std::runtime_error("unknown element type " + name);
 }
 
 /// Returns the narrowest of our types that holds every value of a stored type.
@@ -95,7 +95,7 @@ struct Dataset {
 
 Dataset look_at(hid_t file, const std::string& name, bool label) {
   const std::string what = "dataset \"" + name + "\"";
-  require(H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0, what + " is not there");
+  require(H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0, what + " does not exist");
   const Handle set(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, what + " cannot be opened");
   const Handle space(H5Dget_space(set), H5Sclose, what + " has no shape");
   const Handle stored(H5Dget_type(set), H5Tclose, what + " has no type");
@@ -112,12 +112,12 @@ Dataset look_at(hid_t file, const std::string& name, bool label) {
   for (const hsize_t extent : dataset.shape) {
     require(extent > 0, what + " has no numbers");
     require(!__builtin_mul_overflow(bytes, extent, &bytes) && bytes < (std::uint64_t{1} << 62),
-            what + " is larger than memory can be");
+            what + " is larger than the address space");
   }
   constexpr std::uint64_t kMostPacked = 1032;  // maximum number of bytes that deflate makes of one
   hsize_t there = 0;
   require(H5Fget_filesize(file, &there) >= 0 && bytes / kMostPacked / type.bytes <= there,
-          what + " says that it has more numbers than the file can hold");
+          what + " declares more values than the file can hold");
   const Handle plan(H5Dget_create_plist(set), H5Pclose, what + " has no layout");
   std::int64_t offset = -1;
   if (!label && H5Pget_layout(plan) == H5D_CONTIGUOUS && H5Pget_external_count(plan) == 0 && same_bits(stored, type)) {

@@ -37,7 +37,7 @@ inline Padding padding_of(const SlidingWindow& window, Interval out, Interval in
 }
 
 inline void expect_at_least(std::string_view name, std::int64_t value, std::int64_t least) {
-  if (value < least) throw InvalidArgument(fmt::format("{} is at least {}; received {}", name, least, value));
+  if (value < least) throw InvalidArgument(fmt::format("expected {} >= {}; received {}", name, least, value));
 }
 
 }  // namespace pleiad::nn

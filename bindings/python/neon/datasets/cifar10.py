@@ -108,7 +108,7 @@ def _labels(path: Path) -> Array:
 def _records(path: Path) -> Array:
     size = path.stat().st_size
     if size == 0 or size % RECORD:
-        raise FileError(f"{path}: expected records of {RECORD} bytes; it has {size} bytes")
+        raise FileError(f"{path}: expected records of {RECORD} bytes; found {size} bytes in all")
     return numpy.memmap(path, numpy.uint8, "r").reshape(-1, RECORD)
 
 

@@ -46,7 +46,7 @@ class MNIST(Dataset):
         with self._open(name, "images") as (header, file, path):
             count, height, width = header
             if (height, width) != self.shape[:2]:
-                raise FileError(f"{path}: expected images of {self.shape[:2]}; it has {height}x{width}")
+                raise FileError(f"{path}: expected images of {self.shape[:2]}; found {height}x{width}")
             for first in range(0, count, CHUNK):
                 chunk = self._bytes(file, min(CHUNK, count - first) * height * width, path)
                 mark = zlib.crc32(chunk.data, mark)
@@ -68,7 +68,7 @@ class MNIST(Dataset):
                 start = file.read(4 + 4 * lengths)
                 if len(start) != 4 + 4 * lengths:
                     raise FileError(
-                        f"{path}: expected the header of an IDX file, {4 + 4 * lengths} bytes; there are {len(start)}"
+                        f"{path}: expected the header of an IDX file, {4 + 4 * lengths} bytes; found {len(start)}"
                     )
                 header = [int(n) for n in numpy.frombuffer(start, ">i4")]
                 if header[0] != 2048 + lengths or min(header) < 1:
@@ -86,5 +86,5 @@ class MNIST(Dataset):
     def _bytes(file: "IO[bytes]", count: int, path: Path) -> Array:
         data = file.read(count)
         if len(data) != count:
-            raise FileError(f"{path}: expected {count} bytes more; there are {len(data)}")
+            raise FileError(f"{path}: expected {count} more bytes; found {len(data)}")
         return numpy.frombuffer(data, numpy.uint8)

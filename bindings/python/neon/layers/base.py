@@ -125,12 +125,12 @@ class Layer(Component):
         shown = "x".join(map(str, shape))
         if self.given & {"ifmshape", "nifm"} and len(shape) != 3:
             field = "ifmshape" if "ifmshape" in self.given else "nifm"
-            self.refuse(field, f"the layer before gives {shown} values, no images")
+            self.refuse(field, f"the previous layer outputs {shown} values, but images are expected")
         ifmshape = self.given_ifmshape  # adjust_for_dist changes ifmshape to that of the view
         if "ifmshape" in self.given and ifmshape is not None and pair(ifmshape, "ifmshape") != shape[:2]:
-            self.refuse("ifmshape", f"the layer before gives images of {shown}; received {ifmshape}")
+            self.refuse("ifmshape", f"the previous layer outputs images of {shown}; received {ifmshape}")
         if "nifm" in self.given and getattr(self, "nifm", 0) not in (0, shape[-1]):
-            self.refuse("nifm", f"the layer before gives {shape[-1]} maps; received {getattr(self, 'nifm', 0)}")
+            self.refuse("nifm", f"the previous layer outputs {shape[-1]} maps; received {getattr(self, 'nifm', 0)}")
         self._expect_types()
 
     def _expect_types(self) -> None:

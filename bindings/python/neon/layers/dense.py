@@ -35,7 +35,7 @@ class FCLayer(WeightLayer):
         count = int(numpy.prod(shape))
         if self.nin and self.nin not in [count + extra for extra in self.bias_inputs]:
             also = {(0,): "", (1,): ", and the bias is one more", (0, 1): ", or one more with a bias"}[self.bias_inputs]
-            self.refuse("nin", f"the layer before gives {count} values{also}; received {self.nin}")
+            self.refuse("nin", f"the previous layer outputs {count} values{also}; received {self.nin}")
 
     def units(self) -> int:
         """Returns the number of outputs of the engine's layer."""

@@ -26,7 +26,7 @@ def _find(folder: str, stand_in: bool) -> "Found | None":
             )
         except Error as problem:
             if folder:
-                raise FileNotFoundError(f"{folder}: no CIFAR-10 there: {problem}") from problem
+                raise FileNotFoundError(f"{folder}: contains no CIFAR-10: {problem}") from problem
     if not stand_in:
         return None
     made = str(FOLDER / "generated")

@@ -27,7 +27,7 @@ def _find(folder: str, stand_in: bool) -> "Found | None":
         except Error as problem:
             problems.append(str(problem))
     if folder:
-        raise FileNotFoundError(f"{folder}: no MNIST there: {problems[0]}")
+        raise FileNotFoundError(f"{folder}: contains no MNIST: {problems[0]}")
     raise FileNotFoundError("neither MNIST nor Fashion-MNIST is on this machine: " + "; ".join(problems))
 
 
