@@ -13,7 +13,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs install-lua lint format format-check layout clean help
+.PHONY: build benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -193,6 +193,9 @@ stubs: build ## write the type stubs of the extension modules anew
 	for module in _core _nn _job; do PYTHONPATH=$(BUILD)/python $(PYTHON) -m nanobind.stubgen -q -m pleiad.$$module \
 	  -o bindings/python/pleiad/$$module.pyi || exit 1; done
 	@.venv/bin/ruff format -q bindings/python/pleiad/_core.pyi bindings/python/pleiad/_nn.pyi bindings/python/pleiad/_job.pyi
+
+messages: ## rewrite tests/messages, the list of all messages, from the sources
+	@python3 tools/messages.py --write
 
 PREFIX ?= /usr/local
 install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)

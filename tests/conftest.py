@@ -39,6 +39,7 @@ QUICK = {
     "test_generate",
     "test_glossary",
     "test_layout",
+    "test_messages",
     "test_plot",
     "test_promises",
     "test_safetensors",
