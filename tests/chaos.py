@@ -1,8 +1,9 @@
-"""Jobs on several hosts under faults, and what their histories say.
+"""Runs jobs on several hosts under faults, and checks their histories.
 
     python tests/chaos.py --faults 1000 --adds 1000000
 
-runs jobs, --jobs of them at once, until both numbers are reached (`make test-chaos`); it needs root."""
+runs jobs, --jobs of them at once, until both numbers are reached (`make test-chaos`). It needs root.
+"""
 
 import argparse
 import collections
@@ -24,9 +25,9 @@ from hosts import Network
 from jobs import Job
 
 HOST_TIMEOUT = 4
-# The start of a job has this deadline too, so a busy machine needs it.
+# This deadline also applies to the start of a job, so a busy machine needs a long one.
 TIMEOUT = 60
-# A call on a busy machine may end this much later than its deadline.
+# A call on a busy machine may end this many seconds after its deadline.
 PATIENCE = 30
 START = 30
 FAULTS_OF_A_JOB = 20
@@ -35,7 +36,7 @@ FILE = 4
 
 
 class Chaos:
-    """One job of `ranks` ranks on `hosts` hosts, and the faults that it suffers."""
+    """One job of `ranks` ranks on `hosts` hosts, and the faults that it is exposed to."""
 
     def __init__(self, build, folder, *, hosts, ranks, seed, words=("--twice",), disturbed=False):
         self.chance = random.Random(seed)
@@ -72,10 +73,10 @@ class Chaos:
         self.job.read_until(lambda job: done(), seconds=START)
         assert done(), self.job.text()
 
-    # The faults. Each lasts for a random time and is over when the function returns.
+    # The faults. Each one lasts for a random time and has ended when its function returns.
 
     def pause(self, *, long=0.1):
-        """Shorter than host_timeout most of the time, at times longer."""
+        """Usually shorter than host_timeout, sometimes longer."""
         longer = self.chance.random() < long
         time.sleep(HOST_TIMEOUT + 1 if longer else self.chance.uniform(0.05, 0.4))
 
@@ -92,7 +93,9 @@ class Chaos:
         self.network.mend(host)
 
     def one_way_partition(self):
-        """Frames of one host to another go to an address that nobody has; the other direction works."""
+        """Sends the frames of one host to another to an address that does not exist. The opposite direction still
+        works.
+        """
         here, there = self.chance.sample(range(len(self.network.names)), 2)
         words = ["-n", self.network.names[here], "neigh", "replace", f"10.77.0.{there + 1}", "dev", "net"]
         self.network.ip(*words, "lladdr", "02:00:00:00:00:99", "nud", "permanent")
@@ -108,7 +111,7 @@ class Chaos:
         filler.unlink()
 
     def kill(self):
-        """A rank whose host has another one: the shards of a host live as long as one of its ranks."""
+        """Kills a rank that shares its host with another rank. The shards of a host live as long as one of its ranks."""
         each = self.ranks // len(self.network.names)
 
         def host_of(rank):
@@ -128,7 +131,7 @@ class Chaos:
         return [rank for rank in range(self.ranks) if rank not in self.dead]
 
     def suffer(self, count, *, kills):
-        """`count` faults one after another, some of them two at once; the last `kills` of them kill."""
+        """Injects `count` faults one after another, some of them two at once. The last `kills` of them are kills."""
         kinds = [self.stop, self.one_way_partition, self.full_disk]
         if self.network.slow is None:
             kinds.append(self.partition)
@@ -138,7 +141,7 @@ class Chaos:
                 self.faults[kind.__name__.replace("_", " ")] += 1
 
     def work(self, adds):
-        """Waits until the ranks have begun about so many adds."""
+        """Waits until the ranks have begun about this many adds."""
         files = [self.folder / f"history-{rank}" for rank in range(self.ranks)]
         recorded, since = 0, time.monotonic()
         while recorded < 2 * adds * history.RECORD.itemsize:
@@ -149,7 +152,7 @@ class Chaos:
             time.sleep(0.05)
 
     def finish(self):
-        """The histories of all ranks."""
+        """Returns the histories of all ranks."""
         (self.folder / "stop").touch()
         self.wait(lambda: len(self.told("acknowledged")) >= len(self.alive()))
         (self.folder / "end").touch()
@@ -172,7 +175,9 @@ def mistakes_in(histories):
 
 
 def run_job(build, folder, seed, *, faults, words=("--twice",), kills=None, adds=1000):
-    """One job: hosts and kinds of faults follow from the seed; it ends after so many adds at the least. Returns what it did, and its mistakes."""
+    """Runs one job. The seed determines its hosts and kinds of faults, and it ends after at least this many adds.
+    Returns its counts and the violations found.
+    """
     chance = random.Random(seed)
     hosts = chance.choice([2, 2, 3, 4])
     chaos = Chaos(build, folder, hosts=hosts, ranks=2 * hosts, seed=seed, words=words, disturbed=seed % 5 == 4)
@@ -188,7 +193,7 @@ def run_job(build, folder, seed, *, faults, words=("--twice",), kills=None, adds
 
 
 def job_of_seed(build, seed, adds):
-    """run_job() in a folder that is removed unless there are mistakes."""
+    """Calls run_job() in a temporary folder, which is kept only if there are violations."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="chaos-"))
     try:
         done = run_job(build, folder, seed, faults=FAULTS_OF_A_JOB, adds=adds)
@@ -221,7 +226,7 @@ def main():
     faults, acknowledged, unknown, longest, jobs = collections.Counter(), 0, 0, 0.0, 0
     share = options.adds * FAULTS_OF_A_JOB // max(options.faults, FAULTS_OF_A_JOB)
     seed, running, mistakes = options.seed, set(), []
-    # The names of the hosts hold the process id, so each job at one time is run by a process of its own.
+    # The names of the hosts contain the process id, so each of several concurrent jobs runs in a process of its own.
     with concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
         while True:
             while len(running) < options.jobs and not mistakes and time.monotonic() - began < options.seconds:

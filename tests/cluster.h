@@ -1,4 +1,4 @@
-// What tests of clusters of threads start from.
+// Common parts of tests that run clusters of threads.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace pleiad::test {
 
-/// So many floats that a table of them has three stripes.
+/// The number of floats of a table that has three stripes.
 constexpr std::int64_t kThreeStripes = 3 * 128 * 1024 / 4;
 
-/// Ranks on `count` hosts, without a log.
+/// Options for ranks on `count` hosts, without a log.
 inline SessionOptions hosts(int count) {
   SessionOptions options;
   options.split_hosts = count;

@@ -1,5 +1,6 @@
-"""What the tests share. They start their own processes, as root too and with more ranks than cores, and every one of
-those has a deadline."""
+"""Fixtures that all tests share. Tests start their own processes, also as root and with more ranks than cores, and
+every process has a deadline.
+"""
 
 import os
 import resource
@@ -14,22 +15,23 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Deadlines are there for what hangs. Tests name what is ample on a machine of today; a slow or busy one has so many times
+# Deadlines catch processes that hang. The tests name times that are ample on a current machine; a slow or busy one gets
+# this many times as long.
 # as long.
 PATIENCE = 10
 
-pytest.register_assert_rewrite("singa_root")  # which tests import, and whose fixtures they use
+pytest.register_assert_rewrite("singa_root")  # tests import it and use its fixtures
 
 
 def pytest_configure(config):
-    # A shell starts what runs in its background with Ctrl-C ignored, and so would every process of the tests be.
+    # A shell starts background processes with Ctrl-C ignored, and all processes of the tests would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "quick: runs in `make check` too")
     config.addinivalue_line("markers", "full: too long for `make test`; `make test-full` runs it")
 
 
-# The files whose cases take seconds and need no framework.
+# Test files whose cases take seconds and need no framework.
 QUICK = {
     "test_capi",
     "test_cases",
@@ -48,7 +50,7 @@ QUICK = {
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        # The acceptance suites take several minutes, so `make test-full` runs them.
+        # The acceptance suites take several minutes, so only `make test-full` runs them.
         if item.path.parent.name == "acceptance":
             item.add_marker("full")
         if item.path.stem in QUICK:
@@ -62,14 +64,14 @@ def _processor_seconds():
 
 @pytest.fixture(autouse=True)
 def processor_seconds(request):
-    """Records the processor time of the case and of the processes that it has waited for, for tools/durations.py."""
+    """Records the processor time of the case and of its child processes, for tools/durations.py."""
     before = _processor_seconds()
     yield
     request.node.user_properties.append(("processor_seconds", round(_processor_seconds() - before, 2)))
 
 
 def processes_of(session):
-    """The live processes of a session (as setsid gives it), with their command lines: {pid: words}."""
+    """Returns the live processes of a session (see setsid) with their command lines: {pid: words}."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -78,7 +80,7 @@ def processes_of(session):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process ended meanwhile
         state, session_id = fields[0], int(fields[3])
         if session_id == session and state not in "ZX":
             found[int(entry.name)] = words
@@ -86,7 +88,7 @@ def processes_of(session):
 
 
 def kill_session(session):
-    """Ends every process of a session. mpirun gives each rank a process group, but not a session, of its own."""
+    """Ends every process of a session. mpirun gives each rank a process group of its own, but not a session."""
     deadline = time.monotonic() + 120
     while left := processes_of(session):
         for pid in left:
@@ -100,8 +102,9 @@ def kill_session(session):
 
 
 def run_with_deadline(command, *, timeout, env=None, input=None, cwd=None):
-    """subprocess.run with text output; after PATIENCE times `timeout` all processes are ended and the test fails with the
-    output so far."""
+    """Calls subprocess.run with text output. After PATIENCE times `timeout`, ends all processes and fails the test with
+    the output so far.
+    """
     timeout *= PATIENCE
     process = subprocess.Popen(
         [str(word) for word in command],
@@ -142,7 +145,7 @@ def pleiad(build_dir):
 
 @pytest.fixture(scope="session")
 def run():
-    """run(*command, timeout=60, env=None, input=None, cwd=None): a CompletedProcess with text."""
+    """run(*command, timeout=60, env=None, input=None, cwd=None) returns a CompletedProcess with text."""
 
     def call(*command, timeout=60, env=None, input=None, cwd=None):
         return run_with_deadline(command, timeout=timeout, env=env, input=input, cwd=cwd)
@@ -152,9 +155,10 @@ def run():
 
 @pytest.fixture(scope="session")
 def mpirun():
-    """mpirun(n, *command, recovery=False, env=None, timeout=60, input=None, outputs=None): runs n ranks under Debian's
-    Open MPI and returns a CompletedProcess. With recovery, mpirun lets the other ranks live when one dies. In the folder
-    `outputs` it also keeps what each rank wrote by itself: 1/rank.0/stdout, 1/rank.0/stderr, ..."""
+    """mpirun(n, *command, recovery=False, env=None, timeout=60, input=None, outputs=None) runs n ranks under Debian's
+    Open MPI and returns a CompletedProcess. With recovery, mpirun lets the other ranks live when one dies. In the
+    folder `outputs` it also stores the output of each rank: 1/rank.0/stdout, 1/rank.0/stderr, ...
+    """
     program = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if program is None:
         pytest.fail("mpirun is not on the PATH; tools/setup.sh base installs it", pytrace=False)
@@ -177,15 +181,16 @@ def python_env(build_dir):
     """The environment in which Python finds the packages of the build under test."""
     if not list((build_dir / "python" / "pleiad").glob("_core.*.so")):
         pytest.fail(f"{build_dir}/python has no extension module: tools/setup.sh base, then build", pytrace=False)
-    # Without cached bytecode every process compiles the frameworks anew, which takes longer than most tests.
+    # Without cached bytecode every process compiles the frameworks again, which takes longer than most tests.
     cache = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(build_dir / "pycache")}
     return {"PYTHONPATH": str(build_dir / "python"), **cache}
 
 
 @pytest.fixture(scope="session")
 def python_job(run, mpirun, python_env):
-    """python_job(world, script, *arguments): a finished job whose ranks ran the script; `world` is a number of ranks, or
-    "alone" for a process that no launcher started."""
+    """python_job(world, script, *arguments) returns a finished job whose ranks ran the script. `world` is a number of
+    ranks, or "alone" for a process that no launcher started.
+    """
 
     def call(world, *words, env=None, timeout=60, recovery=False, outputs=None):
         command = [sys.executable, *words]

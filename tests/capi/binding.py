@@ -1,4 +1,4 @@
-"""libpleiad and libmultiverso through ctypes: what they export, and nothing else, is what the tests see."""
+"""ctypes bindings of libpleiad and libmultiverso. The tests see only what the libraries export."""
 
 import ctypes
 import os
@@ -44,7 +44,7 @@ TEXT = POINTER(c_char_p)
 IDS = POINTER(c_int64)
 OPTIONS = POINTER(AddOptions)
 
-# Every function of pleiad.h: its result and its arguments.
+# The result and the argument types of each function of pleiad.h.
 FUNCTIONS = {
     "pleiad_version": (c_char_p, []),
     "pleiad_last_error": (c_char_p, []),
@@ -104,7 +104,7 @@ FLOATS = POINTER(c_float)
 INTS = POINTER(c_int)
 HANDLE = c_void_p
 
-# The symbols of multiverso/c_api.h.
+# The functions of multiverso/c_api.h.
 MV_FUNCTIONS = {
     "MV_Init": (None, [INTS, POINTER(c_char_p)]),
     "MV_ShutDown": (None, []),
@@ -154,7 +154,7 @@ def check(code):
 
 
 def fails(code, returned, *words):
-    """A call must have returned `code`, with these words in its message."""
+    """Checks that a call returned `code` and that its message contains each of these texts."""
     assert returned == code, f"expected code {code}, received {returned}: {last_error() if returned else 'success'}"
     assert c.pleiad_last_error_code() == code
     for word in words:
@@ -171,7 +171,7 @@ def ids(*numbers):
 
 
 class Table:
-    """A table of pleiad.h; methods raise Failed."""
+    """A table of pleiad.h. Its methods raise Failed."""
 
     def __init__(self, handle, dtype, rows, cols):
         self.handle, self.dtype, self.rows, self.cols = handle, dtype, rows, cols
@@ -216,7 +216,7 @@ def text(function, *arguments):
 
 
 class Session:
-    """A session of pleiad.h. Left by an exception it counts as dead, so no other rank waits for it."""
+    """A session of pleiad.h. If an exception leaves its block, the rank counts as dead, so no other rank waits for it."""
 
     open = []
 
@@ -266,7 +266,7 @@ class Session:
 
 
 def mv_init(*flags):
-    """MV_Init with these arguments; returns what is left of them."""
+    """Calls MV_Init with these arguments and returns those that it left."""
     words = [b"program", *(flag.encode() for flag in flags)]
     argv = (c_char_p * len(words))(*words)
     argc = c_int(len(words))
@@ -276,7 +276,7 @@ def mv_init(*flags):
 
 
 def mv_error():
-    """The code and words of the last failed call, which are forgotten."""
+    """Returns the code and the message of the last failed call, and clears them."""
     code, words = c.pleiad_last_error_code(), last_error()
     c.pleiad_clear_error()
     return code, words

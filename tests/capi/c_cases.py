@@ -1,4 +1,4 @@
-"""pleiad.h: what each function does, at any number of ranks."""
+"""pleiad.h: what each function does, for any number of ranks."""
 
 import os
 import threading
@@ -162,7 +162,7 @@ def matrices_of_every_type_take_rows_twice_and_none():
             table.add_rows([], [])
             delta, wanted = array(dtype, [10, 20]), ids(4)
             check(c.pleiad_table_add_rows_async(table.handle, wanted, 1, delta, 2, dtype, None, None))
-            delta[0], wanted[0] = 77, 5  # both are free again
+            delta[0], wanted[0] = 77, 5  # both buffers may be reused now
             s.barrier()
             n = s.size
             assert table.get_rows(8, 4, 8, 1) == [6 * n, 8 * n, 10 * n, 20 * n, 6 * n, 8 * n, 0, 0]
@@ -196,7 +196,7 @@ def options_of_a_table_choose_the_rule_and_those_of_an_add_its_rates():
             table.add([4, 4], byref(options))
             velocity = 0.5 * velocity + 4
             value -= 2 * velocity
-            table.add([0, 0], byref(AddOptions()))  # nothing set: the table's own again
+            table.add([0, 0], byref(AddOptions()))  # no field is set, so the options of the table apply
             velocity = 0.25 * velocity
             value -= 0.5 * velocity
         s.barrier()
@@ -252,7 +252,7 @@ def collectives_of_every_type():
             blocks = array(dtype, [10 * r + s.rank for r in range(n) for _ in range(2)])
             check(c.pleiad_reduce_scatter(s.handle, blocks, out, 2, dtype, SUM))
             assert list(out) == [10 * s.rank * n + n * (n - 1) / 2] * 2
-        check(c.pleiad_all_reduce(s.handle, None, 0, FLOAT32, SUM))  # nothing is something
+        check(c.pleiad_all_reduce(s.handle, None, 0, FLOAT32, SUM))  # no elements are valid, too
 
 
 @case()

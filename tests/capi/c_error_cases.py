@@ -1,4 +1,6 @@
-"""pleiad.h: every mistake gives its code and its words, leaves the outputs alone, and the process lives."""
+"""pleiad.h: every invalid call returns its code and message and leaves its outputs unchanged, and the process
+continues.
+"""
 
 import os
 import re
@@ -41,7 +43,7 @@ UNTOUCHED = 1234.5
 
 
 def calls(s, array_table, matrix, pending):
-    """Every function that returns a code, with arguments that work; collectives with none."""
+    """Every function that returns a code, with valid arguments. Collectives are called with zero elements."""
     floats, more_floats = array(FLOAT32, [UNTOUCHED] * 6), array(FLOAT32, [UNTOUCHED] * 6)
     number, out, name = c_int32(), c_void_p(), c_char_p()
     begin, end = c_int64(), c_int64()
@@ -93,7 +95,7 @@ def calls(s, array_table, matrix, pending):
     }
 
 
-# A null pointer that means something: no options, no initial values, no callback and its data, an add that nobody waits for.
+# Null pointers that are valid: no options, no initial values, no callback data, an add without a handle.
 MAY_BE_NULL = {
     "pleiad_session_start": {0},
     "pleiad_session_set_interrupt": {1, 2},
@@ -370,7 +372,7 @@ def a_second_thread_on_a_synchronous_table_is_refused():
         table = s.array(3, FLOAT32, "clock=sync")
         if s.rank == 0:
             table.add([1, 1, 1])
-            waiting = threading.Thread(target=table.get)  # the others have not added yet
+            waiting = threading.Thread(target=table.get)  # the other ranks have not added yet
             waiting.start()
             while not re.search(r"^rank 0 .*: get\(.*, waiting", text(c.pleiad_session_report, s.handle), re.M):
                 time.sleep(0.01)
@@ -385,7 +387,7 @@ def a_second_thread_on_a_synchronous_table_is_refused():
 
 
 def stay_until_gone(s, rank):
-    """Until that rank has left the session."""
+    """Waits until that rank has left the session."""
     alive = c_int32(1)
     while alive.value:
         check(c.pleiad_session_alive(s.handle, rank, byref(alive)))
@@ -439,11 +441,11 @@ def the_interrupt_is_not_asked_on_threads_of_the_session():
             table.add([1, 1, 1])
             asked.clear()
             out = table.zeros()
-            pending = table.get_async(out)  # a thread of the session waits for the others' adds
+            pending = table.get_async(out)  # a thread of the session waits for the adds of the other ranks
             time.sleep(0.3)
             assert asked == []
 
-            def let_go():  # once this rank's own wait has asked
+            def let_go():  # after this rank's own wait has begun
                 while not asked:
                     time.sleep(0.01)
                 for other in range(1, s.size):
@@ -476,7 +478,7 @@ def a_session_freed_without_shutdown_is_dead_to_the_others():
     alive = c_int32(-1)
     check(c.pleiad_session_alive(s.handle, 1, byref(alive)))
     assert alive.value == 0
-    table.add([1] * 10)  # the shards stay
+    table.add([1] * 10)  # the shards of the table still exist
     fails(TRANSPORT, c.pleiad_session_shutdown(s.handle), "rank 1")
     fails(STATE, c.pleiad_barrier(s.handle))
     s.free()

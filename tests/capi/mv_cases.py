@@ -1,4 +1,4 @@
-"""multiverso/c_api.h: the tests that Multiverso has itself, its weak points, and its flags."""
+"""multiverso/c_api.h: the tests of Multiverso itself, its weak points, and its flags."""
 
 import math
 import os
@@ -44,7 +44,7 @@ def get_array(table, size):
 
 
 class Multiverso:
-    """MV_Init and MV_ShutDown around a case."""
+    """Calls MV_Init before a case and MV_ShutDown after it."""
 
     def __init__(self, *flags):
         c.pleiad_clear_error()
@@ -60,7 +60,7 @@ class Multiverso:
             mv_fine()
 
 
-# What Multiverso's own tests do.
+# The cases of Multiverso's own tests.
 
 
 def array_test(*flags):
@@ -121,7 +121,7 @@ def the_original_matrix_test_synchronous():
     matrix_test("-sync=true")
 
 
-# Where the original is weak.
+# Weak points of the original.
 
 
 @case()
@@ -356,7 +356,7 @@ def asynchronous_adds_leave_the_memory_flat():
 
 
 def follow(rule, deltas, lr=0.01, momentum=0.0, rho=0.1, lam=0.1):
-    """One element through one of Multiverso's updaters, in double precision."""
+    """Applies one of Multiverso's updaters to one element in double precision."""
     w = s = g2 = ms = shadow = 0.0
     for d in deltas:
         if rule == "default":
@@ -394,7 +394,7 @@ def the_flag_updater_type_chooses_the_formula():
                         mv.MV_AddArrayTable(table, floats([d if first else 0.0] * 3), 3)
                     mv.MV_Barrier()
                 if mv.MV_NumWorkers() > 1 and sync == "true" and momentum:
-                    continue  # adds of nothing count too: when they come among the others is anybody's guess
+                    continue  # adds of zero count as steps, too, and their order among the others is not defined
                 expected = follow(rule, deltas, momentum=momentum)
                 for value in get_array(table, 3):
                     assert abs(value - expected) <= 2e-5 * max(1, abs(expected)), (rule, sync, value, expected)

@@ -1,4 +1,4 @@
-// multiverso/multiverso.h: what the classes promise beyond what tests/outside/mv_cxx.cc uses. Runs alone and under
+// multiverso/multiverso.h: guarantees of the classes that tests/outside/mv_cxx.cc does not use. Runs alone and under
 // mpirun.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace multiverso {
 namespace {
 
-/// The code of the last failed call, which is forgotten.
+/// Returns the code of the last failed call, and clears it.
 int taken_code() {
   const int code = pleiad_last_error_code();
   pleiad_clear_error();

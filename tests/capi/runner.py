@@ -8,7 +8,7 @@ import traceback
 
 
 def case(at_least=1):
-    """Marks a case. It is run by every rank of a world of at least so many ranks, and starts its own session."""
+    """Marks a case. Every rank of a world of at least `ranks` ranks runs it, and the case starts its own session."""
 
     def mark(function):
         function.at_least = at_least
@@ -42,7 +42,7 @@ def main():
             for session in list(Session.open):
                 session.free()
         line = json.dumps({"case": name, "rank": rank, "problem": problem}) + "\n"
-        os.write(1, line.encode())  # in one piece: ranks do not mix
+        os.write(1, line.encode())  # one write, so that lines of different ranks do not mix
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// What a get of the rows that have changed must bring.
+// Cases about get_changed.
 #include <map>
 #include <set>
 
@@ -14,7 +14,7 @@ CASE(Changes, AGetOfWhatHasChangedBringsThatAlone) {
       if (std::string(clock) == "async" && std::string(apply) == "round") continue;
       TableOptions options = with(clock, apply);
       options.track_changes = true;
-      const std::int64_t cols = 3000;  // ten rows a stripe
+      const std::int64_t cols = 3000;  // ten rows per stripe
       const MatrixTable matrix = session.create_matrix(100, cols, options);
       const SparseTable sparse = session.create_sparse(cols, options);
       const bool sync = std::string(clock) == "sync";
@@ -28,7 +28,7 @@ CASE(Changes, AGetOfWhatHasChangedBringsThatAlone) {
       EXPECT_EQ(sparse.get_changed().ids.size(), 0U);
       meet();
       for (int step = 0; step < 3; ++step) {
-        // Every rank one row of its own and one that is common.
+        // Every rank changes one row of its own and one common row.
         const std::vector<RowId> rows = {10 * session.rank() + step, 99};
         const std::vector<RowId> ids = {-rows[0] * 1'000'000'007, 99};
         const std::vector<float> delta(static_cast<std::size_t>(2 * cols), 1);
@@ -58,7 +58,7 @@ CASE(Changes, AGetOfWhatHasChangedBringsThatAlone) {
         EXPECT_TRUE(sparse.get_changed().ids.empty());
         meet();
       }
-      // The whole matrix at once.
+      // Every add changes the whole matrix.
       matrix.add(std::vector<float>(static_cast<std::size_t>(100 * cols), 1));
       meet();
       EXPECT_EQ(matrix.get_changed().ids.size(), 100U);
@@ -67,7 +67,7 @@ CASE(Changes, AGetOfWhatHasChangedBringsThatAlone) {
   }
 }
 
-// Whoever gathers changes while others add misses none of them, and in the end has the table.
+// A rank that gathers changes while others add misses none of them, and ends with a copy of the table.
 CASE_FOR(Changes, NoneIsMissedWhileOthersAdd, 2) {
   TableOptions options = options_of<std::int64_t>();
   options.track_changes = true;

@@ -1,4 +1,4 @@
-// What a synchronous table promises workers that all make the same calls.
+// Guarantees of synchronous tables to workers that all make the same calls.
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -21,7 +21,7 @@ TableOptions sync_options(const std::string& apply = "each", bool ordered = fals
   return options;
 }
 
-// Numbers whose sum depends on the order.
+// Values whose sum depends on the order of the additions.
 std::vector<float> awkward_numbers(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(count);
@@ -38,7 +38,7 @@ std::uint64_t fingerprint(std::uint64_t before, const std::vector<float>& values
   return hash;
 }
 
-// Fails where the ranks have seen different numbers.
+// Fails unless all ranks have seen the same values.
 void expect_equal_on_all_ranks(Session& session, std::uint64_t seen) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(session.size()));
   session.all_gather(std::vector<std::int64_t>{std::bit_cast<std::int64_t>(seen)}, all);
@@ -49,7 +49,7 @@ void pause_at_random(std::mt19937_64& random) {
   if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
 }
 
-// What a rule makes of these deltas, one after another, on one unit of zeros.
+// Returns the result of a rule that is applied to these deltas, one after another, on one unit of zeros.
 std::vector<double> serial(const UpdaterOptions& options, const std::vector<std::vector<double>>& deltas) {
   const auto rule = make_updater(options, DType::float64);
   const std::size_t count = deltas[0].size();
@@ -89,12 +89,13 @@ CASE(Clock, GetsOfAllWorkersAreBitEqualInRandomPrograms) {
       if (what == 0) {
         table.add(awkward_numbers(kRows * kCols, own()));
       } else if (what == 1) {
-        std::ranges::generate(ids, [&] { return static_cast<RowId>(own() % kRows); });  // other rows on every rank
+        std::ranges::generate(ids, [&] { return static_cast<RowId>(own() % kRows); });  // different rows on every rank
         table.add_rows(ids, awkward_numbers(ids.size() * kCols, own()));
       } else if (what == 2) {
         seen = fingerprint(seen, all_of<float>(table));
       } else {
-        std::ranges::generate(ids, [&] { return static_cast<RowId>(program() % kRows); });  // the same rows
+        std::ranges::generate(ids,
+                              [&] { return static_cast<RowId>(program() % kRows); });  // the same rows on every rank
         seen = fingerprint(seen, rows_of<float>(table, ids));
       }
     }
@@ -124,7 +125,8 @@ CASE(Clock, EachRunsTheRuleOnceAnAdd) {
   TableOptions options = options_of<double>(sync_options("each"));
   options.updater = {.rule = "momentum", .learning_rate = 0.5, .momentum = 0.5};
   const MatrixTable table = session.create_matrix(3, 2, options);
-  const std::vector<double> delta = {1, 2, 3, 4, 5, 6};  // the same of every worker, so that the order does not matter
+  const std::vector<double> delta = {1, 2, 3,
+                                     4, 5, 6};  // the same delta for every worker, so that the order does not matter
   for (int step = 1; step <= 4; ++step) {
     table.add(delta);
     const std::vector<std::vector<double>> deltas(static_cast<std::size_t>(step * session.size()), delta);
@@ -147,7 +149,7 @@ CASE(Clock, RoundRunsTheRuleOnceOnTheSumOfAllWorkersAdds) {
         table.add(delta(session.rank()));
         sums.emplace_back(40);
         for (int r = 0; r < session.size(); ++r) add_into(sums.back(), delta(r));
-        // Rounds follow each other with a get between them and without.
+        // Some rounds follow each other without a get between them.
         if (step % 3 == 1) continue;
         ASSERT_EQ(all_of<double>(table), serial(options.updater, sums)) << rule;
       }
@@ -168,7 +170,7 @@ CASE(Clock, OrderedRoundsSumInRankOrder) {
     std::vector<float> reverse = delta(session.size() - 1);
     for (int r = session.size() - 2; r >= 0; --r) add_into(reverse, delta(r));
     add_into(backwards, reverse);
-    // The last rank comes first, most of the time.
+    // The last rank usually adds first.
     std::this_thread::sleep_for(std::chrono::milliseconds(session.size() - session.rank()));
     table.add(delta(session.rank()));
     pause_at_random(random);
@@ -184,7 +186,7 @@ CASE(Clock, RoundsByRowsTouchOnlyTheRowsThatWereAdded) {
     const auto rows = static_cast<std::int64_t>(session.size()) + 2;
     const MatrixTable table = session.create_matrix(rows, 2, options);
     const RowId all = session.size();  // a row that every worker adds to
-    const RowId none = all + 1;        // and one that nobody adds to
+    const RowId none = all + 1;        // a row that no worker adds to
     const std::vector<RowId> ids = {session.rank(), all, session.rank()};
     std::vector<std::vector<double>> own;
     std::vector<std::vector<double>> shared;
@@ -205,7 +207,7 @@ CASE(Clock, ARoundMayLeaveSomeWorkersWithNothingToAdd) {
   const MatrixTable table = session.create_matrix(4, 1, options_of<std::int32_t>(sync_options("round")));
   std::int32_t expected = 0;
   for (int step = 0; step < 12; ++step) {
-    // One worker at a time brings a row; the others bring none, but they all call.
+    // In each step, one worker adds to a row. The others also call, with no rows.
     const bool mine = step % session.size() == session.rank();
     const std::vector<RowId> ids(mine ? 1 : 0, RowId{2});
     table.add_rows(ids, std::vector<std::int32_t>(ids.size(), step));
@@ -234,7 +236,7 @@ CASE(Clock, SynchronousAndAsynchronousTablesGoTogether) {
   std::int32_t own = 0;
   for (int step = 1; step <= 20; ++step) {
     sync.add(ones);
-    // Calls to the asynchronous table follow no order: every rank makes others.
+    // Calls to the asynchronous table need no order: every rank makes different ones.
     for (std::uint64_t i = random() % 4; i > 0; --i) {
       async.add(ones);
       ++own;
@@ -264,7 +266,7 @@ CASE(Clock, StartedOperationsKeepTheirOrder) {
       (void)second.add_async(std::vector<std::int32_t>(60'000, 2));
       pending.push_back(first.get_async(got[2 * step]));
       pending.push_back(second.get_async(got[2 * step + 1]));
-      // One that is not started but waited for comes after all that were.
+      // A blocking call completes after all calls that were started before it.
       if (step % 5 == 4) {
         ASSERT_EQ(all_of<std::int32_t>(first)[1], static_cast<std::int32_t>(step + 1) * session.size());
         EXPECT_TRUE(pending.back().done());
@@ -303,7 +305,7 @@ CASE_FOR(Clock, AWorkerThatFinishesEarlyLetsTheOthersGoOn, 2) {
   const ArrayTable table = session.create_array(100, options_of<std::int32_t>(sync_options("round")));
   const std::vector<std::int32_t> ones(100, 1);
   std::int32_t expected = 0;
-  // Rank 0 makes 2 steps, rank 1 makes 4, and so on: who is done shuts down.
+  // Rank 0 makes 2 steps, rank 1 makes 4, and so on. A rank that has finished shuts down.
   for (int step = 0; step < 2 * (session.rank() + 1); ++step) {
     table.add(ones);
     for (int r = 0; r < session.size(); ++r) expected += step < 2 * (r + 1) ? 1 : 0;
@@ -314,7 +316,7 @@ CASE_FOR(Clock, AWorkerThatFinishesEarlyLetsTheOthersGoOn, 2) {
 CASE(Clock, MoreCallsThanTheLedgerHolds) {
   const ArrayTable table = session.create_array(1, options_of<std::int32_t>(sync_options()));
   const std::vector<std::int32_t> one = {1};
-  // One rank does not wait for another as long as nobody gets, so the fastest runs ahead as far as it may.
+  // Adds alone do not make ranks wait for each other, so the fastest rank runs ahead as far as the clock allows.
   if (session.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
   for (int i = 0; i < 2500; ++i) table.add(one);
   EXPECT_EQ(all_of<std::int32_t>(table)[0], 2500 * session.size());

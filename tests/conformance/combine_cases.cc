@@ -1,13 +1,14 @@
-// Adds of one host's ranks that cross the network together: nobody can tell, but for the bytes that are saved.
+// Adds of the ranks of one host that cross the network together. The only visible difference is the number of bytes
+// sent.
 #include "tests/conformance/tables.h"
 
 namespace pleiad::conformance {
 
 namespace {
 
-constexpr std::int64_t kLong = 300'000;  // ten stripes of floats: some chunks on every host
+constexpr std::int64_t kLong = 300'000;  // ten stripes of floats: each host has some of the chunks
 
-/// Whether ranks share a host and reach another one.
+/// Returns whether ranks share a host and also reach another host.
 bool has_neighbours_and_others(const Session& session) {
   return session.hosts() > 1 && session.hosts() < session.size();
 }
@@ -42,7 +43,8 @@ CASE_FOR(Combine, RoundsOfNeighboursGoTogetherAndAreExact, 2) {
     EXPECT_EQ(combined_everywhere(session, table), 0);
     return;
   }
-  // A rank waits for its neighbours only as long as sending takes, so that they meet in a given round is not certain.
+  // A rank waits for the other ranks of its host only as long as sending takes, so it is not certain which adds are
+  // combined.
   const std::vector<float> nothing(kLong);
   for (int round = 0; round < 500 && combined_everywhere(session, table) == 0; ++round) table.add(nothing);
   EXPECT_GT(combined_everywhere(session, table), 0);

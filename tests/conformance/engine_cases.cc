@@ -21,7 +21,7 @@ std::vector<T> numbers(std::size_t count, int seed) {
   return values;
 }
 
-// Sizes around the places where the way of reducing changes.
+// Sizes around those at which the reduction algorithm changes.
 const std::size_t kSizes[] = {0, 1, 7, 1000, 8191, 8192, 65537, 300001};
 
 template <class T>
@@ -154,7 +154,7 @@ CASE_FOR(Engine, SendsAroundTheRing, 2) {
   const int next = (session.rank() + 1) % session.size();
   const int before = (session.rank() + session.size() - 1) % session.size();
   for (const std::size_t count : kSizes) {
-    // Larger than any mailbox: one half sends first, the other receives first.
+    // Larger than any mailbox: one half of the ranks sends first, the other half receives first.
     const auto mine = numbers<double>(count, session.rank());
     std::vector<double> theirs(count);
     if (session.rank() % 2 == 0) session.send(next, 7, mine);
@@ -241,7 +241,7 @@ CASE_FOR(Engine, ThreadsMayWaitForDifferentTagsOfOneRank, 2, true) {
   std::vector<float> one(1, 7);
   if (session.rank() == 0) {
     session.send(1, 2, one);
-    session.receive(1, 3, one);  // the one with tag 2 has come through
+    session.receive(1, 3, one);  // the message with tag 2 has been delivered
     session.send(1, 1, one);
     return;
   }
@@ -259,7 +259,7 @@ CASE_FOR(Engine, ThreadsMayWaitForDifferentTagsOfOneRank, 2, true) {
 }
 
 CASE_FOR(Engine, ThreadsMaySendToOneRankAtOnce, 2, true) {
-  constexpr std::size_t kMany = 300'000;  // more than the ring holds
+  constexpr std::size_t kMany = 300'000;  // more bytes than the ring holds
   if (session.rank() > 1) return;
   if (session.rank() == 1) {
     std::vector<float> got(kMany);
@@ -295,7 +295,7 @@ CASE_FOR(Engine, ASlowRankIsNoDeadlock, 2) {
   session.barrier();
 }
 
-// Rank 0's second thread waits in a synchronous get while its main thread, which will end rank 1's wait, is busy.
+// Rank 0's second thread waits in a synchronous get while its main thread is busy; that thread will end rank 1's wait.
 CASE_FOR(Engine, ABusyThreadBesideAWaitingOneIsNoDeadlock, 2, true, conformance::kPatient) {
   const ArrayTable table = session.create_array(4, {.clock = "sync"});
   const std::vector<float> ones(4, 1);

@@ -1,4 +1,4 @@
-// What add_get, exchange, add_parts, step and map do: an add and a get in one call, and the table's own memory.
+// add_get, exchange, add_parts, step and map: an add and a get in one call, and access to the table's own memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@ using namespace conformance;
 
 namespace {
 
-// One stripe, several, and a last one that is not full.
+// One stripe, several stripes, and a last stripe that is not full.
 const std::int64_t kStepSizes[] = {1, 1000, 32768, 70001};
 
 template <class T>
@@ -59,7 +59,7 @@ CASE(Exchange, AddGetOfASynchronousTableSeesTheAddsOfAll) {
         std::vector<T> expected(count);
         for (std::uint64_t step = 0; step < 3; ++step) {
           std::vector<T> numbers = own<T>(session, count, step);
-          table.add_get(numbers, numbers);  // the delta's buffer takes the result
+          table.add_get(numbers, numbers);  // the result overwrites the delta
           add_into(expected, sum_of_all<T>(session, count, step));
           ASSERT_EQ(numbers, expected) << size << " " << apply;
         }
@@ -116,7 +116,7 @@ CASE(Exchange, AsynchronousExchangesLoseNothing) {
     add_into(values, one);
     table.exchange(values, last);
     ASSERT_EQ(values, last);
-    // Every element has this worker's own changes, and no more than all could have made.
+    // Every element contains this worker's own adds, and at most the adds of all workers.
     for (const float value : values) {
       ASSERT_GE(value, static_cast<float>(i + 1));
       ASSERT_LE(value, static_cast<float>(repeats(kRounds) * session.size()));
@@ -208,7 +208,8 @@ CASE_FOR(Exchange, StepRunsTheRuleOnceOnTheSumOfAll, 1, true) {
           const ArrayPart whole{.at = 0, .delta = delta};
           table.step({&whole, 1});
           wanted.add(delta);
-          ASSERT_EQ(all_of<T>(table), all_of<T>(wanted)) << rule << size;  // whole numbers: every order sums alike
+          ASSERT_EQ(all_of<T>(table), all_of<T>(wanted))
+              << rule << size;  // whole numbers, so that every order gives the same sum
         }
         session.barrier();
       }
@@ -244,8 +245,8 @@ CASE(Exchange, TheRuleDoesNotSeeKeptElements) {
   for (const char* rule : {"momentum", "adam"}) {
     const auto make = [&] { return session.create_array(kSize, {.updater = {.rule = rule, .weight_decay = 0.25}}); };
     const ArrayTable table = make();
-    const ArrayTable always = make();   // gets every step
-    const ArrayTable without = make();  // does not get the second one
+    const ArrayTable always = make();   // receives every step
+    const ArrayTable without = make();  // does not receive the second step
     for (std::uint64_t step = 0; step < 3; ++step) {
       const std::vector<float> delta = own<float>(session, kSize, step);
       const ArrayPart whole{.at = 0, .delta = delta};

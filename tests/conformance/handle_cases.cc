@@ -1,4 +1,4 @@
-// Operations that were started and not waited for, and what outlives what.
+// Operations that are started and not waited for, and the lifetimes of handles, buffers and tables.
 #include <sys/mman.h>
 
 #include <memory>
@@ -12,7 +12,7 @@ using namespace conformance;
 
 namespace {
 
-// Gets of more than 1 MB are done by another thread.
+// Another thread carries out gets of more than 1 MB.
 constexpr std::int64_t kLarge = 400'000;
 
 SessionOptions solo() {
@@ -32,7 +32,7 @@ CASE(Handle, CanBeWaitedForTestedAndDropped) {
     std::vector<float> out(count);
     Pending added = table.add_async(ones);
     added.wait();
-    added.wait();  // a second time changes nothing
+    added.wait();  // a second wait has no effect
     EXPECT_TRUE(added.done());
     session.barrier();
     Pending got = table.get_async(out);
@@ -66,7 +66,8 @@ CASE(Handle, SeveralAreOutstandingAtOnce) {
     pending.push_back(array.get_async(arrays[i]));
     pending.push_back(matrix.get_rows_async(ids, matrices[i]));
   }
-  for (std::size_t i = pending.size(); i-- > 0;) pending[i].wait();  // in another order than they were started
+  for (std::size_t i = pending.size(); i-- > 0;)
+    pending[i].wait();  // the operations are waited for in another order than they were started
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(arrays[i], std::vector<float>(kLarge, static_cast<float>(session.size())));
     EXPECT_EQ(matrices[i], std::vector<float>(360'000, static_cast<float>(2 * session.size())));
@@ -108,7 +109,7 @@ CASE(Handle, ADroppedGetLeavesItsBufferAlone) {
   const ArrayTable table = session.create_array(kLarge);
   constexpr std::size_t kBytes = kLarge * sizeof(float);
   for (int i = 0; i < 20; ++i) {
-    // Once the handle is gone so is the memory: a write to it would end the process.
+    // The memory is unmapped as soon as the handle is destroyed, so a later write to it would end the process.
     void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
     {
@@ -174,7 +175,7 @@ CASE(Handle, AStartedGetOutlivesTheTableAndTheSession) {
   {
     Session inner = Session::start(solo());
     (void)inner.create_array(kLarge).get_async(out);
-    // Ends without shutdown, with the get under way.
+    // The session ends without a shutdown while the get is in progress.
   }
 }
 

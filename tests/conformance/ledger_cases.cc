@@ -1,4 +1,4 @@
-// Workers that do not make the same calls: every rank is told, at once, and in words that help.
+// Workers that make different calls: every rank receives an error at once, and its message names the difference.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -21,8 +21,8 @@ TableOptions sync_table(const std::string& name, const std::string& apply = "eac
 
 const std::vector<float> kDelta = {1, 2, 3};
 
-// The OrderError that every rank must get out of `body`, within seconds: on a busy machine a minute, but by far not the
-// timeout.
+// Runs `body` and returns the message of the OrderError that it must throw within seconds. A busy machine may take a
+// minute, but far less than the timeout.
 std::string told(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
   std::string text = message_of<OrderError>(body);
@@ -110,7 +110,7 @@ CASE_FOR(Ledger, AWorkerThatStartsOneAddTooManyIsToldAtTheBarrier, 2) {
 }
 
 CASE_FOR(Ledger, ABarrierOfAnotherThreadDoesNotCountCalls, 2) {
-  // While one thread is at a barrier, another one may be anywhere between its calls.
+  // While one thread is at a barrier, another thread may be anywhere between its calls.
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
   for (int step = 0; step <= session.rank(); ++step) table.add(kDelta);
@@ -213,7 +213,7 @@ CASE_FOR(Ledger, AnErrorInTheOrderDoesNotTouchAsynchronousTables, 2) {
     if (session.rank() == 0) sync.add(kDelta);
     for (;;) sync.get(out);
   });
-  told([&] { sync.get(out); });  // and it stays an error
+  told([&] { sync.get(out); });  // every later call fails, too
   told([&] { session.barrier(); });
   async.add(std::vector<std::int32_t>{1, 1, 1});
   EXPECT_GE(all_of<std::int32_t>(async)[0], 1);
@@ -229,7 +229,7 @@ CASE_FOR(Ledger, ASlowWorkerIsNoError, 2) {
 }
 
 CASE_FOR(Ledger, ASlowThreadOfAnEngagedRankIsNoError, 2) {
-  // Rank 0 waits in its main thread for what its own second thread does in time; the others wait for rank 0.
+  // Rank 0's main thread waits for its second thread, which acts in time. The other ranks wait for rank 0.
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   if (session.rank() == 0) {
     (void)table.add_async(kDelta);
@@ -252,7 +252,7 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
     for (int r = 1; r < session.size(); ++r) session.receive(r, 1, word);
     table.add(kDelta);
   } else {
-    // The first thread waits in get for rank 0's second add, and is seen to; then the second thread calls.
+    // The first thread waits in get for rank 0's second add. Once it waits, the second thread calls.
     table.add(kDelta);
     std::thread first([&] { table.get(out); });
     EXPECT_TRUE(eventually([&] { return waits_in(session, "get(\"weights\")"); }));
@@ -264,13 +264,13 @@ CASE_FOR(Ledger, ASecondThreadOnSynchronousTablesIsRefused, 2) {
   }
   if (session.rank() == 0) table.get(out);
   EXPECT_EQ(out[0], static_cast<float>(2 * session.size()));
-  other.add(kDelta);  // what was refused left no trace
+  other.add(kDelta);  // the refused call left no trace
   EXPECT_EQ(all_of<float>(other)[0], static_cast<float>(session.size()));
 }
 
 CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2, false, kPatient) {
-  // Every rank has a thread in a wait, but rank 0 has another one, which is about to send. The engine knows of it
-  // because it has waited before.
+  // Every rank has a waiting thread, but rank 0 has another thread, which is about to send. The engine knows that
+  // thread because it has waited before.
   std::vector<float> one(1);
   if (session.rank() != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -296,7 +296,7 @@ CASE_FOR(Ledger, AThreadThatComputesBeforeItSendsIsNoDeadlock, 2, false, kPatien
 }
 
 CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2, false, kPatient) {
-  // Every rank waits, but rank 0 has a thread that the engine has not met yet.
+  // Every rank waits, but rank 0 has a thread that has not called the engine yet.
   std::vector<float> one(1);
   if (session.rank() != 0) {
     EXPECT_NO_THROW(session.receive(0, 1, one));
@@ -318,8 +318,8 @@ CASE_FOR(Ledger, AThreadThatSendsForTheFirstTimeIsNoDeadlock, 2, false, kPatient
 }
 
 CASE_FOR(Ledger, AThreadThatComputesBeforeItsFirstCollectiveIsNoDeadlock, 2, false, kPatient) {
-  // Rank 0 waits for the others' adds, they wait for it at a barrier, and a thread of it that the engine has not met
-  // yet computes before it comes there.
+  // Rank 0 waits for the others' adds, and they wait for it at a barrier. A thread of rank 0 that has not called the
+  // engine yet computes before it reaches the barrier.
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
   std::string problem;

@@ -1,4 +1,4 @@
-// The litmus tests of docs/consistency.md: each guarantee has one, and its name stands there.
+// The litmus tests of docs/consistency.md. Each guarantee on that page names its test.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -64,7 +64,7 @@ CASE_FOR(Litmus, AnAddThatWasWaitedForIsSeenByWhoeverIsTold, 2) {
 }
 
 CASE_FOR(Litmus, AnAddIsSeenThroughAnotherTableToo, 2) {
-  // Rank 0 adds to the data, then to the flag. Who sees the flag sees the data.
+  // Rank 0 adds to the data and then to the flag. A rank that sees the flag also sees the data.
   const ArrayTable data = session.create_array(40'000, options_of<std::int32_t>());
   const ArrayTable flag = session.create_array(1, options_of<std::int32_t>());
   const std::vector<std::int32_t> ones(40'000, 1);
@@ -100,7 +100,7 @@ CASE_FOR(Litmus, GetsOfOneWorkerNeverGoBack, 2) {
 }
 
 CASE(Litmus, AStripeIsReadAndWrittenAsAWhole) {
-  // 128 KB of an array, or the whole rows that fit in there, change together; two stripes may not.
+  // A stripe (128 KB of an array, or the whole rows that fit) changes atomically. Two stripes may not.
   constexpr std::int64_t kStripe = 32768;
   const ArrayTable array = session.create_array(2 * kStripe, options_of<std::int32_t>());
   const MatrixTable matrix = session.create_matrix(3, 20'000, options_of<std::int32_t>());
@@ -125,7 +125,7 @@ CASE(Litmus, AStripeIsReadAndWrittenAsAWhole) {
 }
 
 CASE(Litmus, ARowIsReadAndWrittenAsAWhole) {
-  constexpr std::int64_t kCols = 10'000;  // three rows in a stripe
+  constexpr std::int64_t kCols = 10'000;  // three rows per stripe
   const MatrixTable table = session.create_matrix(10, kCols, options_of<std::int32_t>());
   const std::vector<RowId> ids = {3, 4, 3};
   const std::vector<std::int32_t> ones(3 * kCols, 1);
@@ -149,7 +149,7 @@ CASE(Litmus, ABarrierFlushesStartedAdds) {
     const ArrayTable table = session.create_array(300'000, options);
     const std::vector<std::int32_t> ones(300'000, 1);
     for (int step = 1; step <= 6; ++step) {
-      // One worker is late for its get, so the others' adds to a synchronous table are put off.
+      // One worker calls get late, so the others' adds to a synchronous table are delayed.
       Pending added = table.add_async(ones);
       if (step % 2 == 0) {
         session.barrier();
@@ -177,7 +177,7 @@ CASE(Litmus, CreationShowsTheInitialValuesToAllRanks) {
 }
 
 CASE(Litmus, SynchronousWorkersSeeTheSameNumbersStepByStep) {
-  // k adds each, then a get: n * k, neither fewer (a late add) nor more (an early one).
+  // k adds each and then a get give n * k: no late add is missing and no early one is included.
   for (const char* apply : {"each", "round"}) {
     const MatrixTable table = session.create_matrix(3, 20'000, options_of<std::int32_t>(litmus_table(apply)));
     const std::vector<std::int32_t> ones(60'000, 1);
@@ -199,7 +199,7 @@ CASE(Litmus, SynchronousGetsNeedNoAddsBetweenThem) {
 }
 
 CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
-  // A clock belongs to a table: a get of one says nothing of adds to another.
+  // Each table has its own clock: a get of one table does not wait for adds to another.
   const ArrayTable first = session.create_array(10, options_of<std::int32_t>(litmus_table("each")));
   const ArrayTable second = session.create_array(10, options_of<std::int32_t>(litmus_table("each")));
   const std::vector<std::int32_t> ones(10, 1);
@@ -207,7 +207,7 @@ CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
   ASSERT_EQ(all_of<std::int32_t>(first)[0], session.size());
   if (session.rank() == 1) {
     std::vector<float> go(1);
-    session.receive(0, 1, go);  // comes after rank 0 has got past its add to `second`
+    session.receive(0, 1, go);  // runs after rank 0 has completed its add to `second`
   }
   second.add(ones);
   if (session.rank() == 0) session.send(1, 1, std::vector<float>{1});
@@ -215,7 +215,7 @@ CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
 }
 
 CASE(Litmus, OrderedRoundsGiveTheSameBitsInEveryRun) {
-  // 2^24 + 1 + 1 is 2^24 in one order and 2^24 + 2 in the other.
+  // 2^24 + 1 + 1 is 2^24 in one order of additions and 2^24 + 2 in the other.
   const auto bits = [&] {
     const ArrayTable table = session.create_array(1, litmus_table("round", true));
     for (int step = 0; step < 10; ++step) {

@@ -1,6 +1,6 @@
-// Without a launcher: every case on worlds of 1 to 4 threads, and on worlds of 2 and 4 threads that lie on two hosts
-// and reach each other by messages. Under mpirun: every case on that world, each in a session of its own, so that start
-// follows shutdown many times.
+// Without a launcher, every case runs in worlds of 1 to 4 threads, and in worlds of 2 and 4 threads on two hosts that
+// exchange messages. Under mpirun, every case runs in that world in a session of its own, so the program starts and
+// shuts down many times.
 #include <cstdlib>
 
 #include "tests/conformance/suite.h"

@@ -1,4 +1,4 @@
-// What tables refuse, in which words, and that they go on afterwards.
+// Invalid calls on tables: the messages of their errors, and that the tables still work afterwards.
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ using namespace conformance;
 
 namespace {
 
-// The session still makes and serves tables, on every rank.
+// Checks that the session can still create and use tables on every rank.
 void expect_usable(Session& session) {
   const ArrayTable table = session.create_array(5, {.name = "next"});
   table.add(std::vector<float>{1, 2, 3, 4, 5});
@@ -93,7 +93,7 @@ CASE(Refusal, NotANumberIsRefusedWhereFiniteIsCheckedAndNothingIsAdded) {
     for (const T bad : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
                         -std::numeric_limits<T>::infinity()}) {
       std::vector<T> delta(40000, 1);
-      delta[39999] = bad;  // in the last stripe: the first ones must not be added either
+      delta[39999] = bad;  // in the last stripe: the earlier stripes must not change either
       for (const std::string& text : {message_of<InvalidArgument>([&] { array.add(delta); }),
                                       message_of<InvalidArgument>([&] { (void)array.add_async(delta); })}) {
         EXPECT_TRUE(mentions(text, {"weights", "check_finite", "39,999", "nothing was added"}));
@@ -242,7 +242,7 @@ CASE(Refusal, NoMemoryIsAnErrorOnAllRanksAndTheSessionGoesOn) {
       [&] { (void)session.create_matrix(std::numeric_limits<std::int64_t>::max() / 2, 1000, options); });
   EXPECT_TRUE(mentions(text, {"no memory"}));
   TableOptions reserved = options;
-  reserved.reserve_only = true;  // no memory is taken, but there is no address space for this either
+  reserved.reserve_only = true;  // takes no memory, but exceeds the address space
   refused_array<MemoryError>(session, std::int64_t{1} << 52U, reserved);
   expect_usable(session);
 }

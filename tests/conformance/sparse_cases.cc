@@ -1,4 +1,4 @@
-// What sparse and key-value tables must do, on every engine and clock.
+// Sparse and key-value tables, on every engine and clock.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -16,7 +16,7 @@ using namespace conformance;
 
 namespace {
 
-/// Ids that nothing orders: the ends of the range, small ones, and any.
+/// Unsorted ids: the ends of the range, small ones and arbitrary ones.
 std::vector<RowId> some_ids(std::size_t count, std::uint64_t seed) {
   std::vector<RowId> ids = {0, -1, std::numeric_limits<RowId>::min(), std::numeric_limits<RowId>::max(), 1, 256};
   std::mt19937_64 random(seed);
@@ -97,7 +97,7 @@ CASE(Sparse, ARowThatIsNotThereIsWhatItsInitialiserSaysOnEveryRank) {
     std::vector<float> all(before.size() * static_cast<std::size_t>(session.size()));
     session.all_gather(before, all);
     for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], before[i % before.size()]) << init;
-    // Made by whoever comes first, with the same numbers.
+    // The first add creates each row, with the same initial values on any rank.
     const std::vector<float> ones(before.size(), 1);
     table.add(ids, ones);
     session.barrier();
@@ -190,7 +190,7 @@ CASE(Sparse, AClockHoldsForRowsToo) {
     options.init_value = 100;
     const SparseTable table = session.create_sparse(2, options);
     for (int step = 0; step < 5; ++step) {
-      // Every worker has a row of its own, one is common, and every step brings a new one.
+      // Every worker has a row of its own, one row is common, and every step creates a new row.
       const std::vector<RowId> ids = {-1000 - session.rank(), 5, 1'000'000 + step};
       table.add(ids, std::vector<double>{1, 1, 1, 1, 1, 1});
       std::vector<RowId> asked = {5, 1'000'000 + step, 7};
@@ -233,7 +233,7 @@ CASE(Sparse, StaleBoundedWorkersSeeWhatWasAddedBeforeTheTicksTheyWaitFor) {
   for (std::int64_t step = 1; step <= 6; ++step) {
     table.add(key, std::vector<std::int64_t>{1});
     table.tick();
-    // Others may be a tick behind, each of which has added once.
+    // Each of the other workers may be one tick behind, and adds once per tick.
     const std::int64_t seen = rows_at<std::int64_t>(table, key, 1)[0];
     EXPECT_GE(seen, step + (session.size() - 1) * (step - 1));
   }
@@ -249,7 +249,7 @@ CASE(Sparse, StartedCallsAreCompleteWhenWaitedFor) {
     std::vector<RowId> ids = {-3, 1LL << 33};
     std::vector<std::int32_t> delta = {1, 2, 3, 4, 5, 6};
     Pending add = table.add_async(ids, delta);
-    ids = {0, 0};  // free again
+    ids = {0, 0};  // the buffers may be reused
     delta.assign(6, 99);
     std::vector<std::int32_t> out(6);
     Pending get = table.get_async(std::vector<RowId>{-3, 1LL << 33}, out);
@@ -286,7 +286,7 @@ CASE(Sparse, AtMaxRowsAnAddThatNeedsMoreIsRefusedAndTheTableGoesOn) {
   const SparseTable table = session.create_sparse(1, options);
   std::vector<RowId> ids;
   if (session.rank() == 0) {
-    // Until a host is full: which rows it holds is a matter of their hash.
+    // Adds rows until a host is full. The hash of an id decides which host holds its row.
     std::string text;
     for (RowId id = 0; text.empty() && id < 1000; ++id) {
       try {
@@ -298,7 +298,7 @@ CASE(Sparse, AtMaxRowsAnAddThatNeedsMoreIsRefusedAndTheTableGoesOn) {
     }
     EXPECT_TRUE(mentions(text, {"bounded", "max_rows", "no row was changed"}));
     EXPECT_LE(table.rows(), options.max_rows);
-    // What is there goes on, alone; an add that brings a new row with it changes none on its host.
+    // Adds to existing rows still work. An add that also needs a new row changes nothing on the full host.
     table.add(ids, std::vector<std::int32_t>(ids.size(), 1));
     for (const std::int32_t value : rows_at<std::int32_t>(table, ids, 1)) EXPECT_EQ(value, 2);
     EXPECT_EQ(rows_at<std::int32_t>(table, {5000}, 1)[0], 0);
@@ -322,16 +322,16 @@ CASE_FOR(Sparse, TheRowsWhoseLastAddIsLongestAgoGoFirst, 1, true) {
   if (session.rank() == 0) {
     const auto add = [&](RowId id) { table.add({&id, 1}, std::vector<std::int64_t>{10, 10}); };
     for (const RowId id : {100, 200, 300, 400}) add(id);
-    add(100);                                                // the oldest is now 200
-    (void)rows_at<std::int64_t>(table, {200, 200, 200}, 2);  // a get keeps nothing alive
+    add(100);                                                // the oldest row is now 200
+    (void)rows_at<std::int64_t>(table, {200, 200, 200}, 2);  // a get does not count as a use
     add(500);
     add(600);
     EXPECT_EQ(table.rows(), 4);
     EXPECT_EQ(rows_at<std::int64_t>(table, {100, 200, 300, 400, 500, 600}, 2),
               (std::vector<std::int64_t>{19, 19, -1, -1, -1, -1, 9, 9, 9, 9, 9, 9}));
-    add(200);  // begins anew, and takes the place of 400
+    add(200);  // creates the row again and evicts 400
     EXPECT_EQ(rows_at<std::int64_t>(table, {200, 400}, 2), (std::vector<std::int64_t>{9, 9, -1, -1}));
-    // More rows in one add than there may be: the last ones stay.
+    // An add with more rows than max_rows keeps the last ones.
     std::vector<RowId> many;
     for (RowId id = 0; id < 50; ++id) many.push_back(id);
     table.add(many, std::vector<std::int64_t>(100, 1));
@@ -342,8 +342,8 @@ CASE_FOR(Sparse, TheRowsWhoseLastAddIsLongestAgoGoFirst, 1, true) {
 
 CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
   using Clock = std::chrono::steady_clock;
-  // A machine may stop between an add and the look at the ages for as long as it likes. Where that was as long as the
-  // greatest age, nothing can be said of what stays; then once more, with a greater one.
+  // The machine may pause between the add and the check of the ages. If the pause was as long as max_age, the test says
+  // nothing, so it tries again with a greater max_age.
   std::vector<std::int32_t> in_time(1);
   for (int seconds = 1; in_time[0] == 0 && seconds <= 256; seconds *= 2) {
     TableOptions options = options_of<float>();
@@ -370,7 +370,7 @@ CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
       if (!later) return false;
       EXPECT_EQ(*later, 99);
       EXPECT_EQ(table.rows(), 2);
-      // What the rule kept went with the row.
+      // The state of the rule was dropped with the row.
       table.add(ids, std::vector<float>(100, 1));
       const auto now = rows_at<float>(table, ids, 1);
       for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i], i == 3 ? -1 - 1.5F - 1.75F : -1);
@@ -387,13 +387,13 @@ CASE_FOR(Sparse, RowsThatAreTooOldGoBeforeTheTableTakesMoreMemory, 1, true) {
   options.max_age = 0.05;
   options.init = "constant";
   options.init_value = -1;
-  constexpr std::int64_t kCols = 4000;  // eight rows a stripe
+  constexpr std::int64_t kCols = 4000;  // eight rows per stripe
   const SparseTable table = session.create_sparse(kCols, options);
   if (session.rank() == 0) {
     const std::vector<RowId> old = some_ids(30, 2);
     table.add(old, std::vector<float>(30 * kCols, 1));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    std::vector<RowId> others;  // more than there is room for beside them
+    std::vector<RowId> others;  // more rows than fit beside the old ones
     for (RowId id = 1000; id < 1060; ++id) others.push_back(id);
     table.add(others, std::vector<float>(60 * kCols, 1));
     EXPECT_LE(table.rows(), 60);
@@ -402,7 +402,8 @@ CASE_FOR(Sparse, RowsThatAreTooOldGoBeforeTheTableTakesMoreMemory, 1, true) {
   session.barrier();
 }
 
-// Rows come and go under the readers' hands: a get sees a whole row or a fresh one, never another's.
+// Rows are created and evicted while other ranks read: a get returns a whole row or initial values, never another row's
+// values.
 CASE_FOR(Sparse, ARowThatGoesAwayIsNeverTakenForAnother, 2) {
   TableOptions options = options_of<std::int64_t>();
   options.max_rows = 64 * session.servers();

@@ -1,5 +1,5 @@
-// Conformance cases: what every engine, table, clock and updater must do. A case is what one rank runs; all ranks of a
-// world run it at once. The same cases run on threads (inproc, with 1 to 4 ranks) and, under mpirun, on processes.
+// Conformance cases: the required behaviour of every engine, table, clock and updater. All ranks of a world run a case
+// at the same time. The same cases run on threads (inproc, 1 to 4 ranks) and, under mpirun, on processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,12 +17,12 @@ struct Case {
   std::string suite;
   std::string name;
   std::function<void(Session&)> run;
-  int at_least = 1;       ///< ranks it needs to mean anything
-  bool one_host = false;  ///< what it asks for cannot be seen from another host
-  double warn_after = 2;  ///< seconds; ranks that all wait, one for a message, are told so after as many
+  int at_least = 1;       ///< the least number of ranks for which the case is meaningful
+  bool one_host = false;  ///< the case needs all ranks on one host
+  double warn_after = 2;  ///< seconds after which ranks that all wait are reported as deadlocked
 };
 
-/// warn_after of cases in which a thread is late for its call, so long that no machine makes it as late.
+/// A warn_after for cases in which a thread calls late. It is long enough for any machine.
 inline constexpr double kPatient = 300;
 
 std::vector<Case>& cases();
@@ -34,7 +34,7 @@ struct Register {
   }
 };
 
-/// The error of type E that `body` throws; fails the test and returns "" where it throws none.
+/// Returns the message of the E that `body` throws. If it throws none, the test fails and the result is empty.
 template <class E>
 std::string message_of(const std::function<void()>& body) {
   try {
@@ -49,7 +49,7 @@ std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
-/// Whether this rank is reported to wait in `call`.
+/// Returns whether the report lists this rank as waiting in `call`.
 inline bool waits_in(const Session& session, const std::string& call) {
   std::istringstream report(session.report());
   const std::string own = "rank " + std::to_string(session.rank()) + " ";
@@ -61,8 +61,8 @@ inline bool waits_in(const Session& session, const std::string& call) {
 
 }  // namespace pleiad::conformance
 
-/// CASE(Suite, Name) { ... session ... }; CASE_FOR adds the ranks it needs, whether they must share a host, and
-/// warn_after.
+/// CASE(Suite, Name) { ... session ... } defines a case. CASE_FOR also takes the least number of ranks, whether they
+/// must share a host, and warn_after.
 #define CASE_FOR(SUITE, NAME, ...)                                                                                    \
   static void SUITE##_##NAME(::pleiad::Session& session);                                                             \
   static const ::pleiad::conformance::Register register_##SUITE##_##NAME(#SUITE, #NAME, SUITE##_##NAME, __VA_ARGS__); \

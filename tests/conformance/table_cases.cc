@@ -1,4 +1,4 @@
-// What every table must do with right arguments.
+// Tables with valid arguments.
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -11,7 +11,7 @@ using namespace conformance;
 
 namespace {
 
-// Sizes around one stripe of 128 KB, so that some tables have one and some have several.
+// Sizes around the 128 KB of a stripe: some tables have one stripe, some have several.
 const std::int64_t kSizes[] = {1, 3, 1000, 16384, 32769, 70001};
 
 template <class T>
@@ -41,7 +41,7 @@ void check_matrix(Session& session, std::int64_t rows, std::int64_t cols) {
   EXPECT_EQ(table.cols(), cols);
   std::vector<T> expected(count);
   const auto seed = [](int rank, int step) { return static_cast<std::uint64_t>(rank * 10 + step); };
-  // Whole, one row, many rows: the same of every rank, but other numbers.
+  // Every rank changes the whole table, one row and several rows, each with other values.
   const std::vector<RowId> ids = {rows - 1, 0, rows / 2};
   table.add(whole_numbers<T>(count, seed(session.rank(), 0)));
   table.add_row(rows / 3, whole_numbers<T>(width, seed(session.rank(), 1)));
@@ -145,13 +145,13 @@ CASE(Table, OnlyTheInitialValuesOfTheInitRankCount) {
       const auto right = whole_numbers<T>(40000, static_cast<std::uint64_t>(owner) + 50);
       std::vector<T> mine;
       if (session.rank() == owner) mine = right;
-      // Of the others, some bring other values and some bring none.
+      // Some of the other ranks pass different values, and some pass none.
       if (session.rank() != owner && session.rank() % 2 == 0) mine = whole_numbers<T>(40000, 7);
       const ArrayTable table = session.create_array(40000, options, mine);
       ASSERT_EQ(all_of<T>(table), right) << "init_rank " << owner;
       session.barrier();
     }
-    // The init rank brings none: zeros, whatever the others bring.
+    // The init rank passes no values, so the table starts at zero whatever the others pass.
     std::vector<T> mine;
     if (session.rank() != 0) mine = whole_numbers<T>(12, 1);
     const MatrixTable table = session.create_matrix(3, 4, options_of<T>(), mine);
@@ -198,7 +198,7 @@ CASE(Table, LargeNumbersAreNotNarrowed) {
     EXPECT_EQ(rows_of<T>(matrix, {0}), values);
     session.barrier();
   };
-  // 2^24 + 1 is no float; 2^53 + 1 is no double.
+  // 2^24 + 1 is not a float, and 2^53 + 1 is not a double.
   check(std::vector<double>{16777217, 9007199254740991, 1e300, -1e-300});
   check(std::vector<std::int32_t>{16777217, 2147483647, -2147483647 - 1});
   check(std::vector<std::int64_t>{16777217, 9007199254740993, 9223372036854775807, -9223372036854775807 - 1});
@@ -207,7 +207,7 @@ CASE(Table, LargeNumbersAreNotNarrowed) {
 CASE(Table, RandomAddsOfAllWorkersEqualTheSerialSum) {
   const auto check = [&]<class T>(std::uint64_t seed) {
     constexpr std::int64_t kRows = 300;
-    constexpr std::int64_t kCols = 130;  // one stripe holds 252 rows of four bytes
+    constexpr std::int64_t kCols = 130;  // a stripe holds 252 rows of four bytes
     const MatrixTable table = session.create_matrix(kRows, kCols, options_of<T>());
     std::vector<T> expected(kRows * kCols);
     for (int r = 0; r < session.size(); ++r) {
@@ -273,14 +273,14 @@ CASE(Table, ThreadsOfOneRankMayAllCallAnAsynchronousTable) {
 }
 
 CASE(Table, CountsElementsBeyondTwoToThe31) {
-  if (session.size() > 2) return;  // once a kind of engine is enough
+  if (session.size() > 2) return;  // two world sizes per engine are enough
   constexpr std::int64_t kRows = 3'000'000;
   constexpr std::int64_t kCols = 1000;
   static_assert(kRows * kCols > std::int64_t{1} << 31U);
   TableOptions options = options_of<std::int32_t>();
   options.reserve_only = true;
   const MatrixTable table = session.create_matrix(kRows, kCols, options);
-  // The row in the middle is the one whose first element has a number over 2^31.
+  // The row in the middle contains the first element with an index above 2^31.
   const std::vector<RowId> ids = {0, kRows - 1, (std::int64_t{1} << 31U) / kCols + 1, kRows / 2};
   std::vector<std::int32_t> delta(ids.size() * kCols);
   std::iota(delta.begin(), delta.end(), 1);

@@ -1,4 +1,4 @@
-// What the cases about tables share.
+// Functions shared by the cases about tables.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace pleiad::conformance {
 
-/// Fewer where a sanitizer makes every step many times as long.
+/// Fewer repeats under a sanitizer, which makes every step many times slower.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int repeats(int usual) { return (usual + 5) / 6; }
 #else
 constexpr int repeats(int usual) { return usual; }
 #endif
 
-/// Small whole numbers, so that sums are exact in every element type and in any order.
+/// Returns small whole numbers, whose sums are exact in every element type and order.
 template <class T>
 std::vector<T> whole_numbers(std::size_t count, std::uint64_t seed) {
   std::vector<T> values(count);
@@ -69,7 +69,7 @@ std::vector<T> rows_of(const MatrixTable& table, const std::vector<RowId>& ids) 
   return values;
 }
 
-/// Rows of a sparse or key-value table.
+/// Returns rows of a sparse or key-value table.
 template <class T, class Table>
 std::vector<T> rows_at(const Table& table, const std::vector<RowId>& ids, std::int64_t cols) {
   std::vector<T> out(ids.size() * static_cast<std::size_t>(cols));
@@ -84,7 +84,7 @@ inline TableOptions with(const char* clock, const char* apply = "each") {
   return options;
 }
 
-/// True where every word is in the text.
+/// Returns whether the text contains every word.
 inline testing::AssertionResult mentions(const std::string& text, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (text.find(word) == std::string::npos) {

@@ -1,4 +1,4 @@
-// Every rule, through tables: the same bits as the rule applied by itself, in the same order, to plain vectors.
+// Compares every update rule in a table with the same rule applied to plain vectors in the same order, bit for bit.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 128 * 1024;
 
-/// A table as one process would keep it.
+/// A table in the memory of one process.
 template <class T>
 class SerialTable {
  public:
@@ -96,7 +96,7 @@ std::vector<UpdaterOptions> rules() {
   for (const std::string& name : names) {
     all.push_back({.rule = name, .learning_rate = 0.07, .momentum = 0.6, .rho = 0.2, .lambda = 0.3});
   }
-  // Variants that no name stands for.
+  // Variants that have no name of their own.
   all.push_back({.rule = "adagrad", .learning_rate = 0.3, .per_worker = true});
   all.push_back({.rule = "adam", .bias_correction = false, .epsilon_inside_root = true});
   all.push_back(
@@ -114,12 +114,12 @@ std::vector<AddOptions> steps() {
           {}};
 }
 
-// The workers add in turn, so that the order is known.
+// One worker's add. The workers add in turn, so the order is known.
 template <class T>
 struct Turn {
   int worker = 0;
   bool whole = true;
-  std::vector<RowId> ids;  // where not whole; in order, so that sums of equal ones have one order
+  std::vector<RowId> ids;  // unless whole; sorted, so that duplicate rows are summed in a defined order
   std::vector<T> delta;
   AddOptions options;
 };
@@ -174,7 +174,8 @@ void check_matrices(Session& session, std::int64_t rows, std::int64_t cols) {
     options.updater = rule;
     const MatrixTable table = session.create_matrix(rows, cols, options, initial);
     SerialTable<T> expected(rule, rows, cols, rows * cols, session.workers(), initial);
-    // Where a rule only adds, a row named twice may be summed first or added one by one: the same but for rounding.
+    // If a rule is additive, the deltas of a row that occurs twice may be summed first or applied one by one; the
+    // results differ by rounding only.
     for (const Turn<T>& turn : make_updater(rule, dtype_of<T>)->additive() ? distinct : repeated) {
       const bool mine = session.rank() == turn.worker;
       if (turn.whole) {
@@ -196,7 +197,7 @@ void check_matrices(Session& session, std::int64_t rows, std::int64_t cols) {
 CASE(Rule, ThroughAnArrayGivesTheBitsOfTheRuleItself) {
   check_arrays<float>(session, 37);
   check_arrays<double>(session, 37);
-  check_arrays<float>(session, 33'000);  // two blocks, the second one short
+  check_arrays<float>(session, 33'000);  // two blocks, the second one shorter
 }
 
 CASE(Rule, ThroughAMatrixGivesTheBitsOfTheRuleItself) {
@@ -218,7 +219,8 @@ CASE_FOR(Rule, PerWorkerStateIsEachWorkersOwn, 2) {
     }
     session.barrier();
   }
-  // A history of one's own: g / sqrt(g^2) is one a worker. In a shared one every further step is shorter.
+  // With a history per worker, each worker's step is g / sqrt(g^2) = 1. With a shared history, every further step is
+  // shorter.
   EXPECT_EQ(all_of<double>(own)[0], -static_cast<double>(session.size()));
   EXPECT_GT(all_of<double>(shared)[0], -static_cast<double>(session.size()));
 }
@@ -229,12 +231,13 @@ CASE(Rule, TheShadowOfDcasgdStartsAsTheInitialValue) {
   const MatrixTable table = session.create_matrix(2, 2, options, std::vector<double>{10, 20, 30, 40});
   if (session.rank() == session.size() - 1) table.add_row(1, std::vector<double>{2, 4});
   session.barrier();
-  // value == shadow: no compensation, value -= 0.5 * g. A shadow of zero would give 30 - 0.5 * (2 + 4 * 30).
+  // value == shadow: no compensation, value -= 0.5 * g. With a shadow of zero, the result would be 30 - 0.5 * (2 + 4 *
+  // 30).
   EXPECT_EQ(all_of<double>(table), (std::vector<double>{10, 20, 29, 38}));
   session.barrier();
   if (session.size() > 1 && session.rank() == 0) {
     table.add_row(1, std::vector<double>{2, 4});
-    // This worker last saw 30 and 40; the other one has moved them by -1 and -2 since.
+    // This worker last read 30 and 40. The other worker has since changed them by -1 and -2.
     EXPECT_EQ(rows_of<double>(table, {1}), (std::vector<double>{29 - 0.5 * (2 - 4), 38 - 0.5 * (4 - 2 * 16)}));
   }
 }

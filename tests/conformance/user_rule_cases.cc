@@ -1,4 +1,4 @@
-// Rules that a user registers, through tables on this host and on others.
+// Update rules that a user registers, on tables of this host and of other hosts.
 #include <stdexcept>
 
 #include "tests/conformance/tables.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSize = 100'000;  // four stripes of floats
 
-// What "test_meddling" calls, on the thread that adds.
+// The rule "test_meddling" calls this function on the thread that adds.
 thread_local std::function<void()> meddle;
 
 void register_rules() {

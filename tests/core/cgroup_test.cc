@@ -1,4 +1,4 @@
-// Limits of control groups, read from folders that look like /proc and /sys/fs/cgroup.
+// Memory limits of control groups, read from folders that look like /proc and /sys/fs/cgroup.
 #include "core/cgroup.h"
 
 #include <fstream>
@@ -49,7 +49,7 @@ TEST_F(CgroupTest, TheTightestGroupOfANestCounts) {
   memory2("/slurm", "5000", "4900", "0");
   EXPECT_EQ(cgroup_memory_left(root_), 100);
   memory2("/slurm", "5000", "600", "0");
-  EXPECT_EQ(cgroup_memory_left(root_), 500);  // the page cache's 100 can be given back
+  EXPECT_EQ(cgroup_memory_left(root_), 500);  // the 100 bytes of the page cache can be reclaimed
 }
 
 TEST_F(CgroupTest, MoreUsedThanAllowedLeavesNothing) {
@@ -81,7 +81,7 @@ TEST_F(CgroupTest, AContainersMountBeginsAtItsOwnGroup) {
   memory2("/inner", "900", "100", "0");
   memory2("", "700", "100", "0");
   EXPECT_EQ(cgroup_memory_left(root_), 600);
-  write("proc/self/cgroup", "0::/elsewhere\n");  // outside of the mount: the mount's own limit is what can be seen
+  write("proc/self/cgroup", "0::/elsewhere\n");  // outside of the mount only the limit of the mount itself is visible
   EXPECT_EQ(cgroup_memory_left(root_), 600);
 }
 

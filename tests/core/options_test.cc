@@ -1,4 +1,4 @@
-// Options by name: what is refused, and with which words.
+// Options by name: invalid ones and their messages.
 #include <gtest/gtest.h>
 
 #include "core/option_list.h"

@@ -8,7 +8,7 @@ namespace {
 
 using namespace pleiad;
 
-// The generator's authors publish these with their code.
+// Known values that the authors of the generator publish with their code.
 TEST(Philox, GivesThePublishedNumbers) {
   EXPECT_EQ((Philox{}({0, 0, 0, 0})), (Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ((Philox{.key = {0xffffffff, 0xffffffff}}({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff})),

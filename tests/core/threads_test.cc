@@ -1,4 +1,4 @@
-// The threads that work is split over: how they wait.
+// How threads of a parallel loop wait for work.
 #include "core/threads.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(Threads, WithoutWorkTheySleepAfterMicroseconds) {
     work();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  // libgomp's own rule lets the second thread spin for 3 ms or more each time.
+  // By default, libgomp lets the second thread spin for at least 3 ms each time.
   EXPECT_LT(processor_seconds() - before, kTimes * 1e-3);
   EXPECT_EQ(parts, 2 * (kTimes + 1));
 }
