@@ -1,5 +1,5 @@
-// An error of a call whose handle was dropped is never lost, and a get never returns before this worker's earlier adds
-// have been applied or have thrown: for each kind of table, clock and path (docs/consistency.md).
+// The error of a call whose handle was dropped is never lost, and a get never returns before this worker's earlier adds
+// have been applied or have thrown. Tested for each kind of table, clock and path (docs/consistency.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ SessionOptions on_hosts(int hosts) {
   return options;
 }
 
-/// One number that all workers add to, in a table of some kind. It lies on the last host, so that with several hosts
-/// the first rank reaches it by messages.
+/// Values that all workers add to, in a table of some kind. They are stored on the last host, so with several hosts the
+/// first rank reaches them by messages.
 class Counter {
  public:
   static constexpr std::int64_t kSize = 40'000;  // three stripes
@@ -45,7 +45,7 @@ class Counter {
     if (kind == "key_value") key_value_ = session.create_key_value(1, options);
   }
 
-  /// Starts an add of one to every number, and drops its handle.
+  /// Starts an add of one to every value, and drops its handle.
   void add() const { (void)start(); }
   [[nodiscard]] Pending start() const {
     if (array_) return array_->add_async(Numbers(kSize, 1));
@@ -53,7 +53,7 @@ class Counter {
     if (sparse_) return sparse_->add_async(ids(), Numbers(4 * kIds, 1));
     return key_value_->add_async(ids(), Numbers(kIds, 1));
   }
-  /// All numbers are the same where every add is whole; -1 where they are not.
+  /// Returns the common value if all values are equal, as after whole adds only; otherwise -1.
   [[nodiscard]] std::int64_t get() const {
     Numbers out;
     if (array_ || matrix_) {
@@ -99,14 +99,14 @@ constexpr int kVictim = 3;
 constexpr int kDeath = 7;  ///< the victim's last step
 
 struct Seen {
-  Numbers values;  ///< what the gets returned, one a step
+  Numbers values;  ///< the results of the gets, one per step
   std::string error;
-  std::string later;  ///< of a get after the error
+  std::string later;  ///< the error of a get after the first error
   std::uint64_t dropped = 0;
 };
 
 /// Every rank adds one and gets, step by step, with dropped handles. The victim dies in step kDeath: before its add, or
-/// between its add and its get. Stops after `steps`, or at the first error.
+/// between its add and its get. Stops after `steps` steps or at the first error.
 std::vector<Seen> run_with_a_death(const std::string& kind, const TableOptions& table, int hosts, bool after_add,
                                    int steps) {
   std::vector<Seen> seen(kRanks);
@@ -134,7 +134,7 @@ std::vector<Seen> run_with_a_death(const std::string& kind, const TableOptions& 
       }
     }
     mine.dropped = counter.dropped();
-    EXPECT_THROW(session.shutdown(), TransportError);  // without it this rank would be dead to the others, too
+    EXPECT_THROW(session.shutdown(), TransportError);  // without a shutdown this rank would be dead to the others, too
   });
   return seen;
 }
@@ -169,10 +169,10 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
         for (std::size_t k = 0; k < mine.values.size(); ++k) {
           const auto step = static_cast<std::int64_t>(k) + 1;
           if (way.options.clock == "sync" && way.name != "backup") {
-            // The k-th get sees k whole steps of all ranks, and nothing else.
+            // The k-th get returns exactly k whole steps of all ranks.
             ASSERT_EQ(mine.values[k], kRanks * step);
           } else if (way.name == "backup") {
-            // A worker that is late may read while the others close the next round: some stripes are of that one.
+            // A late worker may read while the others close the next round, so some stripes already contain that round.
             ASSERT_TRUE(mine.values[k] == -1 || mine.values[k] + static_cast<std::int64_t>(mine.dropped) >= step)
                 << mine.values[k] << " in step " << step;
           } else {
@@ -183,11 +183,11 @@ TEST_P(DroppedCalls, EveryGetSeesTheAddsBeforeItOrThrows) {
           ASSERT_EQ(mine.error, "") << "the death is no reason to stop";
           ASSERT_EQ(mine.values.size(), 40U);
         }
-        // Between hosts an asynchronous call may meet the death. A round with a spare worker may close without the
-        // dead.
+        // Between hosts an asynchronous call may fail because of the death. A round with a backup worker may close
+        // without the dead rank.
         if (mine.error.empty() && (way.name == "async" || way.name == "backup")) continue;
-        // Between hosts the end of the victim's session, or a neighbour that met the death and shut down, may be known
-        // before the death is.
+        // Between hosts a rank may learn of the end of the victim's session, or of another survivor's shutdown, before
+        // it learns of the death.
         const bool names_the_dead =
             hosts > 1 ? mine.error.find("rank 3") !=
                             std::string::npos  // or "[rank 3] add: the session was shut down during the call"
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(EachTable, DroppedCalls,
                                   std::to_string(std::get<1>(each.param)) + "_hosts";
                          });
 
-/// Fails the n-th add that rank 0 carries out on this host.
+/// Makes the n-th add that rank 0 carries out on this host fail.
 class FailAnAdd final : public Hooks {
  public:
   void at(int rank, Point point) override {
@@ -223,7 +223,8 @@ class FailAnAdd final : public Hooks {
   std::atomic<bool> armed{false};
 };
 
-/// A world of two hosts; rank 0 drops an add that fails, and then runs `then`. The others run `others`.
+/// A world of two hosts. Rank 0 drops the handle of an add that fails, and then runs `then`. The other ranks run
+/// `others`.
 void after_a_failed_add(const std::function<void(Session&, const ArrayTable&)>& then,
                         const std::function<void(Session&, const ArrayTable&)>& others, const char* clock = "async") {
   FailAnAdd hooks;
@@ -267,7 +268,7 @@ TEST(DroppedError, IsThrownOnceByTheNextCallOnTheTable) {
     after_a_failed_add(
         [&](Session& session, const ArrayTable& table) {
           expect_the_error([&] { call(table); });
-          table.get(out);  // an asynchronous table goes on
+          table.get(out);  // an asynchronous table still works
           session.shutdown();
         },
         kShutDown);
@@ -373,12 +374,12 @@ TEST(DroppedError, AWorkerThatFailsInAnAddAndShutsDownStopsTheOthers) {
         if (engine->rank() == 0) {
           hooks.armed = true;
           EXPECT_THROW(table.add(values), MemoryError);
-          EXPECT_THROW(table.get(values), MemoryError);  // the table is closed for this worker
+          EXPECT_THROW(table.get(values), MemoryError);  // this worker can no longer use the table
           failed = true;
         } else {
           EXPECT_TRUE(eventually([&] { return failed.load(); }));
           table.add(values);
-          // Without rank 0's add there is no first round, whether rank 0 is still there or not.
+          // Without rank 0's add there is no first round, whether or not rank 0 is still in the world.
           EXPECT_THROW(table.get(values), OrderError);
         }
         session.shutdown();
@@ -402,7 +403,7 @@ TEST(TableRelease, DroppedByAllRanksGivesItsMemoryBack) {
       session.barrier();
       EXPECT_EQ(core->tables().size(), 1U);
       {
-        // One rank keeps a handle: the table stays.
+        // One rank keeps a handle, so the table stays.
         std::optional<ArrayTable> held = session.create_array(1000, {.name = "held"});
         if (engine->rank() != 2) held.reset();
         session.barrier();
@@ -439,7 +440,7 @@ TEST(TableRelease, AClosedTableRefusesCallsAndTheOthersGoOn) {
         (void)first.add_async(ones);
         first.get(out);
         first.close();
-        first.close();  // does nothing
+        first.close();  // has no effect
         EXPECT_TRUE(first.closed());
         EXPECT_THROW(first.get(out), StateError);
         EXPECT_THROW((void)first.add_async(ones), StateError);

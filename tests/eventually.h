@@ -1,4 +1,4 @@
-// Waiting for what other threads and processes do, without a guess at how long that takes.
+// Waits for conditions in other threads and processes, without a fixed time.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace pleiad {
 
-/// Polls until `happened()`; false where it has not within ten minutes.
+/// Polls until `happened()` is true. Returns false if that takes longer than ten minutes.
 template <class F>
 [[nodiscard]] bool eventually(F&& happened, std::chrono::milliseconds between = std::chrono::milliseconds(1)) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);

@@ -1,5 +1,5 @@
-// What a rank does while another one dies, and what it sees of it. The same program runs on threads (failures_test.cc)
-// and on processes (programs/victim.cc under mpirun).
+// The program of each rank while one rank dies, and what the rank observes. The same program runs on threads
+// (failures_test.cc) and on processes (programs/victim.cc under mpirun).
 #pragma once
 
 #include <algorithm>
@@ -17,24 +17,24 @@ namespace pleiad::failures {
 struct Plan {
   int steps = 4;
   int idle_victim = -1;  ///< this rank ends between two calls, in the middle of the program
-  int late_victim = -1;  ///< this rank ends in its shutdown, when it has done all it had to do
-  int slow_rank = -1;    ///< this rank is late for every barrier
-  int torn_at_most = 1;  ///< stripes that may be half-changed: a victim has one thread
+  int late_victim = -1;  ///< this rank ends in its shutdown, after all its other calls
+  int slow_rank = -1;    ///< this rank is late at every barrier
+  int torn_at_most = 1;  ///< maximum number of torn stripes; a victim has one thread
   bool synchronous = true;
-  bool rows = false;                        ///< a sparse table too, in which every step makes rows
-  std::function<void()> end_now;            ///< as SIGKILL would
-  std::function<void(Session&)> end_later;  ///< as SIGKILL would, once this rank has said that it shuts down
-  std::function<void(Session&)> await_end;  ///< by the others: until that has happened
+  bool rows = false;                        ///< also uses a sparse table, to which every step adds rows
+  std::function<void()> end_now;            ///< ends this rank as SIGKILL would
+  std::function<void(Session&)> end_later;  ///< ends this rank as SIGKILL would, after it has announced its shutdown
+  std::function<void(Session&)> await_end;  ///< called by the other ranks: waits until the victim has ended
 };
 
 struct Observation {
-  std::optional<ErrorKind> error;  ///< the first one
+  std::optional<ErrorKind> error;  ///< the first error
   std::string text;
-  double seconds = 0;         ///< that the call took which ended with it
-  std::int64_t at = 0;        ///< when, by the steady clock, in nanoseconds
-  std::string table_problem;  ///< what is wrong with the asynchronous table afterwards
+  double seconds = 0;         ///< duration of the call that failed
+  std::int64_t at = 0;        ///< time of the error by the steady clock, in nanoseconds
+  std::string table_problem;  ///< the problem of the asynchronous table afterwards; empty if there is none
   std::uint64_t torn = 0;
-  std::string shutdown_text;  ///< the error of shutdown
+  std::string shutdown_text;  ///< the error of the shutdown
 };
 
 inline constexpr std::int64_t kSize = 40'000;
@@ -42,8 +42,8 @@ inline constexpr std::int64_t kStripe = 16'384;
 
 inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-/// Every add brings one to every element, so a stripe holds one number: a count of whole adds. Where a writer died in
-/// the middle, one stripe may hold two.
+/// Every add adds one to every element, so all elements of a stripe hold the number of whole adds. If a writer died
+/// during an add, one stripe may hold two different values.
 inline std::string check_stripes(const ArrayTable& table, std::int64_t least, int torn_at_most) {
   std::vector<std::int64_t> values(kSize);
   table.get(values);
@@ -60,7 +60,7 @@ inline std::string check_stripes(const ArrayTable& table, std::int64_t least, in
   return torn <= torn_at_most ? "" : std::to_string(torn) + " stripes hold parts of adds";
 }
 
-/// The rows that a rank adds to, more in every step: those that all add to, and as many of its own.
+/// The rows that a rank adds to, more in every step: rows common to all ranks, and as many rows of its own.
 inline std::vector<RowId> rows_until(int step, int rank) {
   std::vector<RowId> ids;
   for (int i = 0; i < 100 * (step + 1); ++i) {
@@ -70,7 +70,7 @@ inline std::vector<RowId> rows_until(int step, int rank) {
   return ids;
 }
 
-/// Every add brought one to each number of the rows of its step; this one does to all.
+/// Every add added one to each value of the rows of its step. This one adds one to each value of all rows.
 inline std::string check_rows(const SparseTable& table, int steps, int rank) {
   const std::vector<RowId> ids = rows_until(steps, rank);
   const std::vector<std::int64_t> ones(4 * ids.size(), 1);
@@ -95,7 +95,7 @@ inline Observation observe(Session& session, const Plan& plan) {
   std::int64_t added = 0;
   const std::vector<std::int64_t> ones(kSize, 1);
   std::int64_t start = now();
-  // Runs one call; false where it ended with an error.
+  // Runs one call. Returns false if it ended with an error.
   const auto attempt = [&](const std::function<void()>& call) {
     start = now();
     try {
@@ -137,7 +137,7 @@ inline Observation observe(Session& session, const Plan& plan) {
   if (ok && plan.late_victim >= 0) {
     (session.rank() == plan.late_victim ? plan.end_later : plan.await_end)(session);
   }
-  // Whatever happened, the asynchronous table serves those who are left, and no lock is held.
+  // Whatever happened, the asynchronous table still works for the survivors, and no lock is held.
   if (async) {
     for (int i = 0; i < 20 && seen.table_problem.empty(); ++i) {
       try {

@@ -1,4 +1,4 @@
-// The failure matrix of docs/consistency.md, its column for ranks that are threads; and what a wait says when it fails.
+// The failure matrix of docs/consistency.md, column "threads", and the messages of failed waits.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ SessionOptions quiet() {
   return options;
 }
 
-/// Runs the program on `ranks` threads; what the dead one saw is empty.
+/// Runs the program on `ranks` threads. The observation of the dead rank is empty.
 std::vector<std::optional<Observation>> observe_all(int ranks, const std::string& fault, Plan plan = {}) {
   std::optional<FaultHooks> hooks;
   if (!fault.empty()) hooks.emplace(Fault::parse(fault), true);
@@ -62,7 +62,7 @@ bool names(const std::string& text, int rank) {
   return text.find("rank " + std::to_string(rank) + " ") != std::string::npos;
 }
 
-// Rank 1 dies; every other one is told its name soon, and goes on with the asynchronous table.
+// Rank 1 dies. Every survivor soon gets an error that names it, and can still use the asynchronous table.
 void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool tables = true) {
   EXPECT_FALSE(seen[1]) << "rank 1 did not die";
   for (std::size_t r = 0; r < seen.size(); ++r) {
@@ -99,8 +99,8 @@ TEST(InprocFailure, InAnAllReduce) { expect_all_told(observe_all(4, "1:all_reduc
 TEST(InprocFailure, InTheCreationOfATable) { expect_all_told(observe_all(4, "1:collective:3"), false); }
 TEST(InprocFailure, BeforeTheFirstCall) { expect_all_told(observe_all(4, "1:collective:1"), false); }
 
-// The rule of a round runs in the first get after it: whoever dies in the middle of that leaves some units of a stripe
-// with the round and others without.
+// The rule of a round runs in the first get after the round. If the rank dies during that, some units of a stripe
+// contain the round and others do not.
 TEST(InprocFailure, InTheMiddleOfARound) {
   FaultHooks hooks(Fault::parse("1:settle:2"), true);
   std::atomic<int> told{0};
@@ -121,7 +121,7 @@ TEST(InprocFailure, InTheMiddleOfARound) {
   EXPECT_EQ(told, 2);
 }
 
-// A rank dies while it makes a row: nobody sees that row, and whoever comes next makes it.
+// A rank dies while it creates a row: no rank sees that row, and the next add creates it.
 TEST(InprocFailure, InTheMakingOfARow) {
   for (const char* fault : {"1:make:1", "1:make:40"}) {
     FaultHooks hooks(Fault::parse(fault), true);
@@ -148,7 +148,7 @@ TEST(InprocFailure, InTheMakingOfARow) {
   }
 }
 
-// A rank dies with a stripe of rows in its hand: as in any other table.
+// A rank dies while it holds the lock of a stripe of rows, as in any other table.
 TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
   for (const char* clock : {"async", "sync"}) {
     FaultHooks hooks(Fault::parse("1:add:4"), true);
@@ -177,7 +177,7 @@ TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
   }
 }
 
-// No memory for another row, at the n-th that is made: the add changes nothing, and the table goes on.
+// There is no memory for the n-th new row: the add changes nothing, and the table still works.
 TEST(Sparse, WithoutMemoryForARowTheTableGoesOn) {
   class Full final : public Hooks {
    public:
@@ -205,7 +205,7 @@ TEST(Sparse, WithoutMemoryForARowTheTableGoesOn) {
 }
 
 TEST(Sparse, ARowThatIsLargerThanTheMemoryIsRefusedByName) {
-  // Reserved, never touched: the row is refused before its first number is read.
+  // The memory is reserved and never touched: the add is refused before the first value of the row is read.
   const std::size_t bytes = total_memory() / 4096 * 4096 * 2;
   void* nothing = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(nothing, MAP_FAILED);
@@ -280,7 +280,7 @@ TEST(InprocFailure, AnUncaughtErrorOfOneRankIsADeathToTheOthers) {
 }
 
 TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsWhatItHadUnderWay) {
-  // Rank 1's adds wait for rank 0's gets in another thread when its session ends.
+  // Rank 1's adds wait for rank 0's gets in another thread when the session ends.
   std::string text;
   std::atomic<bool> leaves{false};
   EXPECT_THROW(run_cluster(
@@ -336,7 +336,8 @@ TEST(Wait, ADeathIsNamedEvenIfAnotherRankHasShutDownBecauseOfIt) {
 }
 
 TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
-  // What a waiting rank must not do: find rank 1 missing, be stopped, and then find it gone, and complain.
+  // A waiting rank must not raise an error in this order of events: it finds that rank 1 has not arrived, is paused,
+  // and then finds that rank 1 has left.
   std::atomic<bool> looked{false};
   std::atomic<bool> done{false};
   std::atomic<bool> gone{false};
@@ -363,7 +364,7 @@ TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
 TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
   for (const bool clocked : {true, false}) {
     SessionOptions options = quiet();
-    options.timeout = 5;  // by far longer than all need to come to their calls
+    options.timeout = 5;  // much longer than all ranks need to reach their calls
     std::mutex mutex;
     std::string text;  // guarded by mutex
     std::atomic<bool> told{false};
@@ -382,7 +383,7 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
           };
           if (session.rank() == 2) {
             while (!told) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            // Whoever gave up left the ranks out of step: this one is told so at its next call.
+            // The ranks are out of step after a rank has given up, so the next call of this one raises an error.
             EXPECT_THROW(call(), OrderError);
             return;
           }
@@ -390,7 +391,7 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
             call();
             ADD_FAILURE() << "went on without rank 2";
           } catch (const Error& error) {
-            // The first to give up says so; the other one hears it from that one.
+            // The first rank to give up reports a timeout, and the other one receives its error.
             if (error.kind() == ErrorKind::timeout) {
               const std::lock_guard lock(mutex);
               text = error.what();
@@ -408,7 +409,7 @@ TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
   }
 }
 
-/// While it lives, what goes to stderr goes into a file.
+/// While an object of this class exists, stderr goes to a file.
 class StderrInto {
  public:
   explicit StderrInto(const std::string& path) : before_(dup(STDERR_FILENO)) {
@@ -441,7 +442,7 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
         std::vector<float> out(3);
         table.add(delta);
         table.get(out);
-        if (session.rank() == 1) {  // as long as the other needs to be warned
+        if (session.rank() == 1) {  // until the other rank has been warned
           EXPECT_TRUE(eventually([&] { return test::slurp(folder / "stderr").find("idle") != std::string::npos; }));
         }
         table.add(delta);
@@ -458,7 +459,7 @@ TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
   EXPECT_NE(log.find("idle"), std::string::npos) << log;
 }
 
-// Stops rank 1 with a stripe's lock held, as a debugger would.
+// Stops rank 1 while it holds the lock of a stripe, as a debugger would.
 class StopInAnAdd final : public Hooks {
  public:
   void at(int rank, Point point) override {
@@ -473,7 +474,7 @@ TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
   StopInAnAdd hooks;
   std::atomic<bool> added{false};
   SessionOptions options = quiet();
-  options.timeout = 5;  // by far longer than both need to come to their calls
+  options.timeout = 5;  // much longer than both need to reach their calls
   run_inproc(2, options, &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(3, {.name = "async", .dtype = DType::int64});
@@ -501,7 +502,7 @@ TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
   std::atomic<bool> given_up{false};
   std::atomic<bool> told{false};
   SessionOptions options = quiet();
-  options.timeout = 5;  // by far longer than both need to come to their calls
+  options.timeout = 5;  // much longer than both need to reach their calls
   run_inproc(2, options, nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     std::vector<float> large(4'000'000, 1);

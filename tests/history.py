@@ -1,7 +1,9 @@
-"""Checks histories: what many writers did to counters under faults, as they saw it.
+"""Checks histories: what many writers did to counters under faults, as they observed it.
 
-Every add adds one under a key of a table. A writer records that it begins, and that it was acknowledged or that its outcome is
-unknown; a get records the least and the greatest value that it read. All hosts of a test share one clock."""
+Every add adds one under a key of a table. A writer records the beginning of each add and whether it was acknowledged or
+has an
+unknown outcome. For each get it records the least and the greatest value. All hosts of a test share one clock.
+"""
 
 import numpy
 
@@ -12,13 +14,15 @@ RECORD = numpy.dtype(
 
 
 def read(path):
-    """A rank's records; one that its death cut short is left out."""
+    """Returns a rank's records. A last record that is incomplete, because the rank died, is left out."""
     data = path.read_bytes()
     return numpy.frombuffer(data[: len(data) // RECORD.itemsize * RECORD.itemsize], RECORD)
 
 
 def operations(records, table, key):
-    """Of one rank: when its adds began, when they were acknowledged, and its reads as (begin, end, low, high)."""
+    """Returns the operations of one rank: when its adds began, when they were acknowledged, and its reads as (begin,
+    end, low, high).
+    """
     mine = records[(records["table"] == table) & (records["key"] == key)]
     begun = mine["time"][mine["event"] == ADD]
     acknowledged = mine["time"][mine["event"] == ADDED]
@@ -29,10 +33,12 @@ def operations(records, table, key):
 
 
 def check_counter(name, ranks, *, shared_order=True):
-    """The mistakes in the histories of one counter: `ranks` has what operations() gives of each rank.
+    """Returns the violations in the histories of one counter. `ranks` holds the result of operations() for each rank.
 
-    A read holds every add that was acknowledged before it began, and no add that began after it ended. A read holds what an
-    earlier one held. With shared_order false that is asked of a rank's own adds and reads alone."""
+    A read must contain every add that was acknowledged before it began and no add that began after it ended, and
+    everything that an
+    earlier read contained. With shared_order false, this must hold only for a rank's own adds and reads.
+    """
     mistakes = []
     begun = numpy.sort(numpy.concatenate([one[0] for one in ranks]))
     acknowledged = numpy.sort(numpy.concatenate([one[1] for one in ranks]))
@@ -45,7 +51,7 @@ def check_counter(name, ranks, *, shared_order=True):
         for begin, _, low, _ in looks[looks[:, 2] < least]:
             known_then = int(numpy.searchsorted(known, begin))
             mistakes.append(f"{name}: lost: a read holds {low} of {known_then} acknowledged adds")
-        # Those that ended before this one began, and the most that any of them held.
+        # The reads that ended before this one began, and the greatest value that any of them returned.
         by_end = looks[numpy.argsort(looks[:, 1])]
         highest = numpy.maximum.accumulate(by_end[:, 2])
         earlier = numpy.searchsorted(by_end[:, 1], looks[:, 0])
@@ -60,7 +66,7 @@ def check_counter(name, ranks, *, shared_order=True):
 
 
 def check_rounds(name, rank, workers, operations_of_rank):
-    """A worker's k-th read of a synchronous table is k complete rounds."""
+    """Checks that a worker's k-th read of a synchronous table contains exactly k complete rounds."""
     reads = operations_of_rank[2]
     expected = workers * numpy.arange(1, len(reads) + 1)
     wrong = (reads[:, 2] != expected) | (reads[:, 3] != expected)
@@ -71,7 +77,7 @@ def check_rounds(name, rank, workers, operations_of_rank):
 
 
 def longest_call(records):
-    """Seconds from the beginning of a call to its end, the most of any that ended. The threads of a rank have tables of their own."""
+    """Returns the longest duration of any completed call, in seconds. Each thread of a rank has tables of its own."""
     longest = 0.0
     for table in numpy.unique(records["table"]):
         mine = records[records["table"] == table]
@@ -83,10 +89,12 @@ def longest_call(records):
 
 
 def check(histories, *, synchronous=(), bounded=(), private=()):
-    """All mistakes in `histories`, the records of every rank, whether it lived to the end or not.
+    """Returns all violations in `histories`, which holds the records of every rank, whether or not it survived.
 
-    Reads of the tables `synchronous` are completed rounds; of `bounded` ones a rank sees its own adds at once and others' later.
-    Each rank has a counter of its own in the tables `private`."""
+    Reads of the `synchronous` tables are complete rounds. In `bounded` tables a rank sees its own adds at once and
+    others' adds
+    later. Each rank has a counter of its own in the tables `private`.
+    """
     mistakes = []
     together = numpy.concatenate(histories)
     for table in numpy.unique(together["table"]):
@@ -105,7 +113,7 @@ def check(histories, *, synchronous=(), bounded=(), private=()):
 
 
 def counts(histories):
-    """Acknowledged adds, and those whose outcome is unknown: they failed, or their writer died."""
+    """Counts the acknowledged adds and those with an unknown outcome, which failed or whose writer died."""
     together = numpy.concatenate(histories)
     acknowledged = int((together["event"] == ADDED).sum())
     return acknowledged, int((together["event"] == ADD).sum()) - acknowledged

@@ -1,5 +1,6 @@
-"""Hosts that are network namespaces, joined by a bridge, and mpirun over them. All of it is made for a test and removed
-after it; it needs root."""
+"""Hosts that are network namespaces joined by a bridge, and mpirun on them. A test creates and removes all of it; this
+needs root.
+"""
 
 import os
 import pathlib
@@ -18,7 +19,7 @@ from conftest import run_with_deadline
 
 
 def need_root():
-    """Says aloud why nothing is tested where namespaces cannot be made."""
+    """Skips the test, with a reason, on machines that cannot create namespaces."""
     if os.geteuid() != 0:
         pytest.skip("SKIPPED: hosts as network namespaces need root")
     if shutil.which("ip") is None or shutil.which("tc") is None:
@@ -37,7 +38,7 @@ class Network:
         self.names = [f"{self.prefix}h{i}" for i in range(count)]
         self.switch = f"{self.prefix}s"
         self.folder = folder
-        self.slow = None  # the switch in user space, where there is one
+        self.slow = None  # the switch in user space, if it is used
         try:
             self.make()
         except BaseException:
@@ -57,7 +58,7 @@ class Network:
         self.agent.write_text(
             textwrap.dedent(f"""\
             #!/bin/sh
-            # mpirun's way to another host: agent ADDRESS COMMAND...
+            # mpirun calls this script to start a process on another host: agent ADDRESS COMMAND...
             while [ "${{1#-}}" != "$1" ]; do shift; done
             host=$(( ${{1##*.}} - 1 ))
             shift
@@ -82,8 +83,9 @@ class Network:
         self.ip("-n", self.switch, "link", "set", f"port{host}", "up")
 
     def disturb(self, *, delay, jitter, loss):
-        """Frames between all hosts come `delay` seconds late, give or take `jitter`, and the share `loss` never comes: by
-        the kernel's netem, or where it has none by a switch in user space."""
+        """Delays the frames between all hosts by `delay` +- `jitter` seconds and drops the fraction `loss` of them:
+        with the kernel's netem or, if it is missing, with a switch in user space.
+        """
         for port in range(len(self.names)):
             netem = ["netem", "delay", f"{delay * 1e6:.0f}us", f"{jitter * 1e6:.0f}us", "loss", f"{loss * 100}%"]
             command = ["tc", "-n", self.switch, "qdisc", "replace", "dev", f"port{port}", "root", *netem]
@@ -110,7 +112,7 @@ class Network:
             self.give_address(i, name)
 
     def lost_frames(self):
-        """How many frames the disturbed network has lost so far."""
+        """Returns the number of frames that the disturbed network has lost so far."""
         if self.slow is None:
             command = ["tc", "-n", self.switch, "-s", "qdisc", "show"]
             told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
@@ -122,7 +124,7 @@ class Network:
         return int(self.slow.stdout.readline())
 
     def lose_frames(self, count):
-        """Waits until so many more frames are lost."""
+        """Waits until this many more frames are lost."""
         enough = self.lost_frames() + count
         deadline = time.monotonic() + 600
         while (lost := self.lost_frames()) < enough:
@@ -130,7 +132,7 @@ class Network:
             time.sleep(0.1)
 
     def kill(self, host, program):
-        """Ends the processes of a host that run `program`, as the loss of its power would."""
+        """Kills the processes of a host that run `program`, as a loss of its power would."""
         pids = subprocess.run(["ip", "netns", "pids", self.names[host]], capture_output=True, text=True, check=True)
         for pid in map(int, pids.stdout.split()):
             try:
@@ -142,7 +144,7 @@ class Network:
                 pass
 
     def command(self, ranks, *words, recovery=False):
-        """The words that run `ranks` ranks, spread evenly over the hosts."""
+        """Returns the command that runs `ranks` ranks, spread evenly over the hosts."""
         each = ranks // len(self.names)
         hosts = ",".join(f"10.77.0.{i + 1}:{each}" for i in range(len(self.names)))
         flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--host", hosts, "-n", ranks]

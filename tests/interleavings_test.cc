@@ -1,5 +1,6 @@
-// Synchronous programs, right and wrong, and deaths, over thousands of interleavings of an inproc world. The ranks run
-// one at a time and a seed says who goes on at every point, so a failure can be run again: its seed is in the message.
+// Runs correct and incorrect synchronous programs, and deaths of ranks, over thousands of interleavings of an inproc
+// world. Only one rank runs at a time, and a seed decides which one continues at every point. A failure message
+// contains the seed, so the run can be repeated.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 using Values = std::vector<std::int64_t>;
 
-// PLEIAD_SEEDS=20 runs twenty times as many.
+// PLEIAD_SEEDS=20 runs twenty times as many seeds.
 std::uint64_t seeds(std::uint64_t usual) {
   const char* factor = std::getenv("PLEIAD_SEEDS");
   return factor == nullptr ? usual : usual * std::strtoull(factor, nullptr, 10);
@@ -39,13 +40,13 @@ using Program = std::vector<Step>;
 struct World {
   int ranks = 2;
   std::vector<TableOptions> tables;
-  std::vector<std::int64_t> rows;  // of each table; all have two columns or are wider than a stripe
+  std::vector<std::int64_t> rows;  // rows of each table; all tables have two columns or are wider than a stripe
   std::vector<std::int64_t> cols;
   Program program;
   double switch_chance = 0.5;
 };
 
-// How a rank ended: with an error, or with its program.
+// How a rank ended: with an error, or after its whole program.
 struct Outcome {
   bool finished = false;
   std::optional<ErrorKind> error;
@@ -64,7 +65,7 @@ World random_world(std::uint64_t seed) {
     options.ordered = how == 2;
     world.tables.push_back(options);
     world.rows.push_back(3);
-    world.cols.push_back(random() % 8 == 0 ? 9000 : 2);  // two rows of 9000 are more than a stripe
+    world.cols.push_back(random() % 8 == 0 ? 9000 : 2);  // two rows of 9000 are larger than a stripe
   }
   const std::size_t steps = 4 + random() % 12;
   for (std::size_t i = 0; i < steps; ++i) {
@@ -72,19 +73,20 @@ World random_world(std::uint64_t seed) {
     const Kind kind = what == 16 ? Kind::barrier : static_cast<Kind>(what % 4);
     world.program.push_back({kind, kind == Kind::barrier ? 0 : random() % world.tables.size()});
   }
-  // The end shows whether all that was added is there, and holds every rank until all are done.
+  // The final gets check that no add is missing, and the barrier holds every rank until all have finished.
   for (std::size_t t = 0; t < world.tables.size(); ++t) world.program.push_back({Kind::get, t});
   world.program.push_back({Kind::barrier, 0});
   return world;
 }
 
-// What rank `rank` adds in step `step`: to all elements, or to row (rank + step) % 3 and to row 0, which all share.
+// The delta of rank `rank` in step `step`: for all elements, or for row (rank + step) % 3 and for row 0, which all
+// ranks share.
 std::int64_t delta_of(int rank, std::size_t step) { return static_cast<std::int64_t>(step + 1) * 10 + rank; }
 std::vector<RowId> rows_of(int rank, std::size_t step) {
   return {static_cast<RowId>((static_cast<std::size_t>(rank) + step) % 3), 0};
 }
 
-// One rank's run of a program. `model` is what the tables must hold if all ranks run this program.
+// Runs a program on one rank. `model` holds the values that the tables must have if all ranks run this program.
 void run_program(const World& world, Session& session, const Program& program, bool check,
                  std::vector<std::string>* trace) {
   std::vector<MatrixTable> tables;
@@ -135,7 +137,7 @@ void run_program(const World& world, Session& session, const Program& program, b
   }
 }
 
-// One rank runs at a time: on one core it is woken twice as fast.
+// Pins the threads to one core, which makes each switch between ranks twice as fast.
 void stay_on_this_core() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -143,12 +145,12 @@ void stay_on_this_core() {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-/// Runs body(session) on every rank under the schedule, then shuts down. A killed rank has no outcome.
+/// Runs body(session) on every rank under the schedule, and then shuts down. A killed rank has no outcome.
 std::vector<Outcome> run(int ranks, Schedule& schedule, const std::function<void(Session&)>& body) {
   stay_on_this_core();
   SessionOptions options;
   options.log_level = "off";
-  options.timeout = 300;  // virtual seconds: whoever waits that long would wait for ever
+  options.timeout = 300;  // virtual seconds: a rank that waits that long would wait forever
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_inproc(ranks, options, &schedule, [&](const std::shared_ptr<InprocEngine>& engine) {
     Outcome& outcome = outcomes[static_cast<std::size_t>(engine->rank())];
@@ -240,7 +242,8 @@ TEST(Interleavings, WrongProgramsEndWithAnOrderErrorOnEveryRank) {
     });
     const bool must_fail = differ_in_a_call(world.program, wrong);
     differed += must_fail ? 1 : 0;
-    // With as many barriers as the others nobody is past the last one before all have been told.
+    // If the program has as many barriers as the others, no rank passes the last one before all have received the
+    // error.
     const bool everywhere = barriers(world.program) == barriers(wrong);
     int told = 0;
     for (const Outcome& outcome : outcomes) {
@@ -300,8 +303,8 @@ TEST(Interleavings, ADeathLeavesAsynchronousTablesUsableAndCountsTheTornStripe) 
     const auto outcomes = run(ranks, schedule, [&](Session& session) {
       const ArrayTable table = session.create_array(kSize, {.name = "shared", .dtype = DType::int64});
       Values got(kSize);
-      // Everybody adds one at a time, so each stripe holds a sum of whole adds, between what this rank knows and what
-      // all do.
+      // Every add adds one to all elements, so each stripe holds a number of whole adds, at least those that this rank
+      // knows of and at most those of all ranks.
       const auto check = [&](std::int64_t least) {
         table.get(got);
         for (std::size_t i = 0; i < kSize; ++i) {
@@ -314,10 +317,10 @@ TEST(Interleavings, ADeathLeavesAsynchronousTablesUsableAndCountsTheTornStripe) 
         table.add(Values(kSize, 1));
         check(step);
       }
-      // Survivors meet the dead holder's lock by now at the latest; nothing is held any more.
+      // By now at the latest, survivors have taken over the dead rank's lock, and no lock is held any more.
       check(5);
       torn = table.stats().torn_stripes;
-      // A collective tells every survivor; without a death it tells nobody.
+      // After a death, a collective raises an error on every survivor; otherwise it raises none.
       session.barrier();
     });
     const Outcome& victim = outcomes[static_cast<std::size_t>(fault.rank)];

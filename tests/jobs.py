@@ -1,4 +1,4 @@
-"""Jobs under mpirun that a test looks at while they run."""
+"""Jobs under mpirun that a test observes while they run."""
 
 import json
 import os
@@ -12,7 +12,9 @@ from conftest import PATIENCE, kill_session, processes_of
 
 
 class Job:
-    """A started command with its output so far. It is a session (setsid) of its own, so that what it leaves is found."""
+    """A started command with its output so far. It runs in a session (setsid) of its own, so that the processes that it
+    leaves are found.
+    """
 
     def __init__(self, command, env=None):
         self.out, self.err = [], []
@@ -29,7 +31,7 @@ class Job:
         self.streams = {self.process.stdout.fileno(): self.out, self.process.stderr.fileno(): self.err}
 
     def read_until(self, enough, seconds=30):
-        """Reads both streams until enough(self) or their end, at most PATIENCE times so many seconds."""
+        """Reads both streams until enough(self) is true or they end, for at most PATIENCE times this many seconds."""
         seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while self.streams and not enough(self):
@@ -48,16 +50,16 @@ class Job:
                 lines += [line.decode(errors="replace") for line in whole]
 
     def finish(self, seconds=30):
-        """The exit code, after the last line."""
+        """Returns the exit code, after the last line."""
         self.read_until(lambda job: False, seconds)
         return self.process.wait(timeout=seconds * PATIENCE)
 
     def objects(self):
-        """The lines of JSON on stdout."""
+        """Returns the lines of JSON on stdout."""
         return [json.loads(line) for line in self.out if line.startswith("{")]
 
     def left(self):
-        """The processes of the job that stay after its end. Those that are about to go may take their time."""
+        """Returns the processes of the job that still run after its end. Those that are about to end get some time."""
         deadline = time.monotonic() + 60
         while (left := processes_of(self.process.pid)) and time.monotonic() < deadline:
             time.sleep(0.01)

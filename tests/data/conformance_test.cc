@@ -1,4 +1,4 @@
-// What every kind of store keeps.
+// Guarantees of every kind of store.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -116,7 +116,7 @@ TEST_P(EveryStore, RefusesWhatItDoesNotHave) {
   expect_error<InvalidArgument>([&] { (void)store->field("lable"); }, {"did you mean \"label\""});
 }
 
-/// The files of a path: itself, or what lies in it.
+/// Returns the files of a path: the file itself, or the files in the folder.
 std::vector<std::string> files_of(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return {path};
   std::vector<std::string> files;
@@ -143,7 +143,7 @@ TEST_P(EveryStore, SurvivesEveryDamageToItsFiles) {
       const std::string good = slurp(file);
       for (int i = 0; i < GetParam().damages; ++i, ++tried) {
         spit(file, mutated(good, random));
-        std::int64_t reading = -1;  // while it is opened
+        std::int64_t reading = -1;  // the store is damaged while it is opened
         try {
           const auto store = open();
           for (std::int64_t r = 0; r < store->size(); ++r) {
@@ -154,7 +154,7 @@ TEST_P(EveryStore, SurvivesEveryDamageToItsFiles) {
           ++refused;
           const std::string what = error.what();
           ASSERT_NE(what.find(folder_.path()), std::string::npos) << what;
-          if (reading >= 0) {  // counted within its file
+          if (reading >= 0) {  // the record is counted within its file
             ASSERT_NE(what.find("record "), std::string::npos) << what;
           }
         }

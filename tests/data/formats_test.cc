@@ -1,4 +1,4 @@
-// What is particular to LIBSVM's text, LMDB, HDF5, pickles and pictures.
+// Details of LIBSVM's text, LMDB, HDF5, pickles and images.
 #include <gtest/gtest.h>
 #include <turbojpeg.h>
 
@@ -63,7 +63,7 @@ TEST(Lmdb, HoldsMoreThanItsFirstMap) {
   const Folder folder;
   const std::string value(std::size_t{8} << 20, 'v');
   const auto out = create_pairs("lmdb", folder / "set");
-  for (int i = 0; i < 40; ++i) out->put(std::to_string(100 + i), value);  // 320 MB; the first map has 256
+  for (int i = 0; i < 40; ++i) out->put(std::to_string(100 + i), value);  // 320 MB; the first memory map has 256 MB
   out->commit();
   const auto in = open_pairs("lmdb", folder / "set");
   ASSERT_EQ(in->size(), 40);
@@ -90,7 +90,7 @@ TEST(Hdf5, NamesWhatIsMissing) {
 }
 
 TEST(Pickle, IsReadAndNeverRun) {
-  // What Python would run as os.system("true") is an object that names it.
+  // A pickle in which Python would run os.system("true") refers to an object by name.
   const std::string evil = "cos\nsystem\n(S'true'\ntR.";
   const data::Pickle pickle(std::as_bytes(std::span(evil)), "evil");
   ASSERT_EQ(pickle.root().kind, data::PickleValue::Kind::object);
@@ -103,7 +103,7 @@ TEST(Pickle, IsReadAndNeverRun) {
   refuses("t.", "mark");
   refuses("0.", "empty stack");
   refuses("h\x05.", "recalls 5");
-  refuses("\x82\x01.", "0x82");  // extension registry
+  refuses("\x82\x01.", "0x82");  // the extension registry
   refuses("Ka}K\x01s.", "a dict to fill");
   using namespace std::string_literals;
   const std::string numbers = "\x80\x04(K\x07J\xFE\xFF\xFF\xFF\x8A\x02\x00\x01I-5\nG\x3F\xF8\0\0\0\0\0\0\x88t."s;

@@ -33,8 +33,8 @@ TEST(Generator, RefusesSetsWithoutPictures) {
   expect_error<FileError>([&] { generate_cifar10(folder / "file/sub"); }, {folder / "file/sub"});
 }
 
-/// Images of a part as what a linear model sees: raw pixels, or the pooled answers of random 5 x 5 filters, which is
-/// the least that a convolutional net has.
+/// Images as a linear model sees them: raw pixels, or pooled responses of random 5 x 5 filters, which every
+/// convolutional net can compute.
 class Features {
  public:
   Features(const std::string& folder, const std::string& part, bool filtered) {
@@ -51,7 +51,7 @@ class Features {
   std::vector<int> labels;
 
  private:
-  /// The greatest and the mean absolute answer of every filter over the whole picture.
+  /// The maximum and the mean absolute response of every filter over the whole image.
   static std::vector<float> answers(std::span<const float> image) {
     constexpr std::size_t kFilters = 32;
     static const std::vector<float> kWeights = [] {
@@ -84,7 +84,7 @@ class Features {
   }
 };
 
-/// Test accuracy of a softmax regression.
+/// Returns the test accuracy of a softmax regression.
 double accuracy(const Features& train, const Features& test, int epochs, float rate) {
   const std::size_t inputs = train.rows[0].size();
   std::vector<float> weights(10 * (inputs + 1));

@@ -14,7 +14,7 @@ namespace {
 using namespace pleiad;
 using namespace pleiad::test;
 
-/// `count` images of 2 x 6 x 5 with their own number as label.
+/// Returns `count` images of 2 x 6 x 5 with their index as label.
 std::shared_ptr<const Store> make_store(std::int64_t count) {
   static std::vector<std::uint8_t> pixels;
   static std::vector<std::int32_t> classes;
@@ -37,7 +37,7 @@ const TransformOptions kAugment = {.mean = {100, 120},
                                    .random_crop = true,
                                    .mirror = true};
 
-/// What a batch holds, out of its buffer.
+/// A copy of a batch, outside of its buffer.
 struct Copy {
   std::vector<std::int64_t> records;
   std::vector<float> floats;
@@ -149,7 +149,7 @@ TEST(Loader, EveryEpochHasEveryRecordOnceInAnotherOrder) {
 }
 
 TEST(Loader, ShufflesWithoutFavour) {
-  // How often record r stands first over many seeds.
+  // Counts how often record r comes first over many seeds.
   std::vector<int> first(8);
   for (std::uint64_t seed = 0; seed < 1600; ++seed) {
     LoaderOptions options{.batch = 1, .shuffle = true, .seed = seed, .threads = 0};
@@ -232,7 +232,7 @@ TEST(Loader, RefusesAPositionThatIsNotIts) {
   expect_error<StateError>([&] { loader.restore(loader.position()); }, {"still holds a batch"});
 }
 
-/// Fails at one record; reading may be held up.
+/// A store that fails at one record, and whose reads the test can block.
 class Faulty final : public Store {
  public:
   Faulty() : Store("faulty.bin", 100, {{.name = "data", .type = FieldType::uint8, .shape = {1, 1, 1}}}) {}
@@ -272,7 +272,7 @@ TEST(Loader, DoesNotWaitForEver) {
   Loader loader(store, {.batch = 10, .timeout = 0.05});
   expect_error<TimeoutError>([&] { (void)loader.next(); }, {"0.05 s", "faulty.bin", "a thread is still reading"});
   gate.count_down();
-  // The thread may need longer than that to come to its turn, and then the next call asks again.
+  // The thread may need longer than that to run. If so, the next call waits again.
   EXPECT_TRUE(eventually([&] {
     try {
       return static_cast<bool>(loader.next());

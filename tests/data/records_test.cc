@@ -1,4 +1,4 @@
-// Files of pairs, and the records in them.
+// Files of key-value pairs, and the records in them.
 #include "pleiad/records.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(Pairs, NameWhatIsWrong) {
 }
 
 TEST(Records, AreReadAsProtocolBuffersHasThem) {
-  // shape packed, label -1, a field nobody knows, floats in two pieces: one packed, one not.
+  // A packed shape, label -1, an unknown field, and floats in two parts: one packed, one not.
   const std::string message = std::string("\x0A\x02\x02\x01", 4) + "\x10" + std::string(9, '\xFF') + "\x01" +
                               "\x7A\x03" + "xyz" + std::string("\x22\x04\x00\x00\x80\x3F", 6) +
                               std::string("\x25\x00\x00\x00\x40", 5);
@@ -98,7 +98,7 @@ TEST(Records, AreReadAsProtocolBuffersHasThem) {
 }
 
 TEST(Records, OfCaffeAreReadToo) {
-  // channels 1, height 2, width 3, six bytes, label 4.
+  // channels 1, height 2, width 3, six bytes, label 4
   const std::string datum = std::string(
       "\x08\x01\x10\x02\x18\x03\x22\x06"
       "abcdef"

@@ -1,4 +1,4 @@
-// What is particular to each kind of store, and data sets by name.
+// Details of each kind of store, and data sets by name.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,7 +51,7 @@ TEST_F(BadIdx, DamagedGzipIsFound) {
   spit(path, packed.substr(0, packed.size() - 3));
   expect_error<FileError>(open, {path, "truncated"});
   std::string flipped = packed;
-  flipped[packed.size() - 6] ^= 1;  // the checksum
+  flipped[packed.size() - 6] ^= 1;  // a bit of the checksum
   spit(path, flipped);
   expect_error<FileError>(open, {path, "damaged"});
 }

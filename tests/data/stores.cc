@@ -119,7 +119,7 @@ StoreOptions write_libsvm(const Folder& folder) {
   return {.kind = "libsvm", .paths = {folder / "a.svm"}, .classes = 10, .shape = {2, 3, 4}};
 }
 
-/// By LMDB's own library; some values are longer than a page.
+/// Writes with LMDB's own library. Some values are longer than a page.
 StoreOptions write_lmdb(const Folder& folder, bool pixels) {
   MDB_env* env = nullptr;
   MDB_txn* transaction = nullptr;
@@ -131,7 +131,7 @@ StoreOptions write_lmdb(const Folder& folder, bool pixels) {
   mdb_dbi_open(transaction, nullptr, 0, &database);
   for (std::int64_t r = 0; r < kRecords; ++r) {
     std::string name = "0000000" + std::to_string(r);
-    // A field that no record has: it makes this one long.
+    // An unknown field makes every second record long.
     std::string message = record(r, pixels) + (r % 2 == 0 ? "\x7A\xA0\x1F" + std::string(4000, 'x') : "");
     MDB_val key{name.size(), name.data()};
     MDB_val value{message.size(), message.data()};
@@ -142,7 +142,7 @@ StoreOptions write_lmdb(const Folder& folder, bool pixels) {
   return {.kind = "lmdb", .paths = {path}, .classes = 10};
 }
 
-/// Through a writer: tests/test_convert.py compares with what others read and write.
+/// Writes with our own writer. tests/test_convert.py compares it with other readers and writers.
 StoreOptions write_through(const std::string& kind, const Folder& folder, const Field& data) {
   const auto writer = create_store({.kind = kind, .paths = {folder / "a"}, .data = data});
   std::vector<std::byte> bytes(data.bytes());
@@ -161,7 +161,7 @@ std::string raw(const char (&text)[N]) {
   return {text, N - 1};
 }
 
-/// As Python 2 pickles a dict with an array of NumPy's.
+/// Writes a dict with a NumPy array as Python 2 pickles it.
 std::string pickled_batch(std::int64_t first, std::int64_t last) {
   const std::uint32_t bytes = static_cast<std::uint32_t>(last - first) * 3072;
   std::string text = raw("\x80\x02}q\x01(U\x04") + "dataq\x02" + "cnumpy.core.multiarray\n_reconstruct\nq\x03";

@@ -34,7 +34,7 @@ std::vector<float> apply(const Store& store, const TransformOptions& options, Sa
   return out;
 }
 
-/// The slow way: pads, crops, mirrors and normalises the whole image one step after another.
+/// The slow reference: pads, crops, mirrors and normalises the whole image one step after another.
 std::vector<float> oracle(const Store& store, const TransformOptions& options, std::int64_t record, std::int64_t top,
                           std::int64_t left, bool mirror) {
   const auto& shape = store.fields()[0].shape;

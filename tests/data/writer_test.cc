@@ -1,4 +1,4 @@
-// What every writer of stores keeps: its store reads what was written.
+// Every writer of stores: the store reads what was written.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,8 +12,8 @@ using namespace pleiad::test;
 
 struct WriterCase {
   std::string name;
-  WriterOptions options;                 ///< of paths inside of the test's folder
-  std::vector<std::int64_t> shape = {};  ///< to open it with
+  WriterOptions options;                 ///< relative to the test's folder
+  std::vector<std::int64_t> shape = {};  ///< the options that open the store
 };
 
 std::vector<WriterCase> writer_cases() {
@@ -45,7 +45,7 @@ class EveryWriter : public testing::TestWithParam<WriterCase> {
     for (std::string& path : options_.paths) path = folder_ / path;
   }
 
-  /// Records from `first` on.
+  /// Returns `count` records, beginning at `first`.
   void write(StoreWriter& writer, std::int64_t first, std::int64_t last) const {
     const Field& data = options_.data;
     std::vector<std::byte> record(data.bytes());
@@ -116,7 +116,7 @@ TEST_P(EveryWriter, RefusesWhatItCannotHold) {
   expect_error<InvalidArgument>([&] { writer->commit(); }, {"at least one record"});
   WriterOptions odd = options_;
   odd.data.type = FieldType::int64;
-  if (odd.kind != "hdf5") {  // which holds every type
+  if (odd.kind != "hdf5") {  // int64 can hold the values of every type
     expect_error<InvalidArgument>([&] { (void)create_store(odd); }, {"\"" + odd.kind + "\"", "received int64"});
   }
   WriterOptions many = options_;

@@ -18,7 +18,7 @@ struct Bytes {
   explicit Bytes(std::size_t count) : from(count), to(count, 0xee) {
     for (std::size_t i = 0; i < count; ++i) from[i] = static_cast<unsigned char>(i * 7 + i / 251);
   }
-  /// The copy of [at, at + bytes) came whole, and nothing beside it was touched.
+  /// Checks that the copy of [at, at + bytes) is complete and that no byte outside has changed.
   void expect_copied(std::size_t from_at, std::size_t to_at, std::size_t bytes) const {
     EXPECT_EQ(std::memcmp(to.data() + to_at, from.data() + from_at, bytes), 0) << to_at << ", " << bytes << " bytes";
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -41,7 +41,7 @@ TEST(CopyPastCache, TakesAnyPlaceAndLengthAndTouchesNothingElse) {
 
 TEST(AdaptiveCopy, CopiesTheSameWhicheverWayItHasLearned) {
   AdaptiveCopy adaptive_copy;
-  for (int turn = 0; turn < 300; ++turn) {  // both ways are tried within 129 large copies
+  for (int turn = 0; turn < 300; ++turn) {  // both methods are tried within 129 large copies
     const std::size_t bytes = turn % 3 == 0 ? 20'001 : 66'000 + static_cast<std::size_t>(turn);
     Bytes memory(70'000);
     adaptive_copy.copy(memory.to.data() + turn % 64, memory.from.data(), bytes);

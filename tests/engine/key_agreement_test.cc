@@ -1,4 +1,4 @@
-// The job's key reaches every rank, and nobody who listens.
+// The job's key reaches every rank, and nobody who reads the connection learns it.
 #include "engine/key_agreement.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace pleiad {
 namespace {
 
-// Ranks as threads that gather over a connection on which everything is recorded.
+// Ranks as threads that exchange their messages over a connection that records everything.
 class Recorder {
  public:
   explicit Recorder(int ranks) : ranks_(static_cast<std::size_t>(ranks)), arrived_(ranks), left_(ranks) {}

@@ -1,5 +1,4 @@
-// The Unix socket on which a process hands out its segments: what other users of the machine see of it, and small
-// limits.
+// The Unix socket on which a process serves its segments: access by other users of the machine, and low limits.
 #include "engine/segment_server.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +21,7 @@ namespace {
 constexpr int kRank = 5;
 constexpr std::uint64_t kId = 77;
 
-// Runs `serve` in a child, which says by a byte that it is ready and then waits for its end.
+// Runs `serve` in a child process, which sends a byte when it is ready and then waits until it is ended.
 template <class Serve>
 class Child {
  public:
@@ -109,7 +108,7 @@ TEST(SegmentServer, AnswersAlsoWhenNoDescriptorIsLeft) {
   const Child child([&](auto wait_for_the_end) {
     SegmentServer service(key, kRank);
     service.publish(kId, 0);
-    const int next = dup(0);  // the lowest number that is free
+    const int next = dup(0);  // the lowest free descriptor
     close(next);
     const rlimit limit{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = static_cast<rlim_t>(next)};
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw std::runtime_error("setrlimit");

@@ -21,7 +21,7 @@ std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(s
 TEST(Checksum, IsCastagnolis) {
   EXPECT_EQ(crc32c(bytes("123456789")), 0xE3069283U);
   EXPECT_EQ(crc32c({}), 0U);
-  // RFC 3720, B.4: 32 bytes of zeros, 32 of ones.
+  // Known values of RFC 3720, B.4: 32 bytes of zeros, 32 bytes of ones.
   EXPECT_EQ(crc32c(bytes_of(std::vector<std::uint8_t>(32, 0))), 0x8A9136AAU);
   EXPECT_EQ(crc32c(bytes_of(std::vector<std::uint8_t>(32, 0xFF))), 0x62A8AB43U);
 }
@@ -61,7 +61,7 @@ TEST(AtomicFile, PastTheCacheItIsTheSameFile) {
   std::string text(5'000'011, ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>((i * 2654435761U) >> 11);
   const std::size_t block = std::size_t{1} << 20;
-  // A file system on a disk, and one in memory, which may know no direct writes.
+  // A file system on a disk, and one in memory, which may not support direct writes.
   for (const std::filesystem::path& place : {std::filesystem::current_path(), std::filesystem::path("/dev/shm")}) {
     const std::filesystem::path path = place / ("past-the-cache-" + std::to_string(::getpid()));
     for (const std::size_t size :
@@ -107,7 +107,7 @@ TEST(AtomicFile, NamesTheFileAndTheReason) {
   EXPECT_THROW(AtomicFile(folder / ""), InvalidArgument);
 }
 
-// A limit on the size of a file is what a full disk is to write(): first a short count, then an error.
+// A limit on the size of a file has the effect of a full disk on write(): first a short count, then an error.
 TEST(AtomicFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
   const Folder folder;
   spit(folder / "a", "old");
@@ -133,7 +133,7 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
 }
 
-// In a child, which has a small file system of its own where it is allowed to mount one.
+// Runs in a child process, which mounts a small file system of its own if it may.
 TEST(AtomicFile, KeepsTheOldFileOnAFullDisk) {
   constexpr int kNotAllowed = 77;
   const Folder folder;

@@ -1,5 +1,5 @@
-// Every writer on a disk that loses power, is full, or fails: at each of its system calls. Whatever happens, what was
-// committed last is there, or what was about to be.
+// Every writer on a disk that loses power, is full, or fails, at each of its system calls. Afterwards the disk holds
+// the last committed version or the one that was being committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ using namespace pleiad;
 using namespace pleiad::test;
 namespace fs = std::filesystem;
 
-/// Writes versions 1, 2, 3 … of something under a folder, and tells which one is there.
+/// Writes versions 1, 2, 3, ... below a folder, and reads which version is there.
 struct Writer {
   std::string name;
   std::function<void(const fs::path& root, int version)> commit;
-  std::function<int(const fs::path& root)> load;  ///< 0 where there is none; throws where it is damaged
+  std::function<int(const fs::path& root)> load;  ///< returns 0 if there is no version; throws if it is damaged
 };
 
 void commit_set(const fs::path& folder, int version) {
@@ -169,7 +169,8 @@ std::vector<Writer> writers() {
   return all;
 }
 
-/// The versions that a loss of power now may leave, each kind of loss tried; "damaged: …" where one cannot be read.
+/// Returns the versions that a loss of power at this moment may leave, for each kind of loss; "damaged: ..." for one
+/// that cannot be read.
 std::set<std::string> left_by_power_loss(const Writer& writer, const FaultDisk& disk, const fs::path& crashed) {
   std::set<std::string> found;
   const auto look = [&](Loss loss, unsigned seed) {
@@ -186,7 +187,8 @@ std::set<std::string> left_by_power_loss(const Writer& writer, const FaultDisk& 
   return found;
 }
 
-/// Commits `version` and tells the first loss of power that leaves neither it nor the one before, or nothing.
+/// Commits `version`. Returns a description of the first loss of power that leaves neither `version` nor the previous
+/// one, or an empty string.
 std::string first_violation(const Writer& writer, FaultDisk& disk, const fs::path& root, int version) {
   const Folder crashed;
   std::string violation;
@@ -249,7 +251,7 @@ TEST_P(DiskFaults, AFailingCallLeavesTheLastCommitOrTheNext) {
   }
 }
 
-// Leaves out each sync of a commit in turn: the check must see it, unless another sync does the same.
+// Omits each sync of a commit in turn. The check must notice, unless another sync has the same effect.
 TEST_P(DiskFaults, ASyncThatIsLeftOutIsNoticed) {
   const Writer& writer = GetParam();
   int noticed = 0;

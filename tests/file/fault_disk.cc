@@ -20,7 +20,7 @@ namespace {
 pleiad::test::FaultDisk* current = nullptr;
 thread_local bool unwatched = false;
 
-/// While it lives, this thread's calls go straight to the system.
+/// While an object of this class exists, calls of this thread are neither counted nor changed.
 struct Unwatched {
   Unwatched() { unwatched = true; }
   ~Unwatched() { unwatched = false; }
@@ -37,13 +37,13 @@ std::string path_of(int file) {
   return length < 0 ? std::string() : std::string(target, static_cast<std::size_t>(length));
 }
 
-/// `path` from the folder `at`, which may be AT_FDCWD.
+/// Returns `path` relative to the folder `at`, which may be AT_FDCWD.
 std::string path_at(int at, const char* path) {
   if (at == AT_FDCWD || *path == '/') return path;
   return path_of(at) + "/" + path;
 }
 
-/// True where the call may be carried out; else errno says how it fails.
+/// Returns true if the call may proceed; otherwise sets errno to its error.
 bool begin(const std::string& path) {
   if (current == nullptr || unwatched || !current->concerns(path)) return true;
   const Unwatched guard;
@@ -68,7 +68,7 @@ std::string content_of(const fs::path& path) {
 
 }  // namespace
 
-// The system calls. Only those that change something are watched.
+// The replaced system calls. Only those that change something are watched.
 #pragma GCC visibility push(default)
 extern "C" {
 

@@ -1,5 +1,5 @@
-// A disk that fails and loses power, under the system calls of this process. The program that links this file defines
-// open, write, fsync, rename and so on itself, so every writer goes through it: ours, the standard library's, LMDB's.
+// A simulated disk that fails and loses power, below the system calls of this process. The program that links this file
+// defines open, write, fsync, rename and so on, so every writer uses them: ours, the standard library's and LMDB's.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,36 @@
 
 namespace pleiad::test {
 
-/// What a loss of power takes away.
+/// The changes that a loss of power discards.
 enum class Loss : std::uint8_t {
-  all_unsynced,  ///< every change that was not brought to the disk: data, names and folders
-  data,          ///< names are as they are now; files hold what was last brought to the disk
-  some,          ///< of the changes that were not brought to the disk, a random half
+  all_unsynced,  ///< all unsynced changes of data, names and folders
+  data,          ///< unsynced data only: names are as they are now, files hold their last synced data
+  some,          ///< a random half of the unsynced changes
 };
 
-/// Watches the calls that change something under `root`, one at a time. Calls are counted from 1.
+/// Watches the calls that change something under `root`. Only one object may exist at a time. Calls are counted from 1.
 class FaultDisk {
  public:
-  /// What lies there now is on the disk.
+  /// The files that exist now count as synced.
   explicit FaultDisk(std::filesystem::path root);
   ~FaultDisk();
   FaultDisk(const FaultDisk&) = delete;
   FaultDisk& operator=(const FaultDisk&) = delete;
 
-  /// Called before each call. What it does itself is not watched.
+  /// Called before each call. Calls that it makes itself are not watched.
   void before_each(std::function<void()> look) { look_ = std::move(look); }
-  /// Call number `call` from now on fails with `error` in place of being carried out.
+  /// Makes call number `call`, counted from now, fail with `error` without an effect.
   void fail(int call, int error);
-  /// The sync number `sync` from now on has no effect, as if the code had left it out.
+  /// Makes sync number `sync`, counted from now, have no effect, as if the code had omitted it.
   void leave_out_sync(int sync);
   [[nodiscard]] int calls() const { return calls_; }
   /// The paths of the syncs so far.
   [[nodiscard]] const std::vector<std::string>& syncs() const { return syncs_; }
 
-  /// Makes `to` what a machine would find under the root if its power went off now.
+  /// Writes to `to` the files that a machine would find under the root after a loss of power at this moment.
   void lose_power(const std::filesystem::path& to, Loss loss, unsigned seed) const;
 
-  // For the system calls. Each returns false, with errno, where the call is to fail.
+  // For the replaced system calls. Each returns false and sets errno if the call must fail.
   bool begin();
   void sync(int file, const std::string& path);
   void sync_all();
@@ -55,7 +55,7 @@ class FaultDisk {
 
   [[nodiscard]] Names names_in(const std::filesystem::path& folder) const;
   void keep(const std::filesystem::path& path);
-  /// `places` are the paths of what is there now.
+  /// `places` maps each file that exists now to its path.
   void restore(const std::map<std::uint64_t, std::filesystem::path>& places, std::uint64_t node,
                const std::filesystem::path& to, Loss loss, unsigned& random) const;
 
@@ -66,9 +66,10 @@ class FaultDisk {
   int error_ = 0;
   int left_out_ = 0;
   std::vector<std::string> syncs_;
-  std::map<std::uint64_t, std::string> data_;     ///< of files, as the disk has it
-  std::map<std::uint64_t, Names> folders_;        ///< as the disk has them
-  mutable std::map<std::uint64_t, int> handles_;  ///< keep the numbers of removed files from being given again
+  std::map<std::uint64_t, std::string> data_;  ///< synced content of each file
+  std::map<std::uint64_t, Names> folders_;     ///< synced names in each folder
+  mutable std::map<std::uint64_t, int>
+      handles_;  ///< open handles, which prevent the system from reusing the node numbers of removed files
 };
 
 }  // namespace pleiad::test

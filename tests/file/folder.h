@@ -1,4 +1,4 @@
-// A folder that is gone when the test is, and files as tests make and look at them.
+// A temporary folder that is removed at the end of the test, and helpers that write and read files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace pleiad::test {
 class Folder {
  public:
   Folder() {
-    // In memory where that is possible: thousands of damaged files are nothing for a disk.
+    // In memory if possible: thousands of damaged files would only wear out a disk.
     const bool memory = std::getenv("TMPDIR") == nullptr && ::access("/dev/shm", W_OK) == 0;
     std::string name =
         ((memory ? "/dev/shm" : std::filesystem::temp_directory_path()) / std::filesystem::path("pleiad-test-XXXXXX"))
@@ -65,7 +65,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-/// What `body` throws, which must be an E whose words have all of `words`.
+/// Checks that `body` throws an E whose message contains all of `words`.
 template <class E, class Body>
 void expect_error(Body&& body, const std::vector<std::string>& words) {
   try {

@@ -1,4 +1,5 @@
-// Thousands of damaged files: each is refused by an error that names it, or is read without touching a byte outside.
+// Thousands of damaged files: each is refused with an error that names it, or is read without an access outside of its
+// bytes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -14,7 +15,7 @@ namespace {
 using namespace pleiad;
 using namespace pleiad::test;
 
-/// Reads every byte that the file says it has.
+/// Reads every byte that the file declares.
 unsigned touch(const Safetensors& file) {
   unsigned sum = 0;
   for (const ArrayEntry& array : file.arrays()) {
@@ -35,7 +36,7 @@ TEST(Fuzz, DamagedSafetensorsAreRefusedOrReadWithinTheirBytes) {
   int refused = 0;
   for (int i = 0; i < 6000; ++i) {
     const std::string bad = mutated(good, random);
-    // Of exactly its size on the heap, so that the address sanitizer sees a byte too far.
+    // A copy of exactly its size on the heap, so that the address sanitizer reports any access beyond it.
     const std::vector<std::byte> memory(reinterpret_cast<const std::byte*>(bad.data()),
                                         reinterpret_cast<const std::byte*>(bad.data()) + bad.size());
     try {
@@ -61,7 +62,7 @@ class FuzzedSet : public testing::Test {
     manifest.commit(folder_.path());
   }
 
-  /// Every mutation of a file but an unchanged one ends in a FileError that names `path`.
+  /// Every mutation that changes a file must end in a FileError that names `path`.
   void expect_all_refused(const std::filesystem::path& path, int mutations,
                           const std::function<bool(const std::string&)>& same) {
     const std::string good = slurp(path);
@@ -91,7 +92,7 @@ TEST_F(FuzzedSet, EveryDamageToAPartIsFound) {
 }
 
 TEST_F(FuzzedSet, EveryDamageToTheManifestThatMattersIsFound) {
-  // Blanks between the values may come and go.
+  // Mutations may add or remove white space between values.
   const auto solid = [](std::string text) {
     std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
     return text;

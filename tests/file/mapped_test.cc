@@ -37,9 +37,9 @@ TEST(MappedFile, AFileThatBecomesShorterIsAnErrorAndNotTheEndOfTheProcess) {
   EXPECT_EQ(count_of_x(file), kSize);
   EXPECT_NO_THROW(check_mapped_reads());
   std::filesystem::resize_file(path, kSize / 2);
-  EXPECT_EQ(count_of_x(file), kSize / 2);  // zeros are in the place of what is missing
+  EXPECT_EQ(count_of_x(file), kSize / 2);  // missing bytes read as zeros
   expect_error<FileError>([] { check_mapped_reads(); }, {path, "became shorter"});
-  EXPECT_NO_THROW(check_mapped_reads());  // it was told once
+  EXPECT_NO_THROW(check_mapped_reads());  // the error is reported once
 }
 
 TEST(MappedFile, TheThreadThatReadsIsTheOneThatIsTold) {

@@ -1,4 +1,4 @@
-// Damage to files, for fuzzing.
+// Damages files, for fuzzing.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace pleiad::test {
 
-/// A few random changes: bits, bytes, cuts, doubled stretches, numbers at the edge of what fits.
+/// Makes a few random changes: flips bits, changes bytes, cuts, duplicates ranges, inserts extreme numbers.
 inline std::string mutated(std::string text, std::mt19937& random) {
   static const std::vector<std::string> kWords = {
       "0",    "-1",  "1",  "9223372036854775807", "18446744073709551615", "1e9", "[", "]", "{", "}", "\"", ",", "null",

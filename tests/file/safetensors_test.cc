@@ -11,7 +11,7 @@ namespace {
 using namespace pleiad;
 using namespace pleiad::test;
 
-/// A file of the format around `header`.
+/// Returns a safetensors file with this header.
 std::string file_of(const std::string& header, const std::string& data = "") {
   std::string text(8, '\0');
   const std::uint64_t size = header.size();
@@ -82,7 +82,7 @@ TEST(Safetensors, RefusesToWriteWhatDoesNotFit) {
 
 TEST(Safetensors, AViewAsksForAlignmentABytesDoNot) {
   const Folder folder;
-  // One byte of header too many for the floats.
+  // The header is one byte too long, so the floats are not aligned.
   std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
   header.resize(65, ' ');
   spit(folder / "a", file_of(header, "abcd"));

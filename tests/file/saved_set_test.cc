@@ -18,7 +18,7 @@ using namespace pleiad::test;
 
 const ElementType kFloat = element_type(DType::float32);
 
-/// The numbers of a box of the array whose element is its own row-major index.
+/// Returns the values of a box of an array in which each element holds its own row-major index.
 std::vector<float> numbers_of(const Box& box, const std::vector<std::int64_t>& shape) {
   std::vector<float> numbers(static_cast<std::size_t>(box.count()));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -35,7 +35,7 @@ std::vector<float> numbers_of(const Box& box, const std::vector<std::int64_t>& s
   return numbers;
 }
 
-/// Saves `shape` cut into n bands along `dim`, as n processes would.
+/// Saves an array of `shape`, split into n bands along `dim`, as n processes would.
 void save(const std::filesystem::path& folder, const std::string& tag, const std::vector<std::int64_t>& shape,
           std::size_t dim, int n, const Metadata& metadata = {}) {
   Manifest manifest{.kind = "snapshot", .metadata = metadata, .parts = {}};
@@ -108,7 +108,7 @@ TEST(SavedSet, KeepsScalarsEmptyArraysAndSeveralPiecesOfOneArray) {
 TEST(SavedSet, AFailedSaveLeavesTheLastOneWhole) {
   const Folder folder;
   save(folder.path(), "step-1", {10, 4}, 0, 3, {{"step", "1"}});
-  // Two of three processes have written when the third dies.
+  // The third of three processes dies after two have written.
   const std::vector<float> numbers(8);
   for (int rank = 0; rank < 2; ++rank) {
     const std::vector<PieceToWrite> pieces = {{"w", kFloat, {6, 4}, {{2 * rank, 0}, {2, 4}}, bytes_of(numbers)}};
@@ -145,7 +145,7 @@ TEST(SavedSet, DamageInAPartNamesIt) {
   expect_error<FileError>(read, {part, "bytes; the manifest says"});
   std::filesystem::remove(part);
   expect_error<FileError>(read, {part, "No such file"});
-  // What the other part holds can still be read.
+  // The content of the other part can still be read.
   const Box first{{0}, {50}};
   out.resize(50);
   SavedSet(folder.path()).read("w", first, std::as_writable_bytes(std::span(out)));

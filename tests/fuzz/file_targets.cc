@@ -1,4 +1,4 @@
-// The targets that need neither nets nor jobs.
+// Fuzz targets that need neither nets nor jobs.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -35,7 +35,7 @@ void touch(Input bytes) {
 }
 
 void run_safetensors(Input input) {
-  // Of exactly its size on the heap, so that the address sanitizer sees a byte too far.
+  // A copy of exactly its size on the heap, so that the address sanitizer reports any access beyond it.
   const std::vector<std::byte> memory(input.begin(), input.end());
   expect_contract("x.safetensors", [&] {
     const Safetensors file(memory, "x.safetensors");
@@ -43,7 +43,7 @@ void run_safetensors(Input input) {
   });
 }
 
-/// The manifest of a saved set, under the checksum that it should have, over one part that is there.
+/// A manifest of a saved set with a correct checksum, for a set whose one part exists.
 void run_manifest(Input input) {
   static const std::filesystem::path folder = [] {
     std::string name = (std::filesystem::temp_directory_path() / "fuzz.XXXXXX").string();

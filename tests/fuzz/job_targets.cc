@@ -1,4 +1,4 @@
-// The targets that need nets or jobs.
+// Fuzz targets that need nets or jobs.
 #include <string>
 
 #include "pleiad/job.h"
@@ -27,7 +27,7 @@ void run_torch(Input input) {
   expect_contract(path, [&] { (void)read_torch_file(path); });
 }
 
-/// SINGA's checkpoint, for a net of one dense layer.
+/// A SINGA checkpoint, for a net of one dense layer.
 void run_blobs(Input input) {
   static const Job job = Job::from_text(R"(name: "small"
 train_steps: 1

@@ -1,4 +1,4 @@
-// Runs one target, which the variable FUZZ_TARGET names, under libFuzzer.
+// Runs the target that the variable FUZZ_TARGET names under libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,14 +18,14 @@ const pleiad::fuzz::Target& chosen() {
     std::fprintf(stderr, "FUZZ_TARGET is one of these (and the longest input worth trying):");
     for (const auto& one : pleiad::fuzz::targets()) std::fprintf(stderr, " %s:%zu", one.name, one.longest);
     std::fprintf(stderr, "\n");
-    std::_Exit(2);  // an exit counts as a crash of the target
+    std::_Exit(2);  // libFuzzer counts an exit as a crash of the target
   }();
   return target;
 }
 
 }  // namespace
 
-/// What a target sets up for all inputs counts for none of them.
+/// Runs the target once, so that its one-time initialisation does not count for the first input.
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   chosen().run({});
   return 0;

@@ -1,4 +1,4 @@
-// The short form of fuzzing: every file of the corpus, and random changes of it, through the same targets.
+// Short fuzzing without libFuzzer: runs every file of the corpus, and random changes of it, through the same targets.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace pleiad::fuzz {
 
 namespace {
 
-/// Two ranks on two hosts with an array, a matrix and a sparse table. Inputs go to rank 0's service.
+/// Two ranks on two hosts with an array, a matrix and a sparse table. The inputs are sent to rank 0's service.
 class World {
  public:
   World() {
@@ -67,7 +67,7 @@ void run_request(Input input) {
   static const World world;
   if (input.empty()) return;
   constexpr std::size_t kLargestAnswer = std::size_t{1} << 20;
-  // As the RPC transport delivers it: the body begins at a multiple of eight bytes.
+  // The RPC transport delivers bodies aligned to eight bytes, and so does this copy.
   std::vector<std::uint64_t> aligned((input.size() + 6) / 8 + 1);
   std::memcpy(aligned.data(), input.data() + 1, input.size() - 1);
   IncomingRequest request;

@@ -1,4 +1,4 @@
-// Fields of a job, each by what it changes.
+// Fields of a job, each tested by its effect.
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace pleiad::test {
 namespace {
 
-/// A small job in whose text each first piece has become the second.
+/// Returns a small job in whose text the first string of each pair is replaced by the second.
 Job changed(const Folder& folder, const SmallJob& job,
             const std::vector<std::pair<std::string, std::string>>& changes) {
   (void)points(folder);
@@ -31,7 +31,7 @@ std::vector<double> numbers(const Tensor& tensor) {
   return all;
 }
 
-/// The parameter of this name after the job has run; of no name, all of them.
+/// Returns the parameter of this name after the job has run, or all parameters if the name is empty.
 std::vector<double> after(const Job& job, const std::string& name) {
   const nn::Net net = net_of_job(job, run_job(job, silent()).checkpoint);
   std::vector<double> all;
@@ -43,7 +43,7 @@ std::vector<double> after(const Job& job, const std::string& name) {
   return all;
 }
 
-/// The one test of a job's report.
+/// Returns the loss of the only test in a job's report.
 double tested(const JobResult& result, const std::string& phase = "test") {
   for (const JobReport& report : result.reports) {
     if (report.phase == phase) return metric(report, "loss");
@@ -51,7 +51,7 @@ double tested(const JobResult& result, const std::string& phase = "test") {
   return std::nan("");
 }
 
-/// Some lines of the points, for another file.
+/// Writes the lines of the points for which `wanted` is true to another file.
 std::string lines_of(const Folder& folder, const std::string& name, const std::function<bool(int)>& wanted) {
   (void)points(folder);
   std::ifstream from((folder / "points.csv").string());
@@ -67,7 +67,7 @@ std::string lines_of(const Folder& folder, const std::string& name, const std::f
 TEST(JobFields, GroupsThatExchangeSeldomLearnApart) {
   const Folder folder;
   const std::string rows = "points.csv\" batchsize: 24";
-  // Of a batch of both groups, the first 24 records are the first group's.
+  // The first 24 records of a batch belong to the first group.
   (void)lines_of(folder, "first.csv", [](int i) { return i / 24 % 2 == 0; });
   (void)lines_of(folder, "second.csv", [](int i) { return i / 24 % 2 == 1; });
   const SmallJob asked{.more = "disp_freq: 1"};
@@ -178,7 +178,7 @@ TEST(JobFields, SharedParametersAreOne) {
       "} }\n  layer {\n    name: \"scores\"";
   const auto job = [&](const std::string& share) {
     std::string layers = again;
-    // w4 is the owner, so the layer that shares comes after it.
+    // The layer that shares w4 comes after the layer that owns it.
     layers.replace(layers.find("SHARE"), 5, "");
     layers.replace(layers.find("name: \"w4\""), 10, "name: \"w4\" " + share);
     return changed(folder, {.more = "disp_freq: 1 checkpoint_freq: 20"},
@@ -259,7 +259,7 @@ TEST(JobFields, WhatWorkersHavePartsOfIsSavedInWhole) {
   EXPECT_NEAR(metric(run_job(alone, test).reports[0], "loss"), metric(result.reports.back(), "loss"), 1e-6);
 }
 
-/// A machine of five units on two that were put in front of it.
+/// A machine of five hidden units on top of two input units.
 std::string machine_text(const Folder& folder, const std::string& more, const std::string& hidden = "") {
   return fmt::format(R"(name: "machine" train_steps: 8 checkpoint_freq: 8
 train_one_batch {{ alg: kCD {} }}
@@ -314,7 +314,7 @@ cluster {{ workspace: "{0}/work" }})",
   };
   const Job job = Job::from_text(text(2));
   nn::Net begins = net_of_job(job);
-  // h = z h' + (1 - z) c: with a wide open z it stays where it begins, at 0; r does nothing to a state of 0.
+  // h = z h' + (1 - z) c: with z = 1 the state stays at its initial 0, and r has no effect on a state of 0.
   const auto first_state = [&](const std::string& open) {
     const std::string path = (folder / "gates.bin").string();
     save_job_checkpoint(job, begins, path);

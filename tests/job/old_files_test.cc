@@ -11,7 +11,7 @@
 namespace pleiad::test {
 namespace {
 
-/// Record {type = 1, image = 5}, as SINGA 0.1 to 0.3 have it.
+/// Record {type = 1, image = 5}, as in SINGA 0.1 to 0.3.
 std::string wrapped(const Record& image, bool with_type) {
   data::WireWriter message;
   if (with_type) message.varint(1, 0);
@@ -20,7 +20,7 @@ std::string wrapped(const Record& image, bool with_type) {
   return message.text();
 }
 
-/// A folder with a shard.dat of 3 x 4 x 4 images, of three kinds that differ in brightness.
+/// Returns a folder with a shard.dat of 3 x 4 x 4 images, in three classes that differ in brightness.
 void write_shard(const std::filesystem::path& folder, int count) {
   std::filesystem::create_directories(folder);
   const auto out = create_pairs("kvfile", folder.string());
@@ -33,7 +33,7 @@ void write_shard(const std::filesystem::path& folder, int count) {
   out->commit();
 }
 
-/// SINGA 0.1's examples/cifar10/job.conf in small.
+/// A small version of SINGA 0.1's examples/cifar10/job.conf.
 std::string old_job(const Folder& folder, const std::string& more) {
   return fmt::format(R"(name: "old" train_steps: 600 disp_freq: 10 {1}
 train_one_batch {{ alg: kBP }}
@@ -59,7 +59,7 @@ TEST(OldFiles, ShardsMeansAndPairsOfDataLayersTrainAndTest) {
   const Folder folder;
   write_shard(folder / "train", 60);
   write_shard(folder / "test", 30);
-  // SINGA 0.1 writes the record of the mean as a file of its own.
+  // SINGA 0.1 writes the record of the mean to a file of its own.
   std::ofstream(folder / "mean.bin", std::ios::binary)
       << encode_record({.shape = {3, 4, 4}, .data = std::vector<float>(48, 70)});
   const Job job = Job::from_text(old_job(folder, "test_freq: 600 validate_freq: 600"), "old.conf");
@@ -67,7 +67,7 @@ TEST(OldFiles, ShardsMeansAndPairsOfDataLayersTrainAndTest) {
   EXPECT_GT(metric(result.reports.back(), "acc"), 0.9);
   std::vector<std::string> phases;
   for (const JobReport& report : result.reports) phases.push_back(report.phase);
-  EXPECT_EQ(phases[0], "validate");  // by the layer that does not train
+  EXPECT_EQ(phases[0], "validate");  // for the layer that does not train
   EXPECT_EQ(phases[1], "test");
   EXPECT_EQ(result.reports[0].metrics, result.reports[1].metrics);
 }

@@ -1,4 +1,4 @@
-// What our job.proto must have in common with SINGA's: every name, number, type and default.
+// Every name, number, type and default that our job.proto shares with SINGA's.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>

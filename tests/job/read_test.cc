@@ -1,4 +1,4 @@
-// Mistakes in a job: file, line, layer and field.
+// Errors in a job's text name the file, line, layer and field.
 #include <gtest/gtest.h>
 
 #include "pleiad/error.h"
@@ -7,7 +7,7 @@
 namespace pleiad::test {
 namespace {
 
-/// What a change of the text makes it say; the first `from` becomes `to`.
+/// Returns the error of a job in whose text the first `from` is replaced by `to`.
 std::string said(const std::string& from, const std::string& to, const SmallJob& job = {}) {
   const Folder folder;
   (void)points(folder);
@@ -40,7 +40,8 @@ TEST(JobMistakes, AnUnknownValueGivesTheNearest) {
 }
 
 TEST(JobMistakes, AMisspeltValueHasItsOwnLineAndTheValuesOfItsField) {
-  // The last word of its line, and of an enumeration whose values are like those of another.
+  // The wrong value is the last word of its line, and belongs to an enumeration whose values resemble those of another
+  // one.
   const std::string words = said("alg: kBP }", "alg: kBPP\n}");
   EXPECT_NE(words.find("small.conf:4: alg: unknown value \"kBPP\"; known: kBP, kCD, kBPTT, kUserAlg"),
             std::string::npos)

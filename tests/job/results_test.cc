@@ -1,4 +1,4 @@
-// The lines of a run when the reader of stderr stops reading, as mpirun does while it ends a job.
+// The output of a run when the reader of stderr stops reading, as mpirun does while it ends a job.
 #include "job/results.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Jobs from their start to their end: results, checkpoints, clusters.
+// Complete runs of jobs: results, checkpoints, clusters.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -59,7 +59,7 @@ TEST(Job, TheRateOfTrainingHasNoTestsInIt) {
   const auto start = std::chrono::steady_clock::now();
   const JobResult result = run_job(job, silent());
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
-  double told = 0;  // times that lie apart are no longer together than all of it
+  double told = 0;  // the times of all reports do not overlap, so their sum is at most the total
   for (const JobReport& report : result.reports) {
     told += (report.phase == "train" ? 24 : 240) / report.samples_per_second;
   }
@@ -119,7 +119,7 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   const std::string path = (folder / "work" / "checkpoint" / "step20-worker0").string();
   EXPECT_EQ(result.checkpoint, path);
   EXPECT_TRUE(std::filesystem::exists(folder / "work" / "checkpoint" / "step10-worker0"));
-  job::BlobProtos first;  // what the job begins with is one of them
+  job::BlobProtos first;  // the initial parameters are saved, too
   ASSERT_TRUE(first.ParseFromString(content((folder / "work" / "checkpoint" / "step0-worker0").string())));
   EXPECT_EQ(first.version(0), 0);
   job::BlobProtos blobs;
@@ -130,7 +130,7 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
   EXPECT_EQ(blobs.blob(0).shape(1), 4);
   EXPECT_EQ(blobs.version(0), 20);
   EXPECT_NE(blobs.blob(0).data(0), first.blob(0).data(0));
-  // Tested alone, and with bare names, it is as good as it was.
+  // A test alone, also with bare parameter names, gives the same loss.
   const double tested = metric(result.reports.back(), "loss");
   for (const bool bare : {false, true}) {
     if (bare) {
@@ -145,7 +145,7 @@ TEST(Job, CheckpointsAreSingasFilesAndStartAnotherJob) {
     ASSERT_EQ(alone.reports.size(), 1U);
     EXPECT_EQ(alone.reports[0].phase, "test");
     EXPECT_EQ(alone.reports[0].step, 20);
-    // It comes after what the training told.
+    // The result of the test follows those of the training.
     const std::string csv = content((folder / "work" / "results.csv").string());
     EXPECT_NE(csv.find("\n0,test,"), std::string::npos) << csv;
     EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), bare ? 5 : 4) << csv;
@@ -199,7 +199,8 @@ cluster {{ workspace: "{}" }})",
   const nn::Net net = net_of_job(job, result.checkpoint);
   job::BlobProtos blobs;
   ASSERT_TRUE(blobs.ParseFromString(content(result.checkpoint)));
-  // Filters: (f, y, x, c) is (f, c * 9 + y * 3 + x) there. Dense: (o, y, x, c) is (o, c * 20 + y * 5 + x).
+  // Filters: (f, y, x, c) here is (f, c * 9 + y * 3 + x) there. Dense: (o, y, x, c) here is (o, c * 20 + y * 5 + x)
+  // there.
   const auto find = [&](const std::string& name) -> const job::BlobProto& {
     for (int i = 0; i < blobs.name_size(); ++i) {
       if (blobs.name(i) == name) return blobs.blob(i);
@@ -234,7 +235,7 @@ TEST(JobClusters, SynchronousOnesGiveTheLossesOfOneWorker) {
       {.more = kEvery, .cluster = "nworkers_per_group: 2"},
       {.more = kEvery, .cluster = "nworkers_per_group: 4 nservers_per_group: 4"},
       {.more = kEvery, .cluster = "nworkers_per_group: 3 nservers_per_group: 2 server_worker_separate: true"},
-      {.more = kEvery,  // what says how SINGA's processes talk is taken
+      {.more = kEvery,  // fields about communication between SINGA's processes are accepted
        .cluster = "nworkers_per_group: 2 nworkers_per_procs: 2 nservers_per_procs: 2 share_memory: false "
                   "start_port: 7000 poll_time: 5"},
       {.more = kEvery, .cluster = "nworkers_per_group: 2", .net = "partition_dim: 1"},
@@ -281,7 +282,7 @@ TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
     return result;
   };
   const std::string apart = " server_worker_separate: true";
-  {  // Sandblaster: four work, two serve.
+  {  // Sandblaster: four ranks work, two serve.
     const Folder own;
     const Job job = small_job(own, {.more = more, .cluster = "nworkers_per_group: 4 nservers_per_group: 2" + apart});
     EXPECT_EQ(session_of_job(job).role, "4+2");
@@ -289,17 +290,17 @@ TEST(JobClusters, ServersMayBeRanksOfTheirOwn) {
     const JobResult result = run(job, 6);
     expect_near(losses(result), losses(one), 1e-5);
     EXPECT_NEAR(metric(result.reports.back(), "loss"), metric(one.reports.back(), "loss"), 1e-5);
-    JobOptions test = silent();  // and a test alone, of what they saved
+    JobOptions test = silent();  // and a test alone, of the saved parameters
     test.test = true;
     const Job again = job.with(fmt::format("checkpoint_path: \"{}\"", result.checkpoint));
     EXPECT_NEAR(metric(run(again, 6, test).reports[0], "loss"), metric(one.reports.back(), "loss"), 1e-5);
   }
-  {  // Stopped and resumed.
+  {  // A stopped run is resumed.
     const Folder own;
     const Job job = small_job(own, {.more = more, .cluster = "nworkers_per_group: 1 nservers_per_group: 1" + apart});
     JobOptions options = silent();
     std::atomic<int> steps = 0;
-    options.stop = [&] { return ++steps >= 14; };  // of two ranks, seven steps each
+    options.stop = [&] { return ++steps >= 14; };  // on two ranks, seven steps each
     const JobResult first = run(job, 2, options);
     EXPECT_FALSE(first.ended);
     JobOptions resume = silent();
@@ -342,7 +343,7 @@ TEST(JobClusters, EveryModeLearnsTheSameTask) {
     job.updater = "type: kSGD learning_rate { type: kFixed base_lr: 0.1 }";
     const JobResult result = run_job(small_job(folder, job), silent());
     EXPECT_LT(metric(result.reports.back(), "loss"), 0.5);
-    // What was saved is what was tested.
+    // The saved parameters are those that were tested.
     JobOptions test = silent();
     test.test = true;
     SmallJob alone = job;
@@ -428,7 +429,7 @@ TEST(Job, TravelsAsSafetensors) {
   export_job_checkpoint(job, (folder / "work" / "checkpoint" / "state" / "step-00000020").string(),
                         (folder / "own").string());
   EXPECT_EQ(content((folder / "own").string()), content((folder / "singa.safetensors").string()));
-  // The names tell: whoever wrote the file, and whatever it is called.
+  // The names in the file decide, not the program that wrote it or the name of the file.
   const std::string saved = (folder / "anew.bin").string(), back = (folder / "anew").string();
   {
     const Safetensors file{folder / "singa.safetensors"};
@@ -440,7 +441,7 @@ TEST(Job, TravelsAsSafetensors) {
   }
   import_job_checkpoint(job, saved, back, 20);
   EXPECT_EQ(content(back), content(checkpoint));
-  // Another net's file has not what this one needs.
+  // A file of another net lacks parameters that this net needs.
   std::string text = small_text(folder, {});
   text.replace(text.find("name: \"w2\""), 10, "name: \"w9\"");
   try {

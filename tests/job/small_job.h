@@ -1,4 +1,4 @@
-// A job that is small enough for tests: points of three kinds, a dense net.
+// A small job for tests: points in three classes, a dense net.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace pleiad::test {
 
-/// `count` points in four dimensions, of three kinds, one line each.
+/// Returns `count` points in four dimensions, in three classes, one line each.
 inline std::string points(const Folder& folder, int count = 240) {
   const std::string path = (folder / "points.csv").string();
   std::ofstream file(path);
@@ -31,11 +31,11 @@ inline std::string points(const Folder& folder, int count = 240) {
 struct SmallJob {
   int steps = 20;
   int batch = 24;
-  std::string more = {};     ///< fields of the job
+  std::string more = {};     ///< additional fields of the job
   std::string cluster = {};  ///< and of its cluster
   std::string updater = "type: kSGD momentum: 0.9 weight_decay: 0.001 learning_rate { type: kFixed base_lr: 0.1 }";
-  std::string net = {};     ///< fields of the net
-  std::string hidden = {};  ///< fields of the hidden layer
+  std::string net = {};     ///< additional fields of the net
+  std::string hidden = {};  ///< additional fields of the hidden layer
 };
 
 inline std::string small_text(const Folder& folder, const SmallJob& job) {
@@ -99,7 +99,7 @@ inline double metric(const JobReport& report, const std::string& name) {
   return std::nan("");
 }
 
-/// Losses of training, in order.
+/// Returns the training losses, in order.
 inline std::vector<double> losses(const JobResult& result) {
   std::vector<double> all;
   for (const JobReport& report : result.reports) {

@@ -1,4 +1,4 @@
-// Every type of layer that SINGA 0.3 has: in a job, and what it does there.
+// Every layer type of SINGA 0.3, in a job, and its function there.
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr int kImages = 40;
 
 int pixel(int image, int i) { return (image * 31 + i * 7 + (image % 2) * 90 * (i % 3)) % 251; }
 
-/// Records of 2 x 6 x 6 and 1 x 6 x 6 as kvfiles, encoded pictures, lmdb, lines and a text.
+/// Writes records of 2 x 6 x 6 and 1 x 6 x 6 as kvfiles, encoded images, lmdb, text lines and a text.
 class JobTypes : public testing::Test {
  protected:
   void SetUp() override {
@@ -51,7 +51,7 @@ class JobTypes : public testing::Test {
     out->commit();
   }
 
-  /// A job of these layers, in which FOLDER stands for this one.
+  /// Returns a job of these layers, in which FOLDER is replaced by this folder.
   [[nodiscard]] Job job(std::string layers, const std::string& more = "disp_freq: 1", const std::string& net = "",
                         const std::string& alg = "kBP", const std::string& cluster = "") const {
     for (std::size_t at = 0; (at = layers.find("FOLDER")) != std::string::npos;) {
@@ -93,11 +93,11 @@ std::string ip(const std::string& from, int out = 2, const std::string& name = "
 std::string loss(const std::string& from, const std::string& label, const std::string& type = "kSoftmaxLoss") {
   return layer("loss", type, from, fmt::format("srclayers: \"{}\"", label));
 }
-/// Images through a layer.
+/// The net that tests a layer on images.
 std::string through(const std::string& type, const std::string& more = "") {
   return kData + layer("mid", type, "data", more) + ip("mid") + loss("ip", "data");
 }
-/// Text through layers, to a guess of the next character.
+/// The net that tests a layer on text: it predicts the next character.
 std::string reading(const std::string& code) {
   return kText + code + layer("gru", "kGRU", "code", "gru_conf { dim_hidden: 8 }") + ip("gru", 4) +
          layer("label", "kRNNLabel", "data") + loss("ip", "label");
@@ -174,7 +174,7 @@ std::map<std::string, Use> uses() {
     all[type] = {through(type)};
   }
   all["kCudnnBM"] = {through("kCudnnBM", "bm_conf {}")};
-  // Those that stand in another's net.
+  // Types that occur in the net of another type.
   all["kRGBImage"] = all["kLabel"] = all["kLMDBData"];
   all["kShardData"] = all["kMnist"];
   all["kRNNLabel"] = all["kOneHot"] = all["kGRU"] = all["kCharRNN"];
@@ -206,7 +206,7 @@ TEST_F(JobTypes, EveryOneTrains) {
       ADD_FAILURE() << error.what();
     }
   }
-  // One that prints: a character for each of 20 answers of 4 steps.
+  // The layer prints a character for each of 20 outputs of 4 steps.
   EXPECT_EQ(testing::internal::GetCapturedStdout().size(), 80U);
 }
 
@@ -228,7 +228,7 @@ TEST_F(JobTypes, WhatIsReadAheadIsTheSame) {
 }
 
 TEST_F(JobTypes, EncodedImagesAreThoseTheyWere) {
-  // Pictures as files, then as records.
+  // Images as files, then as records.
   const std::string pictures = path("pictures");
   const auto out = create_store(
       {.kind = "images", .paths = {pictures}, .data = {.name = "data", .type = FieldType::uint8, .shape = {1, 6, 6}}});
@@ -260,7 +260,7 @@ TEST_F(JobTypes, EncodedImagesAreThoseTheyWere) {
   EXPECT_EQ(with("encoded.bin", "encoded: true"), plain);
   EXPECT_EQ(with("encoded.bin", "encoded: true shape: 1 shape: 6 shape: 6"), plain);
   EXPECT_EQ(with("encoded.bin", "encoded: true shape: 1 shape: 12 shape: 12").size(), 4U) << "scaled";
-  // Damaged, it is an error or another picture, and never the end of the process.
+  // A damaged file is an error or another image, and never ends the process.
   std::ifstream whole(path("encoded.bin"), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(whole)), {});
   int refused = 0;
@@ -268,7 +268,7 @@ TEST_F(JobTypes, EncodedImagesAreThoseTheyWere) {
     std::ofstream(path("damaged.bin"), std::ios::binary) << damage(bytes, seed);
     try {
       (void)with("damaged.bin", "encoded: true shape: 1 shape: 6 shape: 6");
-    } catch (const Error&) {  // a file's, or that of a label which the loss does not know
+    } catch (const Error&) {  // an error of the file, or of a label that the loss does not know
       ++refused;
     }
   }
@@ -295,7 +295,7 @@ TEST_F(JobTypes, DistortedDigitsDifferInTrainingAlone) {
   const std::vector<double> a = losses(plain), b = losses(other);
   EXPECT_NE(a[0], b[0]);
   EXPECT_NEAR(a[0], b[0], 0.5 * a[0]) << "they are still the same digits";
-  // What is drawn does not depend on who draws it, and moves nothing where nothing is asked for.
+  // The random distortions do not depend on the rank that computes them, and without options nothing is distorted.
   const std::vector<double> two = losses(run(bent, "nworkers_per_group: 2"));
   for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(two[i], b[i], 1e-5 * b[i]);
   const std::vector<double> same = losses(run("resize: 6"));
@@ -317,7 +317,7 @@ TEST_F(JobTypes, DistortedDigitsDifferInTrainingAlone) {
 
 TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
   const std::string hot = layer("code", "kOneHot", "data", "onehot_conf { vocab_size: 4 }");
-  // Trains with the rest, and stays as it is: no loss depends on it.
+  // The layer is trained with the others and does not change: no loss depends on it.
   const std::string far =
       layer("far", "kInnerProduct", "ip",
             "innerproduct_conf { num_output: 1 } param { name: \"far\" init { type: kConstant value: 0 } } "
@@ -366,11 +366,11 @@ TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
     wrong.replace(wrong.find("low: 0 high: 4"), 14, range);
     refused(wrong, from, "layer \"data\", " + words_of);
   }
-  // Fed with what is no symbol.
+  // The input is not a symbol.
   wrong = say + far;
   wrong.replace(wrong.find("\"best\" } }"), 6, "\"far\"");
   refused(wrong, from, "\"data\" is fed by \"far\", whose output 3000000000 does not fit in int32");
-  // A net that trains does not hear itself; its tests may.
+  // A net that trains cannot be fed its own output; its tests may.
   test.test = false;
   const std::string never =
       "rnn_dummy_conf.dynamic_srclayer: a net can be fed its own output only in tests and validation";
@@ -404,7 +404,7 @@ TEST_F(JobTypes, WindowsNeedNotBeSquare) {
 }
 
 TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
-  // Two to a row; two to an image of two channels, which SINGA has before height and width; one to each step.
+  // Two softmaxes per row; two per image of two channels, which SINGA stores before height and width; one per step.
   const auto run = [](std::int64_t groups, bool each_step, const Shape& shape) {
     const nn::LayerPtr made = job::instance_softmax(groups, each_step);
     nn::Pass pass;
@@ -418,7 +418,7 @@ TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
     made->forward(pass);
     const Tensor y = pass.y[0].clone();
     made->backward(pass);
-    for (std::int64_t i = 0; i < shape.count(); ++i) {  // against finite differences
+    for (std::int64_t i = 0; i < shape.count(); ++i) {  // compared with finite differences
       constexpr double kStep = 1e-6;
       const auto sum = [&](double step) {
         pass.x[0].values<double>()[i] += step;
@@ -448,7 +448,7 @@ TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
   }
   const Tensor steps = run(1, true, {2, 3, 2});
   for (int i = 0; i < 12; i += 2) EXPECT_NEAR(steps.at(i) + steps.at(i + 1), 1, 1e-12);
-  // In a job: over an image one softmax is over all of it.
+  // In a job, one softmax of an image covers all its elements.
   const auto with = [&](const std::string& count) {
     return job(through("kSoftmax", "softmax_conf { num_softmax_per_instance: " + count + " }"));
   };

@@ -1,5 +1,5 @@
-// What a run may take for its own, and what it refuses: checkpoints to test and to resume, workspaces, jobs that
-// differ.
+// The files that a run accepts as its own and those that it refuses: checkpoints to test and to resume, workspaces,
+// jobs that differ.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,7 +76,7 @@ TEST(JobResults, ATestNeedsEveryParameterFromItsCheckpoint) {
   expect_words(tested(with_path(folder / "part")),
                {"part", "2 of the net's 4 parameters are missing", "\"w2\"", "\"b2\""});
   EXPECT_EQ(tested(with_path(result.checkpoint)), "nothing");
-  EXPECT_EQ(tested("", true), "nothing");  // the workspace's own
+  EXPECT_EQ(tested("", true), "nothing");  // the checkpoint of the workspace
 }
 
 TEST(JobResults, TrainingNeedsANumberOfSteps) {
@@ -88,7 +88,7 @@ TEST(JobResults, TrainingNeedsANumberOfSteps) {
   expect_words(told([&] { (void)run_job(job, silent()); }), {"small.conf", "train_steps", "there is none"});
   const JobResult result = run_job(job.with("train_steps: 2"), silent());
   const Job test = job.with(fmt::format("checkpoint_path: \"{}\"", result.checkpoint));
-  EXPECT_EQ(run_job(test, testing_alone()).reports.size(), 1U);  // without steps
+  EXPECT_EQ(run_job(test, testing_alone()).reports.size(), 1U);  // a run without steps
 }
 
 constexpr const char* kDiverging = "type: kSGD learning_rate { type: kFixed base_lr: 1e30 }";
@@ -114,7 +114,7 @@ TEST(JobWorkspace, TheModelIsSavedAtTheEndWithoutAFrequency) {
   expect_words(bytes_in(folder / "work" / "run.json"), {"\"job\": \"small\"", "\"status\": \"ended\"", "\"step\": 7"});
 }
 
-/// Stops after so many steps.
+/// Stops after this many steps.
 JobOptions stopping_after(int stop, int& steps) {
   JobOptions options = silent();
   options.stop = [stop, &steps] { return ++steps == stop; };
@@ -142,7 +142,7 @@ TEST(JobWorkspace, AStoppedRunIsSavedOnSeveralWorkersToo) {
 TEST(JobWorkspace, ResumeContinuesTheLastRunAndNotALongerOneBefore) {
   const Folder folder;
   const std::string more = "disp_freq: 1";
-  (void)run_job(small_job(folder, {.steps = 15, .more = more}), silent());  // leaves a state of step 15
+  (void)run_job(small_job(folder, {.steps = 15, .more = more}), silent());  // leaves the state of step 15
   int steps = 0;
   const Job job = small_job(folder, {.steps = 20, .more = more});
   const JobResult first = run_job(job, stopping_after(6, steps));
@@ -230,7 +230,7 @@ TEST(JobWorkspace, AWorkspaceOfTheOriginalIsResumedFromItsParameters) {
   EXPECT_EQ(result.step, 15);
   const Folder other;
   const JobResult fresh = run_job(small_job(other, {.steps = 1, .more = "disp_freq: 1"}), silent());
-  EXPECT_LT(losses(result)[0], losses(fresh)[0]);  // of parameters that have learnt
+  EXPECT_LT(losses(result)[0], losses(fresh)[0]);  // of trained parameters
   expect_words(bytes_in(work / "job.log"), {"resumed at step 12", "step12-worker0", "history"});
 }
 
@@ -250,7 +250,7 @@ TEST(JobClusters, ABatchThatWorkersDoNotDivideGivesTheSameLosses) {
       EXPECT_NEAR(metric(many.reports[i], "acc"), metric(one.reports[i], "acc"), 1e-6) << i;
     }
   }
-  // Layers that are split need equal parts, and a rank needs a sample.
+  // Split layers need equal parts, and each rank needs a sample.
   const auto said = [&](const SmallJob& job) {
     const Folder own;
     return told([&] { (void)run_job(small_job(own, job), silent()); });

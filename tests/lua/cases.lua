@@ -1,4 +1,4 @@
---- Each line of Multiverso's Lua document, errors, and lifetimes: under any Lua and number of processes.
+--- Every line of Multiverso's Lua document, errors, and lifetimes, under any Lua and number of processes.
 local harness = require "harness"
 local multiverso = require "multiverso"
 local case, equal, raises, times = harness.case, harness.equal, harness.raises, harness.times
@@ -292,7 +292,7 @@ case("a_table_outlives_the_handler_of_one_worker", function()
   session(nil, function(workers, id)
     local shared = multiverso.ArrayTableHandler:new(3)
     multiverso.barrier()
-    -- Worker 0 lets go of its handler; the table that the others see stays.
+    -- Worker 0 drops its handler. The table that the others use stays.
     if id == 0 then
       shared:add{1, 2, 3}
       shared = nil

@@ -1,4 +1,4 @@
---- Cases with names; each is run by every rank and its outcome printed as a line: case, rank, "ok" or what went wrong.
+--- Runs named cases on every rank and prints the outcome of each as a line: case, rank, "ok" or the error.
 local harness = {cases = {}}
 
 function harness.case(name, body) harness.cases[#harness.cases + 1] = {name = name, body = body} end
@@ -10,7 +10,7 @@ local function shown(value)
   return "{" .. table.concat(words, ", ") .. "}"
 end
 
---- Both are tables of numbers (of tables ...), or plain values.
+--- Compares tables of numbers (or of tables ...), or plain values.
 function harness.equal(received, expected)
   if type(received) == "table" and received.totable then received = received:totable() end
   local function same(a, b)
@@ -26,7 +26,7 @@ function harness.equal(received, expected)
   end
 end
 
---- The call must raise an error with this file's position and all of these words.
+--- Checks that the call raises an error with a position in this file and all of these words.
 function harness.raises(call, ...)
   local good, words = pcall(call)
   if good then error("expected an error", 2) end
@@ -37,7 +37,7 @@ function harness.raises(call, ...)
   end
 end
 
---- A list of n times the value.
+--- Returns a list that contains the value n times.
 function harness.times(n, value)
   local list = {}
   for i = 1, n do list[i] = value end

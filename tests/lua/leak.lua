@@ -1,4 +1,5 @@
---- A million adds, of a tensor and of a table, then gets and handlers: prints the resident kilobytes before and after.
+--- Makes a million adds, of a tensor and of a table, then gets and handlers. Prints the resident kilobytes before and
+--- after.
 local multiverso = require "multiverso"
 
 local function resident()

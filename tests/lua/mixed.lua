@@ -1,4 +1,4 @@
---- The Lua workers of a job whose other workers are Python's (tests/lua/mixed.py).
+--- The Lua workers of a job whose other workers run Python (tests/lua/mixed.py).
 local multiverso = require "multiverso"
 
 multiverso.init{log_level = "off", timeout = 600}

@@ -1,4 +1,4 @@
-"""The Python workers of a job whose other workers are Lua's (tests/lua/mixed.lua)."""
+"""The Python workers of a job whose other workers run Lua (tests/lua/mixed.lua)."""
 
 import os
 import sys

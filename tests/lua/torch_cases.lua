@@ -1,4 +1,4 @@
---- The torch path, against the stand-in.
+--- The binding's torch path, tested with the replacement of torch.
 local harness = require "harness"
 local torch, nn = require "torch", require "nn"
 local multiverso = require "multiverso"

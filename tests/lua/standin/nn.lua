@@ -1,4 +1,4 @@
---- Stands in for torch's nn: a module whose parameters lie in one flat tensor.
+--- A replacement of torch's nn for tests: a module whose parameters are in one flat tensor.
 local torch = require "torch"
 local nn = {}
 

@@ -1,5 +1,5 @@
---- Stands in for torch7 in tests: its names and documented behaviour, as far as the adapter and nn's usage go. Memory is
---- LuaJIT's where it is, else a Lua table; a tensor may be strided (`:t()`), as torch's.
+--- A replacement of torch7 for tests: the names and documented behaviour that the adapter and nn's usage need. The
+--- memory is LuaJIT's if available, otherwise a Lua table. A tensor may be strided (`:t()`), as torch's.
 local good, ffi = pcall(require, "ffi")
 local torch = {}
 local ctypes = {Float = "float", Double = "double", Int = "int32_t", Long = "int64_t", Byte = "uint8_t"}
@@ -129,7 +129,7 @@ for short, ctype in pairs(ctypes) do
     end
     return dense(first)
   end
-  --- Of a list of sizes, as size() returns it. Values: fromtable.
+  --- Returns a tensor of these sizes, given as a list as size() returns it. Use fromtable for values.
   classes[name] = function(sizes) return dense(sizes) end
   torch[short .. "Tensor"] = new
   torch["_" .. short] = function(values)
