@@ -1,5 +1,5 @@
-// Checkpoints: stopped anywhere and resumed, a run has the bits of one that was not; what goes wrong leaves the last
-// one whole.
+// Checkpoints: a run that is stopped anywhere and resumed is bit-identical to an uninterrupted run, and a failed save
+// leaves the previous checkpoint intact.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ namespace {
 using namespace pleiad::test;
 using nn::Net;
 
-/// Eight-bit images of two channels and labels, as a file would have them, behind a loader that crops and mirrors.
+/// Eight-bit images of two channels with labels, as a file holds them, read by a loader that crops and mirrors.
 class StoredImages {
  public:
   StoredImages() {
@@ -73,8 +73,8 @@ struct Case {
   int ranks;
 };
 
-/// Runs to `stop` (0: to the end), resuming from the folder where there is something; rank 0's losses and final
-/// numbers.
+/// Trains to `stop` (0: to the end) after resuming from the folder if it has a checkpoint. Returns rank 0's losses and
+/// the final values.
 struct Result {
   std::vector<double> losses;
   std::vector<std::vector<double>> numbers;
@@ -111,7 +111,7 @@ TEST_P(Resumed, HasTheSameBitsWhereverItStopped) {
   for (std::int64_t stop = 1; stop < 14; ++stop) {  // an epoch has six batches
     const std::string place = folder / ("stop" + std::to_string(stop));
     const Result first = run(GetParam(), place, stop);
-    const Result rest = run(GetParam(), place, 0, 77);  // another seed, until the state is loaded
+    const Result rest = run(GetParam(), place, 0, 77);  // a different seed, which load_state replaces
     std::vector<double> losses = first.losses;
     losses.insert(losses.end(), rest.losses.begin(), rest.losses.end());
     EXPECT_EQ(losses, whole.losses) << "stopped after " << stop;
@@ -177,7 +177,7 @@ TEST(Checkpoint, IsKeptAtItsFrequencyAndTheLastOnes) {
     names.push_back(entry.path().filename());
   std::ranges::sort(names);
   EXPECT_EQ(names, (std::vector<std::string>{"step-00000018", "step-00000020"}));
-  // The net is in it, and so are its numbers.
+  // The checkpoint contains the net and its values.
   Net again = load_net(folder / "kept" / "step-00000020");
   EXPECT_EQ(again.text(), net.text());
   EXPECT_EQ(numbers_of(again), numbers_of(net));
@@ -197,7 +197,7 @@ TEST(Checkpoint, OfADiskThatIsFullLeavesTheLastOneWhole) {
         o.checkpoint_folder = place;
         Trainer trainer(net, o, session);
         const auto from = samples();
-        // From step 10 on files may not grow beyond a few blocks, as on a disk that is full.
+        // From step 10 on, files may have only a few blocks, as on a full disk.
         const auto limit = [&](rlim_t bytes) {
           if (session.rank() != 0) return;
           struct rlimit was{};
@@ -287,7 +287,7 @@ TEST(Checkpoint, OfAnotherNetRuleOrDataIsRefused) {
     Trainer trainer(net, options("momentum", "none"));
     (void)trainer.run(*samples());
     trainer.save(place);
-    trainer.save(place);  // again, over itself
+    trainer.save(place);  // saves again at the same step
   }
   Net other = cnn(4, true);
   Trainer with_norm(other, options("momentum", "none"));

@@ -1,4 +1,4 @@
-// Deterministic mode on random shapes: every layer that works on tiles has the bits of one rank on every grid.
+// Deterministic mode on random shapes: every layer that works on tiles is bit-identical on every grid.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace pleiad::test;
 
-/// Random numbers for one case.
+/// The random values of one case.
 class Draw {
  public:
   explicit Draw(unsigned seed) : engine_(seed) {}
@@ -119,7 +119,7 @@ const std::vector<std::pair<std::string, TiledLayerMaker>>& tiled_layers() {
   return all;
 }
 
-/// A convolution learns before the layer, so that its gradient by its input counts; a dense layer comes after it.
+/// The layer is between a convolution, which uses the layer's input gradient, and a dense layer.
 nn::Net net_around(nn::LayerPtr layer, std::int64_t h, std::int64_t w, DType dtype) {
   nn::Net net({.dtype = dtype, .seed = 5});
   net.input("label", {}, DType::int32).input("x", {h, w, 2});

@@ -1,4 +1,4 @@
-// The same training at every number of ranks: to rounding, and in deterministic mode to the bit.
+// The same training on every number of ranks: equal up to rounding, and bit-identical in deterministic mode.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ TEST(ExactSums, DoNotDependOnTheOrderAndAreRoundedOnce) {
     const double size = std::ldexp(1.0, std::uniform_int_distribution<int>(-60, 60)(random));
     terms.push_back(std::uniform_real_distribution<>(-1, 1)(random) * size);
   }
-  for (std::size_t i = 0; i < 1000; ++i) terms.push_back(-terms[i]);  // large ones cancel
+  for (std::size_t i = 0; i < 1000; ++i) terms.push_back(-terms[i]);  // these cancel the large terms
   const auto sum = [&] {
     ExactSums sums(2);
     for (std::size_t i = 0; i < terms.size(); ++i) sums.add(1, terms[i]);
@@ -36,7 +36,7 @@ TEST(ExactSums, DoNotDependOnTheOrderAndAreRoundedOnce) {
     return sums.value(1);
   };
   const double first = sum();
-  long double expected = 0;  // of what is left, from the smallest on
+  long double expected = 0;  // the sum of the remaining terms, beginning with the smallest
   std::vector<double> rest(terms.begin() + 1000, terms.begin() + 2000);
   std::ranges::sort(rest, {}, [](double t) { return std::abs(t); });
   for (const double t : rest) expected += t;
@@ -45,7 +45,7 @@ TEST(ExactSums, DoNotDependOnTheOrderAndAreRoundedOnce) {
     std::ranges::shuffle(terms, random);
     EXPECT_EQ(std::bit_cast<std::uint64_t>(sum()), std::bit_cast<std::uint64_t>(first));
   }
-  // Parts of several ranks, word by word.
+  // Partial sums of two ranks are added word by word.
   ExactSums a(1);
   ExactSums b(1);
   for (std::size_t i = 0; i < terms.size(); ++i) (i % 3 == 0 ? a : b).add(0, terms[i]);
@@ -75,7 +75,7 @@ TEST(ExactSums, HoldSingleNumbersAndSayWhatIsNone) {
 const std::vector<std::pair<int, std::string>> kGrids = {{2, "1x2"}, {3, "3x1"}, {4, "2x2"},
                                                          {6, "2x3"}, {9, "3x3"}, {16, "4x4"}};
 
-/// Losses, and all numbers of the whole net at the end.
+/// The losses, and all values of the whole net at the end.
 struct Outcome {
   std::vector<double> losses;
   nn::NamedTensors numbers;
@@ -165,7 +165,8 @@ TEST_P(Deterministic, CnnHasTheSameBitsAtEveryNumberOfRanks) {
   on_all_grids(train, expect_same);
 }
 
-/// Every kind of layer that sums over places: padded and strided convolutions, batch normalisation, averages, contrast.
+/// Every kind of layer that sums over positions: padded and strided convolutions, batch normalisation, averages,
+/// contrast.
 TEST_P(Deterministic, OtherLayersHaveThemToo) {
   const auto made = [] {
     nn::Net net({.dtype = GetParam(), .seed = 6});
@@ -202,7 +203,7 @@ TEST_P(Deterministic, OtherLayersHaveThemToo) {
   on_all_grids(train, expect_same);
 }
 
-/// Rows longer than vectors and what is left of them: a place has other neighbours in the loops of each grid.
+/// Rows that do not divide into whole vectors: a position is computed with other neighbours on each grid.
 TEST_P(Deterministic, WideImagesHaveThemToo) {
   const Tensor x = noise_of(GetParam(), {4, 5, 71, 3}, 9);
   const Tensor label = classes_of(4, 2);
@@ -226,7 +227,7 @@ TEST_P(Deterministic, WideImagesHaveThemToo) {
   on_all_grids(train, expect_same);
 }
 
-/// neon's MNIST GB: stages of filters 4, 3, 3 with 8 maps learn one by one, then the last layer, then all.
+/// neon's MNIST GB: stages of filters 4, 3, 3 with 8 maps are trained one by one, then the last layer, then all.
 Outcome sparse_stack(DType dtype, bool deterministic, bool tied, Session* session, const std::string& grid) {
   SparseStack stack({.image = {28, 28, 1},
                      .stages = {{.filter = 4}, {.filter = 3}, {.filter = 3}},
@@ -265,7 +266,7 @@ TEST_P(Deterministic, SparseAutoEncoderHasTheSameBitsAtEveryNumberOfRanks) {
   for (const bool tied : {true, false}) {
     on_all_grids([&](Session* s, const std::string& grid) { return sparse_stack(GetParam(), true, tied, s, grid); },
                  expect_same);
-    if (GetParam() == DType::float64) break;  // untied once
+    if (GetParam() == DType::float64) break;  // the untied variant runs once only
   }
 }
 

@@ -1,4 +1,4 @@
-// Initialisers, schedules and random numbers, against their formulas and known values.
+// Initialisers, schedules and random numbers, compared with their formulas and known values.
 #include <gtest/gtest.h>
 
 #include <cmath>

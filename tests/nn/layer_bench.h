@@ -14,13 +14,13 @@ namespace pleiad::nn {
 inline std::int64_t pick(std::mt19937& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
-/// A layer with all its tensors, outside of a net.
+/// A layer with all its tensors.
 struct Bench {
   LayerPtr layer;
   Pass pass;
-  std::vector<Tensor> weights;  // of the sum that the outputs are reduced to
+  std::vector<Tensor> weights;  // weights of the sum that reduces the outputs to one value
 
-  /// Inputs keep the distance `keep_away` from 0, where a function has a corner.
+  /// Inputs are at least `keep_away` from 0, where a function may not be differentiable.
   Bench(const std::string& kind, const LayerFields& fields, const Shapes& shapes, DType dtype, unsigned seed,
         double keep_away = 0)
       : layer(make_layer(kind, fields)) {
@@ -87,7 +87,7 @@ struct Bench {
   }
 };
 
-/// Within `tolerance` of b, or of 1 where b is smaller.
+/// Checks that a and b differ by at most `tolerance` times max(|b|, 1).
 inline void expect_close(const Tensor& a, const Tensor& b, const std::string& what, double tolerance = 1e-4) {
   ASSERT_EQ(a.count(), b.count());
   for (std::int64_t i = 0; i < a.count(); ++i) {

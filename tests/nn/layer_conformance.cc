@@ -1,5 +1,5 @@
-// What every layer must fulfil: its gradients are those of finite differences in double, float agrees with double, and
-// its outputs depend on no input outside of the interval that it names. A new layer inherits all of it by a line in
+// Requirements of every layer: its gradients agree with finite differences in double precision, float agrees with
+// double, and its outputs depend on no input outside of the interval that it declares. A new layer needs one line in
 // kCases.
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@ struct Case {
   const char* name;
   const char* kind;
   LayerFields fields;
-  /// Inputs for a random number generator: shapes with their batch.
+  /// Returns the shapes of random inputs, with the batch.
   Shapes (*shapes)(std::mt19937&);
-  double keep_away = 0;    ///< inputs keep this distance from 0, where the function has a corner
-  bool estimates = false;  ///< its gradients are not those of its first output: its own test checks them
+  double keep_away = 0;    ///< inputs are at least this far from 0, where the function is not differentiable
+  bool estimates = false;  ///< its gradients are estimates, not those of its first output; its own test checks them
 };
 
 Shapes flat(std::mt19937& r) { return {{pick(r, 1, 5), pick(r, 1, 9)}}; }
@@ -198,7 +198,7 @@ TEST_P(EveryLayer, FloatAgreesWithDouble) {
   }
 }
 
-/// A plan sends the inputs' gradients away between the two.
+/// A spatial plan sends the input gradients between the two parts of a backward pass.
 TEST_P(EveryLayer, BackwardInTwoPartsIsBackward) {
   for (const DType dtype : {DType::float32, DType::float64}) {
     std::mt19937 random(20);

@@ -1,4 +1,4 @@
-// Local filtering, its transpose, contrast normalisation, and filters that are kept at norm 1.
+// Local filters, their transpose, contrast normalisation, and filters that are kept at norm 1.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -104,7 +104,7 @@ TEST(LocalContrast, AnEvenImageBecomesNothingInsideAndStaysFinite) {
   for (std::int64_t i = 0; i < b.pass.dx[0].count(); ++i) ASSERT_TRUE(std::isfinite(b.pass.dx[0].at(i)));
 }
 
-/// Filters at norm 1, in a net that learns.
+/// Training with filters of norm 1.
 Net filtering(bool bias, double norm) {
   Net net({.seed = 4});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
@@ -177,7 +177,7 @@ TEST(SparseStack, TiedItMakesTwoUpdatesABatchTheDecodersFirst) {
   Net net = stack.stage(0);
   const auto samples = array_samples({{"x", test::images()[0].second}});
   const double rate = 0.05;
-  // By hand: each gradient by itself, from nets that have the weight twice.
+  // Computes each gradient separately, in nets that hold the weight twice.
   SparseStackOptions apart = small_stack(false);
   Net two = SparseStack(apart).stage(0);
   const Tensor w = net.parameter("filter1/weight").value;

@@ -26,7 +26,7 @@ TEST(SoftmaxLoss, NanScoresAreNeverRight) {
 
 constexpr Init kGaussian{.type = "gaussian", .std = 0.5};
 
-/// Two branches that meet, a tied decoder, two losses.
+/// A net with two branches that join, a tied decoder, and two losses.
 Net branched() {
   Net net({.name = "branched", .dtype = DType::float64, .seed = 5});
   net.input("x", {6}).input("label", {}, DType::int32);
@@ -51,7 +51,7 @@ TEST(Net, GradientsThroughBranchesAndSharedParametersAreThoseOfFiniteDifferences
   Net net = branched();
   net.prepare(3);
   feed(net);
-  for (int pass = 0; pass < 2; ++pass) {  // a second pass finds no leftovers of the first
+  for (int pass = 0; pass < 2; ++pass) {  // a second pass does not depend on the first
     net.forward(Phase::train);
     std::vector<int> ready(net.parameters().size(), 0);
     net.backward([&](std::size_t p) { ++ready[p]; });

@@ -1,4 +1,4 @@
-// Plans: the same training however the net lies on the ranks, and what a plan says of itself.
+// Plans: the training is the same however a net is split over ranks, and explain() describes the split.
 #include <gtest/gtest.h>
 
 #include "pleiad/error.h"
@@ -12,7 +12,7 @@ namespace {
 using namespace pleiad::test;
 using nn::Net;
 
-/// Layers that ten and four outputs are cut in unequal parts of, branches, and a layer that cannot be cut.
+/// A net with ten and four outputs, which ranks split unevenly, with branches, and with a layer that cannot be split.
 Net branches() {
   const nn::Param wide{.init = {.type = "he"}};
   Net net({.seed = 6});
@@ -69,7 +69,7 @@ TEST_P(Plans, DoNotChangeTheTraining) {
       const auto own_test = samples(false);
       const Report tested = trainer.evaluate(*own_test, nn::Phase::test);
       EXPECT_NEAR(tested.metrics[0].second, expected_test.metrics[0].second, 1e-4);
-      // A cut layer's parameters are a part of the whole on each rank.
+      // Each rank holds a part of a split layer's parameters.
       const bool cut = std::string(c.kind) != "data";
       EXPECT_EQ(net.parameter("a/weight").value.shape()[0] < 10, cut);
       EXPECT_EQ(net.parameter("turned/weight").value.shape(),
@@ -101,11 +101,12 @@ TEST(Plan, SaysWhoDoesWhatAndTheBytes) {
   EXPECT_TRUE(a.cut);
   EXPECT_EQ(a.begin, (std::vector<std::int64_t>{0, 3, 6, 8, 10}));
   const std::int64_t inputs = 4 * 4 * 14;
-  EXPECT_EQ(a.forward_bytes, (32 * inputs + 32 * 12) * 4);  // its inputs, and outputs three wide of four ranks
+  EXPECT_EQ(a.forward_bytes,
+            (32 * inputs + 32 * 12) * 4);  // the inputs, and the outputs, which are three wide on four ranks
   EXPECT_EQ(a.backward_bytes, (32 * 10 + 32 * inputs) * 4);
   EXPECT_EQ(a.gradient_bytes, 0);
   EXPECT_EQ(a.parameter_bytes, (3 * inputs + 3) * 4);
-  EXPECT_EQ(layer(feature, "conv").backward_bytes, 32 * 64 * 7 * 4);  // nothing before it learns
+  EXPECT_EQ(layer(feature, "conv").backward_bytes, 32 * 64 * 7 * 4);  // no earlier layer has parameters
   EXPECT_FALSE(layer(feature, "grouped").cut);
   EXPECT_NE(layer(feature, "grouped").why.find("groups"), std::string::npos);
   const Plan data = make_plan(net, {}, 4, 32);
@@ -129,7 +130,7 @@ TEST(Plan, RefusesWhatItCannotDo) {
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "hybrid", .split = {"out"}}, 8, 8); },
                                 {"\"out\"", "4 outputs", "8 ranks"});
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {.kind = "data", .split = {"out"}}, 2, 8); }, {"hybrid"});
-  EXPECT_NO_THROW((void)make_plan(net, {}, 3, 8));  // the ranks' shares of the batch may differ by one
+  EXPECT_NO_THROW((void)make_plan(net, {}, 3, 8));  // the ranks' parts of the batch may differ by one sample
   expect_error<InvalidArgument>([&] { (void)make_plan(net, {}, 9, 8); }, {"9", "8"});
   Net tied;
   tied.input("x", {6}).input("t", {6});

@@ -1,5 +1,5 @@
-// The products of kernel/blas against plain loops: random shapes, both types, any cut of the columns, k and rows. Run
-// made for each instruction set, by PLEIAD_CPU_LEVEL.
+// Compares the matrix products of kernel/blas with plain loops: random shapes, both types, any split of the columns, k
+// and rows. Runs compiled for each instruction set (PLEIAD_CPU_LEVEL).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ class Products : public testing::Test {
     for (T& x : out) x = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random_));
     return out;
   }
-  /// Aligned, and no number where nothing was packed out.
+  /// Aligned memory that is NaN wherever nothing was packed.
   static Tensor memory(std::int64_t count) {
     Tensor t(dtype_of<T>, {count});
     t.fill(kNan);
@@ -37,7 +37,7 @@ class Products : public testing::Test {
   }
   static T* of(const Tensor& t) { return static_cast<T*>(t.raw()); }
 
-  /// 0 to `whole` in ranges that begin at multiples of `grain`.
+  /// Splits 0 to `whole` into ranges that begin at multiples of `grain`.
   std::vector<Range> cuts(std::int64_t whole, std::int64_t grain) {
     std::vector<Range> out;
     for (std::int64_t at = 0; at < whole;) {
@@ -60,7 +60,7 @@ TYPED_TEST(Products, OfLaidOutSidesAreThoseOfPlainLoops) {
     const std::int64_t m = this->pick(1, 60), n = this->pick(1, 130),
                        k = deep ? this->pick(760, 1700) : this->pick(1, 90);
     const bool left_turned = this->pick(0, 1) == 1, right_turned = this->pick(0, 1) == 1;
-    const std::int64_t more = this->pick(0, 3);  // rows are further apart than they are long
+    const std::int64_t more = this->pick(0, 3);  // the distance between rows is greater than their length
     const Product p{.m = m,
                     .n = n,
                     .k = k,
@@ -91,7 +91,7 @@ TYPED_TEST(Products, OfLaidOutSidesAreThoseOfPlainLoops) {
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t j = 0; j < c_stride; ++j) {
         const auto where = static_cast<std::size_t>(i * c_stride + j);
-        if (j >= n) {  // between the rows nothing is written
+        if (j >= n) {  // elements between the rows must not be written
           ASSERT_TRUE(made[where] == given[where] || p.beta == 0) << i << " " << j;
           ASSERT_EQ(std::isnan(made[where]), std::isnan(given[where])) << i << " " << j;
           continue;

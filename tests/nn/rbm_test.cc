@@ -40,7 +40,7 @@ TEST(Rbm, GradientsAreThoseOfThePlainLoops) {
   for (unsigned seed = 0; seed < 36; ++seed) {
     std::mt19937 r(seed);
     const bool gv = pick(r, 0, 1) == 1, gh = pick(r, 0, 1) == 1;
-    const bool binary = seed % 3 == 1, both = seed % 6 > 2;  // the data; what is sampled
+    const bool binary = seed % 3 == 1, both = seed % 6 > 2;  // the kind of the visible units; which units are sampled
     const std::int64_t k = pick(r, 1, 3), hidden = pick(r, 1, 120), visible = pick(r, 1, 40), batch = pick(r, 1, 20);
     Bench bench("rbm",
                 {{"hidden", std::to_string(hidden)},
@@ -88,7 +88,7 @@ TEST(Rbm, GradientsAreThoseOfThePlainLoops) {
   }
 }
 
-/// A machine of 3 visible and 2 hidden units whose sums over all states can be written down.
+/// A machine of 3 visible and 2 hidden units, small enough to sum over all states.
 struct Tiny {
   static constexpr int kVisible = 3, kHidden = 2;
   double w[kHidden][kVisible] = {{0.8, -1.1, 0.5}, {-0.6, 0.9, 1.2}};
@@ -118,7 +118,7 @@ struct Tiny {
   }
 };
 
-void fill_data(const Bench& bench) {  // half of the samples (1, 0, 1), half (0, 1, 1)
+void fill_data(const Bench& bench) {  // half of the samples are (1, 0, 1), half (0, 1, 1)
   const double pattern[2][3] = {{1, 0, 1}, {0, 1, 1}};
   for (std::int64_t i = 0; i < bench.pass.x[0].count(); ++i)
     bench.pass.x[0].values<double>()[i] = pattern[i / 3 % 2][i % 3];
@@ -147,7 +147,8 @@ TEST(Rbm, CdOneIsOnAverageTheSumOverAllHiddenStates) {
   }
   for (int j = 0; j < 2; ++j) {
     for (int i = 0; i < 3; ++i) {
-      EXPECT_NEAR(bench.pass.gradient[0].at(j * 3 + i), expected[j][i], 2e-3) << j << " " << i;  // 4 deviations
+      EXPECT_NEAR(bench.pass.gradient[0].at(j * 3 + i), expected[j][i], 2e-3)
+          << j << " " << i;  // 4 standard deviations
       EXPECT_GT(std::fabs(expected[j][i]), 0.005);
     }
   }
@@ -160,7 +161,7 @@ TEST(Rbm, LongPersistentChainsGiveTheGradientOfTheLikelihood) {
   tiny.put(bench);
   fill_data(bench);
   bench.gradients();
-  // Over all 32 states: the model's mean of h v, and the data's.
+  // Sums over all 32 states: the mean of h v under the model and under the data.
   double model[2][3] = {}, data[2][3] = {}, sum = 0;
   for (int state = 0; state < 32; ++state) {
     double h[2], v[3];

@@ -1,4 +1,5 @@
-// Recurrent layers: known values, the plain loops, back-propagation through time, state that is carried on.
+// Recurrent layers: known values, comparison with plain loops, back-propagation through time, state that is carried
+// between batches.
 #include <gtest/gtest.h>
 
 #include "core/threads.h"
@@ -135,7 +136,7 @@ TEST(Bptt, CarriedStateMakesPiecesOneSequenceInForward) {
   }
 }
 
-/// States that follow one another with known probabilities, and so an entropy that nobody can get below.
+/// A Markov chain with known transition probabilities. Its entropy is a lower bound of every loss.
 struct Grammar {
   static constexpr int kStates = 4;
   double next[kStates][kStates] = {
@@ -154,7 +155,7 @@ struct Grammar {
     }
     return out;
   }
-  /// Of a character, in nats, over the chain's own distribution.
+  /// The entropy of a character in nats, under the chain's stationary distribution.
   [[nodiscard]] double entropy() const {
     double p[kStates] = {1, 0, 0, 0};
     for (int i = 0; i < 1000; ++i) {
@@ -199,7 +200,7 @@ TEST(CharRnn, RanksAndResumedRunsGiveTheSameLosses) {
     const std::vector<double> losses = test::trace(together, *text_samples(text, {.steps = 4}));
     for (std::size_t i = 0; i < alone.size(); ++i) ASSERT_NEAR(losses[i], alone[i], 1e-5) << i;
   });
-  // Stopped on one rank, resumed on two: what layers carry goes to the ranks that have its samples.
+  // Stopped on one rank and resumed on two: the carried state goes to the rank that has the samples.
   options.checkpoint = 9;
   const test::Folder folder;
   options.checkpoint_folder = folder.path().string();
@@ -244,7 +245,7 @@ TEST(CharRnn, MistakesAreTold) {
   Net other;
   other.input("x", {4});
   EXPECT_THROW(other.add("hot", one_hot({.words = 3})), InvalidArgument);
-  EXPECT_NO_THROW(other.add("gru", gru({.hidden = 3})));  // samples without steps have one
+  EXPECT_NO_THROW(other.add("gru", gru({.hidden = 3})));  // samples without a time axis have one step
   Net images;
   images.input("x", {2, 3, 4});
   EXPECT_THROW(images.add("gru", gru({.hidden = 3})), InvalidArgument);

@@ -1,5 +1,5 @@
-// Every layer and loss, forward and backward, against the plain loops of kernel/ref, over random shapes and options.
-// The loops run in the layer's own type; single precision may differ by the order of sums.
+// Compares every layer and loss, forward and backward, with the plain loops of kernel/ref on random shapes and options.
+// The loops compute in the layer's own type. In single precision, results may differ by the order of sums.
 #include <gtest/gtest.h>
 
 #include "core/threads.h"
@@ -27,7 +27,7 @@ class Reference : public testing::TestWithParam<DType> {
   void close(const Tensor& ours, const Tensor& expected, const std::string& what) const {
     expect_close(ours, expected, what, tolerance());
   }
-  /// body(random numbers, their seed) many times.
+  /// Calls body(random generator, seed) many times.
   template <class Body>
   void draws(Body&& body) {
     for (unsigned seed = 0; seed < kDraws && !HasFatalFailure(); ++seed) {
@@ -152,7 +152,7 @@ TEST_P(Reference, Pooling) {
              {"pad_w", text(w.pad_begin)},
              {"count_padding", p.count_padding ? "true" : "false"}},
             {{pick(r, 1, 3), pick(r, 4, 13), pick(r, 4, 13), pick(r, 1, 40)}}, dtype(), seed);
-    if (pick(r, 0, 2) == 0) {  // many equal numbers: the first maximum has the gradient
+    if (pick(r, 0, 2) == 0) {  // many equal values: only the first maximum has a gradient
       by_type(dtype(), [&]<class T>(T) {
         for (T& v : b.pass.x[0].values<T>()) v = std::round(v);
       });
@@ -210,7 +210,8 @@ TEST_P(Reference, BatchNorm) {
     close(b.pass.gradient[1], dshift, "dshift");
     close(b.pass.workspace[0], m, "mean");
     close(b.pass.workspace[1], v, "variance");
-    b.pass.state[0].copy_from(m);  // by running averages equal to the batch's, a test is as training
+    b.pass.state[0].copy_from(
+        m);  // with running averages equal to the batch's, the test phase gives the training phase's result
     b.pass.state[1].copy_from(v);
     b.pass.phase = Phase::test;
     b.layer->forward(b.pass);
@@ -224,7 +225,7 @@ TEST_P(Reference, Activations) {
     const kernel::Activation activation{.function = kernel::function_named(f), .slope = 0.3};
     Bench b("activation", {{"function", f}, {"slope", "0.3"}}, {{pick(r, 1, 9), pick(r, 1, 999)}}, dtype(), seed, 0.01);
     by_type(dtype(), [&]<class T>(T) {
-      for (T& v : b.pass.x[0].values<T>()) v *= 3;  // as far as where functions are flat
+      for (T& v : b.pass.x[0].values<T>()) v *= 3;  // up to where the functions are flat
     });
     b.gradients();
     const Tensor y = like(b.pass.y[0]), dx = like(b.pass.x[0]);
@@ -288,7 +289,7 @@ TEST_P(Reference, LayersOfIndices) {
       for (auto& index : b->pass.x[0].values<std::int32_t>()) {
         index = static_cast<std::int32_t>(pick(r, 0, words - 1));
       }
-      b->pass.y[0].fill(7);  // all of it must be written
+      b->pass.y[0].fill(7);  // the layer must overwrite all of it
       b->gradients();
     }
     const Tensor y = like(embedding.pass.y[0]), table = like(embedding.pass.gradient[0]), hot = like(one_hot.pass.y[0]);
@@ -319,7 +320,7 @@ TEST_P(Reference, CrossMapPooling) {
   });
 }
 
-/// Layers that only move numbers: every output is found among the inputs by its definition.
+/// Layers that only move values: every output equals the input that the definition names.
 TEST_P(Reference, LayersThatMoveNumbers) {
   draws([&](std::mt19937& r, unsigned seed) {
     const Shape shape{pick(r, 1, 5), pick(r, 3, 20), pick(r, 1, 9)};

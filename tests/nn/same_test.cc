@@ -1,4 +1,5 @@
-// Ranks that were given different things to train; batches that ranks do not divide; losses that are not finite.
+// Ranks that are given different nets, options or data; batches that the ranks do not divide; losses that are not
+// finite.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace pleiad::test;
 
-/// What each of three ranks says when it does this.
+/// Returns the error message of each of three ranks.
 std::array<std::string, 3> said_by_ranks(const std::function<void(Session&)>& work) {
   std::array<std::string, 3> said;
   run_cluster(3, [&](Session& session) {
@@ -69,7 +70,7 @@ TEST(Same, TrainersCompareOptionsNetsAndSamples) {
   });
   for (const std::string& words : samples_differ)
     EXPECT_NE(words.find("shuffled by seed 5"), std::string::npos) << words;
-  // Seeds of the nets may differ: rank 0's counts.
+  // Seeds of the nets may differ; rank 0's seed is used.
   const auto seeds = said_by_ranks([](Session& session) {
     nn::Net net = cnn(static_cast<std::uint64_t>(session.rank()));
     const Trainer trainer(net, options("sgd", "all_reduce"), session);

@@ -1,4 +1,4 @@
-// Samples from stores: what arrives in a net, in which order, at any number of ranks.
+// Samples from stores: which samples reach a net, and in which order, on any number of ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,8 @@ namespace {
 
 using namespace pleiad::test;
 
-/// Twenty-five images of 3 x 2 x 4 whose pixels say image, channel and place, and labels that say the image.
+/// Twenty-five images of 3 x 2 x 4 whose elements encode image, channel and position, with the index of the image as
+/// label.
 class Numbered {
  public:
   static constexpr std::int64_t kCount = 25;
@@ -64,7 +65,7 @@ TEST(StoreSamples, ComeWithTheirChannelsLast) {
       }
     }
   }
-  nn::Net flat = taker({24});  // a vector keeps the file's order
+  nn::Net flat = taker({24});  // flat inputs keep the file's order of values
   store_samples(data.store(), {.shuffle = false})->fill(flat, 0, 4);
   EXPECT_EQ(flat.input_tensor("x").at(25), 101);
 }
@@ -79,7 +80,7 @@ TEST(StoreSamples, OfAPlaceAreTheSameInAnyOrderAndOnAnyRank) {
       of_rank.back()->expect(8, r, ranks);
     }
     nn::Net net = taker({24}, DType::float32, 8 / ranks);
-    for (std::int64_t step = 0; step < 10; ++step) {  // three times through the 25
+    for (std::int64_t step = 0; step < 10; ++step) {  // three passes over the 25 samples
       for (int r = 0; r < ranks; ++r) {
         of_rank[static_cast<std::size_t>(r)]->fill(net, step * 8 + r * (8 / ranks), 8 / ranks);
         for (const std::int32_t label : labels_in(net)) all.push_back(label);
@@ -90,14 +91,14 @@ TEST(StoreSamples, OfAPlaceAreTheSameInAnyOrderAndOnAnyRank) {
   const std::vector<std::int32_t> alone = sequence(1);
   EXPECT_EQ(sequence(2), alone);
   EXPECT_EQ(sequence(4), alone);
-  // Every epoch has every sample once, in another order.
+  // Every epoch contains every sample once, in a different order.
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::vector<std::int32_t> sorted(alone.begin() + epoch * 25, alone.begin() + (epoch + 1) * 25);
     std::ranges::sort(sorted);
     for (int n = 0; n < 25; ++n) ASSERT_EQ(sorted[static_cast<std::size_t>(n)], n);
   }
   EXPECT_FALSE(std::equal(alone.begin(), alone.begin() + 25, alone.begin() + 25));
-  // Going back gives the same again.
+  // The same step gives the same samples again.
   const auto again = store_samples(data.store(), {.seed = 5});
   nn::Net net = taker({24}, DType::float32, 8);
   for (const std::int64_t step : {7, 2, 3, 0}) {
@@ -135,7 +136,7 @@ TEST(StoreSamples, TrainTheSameNetOnOneTwoAndFourRanks) {
   std::map<int, std::vector<double>> traces;
   for (const int ranks : {1, 2, 4}) {
     run_cluster(ranks, [&](Session& session) {
-      nn::Net net = cnn(4, true);  // batch normalisation, over the ranks' samples together
+      nn::Net net = cnn(4, true);  // batch normalisation over the samples of all ranks
       {
         Trainer trainer(net, options("momentum", "auto"), session);
         const std::vector<double> mine = trace(trainer, *open());

@@ -13,7 +13,7 @@ namespace pleiad::test {
 
 inline constexpr std::int64_t kSamples = 96;
 
-/// Images whose class shows in their brightness by quarter, with noise.
+/// Images whose class determines the brightness of their quarters, with noise.
 inline std::vector<std::pair<std::string, Tensor>> images() {
   const Tensor x(DType::float32, {kSamples, 8, 8, 2});
   const Tensor label(DType::int32, {kSamples});
@@ -32,7 +32,7 @@ inline std::vector<std::pair<std::string, Tensor>> images() {
 
 inline std::unique_ptr<Samples> samples(bool shuffle = true) { return array_samples(images(), {.shuffle = shuffle}); }
 
-/// `batch_norm`: after the convolution, whose activation then comes behind it.
+/// With `batch_norm`, adds batch normalisation and then the activation after the convolution.
 inline nn::Net cnn(std::uint64_t seed = 4, bool batch_norm = false) {
   const nn::Param wide{.init = {.type = "he"}};
   nn::Net net({.seed = seed});
@@ -60,7 +60,7 @@ inline TrainOptions options(const std::string& rule, const std::string& exchange
   return o;
 }
 
-/// The losses of a run, step by step.
+/// Returns the losses of a run, step by step.
 inline std::vector<double> trace(Trainer& trainer, Samples& from, TrainCalls calls = {}) {
   std::vector<double> losses;
   calls.report = [&](const Report& r) {

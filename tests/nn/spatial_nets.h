@@ -1,4 +1,4 @@
-// Nets over images, with something to learn, for tests of spatial plans.
+// Nets over images and data that they can learn, for tests of spatial plans.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ inline nn::Net mnist(DType dtype) {
   return net;
 }
 
-/// Digits of 28x28 with noise, whose class shows in a stripe.
+/// Noisy images of 28x28 whose class determines the position of a stripe.
 inline Tensor images_of(DType dtype, std::int64_t count) {
   const Tensor x(dtype, {count, 28, 28, 1});
   const RandomStream noise(8, "digits");

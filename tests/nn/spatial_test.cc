@@ -1,4 +1,4 @@
-// Images over a grid of ranks: the same numbers as the whole image gives, for every layer, grid and batch.
+// Images split over a grid of ranks give the same values as whole images, for every layer, grid and batch.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -27,8 +27,8 @@ void randomise(const Tensor& tensor, const std::string& name) {
   }
 }
 
-/// x -> a convolution of 1x1, so that what follows has an input gradient -> what is tested -> half the squared distance
-/// to random targets.
+/// x -> a 1x1 convolution, so that the tested layers need an input gradient -> the tested layers -> half the squared
+/// distance to random targets.
 struct Sandwich {
   std::int64_t h = 8, w = 8, c = 2, batch = 3;
   std::vector<std::pair<std::string, nn::LayerFields>> layers = {};
@@ -51,7 +51,7 @@ struct Sandwich {
   static std::string name(std::size_t i) { return "layer" + std::to_string(i); }
 };
 
-/// The part of the samples of images that a tile has.
+/// Returns the tile of these samples' images.
 Tensor cut(const Tensor& whole, const Rect& tile, Interval samples) {
   const Shape& s = whole.shape();
   Tensor part(DType::float64, {samples.size(), tile.h.size(), tile.w.size(), s[3]});
@@ -77,7 +77,8 @@ double distance(const Tensor& a, const Tensor& b, double factor = 1) {
   return most;
 }
 
-/// Forward, input gradient and weight gradients of a step on a grid against those of the whole image on one process.
+/// Compares the outputs, input gradients and weight gradients of a step on a grid with those of whole images on one
+/// process.
 void check_on(Session& session, const Sandwich& made, const std::string& grid, bool overlap = true) {
   const std::int64_t batch = made.batch;
   Net whole = made.net();
@@ -98,7 +99,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
   net.prepare(local);
   const Interval mine = part_of(batch, plan.grid.groups, plan.grid.group_of(session.rank()));
   const Rect tile = plan.grid.tile(made.h, made.w, plan.grid.tile_of(session.rank()));
-  for (int again = 0; again < 2; ++again) {  // from the second on, followers begin early
+  for (int again = 0; again < 2; ++again) {  // from the second step on, layers may start before all halos have arrived
     net.input_tensor("x").copy_from(plan.ranks == 1 ? whole.input_tensor("x")
                                                     : cut(whole.input_tensor("x"), tile, mine));
     const Tensor t = whole.input_tensor("t");
@@ -120,7 +121,7 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
     ASSERT_LT(distance(net.output(layer.name), cut(whole.output(layer.name), layer.out[at], mine)), 1e-10)
         << "output of " << layer.name;
   }
-  if (plan.ranks > 1) {  // a gradient of a group's mean is `groups` times that of the batch's, times 1 / groups
+  if (plan.ranks > 1) {  // the group's gradient is `groups` times that of the batch, times 1 / groups
     ASSERT_LT(distance(net.output_gradient("pre"), cut(whole.output_gradient("pre"), tile, mine)), 1e-10);
   }
   for (std::size_t i = 0; i < net.parameters().size(); ++i) {
@@ -151,7 +152,7 @@ std::string random_grid(std::mt19937& random, int ranks, std::int64_t batch) {
   return all[static_cast<std::size_t>(pick(random, 0, static_cast<std::int64_t>(all.size()) - 1))];
 }
 
-/// A convolution or pooling that leaves outputs of an image of h x w.
+/// Returns a random convolution or pooling that fits an image of h x w.
 std::pair<std::string, nn::LayerFields> random_layer(std::mt19937& random, std::int64_t h, std::int64_t w) {
   if (pick(random, 0, 2) > 0) {
     while (true) {
@@ -217,14 +218,14 @@ TEST_P(SpatialRanks, GiveWhatTheWholeImageGives) {
       SCOPED_TRACE(testing::Message() << made.h << "x" << made.w << " batch " << made.batch << " grid " << grid << ": "
                                       << what);
       check_on(session, made, grid, round % 2 == 0);
-      if (testing::Test::HasFatalFailure()) return;  // the others hear of it
+      if (testing::Test::HasFatalFailure()) return;  // the failure ends the other ranks, too
     }
     session.shutdown();
   });
 }
 INSTANTIATE_TEST_SUITE_P(Counts, SpatialRanks, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 12));
 
-/// Every kind of layer that lies on tiles, and those that end them.
+/// Every kind of layer that works on tiles, and every kind that ends them.
 TEST(Spatial, TakesEveryKindOfLayer) {
   const nn::LayerFields conv = {{"filters", "3"},   {"kernel_h", "3"},      {"kernel_w", "3"},
                                 {"pad_top", "1"},   {"pad_bottom", "1"},    {"pad_left", "1"},
@@ -259,7 +260,7 @@ TEST(Spatial, TakesEveryKindOfLayer) {
                     {"activation", "tanh"}}},
                   {"dense", dense}}},
       {.h = 3, .w = 2, .layers = {{"convolution", conv}, {"batch_norm", {}}, {"dense", dense}}},
-      // One image, in bands: what needs no halo goes first.
+      // One image, split into bands: the part that needs no halo is computed first.
       {.h = 13,
        .w = 12,
        .batch = 1,
@@ -268,12 +269,12 @@ TEST(Spatial, TakesEveryKindOfLayer) {
                   {"convolution", conv},
                   {"local_contrast", {{"size", "3"}}},
                   {"dense", dense}}},
-      // A dense layer that pays to be shared out, of widths that no number of ranks divides.
+      // Dense layers that are worth splitting, of widths that no number of ranks divides.
       {.layers = {{"convolution", conv},
                   {"dense", {{"out", "257"}, {"activation", "tanh"}, {"weight.init", "he"}}},
                   {"dense", {{"out", "251"}, {"activation", "sigmoid"}, {"weight.init", "he"}, {"transposed", "true"}}},
                   {"dense", dense}}},
-      // Transposed filters give to places around them, also past other tiles.
+      // Transposed filters write to the positions around them, also in other tiles.
       {.h = 9,
        .layers = {{"local_convolution", {{"filters", "2"}, {"kernel", "3"}, {"weight.init", "he"}}},
                   {"local_convolution",
@@ -394,7 +395,8 @@ TEST_P(SpatialTraces, AreThoseOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(Types, SpatialTraces, testing::Values(DType::float32, DType::float64),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
-/// Saved by four ranks, resumed by three, two with another plan, and one: the same trace, and the same net.
+/// A checkpoint saved by four ranks is resumed by three ranks, by two with another plan, and by one: the trace and the
+/// net are the same.
 TEST(Spatial, CheckpointsHoldTheWholeModel) {
   const Folder folder;
   const DType dtype = DType::float32;
@@ -448,7 +450,7 @@ TEST(Spatial, PlanSaysTilesHalosAndBytes) {
   EXPECT_EQ(layer("conv1").out[3], (Rect{{12, 24}, {12, 24}}));
   // Two rows of 14, two columns of 14, and a corner of 2x2.
   EXPECT_EQ(layer("conv1").forward_bytes, (2 * 14 + 14 * 2 + 4) * 16 * 4);
-  EXPECT_EQ(layer("conv1").backward_bytes, 0);  // nothing before it learns
+  EXPECT_EQ(layer("conv1").backward_bytes, 0);  // no earlier layer has parameters
   EXPECT_EQ(layer("pool1").forward_bytes, 0);
   EXPECT_EQ(layer("conv2").backward_bytes, layer("conv2").forward_bytes);
   EXPECT_EQ(layer("hidden").mode, "tower");
@@ -460,7 +462,7 @@ TEST(Spatial, PlanSaysTilesHalosAndBytes) {
   for (const char* part : {"grid 2x2", "rank 3", "14x14", "12 x 12 of 24 x 24", "2,2,2,2", "tower", "cost model"}) {
     EXPECT_NE(words.find(part), std::string::npos) << part << " in\n" << words;
   }
-  // A dense layer over what every rank has: shared out where its ranks are tiles of one image, and there are several.
+  // A dense layer whose inputs all ranks hold is split if its ranks are the tiles of one image.
   Net deep;
   deep.input("x", {4, 4, 1}).input("t", {3000});
   deep.add("a", nn::dense({.out = 3000}), {.inputs = {"x"}}).add("b", nn::dense({.out = 3000}));
@@ -471,7 +473,7 @@ TEST(Spatial, PlanSaysTilesHalosAndBytes) {
   EXPECT_EQ(mode("2x2", 4), "tower");
   EXPECT_EQ(mode("1x1x4", 4), "whole");
   EXPECT_EQ(mode("1x1", 1), "whole");
-  // Chosen by cost: of a wide image columns are cut, not rows.
+  // The cost model chooses the grid: a wide image is split into columns, not rows.
   Net wide;
   wide.input("x", {8, 256, 4}).input("t", {8, 256, 4});
   nn::ConvolutionOptions conv = nn::square(4, 5, 1, 2);

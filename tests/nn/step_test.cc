@@ -1,4 +1,4 @@
-// What a step does not do: allocate, compute a gradient that nobody needs, or leave a fused gradient in memory.
+// A step does not allocate memory, compute gradients that are not needed, or write a fused gradient to memory.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Who allocated while counting was on. Fixed memory: the counter must not allocate itself.
+// The callers that allocated while counting was on, in fixed memory: the counter must not allocate.
 std::atomic<bool> g_counting = false;
 std::atomic<std::size_t> g_count = 0;
 std::array<void*, 4096> g_callers{};
@@ -27,8 +27,8 @@ void note(void* caller) {
 
 }  // namespace
 
-// Sanitizers have allocators of their own.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // it sees through half of these
+// Sanitizers replace the allocator themselves.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // the compiler sees only half of the replaced functions
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 void* __libc_malloc(std::size_t);                 // NOLINT
@@ -83,7 +83,7 @@ constexpr bool kCounts = false;
 namespace pleiad {
 namespace {
 
-/// Allocations of body(), by the library or program whose code asked for them.
+/// Counts the allocations of body() for each library or program that made them.
 template <class Body>
 std::map<std::string, int> allocations(Body&& body) {
   g_count = 0;
@@ -153,10 +153,10 @@ TEST_P(Step, AllocatesNothing) {
   EXPECT_EQ(by_object[this_program()], 0);
   by_object.erase(this_program());
   for (const auto& [object, count] : by_object) {
-    // OpenBLAS's kernels for Intel's 512-bit vectors allocate a buffer in some products; those for other processors do
-    // not.
+    // OpenBLAS's kernels for Intel's 512-bit vectors allocate a buffer in some products; its kernels for other
+    // processors do not.
     if (object.find("libopenblas") != std::string::npos) continue;
-    // oneDNN makes a small list of arguments for each call of a primitive; nobody else has a reason.
+    // oneDNN allocates a small list of arguments for each call of a primitive. No other library may allocate.
     EXPECT_NE(object.find("libdnnl"), std::string::npos) << object << " allocated " << count << " times";
     EXPECT_TRUE(GetParam().images) << object;
   }
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Nets, Step,
                                          Kind{"CnnAdagrad", "adagrad", true}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-/// y = weight * x; remembers whether it was asked for dx.
+/// y = weight * x. Counts the backward passes that request dx.
 class Probe final : public nn::Layer {
  public:
   explicit Probe(int& asked) : asked_(asked) {}
@@ -192,7 +192,7 @@ TEST(Step, ComputesNoGradientByTheNetsInputs) {
   int first = -1, second = -1;
   nn::Net net;
   net.input("t", {4}).input("x", {4});
-  net.add("relu", nn::activation({}), {.inputs = {"x"}});  // nothing to train below it
+  net.add("relu", nn::activation({}), {.inputs = {"x"}});  // no earlier layer has parameters
   net.add("first", std::make_unique<Probe>(first)).add("second", std::make_unique<Probe>(second));
   net.add("loss", nn::euclidean_loss(), {.inputs = {"second", "t"}});
   net.prepare(3);

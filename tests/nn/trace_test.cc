@@ -1,4 +1,4 @@
-// The trace of a run, as a viewer reads it.
+// The trace of a run, read as a viewer reads it.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 using namespace pleiad::test;
 using nlohmann::json;
 
-/// Passes everything on; backward takes its time.
+/// The identity, with a slow backward pass.
 class Slow final : public nn::Layer {
  public:
   explicit Slow(std::chrono::milliseconds time) : time_(time) {}
@@ -31,7 +31,7 @@ class Slow final : public nn::Layer {
   std::chrono::milliseconds time_;
 };
 
-/// Large parameters behind a layer whose backward takes so long.
+/// A net with large parameters after a layer whose backward pass takes `time`.
 nn::Net wide(std::chrono::milliseconds time = {}) {
   nn::Net net({.name = "wide"});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
@@ -61,7 +61,7 @@ json traced(int ranks, const std::string& exchange, const std::string& file, std
   return json::parse(slurp(file));
 }
 
-// The spans of an exchange that lie under one of the backward pass, on both ranks.
+// Counts the exchanges of both ranks that run during one of the backward passes.
 int overlaps_of(const json& document, const std::string& what) {
   int overlaps = 0;
   for (int rank = 0; rank < 2; ++rank) {
@@ -89,8 +89,8 @@ int overlaps_of(const json& document, const std::string& what) {
   return overlaps;
 }
 
-// On a busy machine the thread of the exchange may not get to run before the pass is over: then once more, with a pass
-// that takes longer.
+// On a busy machine the exchange thread may not run before the pass is over. If so, the test runs again with a longer
+// pass.
 TEST(Trace, ShowsTheExchangeUnderTheBackwardPass) {
   const Folder folder;
   for (const std::string exchange : {"all_reduce", "tables"}) {

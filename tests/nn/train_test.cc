@@ -1,4 +1,4 @@
-// The trainer: the same training on any number of ranks, fused or not, stopped and resumed.
+// The trainer: the training is the same on any number of ranks, fused or not, interrupted and resumed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ std::vector<double> trace_of_ranks(int ranks, const std::string& rule, const std
                                    bool batch_norm = false) {
   std::vector<double> losses;
   run_cluster(ranks, [&](Session& session) {
-    Net net = cnn(session.rank() == 0 ? 4 : 99, batch_norm);  // rank 0's weights count
+    Net net = cnn(session.rank() == 0 ? 4 : 99, batch_norm);  // the weights of rank 0 are used
     {
       Trainer trainer(net, options(rule, exchange), session);
       const auto from = samples();
@@ -84,7 +84,7 @@ TEST(BatchNorm, LeavesABiasBeforeItAsItIs) {
   (void)trace(trainer, *samples());
   for (std::int64_t i = 0; i < before.count(); ++i) EXPECT_EQ(net.parameter("conv/bias").value.at(i), before.at(i));
   for (const double gradient : net.parameter("conv/bias").gradient.values<float>()) EXPECT_EQ(gradient, 0);
-  // With an activation between them it matters.
+  // With an activation between them, the bias has a gradient.
   Net other = cnn(4, false);
   Trainer second(other, options("adam", "none"));
   (void)trace(second, *samples());
@@ -103,7 +103,7 @@ TEST(Tables, WithoutAClockLearnTooAndAreSavedWhole) {
       Trainer trainer(net, o, session);
       const std::vector<double> losses = trace(trainer, *samples());
       EXPECT_LT(losses.back(), losses.front());
-      // Ranks differ while they train; a state is one.
+      // The ranks' parameters differ during training, but the state is the same on all ranks.
       double sum = 0;
       for (const auto& [name, tensor] : trainer.state()) {
         for (std::int64_t i = 0; i < tensor.count(); ++i) sum += tensor.at(i);
@@ -153,7 +153,7 @@ TEST_P(Rules, AResumedRunHasTheSameBits) {
   EXPECT_FALSE(ended);
   for (const auto& [name, tensor] : first.state()) saved.emplace_back(name, tensor.clone());
 
-  Net resumed_net = cnn(77);  // another seed, until the state is loaded
+  Net resumed_net = cnn(77);  // a different seed, which load_state replaces
   Trainer resumed(resumed_net, options(GetParam(), "none"));
   resumed.load_state(saved);
   EXPECT_EQ(resumed.current_step(), 7);
@@ -254,7 +254,7 @@ TEST(Trainer, ValidatesAndTestsWithSoManyBatchesAndTheCallerMayStopIt) {
       (std::vector<std::pair<Phase, std::int64_t>>{
           {Phase::validate, 4}, {Phase::test, 6}, {Phase::validate, 8}, {Phase::validate, 12}, {Phase::test, 12}}));
   EXPECT_EQ(trainer.current_step(), 12);
-  // Averages over the batches asked for, which are the first ones.
+  // Averages over the requested number of batches, which are the first ones.
   const Report two = trainer.evaluate(*other, Phase::test, 2);
   const Report all = trainer.evaluate(*other, Phase::test);
   EXPECT_EQ(two.metrics[0].first, "loss");
@@ -272,7 +272,7 @@ TEST(Trainer, TellsAccuracyAmongTheTopK) {
   const auto from = samples(false);
   const Report report = trainer.evaluate(*from, Phase::test);
   std::map<std::string, double> metrics(report.metrics.begin(), report.metrics.end());
-  // By hand: how often the label's score is among the largest.
+  // Computed by hand: how often the label's score is among the largest.
   double one = 0;
   double three = 0;
   for (std::int64_t b = 0; b < kSamples / 16; ++b) {
@@ -349,7 +349,7 @@ TEST(Trainer, ALossThatIsNoNumberNamesStepAndLayer) {
   }
 }
 
-/// Passes everything on, and fails in backward.
+/// The identity, which throws in backward.
 class Failing final : public nn::Layer {
  public:
   [[nodiscard]] std::string kind() const override { return "failing"; }
@@ -373,7 +373,7 @@ TEST(Trainer, ALayerThatFailsInBackwardEndsTheRunWhateverIsUnderWay) {
         const auto from = samples();
         expect_error<StateError>([&] { (void)trainer.run(*from); }, {"this layer fails"});
       }
-      // Who leaves now ends what the other's exchange still waits for.
+      // Leaving the session ends the exchange that the other rank still waits for.
     });
   }
 }

@@ -1,4 +1,4 @@
-/* A program as one writes it for Multiverso's C API: it knows nothing of Pleiad. */
+/* A program written for Multiverso's C API, without knowledge of Pleiad. */
 #include <multiverso/c_api.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A program as one writes it for Multiverso's C++ API, in C++11.
+// A program written for Multiverso's C++ API, in C++11.
 #include <multiverso/multiverso.h>
 #include <multiverso/table/array_table.h>
 #include <multiverso/table/matrix_table.h>
@@ -83,7 +83,7 @@ void test_matrix() {
   delete table;
 }
 
-// Of an updater with options, an add may bring its own.
+// If the updater has options, an add may override them.
 void test_options() {
   MV_SetFlag("updater_type", std::string("momentum_sgd"));
   ArrayWorker<double>* table = MV_CreateTable(ArrayTableOption<double>(3));
@@ -132,7 +132,7 @@ int main(int argc, char* argv[]) {
   const int rank = MV_Rank(), size = MV_Size();
   MV_ShutDown();
 
-  // Again, for model averaging: no servers, no tables.
+  // Starts again for model averaging: no servers, no tables.
   MV_SetFlag("ma", true);
   MV_Init();
   test_allreduce();

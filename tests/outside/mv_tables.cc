@@ -1,4 +1,4 @@
-// The tables, options and small helpers of Multiverso's C++ API that mv_cxx.cc does not use, in C++11.
+// Tables, options and small helpers of Multiverso's C++ API that mv_cxx.cc does not use, in C++11.
 #include <multiverso/blob.h>
 #include <multiverso/dashboard.h>
 #include <multiverso/message.h>
@@ -72,7 +72,7 @@ void test_matrix(const Option& option) {
   delete table;
 }
 
-// A call's keys and values over the servers, and together again.
+// The keys and values of a call are split over the servers and put together again.
 void test_partition() {
   const int size = 10;
   ArrayWorker<int>* array = table_factory::CreateTable(ArrayTableOption<int>(size));
@@ -139,7 +139,7 @@ void test_small_things() {
 
   const Timer timer;
   CHECK(timer.elapse() >= 0);
-  static int steps = 0;  // over both sessions
+  static int steps = 0;  // counts over both sessions
   for (int i = 0; i < 3; ++i, ++steps) {
     MONITOR_BEGIN(step);
     MONITOR_END(step);

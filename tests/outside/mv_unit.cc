@@ -1,5 +1,5 @@
-// Unit tests as users of Multiverso's C++ API write them: Boost.Test, a fixture that starts Multiverso for each case,
-// tables that are deleted after its end. In C++11.
+// Unit tests as users of Multiverso's C++ API write them, in C++11: Boost.Test, a fixture that starts Multiverso for
+// each case, and tables that are deleted after its end.
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE tables
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ struct Started {
     MV_SetFlag("sync", sync);
     MV_Init();
   }
-  ~Started() { MV_ShutDown(false); }  // the processes of a job shut down together all the same
+  ~Started() { MV_ShutDown(false); }  // the processes of a job still shut down together
 };
 
 struct Synchronous : Started {

@@ -1,4 +1,4 @@
-// Pleiad's own C++ API from an installed package.
+// Uses Pleiad's own C++ API from an installed package.
 #include <cstdio>
 #include <pleiad/pleiad.hpp>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// A main as SINGA's documents show it, with a layer and an updater of its own, from an installed package.
+// A main function as in SINGA's documents, with a layer and an updater of its own, built with an installed package.
 #include <pleiad/driver.h>
 #include <cmath>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace {
 
-/// y = x * (1 + scale), where scale is learnt; the job says how it begins.
+/// y = x * (1 + scale) with a trained scale, whose initial value is in the job.
 class Scaled final : public pleiad::nn::Layer {
  public:
   explicit Scaled(const std::string& conf) : params_(pleiad::params_of_job_layer(conf)) {}
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     pleiad::Driver driver;
     driver.Init(argc, argv);
     driver.RegisterLayer<Scaled>("kScaled");
-    // Steps of the gradient's sign and of a running mean that the rule keeps.
+    // Steps along the sign of the gradient and along a running mean that the rule keeps.
     driver.RegisterUpdater("kSigned",
                            [](const auto& update) {
                              for (std::size_t i = 0; i < update.value.size(); ++i) {

@@ -1,4 +1,6 @@
-"""A rank that uses mpi4py and, through the C API, Pleiad. Arguments: libpleiad.so, and who comes first: mpi4py or pleiad."""
+"""A rank that uses mpi4py and, through the C API, Pleiad. Arguments: libpleiad.so, and which one starts first: mpi4py
+or pleiad.
+"""
 
 import ctypes
 import sys
@@ -24,7 +26,7 @@ def sum_by_pleiad():
     check(lib.pleiad_array_create(session, ctypes.c_int64(3), INT32, b"name=sums", None, ctypes.byref(table)))
     ones = (ctypes.c_int32 * 3)(1, 1, 1)
     check(lib.pleiad_table_add(table, ones, ctypes.c_int64(3), INT32, None))
-    between = sum_by_mpi()  # the session is open; when this is done all have added
+    between = sum_by_mpi()  # the session is open; after this all ranks have added
     out = (ctypes.c_int32 * 3)()
     check(lib.pleiad_table_get(table, out, ctypes.c_int64(3), INT32))
     check(lib.pleiad_session_shutdown(session))

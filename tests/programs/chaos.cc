@@ -1,10 +1,10 @@
-// A rank of a job under faults (tests/chaos.py). It adds ones to tables of every kind and clock, reads them, and writes
-// what it did into FOLDER/history-RANK, record by record (tests/history.py checks them):
+// A rank of a job under faults (tests/chaos.py). It adds ones to tables of every kind and clock, reads them, and
+// records its operations in FOLDER/history-RANK (tests/history.py checks them):
 //   chaos FOLDER [--twice] [--no-deduplication]
-// It goes on until there is a file FOLDER/stop, and then reads everything once more.
+// It runs until the file FOLDER/stop exists, and then reads everything once more.
 //
 // --twice delivers every tenth request of another host twice, as a resend after a lost reply does.
-// --no-deduplication takes from the second delivery the mark by which a service knows it: the checker must notice.
+// --no-deduplication removes the mark by which a service recognises the second delivery. The checker must notice that.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,15 +35,15 @@ using namespace pleiad;
 enum class Event : std::int32_t { add = 1, added, add_failed, get, got, get_failed };
 
 struct Record {
-  std::int64_t time = 0;  ///< of a clock that all hosts of the test share
+  std::int64_t time = 0;  ///< time by a clock that all hosts of the test share
   Event event = Event::add;
   std::int32_t table = 0;
   std::int64_t key = 0;
-  std::int64_t low = 0;  ///< of what was read: the least value and the greatest
+  std::int64_t low = 0;  ///< the least and the greatest value read
   std::int64_t high = 0;
 };
 
-/// What stays when the process is killed: each record is in the file when `put` returns.
+/// The history survives the death of the process: each record is in the file when `put` returns.
 class History {
  public:
   explicit History(const std::string& path)
@@ -66,7 +66,7 @@ class History {
   std::atomic<std::int64_t> unknown_{0};
 };
 
-/// Stands between the network and the tables.
+/// Receives the requests before the tables do.
 class Twice final : public RequestHandler {
  public:
   Twice(RequestHandler& inner, bool deduplicates) : inner_(inner), deduplicates_(deduplicates) {}
@@ -89,7 +89,7 @@ class Twice final : public RequestHandler {
   int count_ = 0;
 };
 
-/// One table, or the file, as the histories see it: ones are added under a key.
+/// A counter of the histories: a table, or the file. Ones are added under a key.
 struct Target {
   int number = 0;
   std::int64_t keys = 1;
@@ -104,7 +104,7 @@ void add(History& history, const Target& target, std::int64_t key) {
     history.put(Event::added, target.number, key);
   } catch (const Error&) {
     history.put(Event::add_failed, target.number, key);
-    // Few adds of unknown outcome leave little room between what must and what may be there.
+    // Every add of unknown outcome weakens the checks, so the rank makes few of them.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -131,7 +131,7 @@ constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kColumns = 3;
 constexpr int kFirstClocked = 10;
 constexpr int kSecondsToFinish = 8;
-constexpr std::int64_t kLast = 1'000'000'000'000;  // in a synchronous table: the round is the last one
+constexpr std::int64_t kLast = 1'000'000'000'000;  // in a synchronous table: marks the last round
 
 TableOptions counts(const std::string& name, const std::string& clock = "async") {
   TableOptions options;
@@ -145,8 +145,8 @@ TableOptions counts(const std::string& name, const std::string& clock = "async")
 /// True in the thread of the rounds.
 thread_local bool counts_rounds = false;
 
-/// Rounds of the tables with clocks: an add to each, a get of each. Ends with the first error, or with all workers
-/// after the same round: the one in which somebody added kLast to the first of them.
+/// Runs rounds on the tables with clocks: an add to each, then a get of each. Ends at the first error, or on all
+/// workers after the same round: the one in which some worker added kLast to the first table.
 std::string run_rounds(History& history, const std::vector<ArrayTable>& tables, const std::function<bool()>& over) {
   std::vector<std::int64_t> out(kSize);
   for (bool last = false; !last;) {
@@ -212,7 +212,7 @@ int main(int argc, char** argv) {
                     return extremes(out);
                   }};
   };
-  // A file that is replaced again and again, on a disk that may be full: its version counts the adds.
+  // A file that is replaced again and again, on a disk that may be full. Its version counts the adds.
   Target file{0, 1, {}, {}};
   const std::string path = folder + "/disk/rank-" + rank;
   constexpr std::size_t kPadding = 20'000;
@@ -251,8 +251,8 @@ int main(int argc, char** argv) {
   const auto over = [&] { return access((folder + "/stop").c_str(), F_OK) == 0; };
   print_line("{\"rank\": " + rank + ", \"ready\": true, \"pid\": " + std::to_string(getpid()) + "}");
 
-  // Clocked tables wait for the slowest rank, so they have a thread of their own.
-  // After an error of one rank, the others would wait for its next round until the timeout.
+  // Clocked tables wait for the slowest rank, so they have a thread of their own. After an error on one rank, the
+  // others would wait for its next round until the timeout.
   session.set_interrupt([&] {
     struct stat stopped{};
     if (!counts_rounds || stat((folder + "/stop").c_str(), &stopped) != 0) return false;
@@ -279,7 +279,7 @@ int main(int argc, char** argv) {
   }
   print_line("{\"rank\": " + rank + ", \"acknowledged\": " + std::to_string(history.acknowledged()) +
              ", \"unknown\": " + std::to_string(history.unknown()) + "}");
-  // The others may need this rank's shards for their last reads.
+  // The others may still read this rank's shards.
   while (access((folder + "/end").c_str(), F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   _exit(0);
 }

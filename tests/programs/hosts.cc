@@ -1,8 +1,8 @@
-// Ranks on several hosts that add to a table of integers until there is a file FOLDER/stop (test_hosts.py). Each counts
-// what was acknowledged and what failed, and says at the end what the table holds: one line of JSON a rank.
-// FOLDER/broken says that the network, or a host, is: the error of the first add that begins after it is the one that
-// is told, whatever failed before. While the network is cut only files tell how far they are: FOLDER/failed-RANK after
-// that error, and FOLDER/again-RANK once an add has come through after that.
+// Ranks on several hosts that add to a table of integers until the file FOLDER/stop exists (test_hosts.py). Each counts
+// acknowledged and failed adds, and at the end prints these and the values of the table as a line of JSON.
+// The test creates FOLDER/broken when it breaks the network or a host. The rank reports the error of the first add that
+// begins after that, not of an earlier one. While the network is down, files show the progress: FOLDER/failed-RANK
+// after that error, and FOLDER/again-RANK once a later add was acknowledged.
 //   hosts FOLDER
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   session.barrier();
   print_line("{\"rank\": " + std::to_string(session.rank()) + ", \"ready\": true}");
 
-  std::vector<std::int64_t> counts = {0, 0};  // acknowledged, failed
+  std::vector<std::int64_t> counts = {0, 0};  // acknowledged and failed adds
   std::string error;
   double error_after = 0;
   bool failed = false;
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  // A get must work again, too: the link has long been back.
+  // A get must work again, too: the network has been back for long.
   bool got = false;
   for (int attempt = 0; attempt < 5 && !got; ++attempt) {
     try {

@@ -1,5 +1,5 @@
-// The stub that a build without MPI has in place of the loader of MPI's module, linked by the declaration that the
-// engine calls.
+// Calls the stub that replaces the loader of the MPI module in a build without MPI, through the declaration that the
+// engine uses.
 #include <cstdio>
 #include <string_view>
 

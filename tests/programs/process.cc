@@ -1,4 +1,4 @@
-// What a process is to a world, one piece a mode (test_processes.py). Every rank prints lines of JSON.
+// What a process may do in a world, one mode per case (test_processes.py). Every rank prints lines of JSON.
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -22,13 +22,13 @@ namespace {
 
 using namespace pleiad;
 
-constexpr std::int64_t kLarge = 400'000;  // a get of more than 1 MB is done by another thread
+constexpr std::int64_t kLarge = 400'000;  // another thread carries out a get of more than 1 MB
 
 void say(int rank, const std::string& key, const std::string& value) {
   print_line("{\"rank\": " + std::to_string(rank) + ", " + json_string(key) + ": " + json_string(value) + "}");
 }
 
-/// "state: words" of the error that `call` throws, "" if none.
+/// Returns "kind: message" of the error that `call` throws, or "" if it throws none.
 std::string error_of(const std::function<void()>& call) {
   static const char* const kKinds[] = {"",        "invalid", "state",       "order",   "transport",
                                        "timeout", "memory",  "interrupted", "internal"};
@@ -53,7 +53,7 @@ SessionOptions solo() {
   return options;
 }
 
-// A world of one inside this process, whatever this process is.
+// Starts a world of one inside this process, whatever this process is.
 std::string nested() {
   return error_of([] {
     Session session = Session::start(solo());
@@ -88,7 +88,7 @@ void start() {
 
 struct ChildIsDone {};
 
-// The child tries everything, then leaves all scopes, so that destructors run, and exits as any program does.
+// The child process tries every call, leaves all scopes, so that destructors run, and exits normally.
 void in_child(Session& session, const ArrayTable& async, const ArrayTable& sync) {
   std::vector<float> out(kLarge);
   const int rank = session.rank();
@@ -127,7 +127,7 @@ void fork_a_child() {
   std::vector<float> out(kLarge);
   std::vector<float> out_of_child(kLarge);
   async.add(ones);
-  async.get_async(out).wait();  // now there is a second thread
+  async.get_async(out).wait();  // now the process has a second thread
   if (session.rank() == session.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   sync.add(ones);
   sync.get_async(out).wait();
@@ -164,7 +164,7 @@ void again() {
   Session kept = Session::start();
   const int rank = kept.rank();
   say(rank, "second start", error_of([] { (void)Session::start(); }));
-  say(rank, "nested", nested());  // a world of one does not count
+  say(rank, "nested", nested());  // a world of one is independent of the session
   const ArrayTable table = kept.create_array(3, {.name = "old"});
   kept.shutdown();
   int worked = 0;
@@ -183,12 +183,12 @@ void again() {
   say(rank, "old table", error_of([&] { table.get(out); }));
 }
 
-// Looks seldom: what a job uses while it waits is measured.
+// Polls seldom, because the test measures the processor time of a waiting job.
 void await_file(const std::string& path) {
   (void)eventually([&] { return access(path.c_str(), F_OK) == 0; }, std::chrono::milliseconds(100));
 }
 
-// The last rank comes once there is a file; the others wait for it in a barrier or a get.
+// The last rank waits for a file. The others wait for that rank in a barrier or a get.
 void late(const std::string& file, bool clocked) {
   Session session = Session::start();
   const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
@@ -242,7 +242,7 @@ void flood(const std::string& clock) {
   session.shutdown();
 }
 
-// Rank 0 is a server, rank 1 is none, the others are workers: PLEIAD_ROLE says so.
+// PLEIAD_ROLE makes rank 0 a server, rank 1 neither, and the others workers.
 void roles() {
   Session session = Session::start();
   const ArrayTable sync = session.create_array(10, {.dtype = DType::int32, .clock = "sync"});
@@ -262,7 +262,7 @@ void roles() {
   session.shutdown();
 }
 
-// Rank 1 leaves its session by an exception; the process lives on for a while.
+// An exception ends rank 1's session, and its process lives on for a while.
 void throws() {
   const int rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
   try {
@@ -277,7 +277,7 @@ void throws() {
   }
 }
 
-// The last rank comes to start itself once there is a file.
+// The last rank calls start once there is a file.
 void late_start(const std::string& file) {
   const bool last =
       std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")) + 1 == std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"));
@@ -285,7 +285,7 @@ void late_start(const std::string& file) {
   world();
 }
 
-// The last rank dies before it comes to start: at once, or when there is a file.
+// The last rank dies before it calls start: at once, or when there is a file.
 void dies_before_start(const std::string& file) {
   const bool last =
       std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")) + 1 == std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE"));
@@ -297,7 +297,7 @@ void dies_before_start(const std::string& file) {
   start();
 }
 
-// Steps of a synchronous table until one fails, or `file` is there. A rank whose step fails stays until then.
+// Runs steps of a synchronous table until one fails or `file` exists. A rank whose step fails then waits for the file.
 void steps(const std::string& file) {
   Session session = Session::start();
   const ArrayTable table = session.create_array(3, {.name = "weights", .clock = "sync"});
@@ -320,7 +320,7 @@ void steps(const std::string& file) {
 
 std::atomic<bool> own_handler_ran{false};
 
-// A handler that the program has installed stays its own.
+// The program's own signal handler stays installed.
 void own_signal() {
   struct sigaction action{};
   action.sa_handler = [](int) { own_handler_ran = true; };
@@ -331,7 +331,7 @@ void own_signal() {
   session.shutdown();
 }
 
-// A handler that the program installs later stays, too.
+// A handler that the program installs later stays installed, too.
 void later_signal() {
   Session session = Session::start();
   struct sigaction action{};
@@ -343,7 +343,7 @@ void later_signal() {
   say(rank, "own handler", own_handler_ran ? "ran" : "did not run");
 }
 
-// Signals come all the time, as under a profiler.
+// Frequent signals, as under a profiler.
 void interrupted() {
   struct sigaction action{};
   action.sa_handler = [](int) {};
@@ -359,7 +359,7 @@ void interrupted() {
   session.shutdown();
 }
 
-// The process of rank 1 ends while one of its threads is at work; rank 0 goes on.
+// The process of rank 1 ends while one of its threads is working. Rank 0 continues.
 void ends_at_work() {
   Session session = Session::start();
   const ArrayTable table = session.create_array(4'000'000);
@@ -377,7 +377,7 @@ void ends_at_work() {
   say(rank, "add", error_of([&] { table.add(ones); }));
 }
 
-// Rank 0 waits for the others' adds and they for it, until a thread that has never called comes to the barrier.
+// Rank 0 and the others wait for each other until a thread that has never called the engine reaches the barrier.
 void sleeping_thread() {
   Session session = Session::start();
   const ArrayTable table = session.create_array(3, {.clock = "sync"});

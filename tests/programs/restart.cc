@@ -1,6 +1,6 @@
-// A job that goes on from its last snapshot: restart FOLDER STEPS [FILE]. Where there is a FILE to wait for, nobody
-// takes the last step before it is there. Every worker adds numbers that depend on the step and on itself alone, so
-// what the tables hold at the end does not depend on how often the job was killed on the way.
+// A job that resumes from its last snapshot: restart FOLDER STEPS [FILE]. With a FILE, all ranks wait before the last
+// step until it exists. Every worker's adds depend only on the step and on the worker, so the final tables do not
+// depend on how often the job was killed.
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string digest(const ArrayTable& table) {
   return std::to_string(hash);
 }
 
-/// The newest snapshot that was committed, found without Pleiad's help; 0 where there is none.
+/// Returns the newest committed snapshot, found without Pleiad's help, or 0.
 std::int64_t newest_in(const std::filesystem::path& run) {
   std::int64_t newest = 0;
   for (const auto& entry : std::filesystem::directory_iterator(run)) {

@@ -1,8 +1,8 @@
-// Reads and writes safetensors files for tests that compare with the Python package.
+// Reads and writes safetensors files, for comparison with the Python package.
 //
 //   safetensors list FILE           one line of JSON: metadata, and each array's type, shape and bytes in hexadecimal
-//   safetensors copy FILE TO        the same arrays and metadata, written by us
-//   safetensors split FILE FOLDER N a saved set of N parts, each array cut along its first dimension
+//   safetensors copy FILE TO        writes the same arrays and metadata to TO
+//   safetensors split FILE FOLDER N a saved set of N parts, each array split along its first dimension
 #include "file/safetensors.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// Preloaded into mpirun, it makes the start of rank 1 late (test_stops.py). SLOW_LAUNCHER says how:
-//   stopped  mpirun stops itself after rank 0 and before rank 1, as if the machine gave it no time
-//   FILE     the process of rank 1 executes its program when there is FILE, as if its disk were slow
+// A library to preload into mpirun, which delays the start of rank 1 (test_stops.py). SLOW_LAUNCHER selects how:
+//   stopped  mpirun stops itself after rank 0 and before rank 1, as if it got no processor time
+//   FILE     the process of rank 1 executes its program once FILE exists, as if its disk were slow
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>

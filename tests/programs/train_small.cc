@@ -1,5 +1,4 @@
-// Trains the tests' small net on the ranks that there are: train_small PLAN EXCHANGE RULE [EVENTS]. Rank 0 prints the
-// losses.
+// Trains the tests' small net on all ranks: train_small PLAN EXCHANGE RULE [EVENTS]. Rank 0 prints the losses.
 #include <cstdio>
 
 #include "pleiad/session.h"

@@ -1,6 +1,7 @@
 // A program that uses MPI itself, beside Pleiad (test_processes.py).
-//   user_mpi before: MPI_Init, a session, MPI_Finalize. after: a session first, which starts MPI. finalized: a session
-//   too late.
+//   user_mpi before     MPI_Init, a session, MPI_Finalize
+//   user_mpi after      a session, which initialises MPI, and then MPI calls
+//   user_mpi finalized  a session after MPI_Finalize, which is too late
 #include <mpi.h>
 
 #include <string>
@@ -13,7 +14,7 @@ namespace {
 
 using namespace pleiad;
 
-// A sum over the ranks by the user's own MPI.
+// Sums over the ranks with the user's own MPI.
 int mpi_sum() {
   int rank = 0;
   int sum = 0;
@@ -31,7 +32,7 @@ void use_a_session(const char* when) {
   Session session = Session::start();
   const ArrayTable table = session.create_array(3, {.dtype = DType::int32});
   table.add(std::vector<std::int32_t>{1, 1, 1});
-  const int between = mpi_sum();  // MPI's own barrier, as it were: all have added
+  const int between = mpi_sum();  // also acts as a barrier: all ranks have added
   std::vector<std::int32_t> out(3);
   table.get(out);
   say(std::string(when) + " session", session.engine() + " " + std::to_string(out[2]) + " " + std::to_string(between));

@@ -1,4 +1,4 @@
-// A rank of a job in which one rank dies (test_failures.py). Prints what it saw as one line of JSON.
+// A rank of a job in which one rank dies (test_failures.py). Prints its observation as one line of JSON.
 //   victim [--steps N] [--idle RANK] [--late RANK] [--slow RANK] [--async] [--rows]
 #include <signal.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ using namespace pleiad;
 
 void end_now() { kill(getpid(), SIGKILL); }
 
-/// What follows "rank N " in the line of a rank in the report.
+/// Returns the text after "rank N " in that rank's line of the report.
 std::string line_of(const Session& session, int rank) {
   std::istringstream report(session.report());
   const std::string own = "rank " + std::to_string(rank) + " ";
@@ -34,7 +34,7 @@ void end_later(Session& session) {
   }).detach();
 }
 
-/// Until the process of a rank has ended.
+/// Waits until the process of a rank has ended.
 void await_end(const Session& session, int rank) {
   const std::string line = line_of(session, rank);
   const std::string pid = line.substr(line.find("pid ") + 4);
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     rank = session.rank();
     print_line("{\"rank\": " + std::to_string(rank) + ", \"pid\": " + std::to_string(getpid()) + "}");
     seen = observe(session, plan);
-  } catch (const Error& error) {  // in start
+  } catch (const Error& error) {  // dies in start
     seen.error = error.kind();
     seen.text = error.what();
     seen.at = failures::now();
