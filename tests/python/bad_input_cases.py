@@ -1,4 +1,4 @@
-"""What is refused, in a world of any size: by an exception that says what came. The session stays usable."""
+"""Invalid calls raise an exception that names the received value, in a world of any size. The session stays usable."""
 
 import pickle
 import time

@@ -1,6 +1,6 @@
-"""Runs the cases of a script: every function test_... of it, in every rank of whatever world it was started in.
+"""Runs the cases of a script, which are its functions test_..., on every rank of the world in which it was started.
 
-Each case starts its sessions itself. Rank 0 says which have passed; a case that raises ends the job.
+Each case starts its sessions itself. Rank 0 prints which cases have passed. A case that raises ends the job.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import re
 
 import pleiad
 
-# mpirun and `pleiad launch`, torchrun, srun. Read at once, because libraries change them.
+# Set by mpirun and `pleiad launch`, torchrun, and srun. Read at once, because libraries change them.
 _RANK = next((os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID") if name in os.environ), "0")
 
 
@@ -31,7 +31,7 @@ def run(namespace):
 
 @contextlib.contextmanager
 def raises(kind, *patterns):
-    """The block raises `kind`, and its message has each of the patterns."""
+    """Checks that the block raises `kind` with a message that matches each of the patterns."""
     try:
         yield
     except kind as problem:

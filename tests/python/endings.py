@@ -1,5 +1,6 @@
 """Programs whose ranks end, fork or are interrupted in some way: python endings.py NAME. tests/python/test_endings.py
-starts them."""
+starts them.
+"""
 
 import multiprocessing
 import os
@@ -24,7 +25,7 @@ def start():
 
 
 def raises():
-    """The last rank raises; the others wait for it."""
+    """The last rank raises while the others wait for it."""
     s = start()
     table = s.array(1000, clock="sync")
     for step in range(1000):
@@ -50,7 +51,7 @@ def raises_in_a_with_block():
 
 
 def interrupted_in_init():
-    """Rank 1 comes too late; rank 0 is interrupted while it waits for it."""
+    """Rank 0 is interrupted while it waits for rank 1, which comes late."""
     if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
         time.sleep(600)
     try:
@@ -74,7 +75,7 @@ def throw(problem):
 
 
 def exits_early():
-    """The last rank ends in the middle of a synchronous training, in the way that is named."""
+    """The last rank ends during synchronous training, in the named way."""
     s = start()
     table = s.array(1000, clock="sync")
     try:
@@ -93,7 +94,7 @@ def forgets_shutdown():
     for failure in ("sys.exit(7)", "SystemExit(1)"):
         try:
             ENDS[failure]()
-        except SystemExit as caught:  # which then ends nothing
+        except SystemExit as caught:  # a SystemExit that is caught ends nothing
             assert caught.code
     table = s.array(1000)
     table.add_async(ONES)
@@ -110,7 +111,7 @@ def forgets_multiverso_shutdown():
 
 
 def interrupted():
-    """Rank 0 waits for the other, who is busy until it is gone."""
+    """Rank 0 waits for the other rank, which is busy until rank 0 has ended."""
     s = start()
     table = s.array(10, clock="sync")
     if s.rank != 0:
@@ -154,12 +155,12 @@ def in_child(table):
 def forks():
     s = start()
     table = s.array(1000)
-    table.add_async(ONES)  # its thread runs in the parent alone
+    table.add_async(ONES)  # the thread of this add runs only in the parent
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.write(write, " ".join(in_child(table)).encode())
-        sys.exit(0)  # through Python's own exit: what is left over must do nothing
+        sys.exit(0)  # Python's own exit: destructors of inherited objects must not act
     os.close(write)
     say("child:", os.read(read, 10000).decode(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     s.barrier()
@@ -188,7 +189,7 @@ TABLE = None
 
 
 def pools():
-    """multiprocessing's children, forked and spawned, work beside the tables and are no ranks."""
+    """Children of multiprocessing, forked and spawned, run beside the tables and are not ranks."""
     global TABLE
     s = start()
     TABLE = s.array(1000)
@@ -235,11 +236,11 @@ def with_mpi4py(MPI):
         mv.barrier()
     say("sum", total, int(table.get()[1]), MPI.COMM_WORLD.Get_rank() == mv.worker_id())
     mv.shutdown()
-    assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.Get_size()  # MPI goes on without us
+    assert MPI.COMM_WORLD.allreduce(1) == MPI.COMM_WORLD.Get_size()  # MPI still works without our session
 
 
 def gpu_recipe():
-    """One GPU a worker: the worker's number is known before theano is imported."""
+    """One GPU per worker: the worker's number is known before theano is imported."""
     import multiverso as mv
 
     mv.init()
@@ -252,7 +253,9 @@ def gpu_recipe():
 
 
 def times_out():
-    """The ranks meet before they start: one's imports may take longer than the other's patience."""
+    """Both ranks are running before they start the session: the imports of one may take longer than the timeout of the
+    other.
+    """
     folder, rank = sys.argv[2], os.environ["OMPI_COMM_WORLD_RANK"]
     open(os.path.join(folder, rank), "w").close()
     while len(os.listdir(folder)) < 2:

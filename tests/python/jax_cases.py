@@ -1,4 +1,4 @@
-"""pleiad.jax in a world of any size, against the same in one process."""
+"""pleiad.jax in a world of any size, compared with one process."""
 
 import jax
 import jax.numpy as jnp
@@ -75,11 +75,11 @@ def test_arrays_go_in_and_out_without_copies():
         values = table.get()
         as_jax = jnp.from_dlpack(values)
         assert as_jax.unsafe_buffer_pointer() == values.ctypes.data and (as_jax == jnp.arange(4) + s.size).all()
-        with raises(Bad, "read-only"):  # JAX's arrays do not change
+        with raises(Bad, "read-only"):  # JAX's arrays cannot be changed
             table.get(jnp.zeros(4))
         half = jnp.array([1.5, -2.0], jnp.bfloat16)
         assert (pleiad.to_float32(half) == [1.5, -2.0]).all()
-        table.add(jnp.ones(4, jnp.bfloat16))  # converted
+        table.add(jnp.ones(4, jnp.bfloat16))  # the table converts it
         assert (table.get() == np.arange(4) + 2 * s.size).all()
         s.barrier()
 
@@ -91,7 +91,7 @@ def test_what_comes_back_lies_in_the_buffer():
         leaves = jax.tree.leaves(manager._layout.scatter(buffer))
         inside = range(buffer.ctypes.data, buffer.ctypes.data + buffer.nbytes)
         assert all(leaf.unsafe_buffer_pointer() in inside for leaf in leaves)
-        # A later exchange leaves arrays alone that were handed out before.
+        # A later exchange does not change arrays that were returned before.
         params = manager.params
         kept = jax.tree.map(np.array, params)
         manager.sync(jax.tree.map(lambda x: x + 1, params))

@@ -45,7 +45,7 @@ def test_compiled_and_eager_collectives_keep_one_order():
         twice = jax.jit(lambda x: pleiad.jax.all_reduce(pleiad.jax.all_reduce(x, average=False), average=False))
         for i in range(5):
             x = jnp.full(2_000_000, float(s.rank + i))
-            later = twice(x)  # may still run when the next lines start
+            later = twice(x)  # may still run while the next lines start
             mine = s.all_reduce(np.array([float(s.rank + i)]))
             total = sum(rank + i for rank in range(s.size))
             assert mine[0] == total and (later == s.size * total).all()
@@ -61,7 +61,7 @@ def test_uneven_numbers_of_batches_are_joined():
 
         eager, params, serial = (pleiad.jax.broadcast(first(0)) for _ in range(3))
         steps = [x[: len(x) // s.size] for x, _ in batches(s, 4)]
-        mine = steps if s.rank == s.size - 1 else steps[:2]  # the same batches, so the average is that of one
+        mine = steps if s.rank == s.size - 1 else steps[:2]  # equal batches, so the average equals that of one batch
         joined = pleiad.join(mine)
         for x in joined:
             params = step(params, x, joined.weight)
@@ -71,7 +71,7 @@ def test_uneven_numbers_of_batches_are_joined():
         for made in (params, eager):
             close(made, serial, 1e-6)
             equal_on_all(s, made)
-        # Weights as numbers of samples.
+        # Numbers of samples as weights.
         tree = {"a": jnp.full(2, s.rank, jnp.bfloat16), "b": float(s.rank), "c": np.full(2, s.rank)}
         made = pleiad.jax.all_reduce(tree, weight=2 * (s.rank + 1))
         weights = np.arange(1, s.size + 1)

@@ -1,4 +1,4 @@
-"""Starts scripts of cases (cases.py) and sections of docs/python.md as jobs and checks that all of them have passed."""
+"""Starts scripts of cases (cases.py) and sections of docs/python.md as jobs, and checks that all cases have passed."""
 
 import re
 from pathlib import Path

@@ -70,12 +70,12 @@ def test_a_callback_made_again_for_the_same_model_reuses_its_table():
         assert len(tables) == 1
         other = pleiad.keras.Sync(average=False)
         model.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[other])
-        assert other.table.id not in tables  # its rule is another one
+        assert other.table.id not in tables  # a different update rule needs a new table
         again = make(s.rank)
         sync = pleiad.keras.Sync()
         again.fit(x, y, batch_size=4, epochs=1, verbose=0, callbacks=[sync])
         assert sync.table.id not in tables
-        # New weights of the model count: the table starts again with the master's.
+        # After set_weights, the table restarts from the master's new weights.
         model.set_weights([np.full_like(w, 1 + s.rank) for w in model.get_weights()])
         sync = pleiad.keras.Sync(freq=1000)
         sync.set_model(model)
@@ -91,7 +91,7 @@ def test_asynchronous_training_ends_with_the_same_weights():
         model = make(s.rank, normalised=True)
         sync = pleiad.keras.Sync(freq=2)
         before = model.evaluate(x, y, verbose=0)
-        for _ in range(2):  # a second fit goes on
+        for _ in range(2):  # a second fit continues
             model.fit(x, y, batch_size=4, epochs=2, verbose=0, callbacks=[sync])
             equal_on_all(s, model)
         assert np.isfinite(model.evaluate(x, y, verbose=0)) and np.isfinite(before)

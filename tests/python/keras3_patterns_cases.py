@@ -1,4 +1,6 @@
-"""Patterns of everyday Keras scripts, on the backend that KERAS_BACKEND names, against one process on the joined batch."""
+"""Patterns of common Keras scripts, on the backend that KERAS_BACKEND names, compared with one process on the joined
+batch.
+"""
 
 import os
 import re
@@ -26,7 +28,7 @@ def fit(model, x, y, batch, **more):
 
 
 class Custom(keras.Model):
-    """A model with a train_step of its own."""
+    """A model with its own train_step."""
 
     def __init__(self):
         super().__init__()
@@ -111,9 +113,10 @@ def test_a_wrapped_optimizer_is_saved_as_its_own_class_and_wrapped_again_with_it
             path = os.path.join(folder, "model.keras")
             model.save(path)
             loaded = keras.models.load_model(path)
-        assert type(loaded.optimizer) is type(keras.optimizers.Adam())  # PyTorch's has a class of its own
+        # On PyTorch, the class is a subclass of keras.optimizers.Adam.
+        assert type(loaded.optimizer) is type(keras.optimizers.Adam())
         assert int(loaded.optimizer.iterations) == EPOCHS * 4
-        if s.rank > 0:  # as where rank 0 alone has loaded the file
+        if s.rank > 0:  # as if only rank 0 had loaded the file
             for weight in [*loaded.weights, *loaded.optimizer.variables]:
                 weight.assign(weight.value * 0)
         loaded.optimizer = Distributed(loaded.optimizer, model=loaded)
@@ -128,7 +131,7 @@ def test_callbacks_decide_by_the_metrics_of_all_ranks():
         _, _, x, y = data(s)
         model = make(s.rank, normalised=True)
         model.compile(loss="mse", optimizer=Distributed(keras.optimizers.SGD(0.05)))
-        # Local metrics would stop the ranks at different epochs: the rates of the losses differ.
+        # Metrics of one rank would stop the ranks at different epochs, because their losses improve at different rates.
         stop = keras.callbacks.EarlyStopping("val_loss", patience=0, min_delta=0.02, restore_best_weights=True)
         rate = keras.callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=0.1)
         seen = fit(
@@ -203,7 +206,7 @@ def test_the_best_weights_are_restored_with_sync():
     with start() as s:
         _, _, x, y = data(s)
         model = make(s.rank)
-        model.compile(loss="mse", optimizer=keras.optimizers.SGD(1.5))  # gets worse
+        model.compile(loss="mse", optimizer=keras.optimizers.SGD(1.5))  # so large a rate increases the loss
         kept = {}
 
         class Keep(keras.callbacks.Callback):
@@ -219,7 +222,7 @@ def test_the_best_weights_are_restored_with_sync():
 
 
 def test_the_default_sync_converges():
-    """Changes that are added up make a step as many times too large as there are workers."""
+    """Summed changes would make each step too large by a factor of the number of workers."""
     with start() as s:
         _, _, x, _ = data(s)
         y = x @ np.array([[1], [-2], [3]], np.float32)
@@ -251,7 +254,7 @@ def test_drifting_weights_are_named():
             if scaled:
                 optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
             model.compile(loss="mse", optimizer=Distributed(optimizer, model=model, check_every=5))
-            fit(model, x, y, 6, epochs=2)  # 8 steps of ranks that have not drifted apart
+            fit(model, x, y, 6, epochs=2)  # 8 steps on ranks that have not drifted apart
             if s.size == 1:
                 continue
             try:
@@ -310,7 +313,7 @@ def test_uneven_numbers_of_batches_are_joined():
         np.testing.assert_allclose(model.get_weights()[0], weights, rtol=1e-4, atol=1e-5)
         equal_on_all(s, model)
         assert int(model.optimizer.iterations) == EPOCHS * max(steps)
-        even = mine[: 2 * size]  # the next fit, without it
+        even = mine[: 2 * size]  # the next fit, without uneven batches
         fit(model, even, even @ target, size)
         equal_on_all(s, model)
         plain = make(0)

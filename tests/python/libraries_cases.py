@@ -1,4 +1,6 @@
-"""Trainer of transformers and accelerate over Pleiad, against the same library on DDP with gloo in the same run."""
+"""Trainer of transformers, and accelerate, over Pleiad, compared with the same library on DDP with gloo in the same
+run.
+"""
 
 import contextlib
 import os
@@ -21,16 +23,18 @@ SAMPLES, BATCH, EPOCHS = 24, 2, 2  # divisible by 1, 2 and 3 ranks
 
 @contextlib.contextmanager
 def world():
-    """One session for all cases: Lightning initialises MPI, and after that a rank of `pleiad launch` starts no other one."""
+    """One session for all cases: Lightning initialises MPI, and after that a rank of `pleiad launch` cannot start
+    another session.
+    """
     if not sessions:
         sessions.append(start())
-    if torch.distributed.is_initialized():  # under torchrun the case before may have left one
+    if torch.distributed.is_initialized():  # under torchrun the previous case may have left a process group
         torch.distributed.destroy_process_group()
     yield sessions[0]
 
 
 def both(s, train):
-    """What `train` makes over Pleiad and over gloo: models, and the samples that each has seen on this rank."""
+    """Runs `train` over Pleiad and over gloo. Returns both models, and the samples that each one has used on this rank."""
     pleiad.torch.init_process_group()
     ours, seen = train()
     start_gloo(s)
@@ -68,7 +72,7 @@ class Samples(torch.utils.data.Dataset):
 
 
 class Model(nn.Module):
-    """A model that remembers the samples it was trained with."""
+    """A model that records its training samples."""
 
     def __init__(self, seed=3):
         super().__init__()
@@ -113,12 +117,12 @@ def test_an_optimizer_that_is_wrapped_needs_no_process_group():
 
 
 def refused(s):
-    """The error that says that a library would train one model per rank."""
+    """Expects the error that a library would train one model per rank."""
     return raises(pleiad.StateError, f"each of the {s.size} ranks would train a model of its own", "init_process_group")
 
 
 def torchrun():
-    """Under torchrun these libraries start a process group of their own, with gloo, if there is none."""
+    """Under torchrun these libraries start a gloo process group of their own, if there is none."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -142,7 +146,7 @@ def test_libraries_that_would_train_a_model_on_each_rank_raise():
                 accelerate_step(Model())
         pleiad.torch.init_process_group()
         with refused(s):
-            accelerate_step(Model())  # a model that was not prepared
+            accelerate_step(Model())  # a model that accelerate has not prepared
         torch.distributed.destroy_process_group()
         pleiad.torch.init_process_group(check=False)
         accelerate_step(Model())
@@ -153,7 +157,7 @@ def test_trainer_of_transformers():
     with world() as s, tempfile.TemporaryDirectory() as folder:
 
         def train():
-            model = Model(seed=3 + s.rank)  # the ranks start with rank 0's
+            model = Model(seed=3 + s.rank)  # all ranks begin with rank 0's parameters
             hugging_face(model, folder, gradient_accumulation_steps=2).train()
             return model, model.seen
 

@@ -1,4 +1,4 @@
-"""Lightning over Pleiad, against Lightning on DDP with gloo in the same run."""
+"""Lightning over Pleiad, compared with Lightning on DDP with gloo in the same run."""
 
 import lightning
 import torch

@@ -91,7 +91,7 @@ def check_rule(expected, **options):
         table.add([0.5, 0.5], sync=True)
     mv.barrier()
     np.testing.assert_allclose(table.get(), expected, rtol=1e-6)
-    whole = mv.ArrayTableHandler(2, dtype=np.int32)  # integers are summed, whatever the rule
+    whole = mv.ArrayTableHandler(2, dtype=np.int32)  # integers are always summed
     whole.add([1, 1], sync=True)
     mv.barrier()
     np.testing.assert_array_equal(whole.get(), mv.workers_num())

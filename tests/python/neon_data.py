@@ -1,5 +1,6 @@
-"""The cache of quads, sample_pct, batch groups, whole predictions, and a data set written as in neon 0.4. Arguments: a folder, and how many
-ranks there are."""
+"""The cache of quads, sample_pct, batch groups, predictions of whole images, and a data set written as in neon 0.4.
+Arguments: a folder and the number of ranks.
+"""
 
 import contextlib
 import io
@@ -31,7 +32,7 @@ def write_mnist(path, change=0):
 
 
 def load(repo, **more):
-    """The images, and what was told about the cache."""
+    """Returns the images and the messages about the cache."""
     told = io.StringIO()
     data = MNIST(repo_path=str(repo), serialized_path=str(folder / "kept.pkl"), **more)
     with contextlib.redirect_stderr(told):
@@ -53,7 +54,7 @@ def cache():
     other, told = load(two)
     assert "rewriting the file" in told and "repo_path" in told and not numpy.array_equal(first, other)
     assert kept.stat().st_mtime_ns != stamp
-    write_mnist(two, 7)  # the same sizes
+    write_mnist(two, 7)  # the files keep their sizes
     changed, told = load(two)
     assert "rewriting the file: source." in told and not numpy.array_equal(changed, other)
     half, told = load(two, sample_pct=0.5)
@@ -71,7 +72,7 @@ def cache():
 
 
 def places():
-    """repo_path is the folder above those that the original makes: MNIST, CIFAR10/cifar-10-batches-py, Iris."""
+    """repo_path is the parent of the folders that the original creates: MNIST, CIFAR10/cifar-10-batches-py, Iris."""
     root = folder / "data"
     root.mkdir()
     write_mnist(root / "MNIST", 3)
@@ -96,7 +97,7 @@ def places():
 
 
 def generated():
-    """Pictures that are no CIFAR-10 are told of, each time."""
+    """Every run reports that its images are generated and not CIFAR-10."""
     for _ in range(2):
         told = io.StringIO()
         data = CIFAR10(repo_path=str(folder / "made"), generate_train=20, generate_test=10)
@@ -119,7 +120,7 @@ def samples():
 
 
 class AsInNeon04(Dataset):
-    """Rows of pixels, and a row of zeros and a one for each class."""
+    """Rows of pixels, and one-hot rows of the classes."""
 
     shape = (8, 8, 1)
     classes = 3
@@ -166,13 +167,13 @@ def trained(data="Pixels", grid="", dist=True):
     made.run() if comm.open else (made.initialize(), made.model.fit(made.dataset))
     model = made.model
     outputs = model.predict(made.dataset, "test")
-    # The same model without its last layer gives images.
+    # The same model without its last layer outputs images.
     tiles = numpy.asarray(model.trainer.predict(made.dataset.inputs["test"], "p"))
     model.out_shape = (3, 3, 2)
     return model.costs, outputs, model._whole(tiles)
 
 
-if sys.argv[2] == "1":  # alone
+if sys.argv[2] == "1":  # one rank
     cache()
     places()
     generated()

@@ -1,5 +1,6 @@
-"""Each form of the files of neon 0.4 against a reference in NumPy: the first three costs agree to 1e-9 in float64. Arguments: the
-names of forms. Under a launcher, the ranks train together and each compares with the reference."""
+"""Each form of the files of neon 0.4, compared with a reference in NumPy: the first three costs agree to 1e-9 in
+float64. Arguments: the names of forms. Under a launcher, the ranks train together and each compares with the reference.
+"""
 
 import sys
 
@@ -48,7 +49,7 @@ def layer(kind, name, pos, **more):
 
 
 def started(made):
-    """The parameters and the samples that training begins with, by a process of its own."""
+    """Returns the initial parameters and the training samples, read on one process."""
     epochs, made.model.num_epochs = made.model.num_epochs, 0
     if hasattr(made.model, "pretraining"):
         made.model.pretraining = False
@@ -65,7 +66,7 @@ def dense(values, name, function, bias=True):
 
 
 def block(epoch):
-    """The document's momentum block, of which the jump comes at epoch 1."""
+    """The momentum of the document's example, which changes at epoch 1."""
     return 0.99 if epoch < 1 else 0.9
 
 
@@ -82,7 +83,8 @@ def mlp_with_biases_as_inputs():
         return experiment(f"mlp.MLP {{{words}}}", "iris.Iris {sample_pct: 100}")
 
     values, x, t = started(make())
-    assert values["h/weight"].shape == (6, 4) and abs(values["h/bias"]).max() > 0  # a bias starts as other weights do
+    # Biases are initialised like other weights.
+    assert values["h/weight"].shape == (6, 4) and abs(values["h/bias"]).max() > 0
     bound = 0.5 * numpy.sqrt(6 / (7 + 3))
     assert bound / 2 < abs(values["o/weight"]).max() <= bound
     nets = [dense(values, "h", "tanh"), dense(values, "o", "logistic")]
@@ -125,7 +127,7 @@ def autoencoder():
 
 
 def with_batches(made):
-    """Records the batch of each epoch, in its order."""
+    """Records the batch of each epoch, in order."""
     batches = []
     tell = made.model.tell
 
@@ -154,12 +156,12 @@ def dbn(kind="dbn.DBN", stack=2):
     costs = []
     seen = batches[:3]
     for index, name in enumerate(["low", "high"][:stack]):
-        net = made.model.machine(made.dataset, index)  # as it starts
+        net = made.model.machine(made.dataset, index)  # the initial values
         values = [net.parameters[f"{name}/{each}"].copy() for each in ("weight", "hidden_bias", "visible_bias")]
         assert values[0].shape == [(7, 64), (3, 7)][index]
         costs += reference.machine(*values, seen, 0.1, 0.5, 3, name)
         sigmoid = reference.FUNCTIONS["logistic"]
-        if index == 0:  # what the second machine sees
+        if index == 0:  # the inputs of the second machine
             seen = [sigmoid(batch @ values[0].T + values[1]) for batch in batches[3:]]
     return make, costs
 
@@ -244,7 +246,7 @@ def gb_dist():
 
 
 def rules():
-    """neon 0.8's form: adadelta."""
+    """The form of neon 0.8: adadelta."""
 
     def make():
         rule = "{type: adadelta, lr_params: {rho: 0.9, epsilon: 1e-5}}"

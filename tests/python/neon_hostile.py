@@ -1,4 +1,6 @@
-"""YAML that would take all memory or time, or write to a terminal what it likes: each is one line that names the file."""
+"""YAML that would exhaust memory or time, or send control characters to a terminal: each gives one line that names the
+file.
+"""
 
 import neon
 from pleiad.errors import FileError

@@ -1,5 +1,6 @@
-"""neon's layers in NumPy: the outputs of the engine's layers, the gradients of finite differences, and the weights that a step
-of the engine leaves."""
+"""neon's layers compared with NumPy: outputs, gradients by finite differences, and the weights after a step of the
+engine.
+"""
 
 import numpy
 
@@ -34,7 +35,7 @@ for layer in TESTED:
     layer.fprop(x)
     assert numpy.allclose(layer.output, net.output(layer.name), rtol=1e-9, atol=1e-12), layer.name
     error = random.normal(size=layer.output.shape)
-    layer.bprop(error.copy(), x, 0, (0.0, 0.0))  # at a rate of 0 the weights stay
+    layer.bprop(error.copy(), x, 0, (0.0, 0.0))  # with a learning rate of 0 the weights do not change
     for _ in range(12):
         place = tuple(random.integers(0, n) for n in x.shape)
         ends = []

@@ -1,5 +1,6 @@
-"""Layers of a user's own inside the engine's net, on any number of ranks: the values, the rule, the order of samples and the
-checkpoints of neon's own layers. The first block is the document's."""
+"""Layers of a user's own in the engine's net, on any number of ranks: they have the values, rule, order of samples and
+checkpoints of neon's own layers. The first block is the document's.
+"""
 
 import sys
 import tempfile
@@ -38,7 +39,7 @@ class ReturningL2PoolingLayerDist(DocumentedL2PoolingLayerDist):
 
 
 class PlainL2PoolingLayer(L2PoolingLayer):
-    """Knows nothing of ranks."""
+    """A layer that does not use ranks."""
 
     def fprop(self, inputs):
         super().fprop(inputs)
@@ -60,11 +61,11 @@ class GainDist(WeightLayer):
 
 
 class Gain(GainDist):
-    """The same, given whole images."""
+    """The same layer on whole images."""
 
 
 class Centred(ActivationLayer):
-    """Looks at the whole image, and does not know of tiles."""
+    """A layer that needs the whole image and does not know of tiles."""
 
     def fprop(self, inputs):
         self.output = inputs - inputs.mean(axis=(1, 2), keepdims=True)
@@ -92,7 +93,7 @@ class SteeperTanh(Tanh):
 
 
 class SmoothedEntropy(CrossEntropy):
-    """Of targets that are not quite certain."""
+    """Cross-entropy with smoothed targets."""
 
     def apply_function(self, outputs, targets):
         return super().apply_function(outputs, 0.9 * targets + 0.1 / targets.shape[1])
@@ -102,7 +103,7 @@ class SmoothedEntropy(CrossEntropy):
 
 
 class SteppingGBDist(GBDist):
-    """A step of its own, with layers that exchange by themselves."""
+    """A model with its own step, whose layers exchange data themselves."""
 
     def fprop(self, inputs):
         super().fprop(inputs)
@@ -183,7 +184,7 @@ def same(found, expected, what):
     assert numpy.allclose(found[1], expected[1], rtol=1e-7, atol=1e-12), what
 
 
-# Values of one process without Dist, by every rank for itself: no session is open yet.
+# Values of one process without Dist, computed on every rank separately: no session is open yet.
 expected = {pretraining: run(gb("L2PoolingLayer", pretraining, dist=False)) for pretraining in (True, False)}
 gains = {
     rule: run(cnn("!obj:my.Gain {name: g},", rule, dist=False)) for rule in ("learning_rate: 0.05", ADADELTA, DECAY)
@@ -200,7 +201,8 @@ others = [
 ]
 changed = [run(cnn(dist=False, **words)) for words in others]
 assert gains[ADADELTA][0] != gains[DECAY][0]
-assert len({round(values[0][0], 9) for values in [*changed, run(cnn(dist=False))]}) == 3  # their code has an effect
+# The user's code has an effect.
+assert len({round(values[0][0], 9) for values in [*changed, run(cnn(dist=False))]}) == 3
 assert expected[True][0][0] > 0 and len(expected[True][0]) == 3
 
 with pleiad.init(timeout=600):
@@ -217,9 +219,9 @@ with pleiad.init(timeout=600):
     for rule, values in gains.items():
         for name in ("Gain", "GainDist"):
             same(run(cnn(f"!obj:my.{name} {{name: g}},", rule)), values, (name, rule))
-    for rule, values in plain.items():  # a layer of one's own changes neither the rule nor the order of samples
+    for rule, values in plain.items():  # a layer of a user's own changes neither the rule nor the order of samples
         same(run(cnn("", rule, last="OwnOutput")), values, rule)
-    # The windows reach into the neighbours' tiles: the layer returns the error of the halo.
+    # The windows reach into the neighbouring tiles, and the layer returns the error of the halo.
     same(run(cnn(pool="ReturningL2PoolingLayerDist", **overlapping)), pooled, "returned halo")
     same(run(cnn("!obj:my.Centred {name: m},")), centred, "centred")
     same(run(cnn("", last="OwnOutput", rate="learning_rate: 0.01,")), scaled, "rates of layers")
@@ -227,7 +229,7 @@ with pleiad.init(timeout=600):
     for words, values in zip(others, changed, strict=True):
         same(run(cnn(**words)), values, words)
 
-    # Checkpoints: an epoch, saved by these ranks, and the next one from it.
+    # Checkpoints: these ranks save after one epoch, and train the next one from the file.
     folder = Path(comm.gather_texts(tempfile.mkdtemp())[0])
     once = cnn("!obj:my.GainDist {name: g},", ADADELTA, more=f"serialized_path: {folder}/saved,")
     run(once.replace("num_epochs: 2", "num_epochs: 1"))

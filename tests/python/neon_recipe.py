@@ -1,5 +1,5 @@
-"""The recipes of docs/neon.md, run as the page has them: a layer, a model and a data set of one's own, on a grid of ranks, against
-one process. Arguments: the page.
+"""Runs the recipes of docs/neon.md as printed: a layer, a model and a data set of a user's own, on a grid of ranks,
+compared with one process. Arguments: the page.
 """
 
 import re
@@ -53,7 +53,7 @@ assert neon.everything.layers.L2PoolingLayerDist().op == "l2"
 
 
 def refused(change, words, of_places=False):
-    """An error on every rank that says so, before anything is computed."""
+    """Checks that every rank raises this error before it computes anything."""
     model, data = experiment(True, of_places)
     change(model)
     try:
@@ -95,8 +95,9 @@ def experiment(distributed, of_places, kind=None, pool=None):
 
 
 def saved_and_continued():
-    """A model with a step of its own that was saved after an epoch makes the epochs that follow, and what is wrong with the
-    files is an error on every rank."""
+    """A model with its own step that was saved after an epoch continues with the following epochs. Invalid files are an
+    error on every rank.
+    """
     folder = Path(comm.gather_texts(tempfile.mkdtemp())[0])
     whole, data = experiment(True, True)
     whole.fit(data)
@@ -106,11 +107,11 @@ def saved_and_continued():
     more, data = experiment(True, True)
     more.deserialized_path = more.serialized_path = str(folder / "saved")
     more.fit(data)
-    # Sums over ranks are made in the order of arrival, so the last bit may differ.
+    # Sums over ranks are computed in the order of arrival, so the last bit may differ.
     assert numpy.allclose(more.costs, whole.costs[1:], rtol=1e-10, atol=0), (more.costs, whole.costs)
     outputs = more.predict(data, "test")
     assert numpy.allclose(whole.predict(data, "test"), outputs, rtol=1e-8)
-    # It has made all its epochs: nothing is left to train, and it predicts by what it loaded.
+    # All epochs are done, so nothing is trained, and the loaded parameters predict.
     last, data = experiment(True, True)
     last.deserialized_path = str(folder / "saved")
     last.fit(data)
@@ -119,7 +120,8 @@ def saved_and_continued():
     def continued(model):
         model.deserialized_path = str(folder / "saved")
 
-    refused(continued, ["filters.weight", "missing in this model"])  # without the layers of places
+    # The model without the layers whose parameters differ by position.
+    refused(continued, ["filters.weight", "missing in this model"])
     refused(lambda model: setattr(model, "deserialized_path", str(folder / "none")), ["none/rank", "no such file"])
     refused(lambda model: (continued(model), setattr(model, "momentum", 0.0)), ["rule", "momentum", "sgd"])
     files = sorted((folder / "saved").iterdir())
@@ -131,7 +133,7 @@ def saved_and_continued():
     refused(continued, [files[-1].name, "damaged"], of_places=True)
 
 
-# One process's numbers, by every rank for itself: no session is open yet.
+# Values of one process, computed on every rank separately: no session is open yet.
 expected = []
 for of_places in (False, True):
     alone, data = experiment(False, of_places)
@@ -139,7 +141,7 @@ for of_places in (False, True):
     assert alone.costs[-1] < alone.costs[0], alone.costs
     assert alone.passes == 12 * 101  # three epochs of four batches
     expected.append((alone.costs, alone.predict(data, "test")))
-    # The document's step 5: without Dist and without classes of one's own, the engine has the same losses.
+    # The document's step 5: without Dist and without classes of a user's own, the engine has the same losses.
     twin, data = experiment(False, of_places, Convnet, L2PoolingLayer)
     twin.fit(data)
     assert numpy.allclose(twin.costs, alone.costs, rtol=1e-10), (twin.costs, alone.costs)
@@ -161,7 +163,7 @@ with pleiad.init(timeout=600):
     saved_and_continued()
     if comm.size > 1:
         refused(lambda model: setattr(model.backend, "deterministic", True), ["deterministic", "has its own step"])
-    if comm.size > 1:  # one process has whole images
+    if comm.size > 1:  # on one process the images are whole
         for plain in (
             ConvLayer(name="plain", nofm=2, fshape=[2, 2]),
             LocalContrastNormLayer(name="plain"),

@@ -1,5 +1,6 @@
-"""The formulas of neon's layers, costs and rules in NumPy, as plainly as they can be written. Nothing here knows neon or
-Pleiad: the tests compare with it."""
+"""The formulas of neon's layers, costs and rules in NumPy, written as plainly as possible. The tests compare with them,
+so this file uses neither neon nor Pleiad.
+"""
 
 import numpy
 
@@ -12,7 +13,7 @@ def places(shape, size, stride):
 
 
 class Dense:
-    """f(W x + b); bias None: without one."""
+    """f(W x + b), without a bias if b is None."""
 
     def __init__(self, weight, bias, function):
         self.values = [weight, bias] if bias is not None else [weight]
@@ -72,7 +73,7 @@ class Conv:
 
 
 class Local:
-    """A filter for each position; each is scaled to norm 1 after an update."""
+    """A filter for each position. An update scales each filter to norm 1."""
 
     def __init__(self, weight):
         self.values = [weight]
@@ -107,7 +108,7 @@ class Local:
         return x
 
     def decode_gradients(self, y, error):
-        """By the weight and by y."""
+        """The gradients with respect to the weight and to y."""
         weight = self.values[0]
         kh, kw = weight.shape[3:5]
         gradient, back = numpy.zeros_like(weight), numpy.zeros_like(y)
@@ -152,7 +153,7 @@ class Pool:
 
 
 class Lcn:
-    """v = x - G x; y = v / sqrt(G v^2), where 0 counts as 1; G is a matrix over all positions and maps."""
+    """v = x - G x; y = v / sqrt(G v^2), where 0 counts as 1. G is a matrix over all positions and maps."""
 
     def __init__(self, side):
         self.values, self.side = [], side
@@ -194,7 +195,9 @@ class Lcn:
 
 
 def cost_of(kind, y, t):
-    """The cost of a batch and its derivative; for cross-entropy, by the sums before the activation."""
+    """The cost of a batch and its derivative. For cross-entropy, the derivative is with respect to the sums before the
+    activation.
+    """
     if kind == "squares":
         return ((y - t) ** 2).sum() / 2 / len(y), (y - t) / len(y)
     if kind == "softmax":
@@ -230,7 +233,9 @@ class AdaDelta:
 def train(
     layers, x, t, cost, epochs, rule, rate=lambda epoch, layer: 0.1, coefficient=lambda epoch: 0.0, decay=0.0, only=None
 ):
-    """One batch an epoch; the costs before each update. only(epoch): the layers that learn."""
+    """Trains one batch per epoch and returns the costs before each update. only(epoch) selects the layers that are
+    updated.
+    """
     costs = []
     for epoch in range(epochs):
         y = x
@@ -250,8 +255,9 @@ def train(
 
 
 def pretrain(below, local, pool, x, sparsity, rate, epochs):
-    """Tied weights: the decoder's update, then the encoder's, each followed by the scaling of the filters. The encoder's
-    gradient is that of the same forward pass; its decoder has the weights from before the first update."""
+    """Tied weights: updates the decoder, then the encoder, and scales the filters after each. The encoder's gradient is
+    that of the same forward pass, with the weights from before the first update.
+    """
     costs = []
     for _ in range(epochs):
         source = x
@@ -289,7 +295,7 @@ def philox(key, counter):
 
 
 def uniform(seed, name, rows, columns, step):
-    """The engine's uniform numbers of a step, by sample and unit."""
+    """The engine's uniform random values of a step, by sample and unit."""
     mask = (1 << 64) - 1
     digest = 0xCBF29CE484222325 ^ seed
     for letter in name.encode():
@@ -304,7 +310,7 @@ def uniform(seed, name, rows, columns, step):
 
 
 def machine(weight, hidden_bias, visible_bias, batches, rate, coefficient, seed, name):
-    """CD-1: hidden units are sampled once. The costs: half the squared distance of the reconstruction."""
+    """CD-1: hidden units are sampled once. The cost is half the squared distance of the reconstruction."""
     sigmoid, costs, rule = FUNCTIONS["logistic"], [], Momentum()
     for step, v in enumerate(batches):
         h = sigmoid(v @ weight.T + hidden_bias)

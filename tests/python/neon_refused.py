@@ -1,5 +1,6 @@
-"""Fields that cannot have their effect are refused with the file's line, before anything is computed; and fields that have one
-change the result."""
+"""A field without an effect is refused with its line in the file before anything is computed. Every other field changes
+the result.
+"""
 
 import numpy
 from neon_forms_data import Pixels  # noqa: F401  registers the data set
@@ -168,12 +169,12 @@ EFFECT = [
     (GB, "name: f,", "name: f, activation: !obj:neon.transforms.tanh.Tanh {},"),
 ]  # fmt: skip
 usual = {CNN: costs(CNN), GB: costs(GB)}
-assert len(usual[GB]) == 3  # one of a stage and two with labels: num_epochs counts them all
+assert len(usual[GB]) == 3  # one epoch of a stage and two with labels: num_epochs counts them all
 for text, old, new in EFFECT:
     found = costs(changed(text, old, new))
     assert len(found) == len(usual[text]), new
     assert not numpy.allclose(found, usual[text], rtol=1e-9), f"no effect: {new}"
-# The block of neon's files for Iris: a constant that is told as both ends of a line.
+# neon's files for Iris describe a constant as a line with equal ends.
 same = "initial_coef: 0.5, start_epoch: 5, saturate_epoch: 5, saturated_coef: 0.5}"
 assert costs(changed(CNN, "coef: 0.5}", same)) == usual[CNN]
 print("fields have their effect or are refused")

@@ -1,4 +1,4 @@
-"""pleiad.nn: building, passing, training, in whatever world this was started in."""
+"""pleiad.nn: building, forward and backward passes, training, in any world."""
 
 import io
 import os
@@ -44,7 +44,7 @@ def test_machines_learn_and_stacks_unroll_the_same_in_every_world():
             trainer.fit(x, epochs=10, progress=False)
             assert trainer.evaluate(x)["se"] < errors[-1]
             assert ("dec1/weight" in net.parameters) == (not tied)
-        np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4)  # tied or not, it begins as the same net
+        np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4)  # tied and untied nets begin with equal errors
 
 
 def test_local_filters_recurrence_and_small_layers_build_and_learn():
@@ -104,7 +104,7 @@ def test_a_net_is_a_graph_with_several_inputs_outputs_and_shared_parameters():
     assert np.isclose(metrics["loss"], 0.5 * ((net["end"] - x["t"]) ** 2).sum() / 7)
     net.backward()
     gradient = net.gradients["left/weight"].copy()
-    for place in [(0, 0), (4, 3)]:  # of both uses together
+    for place in [(0, 0), (4, 3)]:  # the gradient is the sum over both uses
         kept, step, losses = w[place], 1e-6, []
         for sign in (1, -1):
             w[place] = kept + sign * step
@@ -171,7 +171,7 @@ def test_arrays_are_the_nets_own_memory():
     again = np.from_dlpack(net.parameters["scores/weight"])
     assert again.ctypes.data == weight.ctypes.data and weight.ctypes.data % 64 == 0
     del net
-    assert (again == 0).all()  # the memory lives as long as its arrays
+    assert (again == 0).all()  # the memory lives as long as an array that uses it
 
 
 def test_phases_leave_layers_out():
@@ -191,7 +191,7 @@ def test_ranks_do_not_change_the_training():
     with quiet() as session:
         for exchange in ("all_reduce", "tables"):
             for rule in (nn.SGD(0.1), nn.SGD(0.1, momentum=0.9), nn.Adam(0.01)):
-                alone, together = mlp(), mlp(seed=3 + session.rank)  # rank 0's numbers count
+                alone, together = mlp(), mlp(seed=3 + session.rank)  # rank 0's values are used
                 one = nn.Trainer(alone, rule, batch=12, exchange="none")
                 all_of_us = nn.Trainer(together, rule, batch=12, exchange=exchange)
                 assert all_of_us.local_batch == 12 // session.size
@@ -277,7 +277,7 @@ def test_a_stop_on_one_rank_stops_all():
 def test_early_stopping_gives_the_best_back():
     with quiet():
         net = mlp()
-        trainer = nn.Trainer(net, nn.SGD(30.0), batch=20)  # far too fast
+        trainer = nn.Trainer(net, nn.SGD(30.0), batch=20)  # much too fast
         stop = nn.EarlyStopping("val_loss", patience=2, restore_best=True)
         history = trainer.fit(X, LABELS, epochs=40, validation=(X, LABELS), callbacks=[stop], progress=False)
         assert len(history["val_loss"]) < 40 and stop.best == min(history["val_loss"])
@@ -300,7 +300,7 @@ def test_ctrl_c_ends_the_run_after_a_step_on_all_ranks():
         except KeyboardInterrupt:
             caught = True
         assert caught == last and trainer.step_number == 40 and signal.getsignal(signal.SIGINT) is before
-        trainer.fit(X, LABELS, epochs=1, progress=False)  # and the trainer goes on
+        trainer.fit(X, LABELS, epochs=1, progress=False)  # the trainer can continue
         assert trainer.step_number == 44
 
 
@@ -347,9 +347,9 @@ def test_step_by_step():
         before = net.state_dict()
         metrics = trainer.step(X[:12][share], LABELS[:12][share])
         assert set(metrics) == {"loss", "accuracy"} and trainer.step_number == 1
-        for name, gradient in net.gradients.items():  # those of all ranks together
+        for name, gradient in net.gradients.items():  # summed over all ranks
             np.testing.assert_allclose(net.parameters[name], before[name] - 0.5 * gradient, rtol=1e-5, atol=1e-6)
-        net.forward(x=X[:5])  # another batch in between
+        net.forward(x=X[:5])  # a pass on another batch in between
         trainer.step({"x": X[:12][share], "label": LABELS[:12][share]})
         with cases.raises(pleiad.InvalidArgument, f"expected {trainer.local_batch} samples"):
             trainer.step(X[:50], LABELS[:50])

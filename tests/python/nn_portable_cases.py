@@ -1,4 +1,4 @@
-"""pleiad.nn and PyTorch: numbers go there and back without a change, and forward passes agree."""
+"""pleiad.nn and PyTorch: parameters are copied in both directions without a change, and forward passes agree."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ IMAGES = RNG.normal(size=(5, 9, 7, 3)).astype("float32")
 
 
 class Model(tn.Module):
-    """Groups, batch normalisation of maps and of flattened maps, dense layers over an image and over numbers."""
+    """Groups, batch normalisation of maps and of flattened maps, dense layers over an image and over vectors."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ def net_of(dtype="float32"):
 
 
 def model():
-    """With running averages that are not those of the start."""
+    """Returns a model whose running averages differ from their initial values."""
     made = Model().train()
     for _ in range(3):
         made(torch.randn(6, 3, 9, 7) * 2 + 1)
@@ -84,10 +84,11 @@ def test_a_state_dict_of_pytorch_is_taken_and_given_back():
     fresh.load_state_dict({name: torch.from_numpy(array) for name, array in back.items()})
     assert torch.equal(fresh(torch.ones(2, 3, 9, 7)), made(torch.ones(2, 3, 9, 7)))
     other = net_of()
-    other.load_state_dict(net.state_dict())  # in our own layout, by the names
+    other.load_state_dict(net.state_dict())  # Pleiad's own layout, by name
     assert equal(made.state_dict(), other.state_dict(layout="torch"))
     wide = net_of("float64")
-    wide.load_state_dict({name: array.numpy() for name, array in made.state_dict().items()})  # NumPy's, to double
+    # NumPy arrays, converted to double.
+    wide.load_state_dict({name: array.numpy() for name, array in made.state_dict().items()})
     theirs, ours = outputs(made, wide)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -146,7 +147,7 @@ def test_recurrent_layers_and_embeddings_are_modules_too():
         apart = theirs is tn.GRU
         if apart:
             with torch.no_grad():
-                made["cell"].bias_hh_l0[14:] = 0  # ours has no bias there
+                made["cell"].bias_hh_l0[14:] = 0  # pleiad.nn has no bias there
         net = nn.Net()
         value = nn.Embedding(9, 5, name="words")(net.input((6,), "x", "int32"))
         nn.Dense(4, last_axis=True, name="scores")(ours(7, name="cell", **more)(value))
@@ -216,7 +217,7 @@ def test_damaged_files_are_refused_and_never_run():
             at = int(random.integers(len(bad)))
             if random.random() < 0.2:
                 del bad[at:]
-            elif random.random() < 0.5:  # where names and shapes are
+            elif random.random() < 0.5:  # where names and shapes are stored
                 at = int(random.integers(min(len(bad), 3000)))
                 bad[at] = int(random.integers(256))
             else:

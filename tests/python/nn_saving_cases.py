@@ -1,4 +1,4 @@
-"""pleiad.nn: checkpoints, stores as samples, plans and event files, in whatever world this was started in.
+"""pleiad.nn: checkpoints, stores as samples, plans and event files, in any world.
 
 FOLDER is one that all ranks see.
 """
@@ -36,7 +36,7 @@ def quiet():
 
 
 def stored(session, kind="kvfile"):
-    """The images in a file that rank 0 writes."""
+    """Rank 0 writes the images to a file."""
     path = FOLDER / f"images-{session.size}.{kind}"
     if session.rank == 0 and not path.exists():
         nn.write_store(kind, path, data=IMAGES, labels=LABELS)
@@ -65,7 +65,8 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_bits():
             end = [lambda record, stop=stop: record.step < stop]
             losses = first.fit(samples(store), epochs=3, log_every=1, callbacks=end, progress=False)["loss"]
             assert first.step_number == stop
-            other = nn.Trainer(cnn(seed=50), nn.Adam(0.01), batch=16, checkpoint=place)  # until the state is loaded
+            # A seed that load_state replaces.
+            other = nn.Trainer(cnn(seed=50), nn.Adam(0.01), batch=16, checkpoint=place)
             assert other.resume() and other.step_number == stop
             history = other.fit(samples(store), epochs=3, log_every=1, progress=False)
             assert losses + history["loss"] == expected and history.records[0].epoch == stop // 6 + 1
@@ -218,7 +219,7 @@ def test_event_files_are_written_by_rank_0():
 
 
 def read_events(place, trainer):
-    """By TensorBoard's own reader."""
+    """Reads with TensorBoard's own reader."""
     from tensorboard.backend.event_processing import event_accumulator
 
     kinds = {"scalars": 0, "histograms": 0, "images": 0, "tensors": 0}
@@ -259,7 +260,9 @@ def test_reconstructions_are_pictures_that_tensorboard_reads():
 
 
 def read_reconstructions(place, rows):
-    """Each row is a square of the last picture, side by side with a line between."""
+    """Returns the squares of the last picture, one per row. In the picture they are side by side with a line between
+    them.
+    """
     import io
 
     from PIL import Image

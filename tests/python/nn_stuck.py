@@ -1,4 +1,4 @@
-"""Rank 1 takes no step; rank 0 waits for it in the exchange, and its Ctrl-C ends that. test_nets.py starts it."""
+"""Rank 1 takes no step. Rank 0 waits for it in the exchange until Ctrl-C interrupts the wait. test_nets.py starts it."""
 
 import os
 import signal

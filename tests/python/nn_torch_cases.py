@@ -1,4 +1,4 @@
-"""Whole nets against PyTorch: the same weights and the same batches give the same losses for 200 steps, to 1e-4."""
+"""Whole nets compared with PyTorch: the same weights and batches give the same losses for 200 steps, to 1e-4."""
 
 import cases
 import numpy as np
@@ -18,7 +18,7 @@ class Stanh(tn.Module):
 
 
 def give_weights(net, model, layers):
-    """PyTorch's numbers become the net's: {layer of the net: (module, axes of its weight)}."""
+    """Copies PyTorch's parameters to the net: {layer of the net: (module, axes of its weight)}."""
     for name, (module, axes) in layers.items():
         for kind in ("weight", "bias", "scale", "shift"):
             if f"{name}/{kind}" in net.parameters:
@@ -44,7 +44,7 @@ def compare(net, model, layers, optimizer, rule, batches, loss_of, images=False,
 
 
 def labelled(rng, batch, shape, classes, signal=1.0):
-    """Batches whose class shows in the mean of a stripe of x."""
+    """Batches whose class determines the mean of a stripe of x."""
     for _ in range(STEPS):
         y = rng.integers(0, classes, batch)
         x = rng.normal(size=(batch, *shape)).astype(np.float32)
@@ -147,7 +147,7 @@ def test_batch_norm_by_adam():
         "out": (out, None),
     }
     batches = labelled(np.random.default_rng(4), 32, (12, 12, 2), 4)
-    # hidden/bias has no effect before a normalisation: its gradient is the noise of rounding, which Adam would blow up.
+    # hidden/bias has no effect before a normalisation. Its gradient is rounding noise, which Adam would amplify.
     hidden.bias.requires_grad_(False)
     wanted = [p for p in model.parameters() if p.requires_grad]
     net.parameters["hidden/bias"][:] = hidden.bias.detach().numpy()

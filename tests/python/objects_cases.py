@@ -19,7 +19,7 @@ def test_the_mean_of_metrics():
         weights = np.arange(1, s.size + 1)
         np.testing.assert_allclose(made["loss"], (weights * (weights - 1)).sum() / weights.sum())
         np.testing.assert_allclose(made["hits"], [(weights**2).sum() / weights.sum()] * 2)
-        # A rank without samples has no metrics to speak of.
+        # A rank without samples may pass NaN.
         assert pleiad.mean(1.0 if s.rank == 0 else float("nan"), weight=1 if s.rank == 0 else 0) == 1.0
         with raises(Bad, "weight", "-1"):
             pleiad.mean(1.0, weight=-1)

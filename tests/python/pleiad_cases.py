@@ -65,7 +65,7 @@ def test_snapshots_are_saved_and_loaded():
         assert snapshots.load_last() is None
         assert [snapshots.step(step) for step in (1, 2, 3)] == [False, True, False]
         snapshots.wait()
-        assert snapshots.load_last()["step"] == 3  # the last step, too
+        assert snapshots.load_last()["step"] == 3  # the last step is saved, too
         with raises(pleiad.FileError, "nowhere"):
             s.load(f"{folder}/nowhere")
         s.barrier()
@@ -126,8 +126,8 @@ def test_rows_by_any_iterable():
         np.testing.assert_array_equal(table.get(rows=[99, 0, 99]), whole[[99, 0, 99]])
         assert table.get(rows=[]).shape == (0, 4)
         s.barrier()
-        table.add(np.ones((2, 4), np.float32), rows=[7, 7])  # summed first
-        table.add(np.ones(4, np.float32), rows=[7])  # one row may lie flat
+        table.add(np.ones((2, 4), np.float32), rows=[7, 7])  # equal rows are summed first
+        table.add(np.ones(4, np.float32), rows=[7])  # a single row may be flat
         s.barrier()
         np.testing.assert_array_equal(table.get(rows=[7]), np.full((1, 4), 3 * s.size))
 
@@ -150,7 +150,7 @@ def test_out_is_filled_and_returned():
 
 
 class Tensor:
-    """An array that has DLPack and nothing else, as PyTorch's have."""
+    """An array with DLPack only, as PyTorch's tensors."""
 
     def __init__(self, values):
         self.values = values
@@ -214,7 +214,7 @@ def test_new_arrays_are_aligned_and_their_own():
             one += 1
             assert two.sum() == 0
             del one
-            again = table.get()  # memory that was used before holds nothing of it
+            again = table.get()  # reused memory contains no old values
             assert again.sum() == 0
         assert s.matrix(3, 5).get().ctypes.data % 64 == 0
 
@@ -246,7 +246,7 @@ def test_futures_are_awaited():
         table = s.array(1000, clock="sync")
         for step in range(1, 4):
             await table.add_async(np.ones(1000, np.float32))
-            ticks = asyncio.create_task(asyncio.sleep(0))  # the loop goes on meanwhile
+            ticks = asyncio.create_task(asyncio.sleep(0))  # the loop runs meanwhile
             values = await table.get_async()
             await ticks
             np.testing.assert_array_equal(values, step * s.size)
@@ -320,7 +320,7 @@ def test_a_step_of_all_ranks_is_read_in_place():
         table.step(parts, learning_rate=0.0)
         assert mine[-1] == -s.size / 2
         s.barrier()
-        table.add_parts(parts)  # nobody waits
+        table.add_parts(parts)  # returns without waiting
         s.barrier()
         assert mine[-1] == -s.size
         assert (s.all_gather(mine) == mine).all()
@@ -382,7 +382,8 @@ def test_the_interpreter_runs_while_a_call_waits():
 
         thread = threading.Thread(target=others_work)
         if s.rank != 0:
-            s.receive(0, np.empty(1))  # from a thread of rank 0: where calls kept the interpreter, it never came
+            # Sent by a thread of rank 0; it would never arrive if calls kept the interpreter's lock.
+            s.receive(0, np.empty(1))
             s.barrier()
             s.receive(0, np.empty(1))
             table.add(np.ones(10, np.float32))

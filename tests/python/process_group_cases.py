@@ -1,4 +1,4 @@
-"""torch.distributed over a session of Pleiad, against gloo in the same run."""
+"""torch.distributed over a session of Pleiad, compared with gloo in the same run."""
 
 import os
 import tempfile
@@ -21,7 +21,7 @@ def start():
 
 
 def start_gloo(s):
-    """The same ranks in a process group of gloo, in place of Pleiad's."""
+    """Runs the block with a gloo process group of the same ranks in place of Pleiad's."""
     if dist.is_initialized():
         dist.destroy_process_group()
     number = numpy.frombuffer(os.urandom(8), numpy.int64).copy()
@@ -104,7 +104,7 @@ def test_ddp_trains_as_with_gloo():
 
 
 def test_collectives_of_the_session_keep_one_order_with_those_of_the_group():
-    available, os.sched_getaffinity = os.sched_getaffinity, lambda _: {0, 1}  # so that the group has its thread
+    available, os.sched_getaffinity = os.sched_getaffinity, lambda _: {0, 1}  # starts the thread of the group
     try:
         with start() as s:
             pleiad.torch.init_process_group()

@@ -1,8 +1,9 @@
 """Adds and gets on a synchronous table, round after round, while one rank is killed at a random moment.
 
-random_kill.py VICTIM MILLISECONDS KIND APPLY FOLDER: after the first round rank VICTIM is killed within so many
-milliseconds. Every other rank writes what it saw as JSON into FOLDER/RANK: the number of gets that returned, the first one (from 0) that did
-not return whole rounds of all ranks, and the errors of the call, of a get after it, of a barrier and of the shutdown.
+random_kill.py VICTIM MILLISECONDS KIND APPLY FOLDER kills rank VICTIM within that many milliseconds after the first
+round. Every other rank writes its observation as JSON to FOLDER/RANK: the number of gets that returned, the index of
+the first one that was not a complete round, and the errors of the call, of a later get, of a barrier and of the
+shutdown.
 """
 
 import json

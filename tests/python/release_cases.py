@@ -1,4 +1,4 @@
-"""Tables that are closed, or dropped without close(), give their memory back."""
+"""Tables that are closed, or dropped without close(), release their memory."""
 
 import gc
 import resource
@@ -13,7 +13,7 @@ from multiverso.theano_ext.param_manager import MVModelParamManager
 
 
 class Variable:
-    """What MVModelParamManager needs of a shared variable."""
+    """The part of a shared variable that MVModelParamManager needs."""
 
     def __init__(self, value):
         self.value, self.dtype = value, value.dtype
@@ -26,7 +26,7 @@ class Variable:
 
 
 def shared_and_private_bytes():
-    """What this process has mapped and touched."""
+    """The memory that this process has mapped and touched."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -73,7 +73,7 @@ def test_every_kind_of_table_can_be_closed():
             with s.array(1) as table:
                 raise KeyError
         except KeyError:
-            assert not table.closed  # the other ranks may not come to close()
+            assert not table.closed  # the other ranks may not reach close()
         assert "tables" in s.metrics()
         s.barrier()
 
@@ -122,7 +122,7 @@ def test_an_updater_that_does_not_exist_fails_at_init():
             mv.init(updater=wrong, log_level="off")
     with raises(pleiad.InvalidArgument, "updater_type", "nope"):
         mv.init(flags=["-updater_type=nope"], log_level="off")
-    mv.init(updater="sgd", log_level="off")  # a failed init leaves nothing open
+    mv.init(updater="sgd", log_level="off")  # a failed init leaves no open session
     mv.shutdown()
 
 

@@ -87,7 +87,7 @@ def test_a_rule_that_raises_is_an_error_that_names_it():
         table = s.array(1000, name="weights", updater="picky")
         with raises(pleiad.RuleError, 'table "weights": rule "picky"', "ValueError: a delta below zero", "in part"):
             table.add(np.full(1000, -1, np.float32))
-        table.add(np.ones(1000, np.float32))  # the table goes on
+        table.add(np.ones(1000, np.float32))  # the table is still usable
         s.barrier()
         np.testing.assert_array_equal(table.get(), s.size)
 

@@ -1,5 +1,6 @@
-"""Runs the cases of several scripts (cases.py) and sections of docs/python.md in one process, because the import of a framework
-takes longer than most cases: run_cases.py a_cases.py b_cases.py 'PyTorch'."""
+"""Runs the cases of several scripts (cases.py) and sections of docs/python.md in one process, because the import of a
+framework takes longer than most cases: run_cases.py a_cases.py b_cases.py 'PyTorch'.
+"""
 
 import importlib
 import sys
@@ -12,7 +13,7 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "python.md"
 
 
 def leave_process_group():
-    """The suites of PyTorch start a process group when they need one."""
+    """The PyTorch suites start a process group when they need one."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_initialized():
         distributed.destroy_process_group()

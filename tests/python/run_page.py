@@ -1,13 +1,17 @@
 """Runs the blocks of code under some headings of a page, as a reader would who copies them:
 run_page.py PAGE HEADING... [--sync | --both] [--before MODULE] [--folder FOLDER].
 
-Each block runs with no names of its own, in an empty folder, and its session is shut down at the end. A block whose first line is
-CONTINUES has the names of the block above it, because it tells the reader so. A hidden comment `<!-- then ... -->` has
-assertions about the block above: they see its names and add none.
+Each block runs in an empty namespace and an empty folder, and its session is shut down at the end. A block whose first
+line is
+CONTINUES, which the reader sees, keeps the names of the block above it. A hidden comment `<!-- then ... -->` holds
+assertions about
+the block above: they see its names and add none.
 
-With --sync, multiverso.init creates synchronous tables unless it is told otherwise; with --both, the blocks run without that and
-then with it. --before imports a module first, which may make training shorter. --folder is where the blocks run, for ranks
-that need one folder.
+With --sync, multiverso.init creates synchronous tables by default. With --both, the blocks run without that and then
+with it.
+--before imports a module first, which may make training shorter. --folder is the folder in which the blocks run, for
+ranks that need
+a common one.
 """
 
 import argparse
@@ -23,7 +27,7 @@ PIECE = re.compile(r"^```python\n(.*?)^```$|^<!-- then\n(.*?)^-->$", re.MULTILIN
 
 
 def sections(text):
-    """{heading: text under it} of the second level, without what stands in fences."""
+    """Returns {heading: text under it} for headings of the second level, without the content of code fences."""
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
@@ -36,7 +40,7 @@ def shut_down():
 
 
 def run(page, heading, folder=None):
-    """Runs the blocks in `folder`, or in an empty one of this process; returns how many there were."""
+    """Runs the blocks in `folder`, or in an empty folder of this process. Returns their number."""
     text = sections(Path(page).read_text())[heading]
     names = {}
     blocks = 0

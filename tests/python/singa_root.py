@@ -1,4 +1,4 @@
-"""Fixtures of the tests of SINGA's front door: a SINGA root with few records, and worlds to run in it."""
+"""Fixtures of the tests of SINGA's front door: a SINGA root with few records, and worlds that run in it."""
 
 import shutil
 import sys
@@ -42,15 +42,16 @@ def records(tmp_path_factory, run, python_env):
 
 @pytest.fixture
 def root(records, tmp_path):
-    """One of the test's own."""
+    """A root for this test only."""
     shutil.copytree(records, tmp_path / "root")
     return tmp_path / "root"
 
 
 @pytest.fixture
 def in_world(run, mpirun, build_dir, python_env):
-    """in_world(world, folder, *command): finished, in that folder. outputs: a folder for what each rank wrote by itself, since
-    lines of several ranks may mix (see mpirun)."""
+    """in_world(world, folder, *command) returns the finished job, which ran in that folder. `outputs` is a folder for
+    the output of each rank, because lines of several ranks may mix (see mpirun).
+    """
 
     def call(world, folder, *command, env=None, timeout=600, recovery=False, outputs=None):
         env = {

@@ -1,4 +1,4 @@
-"""For the blocks of docs/singa.md: training in few steps on few records, in a folder that the test made."""
+"""Makes the blocks of docs/singa.md train few steps on few records, in a folder that the test created."""
 
 import os
 

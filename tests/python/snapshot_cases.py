@@ -1,4 +1,4 @@
-"""Snapshots: the last state is always saved, and a save that had to be postponed is made up for."""
+"""Snapshots: the last state is always saved, and a postponed save is made later."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def start():
 
 
 def shared_folder(s):
-    """A folder whose name all ranks know."""
+    """Returns a temporary folder that all ranks know."""
     name = np.zeros(200, np.int32)
     if s.rank == 0:
         path = tempfile.mkdtemp(prefix="pleiad-snapshots-").encode()
@@ -52,7 +52,7 @@ def test_the_last_state_is_saved_at_the_end():
             found = snapshots.load_last()
             assert found["step"] == last and found["notes"] == {"seen": str(last)}
             assert (table.get() == last * s.size).all()
-            snapshots.wait()  # there is nothing more to save
+            snapshots.wait()  # there is nothing left to save
             assert saved_steps(folder)[-1] == last
             remove(s, folder)
 
@@ -69,8 +69,8 @@ def test_a_save_that_finds_the_one_before_unfinished_is_retried():
         if saved == [10]:
             while not os.path.exists(f"{folder}/step-00000010/manifest.json"):
                 time.sleep(0.01)
-            # Step 30 is the next that is due by its number, so only a retry can save one of these. Writing has ended but
-            # for the last line or two of each rank.
+            # The next save by step number is at 30, so an earlier one must be a retry. By now, each rank has only a
+            # line or two left to write.
             for step in range(21, 30):
                 if snapshots.step(step):
                     saved.append(step)

@@ -1,4 +1,4 @@
-"""Sparse and key-value tables, and gets of what has changed, in a world of any size."""
+"""Sparse and key-value tables, and get_changed, in a world of any size."""
 
 import contextlib
 import tempfile

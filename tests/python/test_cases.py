@@ -1,4 +1,4 @@
-"""Every case of tests/python in worlds of 1, 2 and 4 ranks, and the cases that Multiverso's users know."""
+"""Every case of tests/python in worlds of 1, 2 and 4 ranks, and the cases that users of Multiverso know."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ SCRIPTS = [
 ]
 
 
-LONG = [("release_cases.py", 4)]  # which waits for four ranks a thousand times
+LONG = [("release_cases.py", 4)]  # it waits for four ranks a thousand times
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-# Prints "missing" and the name for each public name of a module, of its public submodules and of its classes that has no docstring,
-# and at last the number of names.
+# Prints "missing" and the name for each public name without a docstring, in a module, its public submodules and its
+# classes, and the number of names at the end.
 SCRIPT = """
 import importlib
 import inspect
@@ -37,7 +37,7 @@ for name in module.__all__:
     for member, each in members_of(value).items():
         if not member.startswith("_") and is_documented_kind(each):
             found += 1
-            # A method without a docstring of its own has that of the method that it overrides.
+            # A method without a docstring of its own inherits that of the method that it overrides.
             if not has_text(each) and not inspect.getdoc(getattr(value, member)):
                 print("missing", f"{name}.{member}")
 print("found", found)

@@ -1,4 +1,6 @@
-"""How Python processes end: with an exception, without shutdown, interrupted, forked; and mpi4py beside them."""
+"""Python processes that end with an exception or without shutdown, that are interrupted, and that fork; and mpi4py
+beside them.
+"""
 
 import os
 import re
@@ -17,13 +19,14 @@ PROGRAM = Path(__file__).parent / "endings.py"
 @pytest.mark.parametrize("recovery", [False, True])
 def test_a_worker_that_raises_ends_the_job_with_its_traceback(python_job, name, recovery, tmp_path):
     done = python_job(3, PROGRAM, name, recovery=recovery, outputs=tmp_path)
-    assert recovery or done.returncode != 0  # mpirun's recovery forgets the code
+    assert recovery or done.returncode != 0  # with --enable-recovery, mpirun returns 0
     assert re.search(r'File ".*endings.py", line \d+, in raises', done.stderr)
-    # Python writes a line in pieces, and mpirun may print those of other ranks between them: so the rank's own.
+    # Python writes a line in parts, and mpirun may print output of other ranks between them, so this reads each rank's
+    # own output.
     told = (tmp_path / "1" / "rank.2" / "stderr").read_text()
     assert re.search(r'File ".*endings.py", line \d+, in raises', told), told
     assert "ValueError: no " in told, told
-    if recovery:  # mpirun lets the others live; they hear of it and end
+    if recovery:  # mpirun lets the others live, and they receive an error and end
         for rank in (0, 1):
             assert re.search(rf"rank {rank} heard: .*rank 2 \(pid \d+ on \S+\)", done.stdout), done.stdout
 
@@ -99,7 +102,7 @@ def test_children_of_multiprocessing_are_no_ranks(python_job, world):
     done = python_job(world, PROGRAM, "pools", timeout=120)
     assert done.returncode == 0, done.stderr
     ranks = 1 if world == "alone" else world
-    # Alone, a spawned child may be a world of its own.
+    # Without a launcher, a spawned child may be a world of its own.
     spawned = "spawn: init" if world == "alone" else "spawn: not a rank"
     lines = ["fork: forked", f"parent: {ranks}", spawned]
     assert sorted(set(done.stdout.splitlines())) == sorted(lines), done.stdout

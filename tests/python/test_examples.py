@@ -1,5 +1,6 @@
-"""The examples of PyTorch, JAX and Keras 3: they run alone and as a job, only the master speaks, and four workers learn
-what one learns."""
+"""The examples of PyTorch, JAX and Keras 3: they run alone and as a job, only the master prints, and four workers reach
+the accuracy of one.
+"""
 
 import re
 
@@ -52,7 +53,7 @@ def test_the_example_of_keras_learns(python_job, backend):
 
 @pytest.mark.full
 def test_four_workers_learn_what_one_learns(python_job):
-    """Fashion-MNIST, as many epochs, synchronous: within a point."""
+    """Fashion-MNIST, the same number of epochs, synchronous: the accuracies differ by less than one percentage point."""
     alone, four = (
         accuracies(python_job(world, EXAMPLES / "torch" / "cnn.py", "--epochs", 3, timeout=1500))
         for world in ("alone", 4)

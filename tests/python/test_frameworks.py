@@ -1,5 +1,6 @@
-"""Theano, PyTensor, Lasagne and Keras, each for real: the cases of tests/python/frameworks, the sections of the page and
-the examples, in worlds of 1, 2 and 4. The original Theano and what ran on it live in .venv-theano."""
+"""Theano, PyTensor, Lasagne and Keras: the cases of tests/python/frameworks, the sections of the page and the examples,
+in worlds of 1, 2 and 4. The original Theano and the libraries on it are in .venv-theano.
+"""
 
 import itertools
 import os
@@ -30,14 +31,16 @@ STACKS = {
 
 @pytest.fixture(scope="session")
 def job(run, mpirun, python_env, build_dir):
-    """job(python, world, *words, env): a finished job; its caches are in the build, where one run leaves them for the next."""
+    """job(python, world, *words, env) returns a finished job. Its caches are in the build folder, so the next run can
+    use them.
+    """
     home = build_dir / "frameworks_home"
-    (home / ".keras").mkdir(parents=True, exist_ok=True)  # two ranks that make it at once are an error of Keras 1
+    (home / ".keras").mkdir(parents=True, exist_ok=True)  # Keras 1 fails if two ranks create it at the same time
 
     def call(python, world, *words, env, timeout=240):
         if not Path(python).exists():
             pytest.fail(f"{python} is not there: tools/setup.sh theano", pytrace=False)
-        # Most of the time goes into compiling Theano's C code, so it is not optimised.
+        # Most of the time is spent on compiling Theano's C code, so it is not optimised.
         flags = f"floatX=float32,blas.ldflags=-lopenblas,gcc.cxxflags=-O0,base_compiledir={home}/theano"
         paths = [python_env["PYTHONPATH"]]
         if env.get("KERAS") == "keras1":
@@ -60,7 +63,7 @@ def job(run, mpirun, python_env, build_dir):
 
 
 def rows(short, *lists):
-    """Every combination; all but those in `short` are marked full."""
+    """Returns every combination. All but those in `short` are marked full."""
     return [pytest.param(*row, marks=[] if row in short else pytest.mark.full) for row in itertools.product(*lists)]
 
 
@@ -73,7 +76,7 @@ def test_cases(job, stack, world):
     assert cases >= 4 and done.stdout.count(f"{2 * cases} passed") == world
 
 
-# In a world of two they are among the cases above.
+# A world of two is tested by the cases above.
 @pytest.mark.parametrize("world", [1, pytest.param(4, marks=pytest.mark.full)])
 @pytest.mark.parametrize("stack", ["theano", "lasagne", "keras1"])
 def test_the_documents_blocks_run(job, stack, world):
@@ -125,7 +128,7 @@ def test_the_examples_learn(job, stack, world, tmp_path):
     done = job(python, world, *words, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     accuracies = [float(word) for word in re.findall(r"^epoch \d: .*accuracy ([\d.]+)%", done.stdout, re.MULTILINE)]
-    assert len(accuracies) == 2, done.stdout  # of the master alone
+    assert len(accuracies) == 2, done.stdout  # printed by the master only
     assert accuracies[-1] > 50
     assert len(curve.read_text().splitlines()) == 3
     assert "MULTIVERSO: " in (ROOT / "examples" / example).read_text()

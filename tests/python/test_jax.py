@@ -4,7 +4,7 @@ import pytest
 from job_of_cases import check_suites
 
 SUITES = ["jax_cases.py", "jax_compiled_cases.py"]
-# Most of the time goes into XLA. test-full optimises.
+# Most of the time is spent on XLA's compiler. Only test-full optimises.
 QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
 
 

@@ -8,7 +8,7 @@ SUITES = ["keras3_cases.py", "keras3_patterns_cases.py"]
 
 @pytest.mark.parametrize(("backend", "words"), [("torch", [*SUITES, "Keras 3"]), ("jax", SUITES)], ids=["torch", "jax"])
 def test_cases_and_the_page_on_two_ranks(python_job, backend, words):
-    # Most of the time on JAX goes into XLA. test-full optimises.
+    # On JAX, most of the time is spent on XLA's compiler. Only test-full optimises.
     check_suites(python_job, words, 2, env={"KERAS_BACKEND": backend, "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"})
 
 

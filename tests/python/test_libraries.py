@@ -24,7 +24,7 @@ def test_lightning(python_job, world):
 
 
 def srun(ranks, *words):
-    """What tasks of srun on one host see of Slurm."""
+    """The variables that tasks of srun on one host get from Slurm."""
     variables = {"JOB_ID": 7, "STEP_ID": 0, "STEP_NUM_TASKS": ranks, "NTASKS": ranks, "NTASKS_PER_NODE": ranks}
     variables |= {"STEP_NUM_NODES": 1, "NNODES": 1, "NODEID": 0, "JOB_NAME": "train", "PROCID": "$r", "LOCALID": "$r"}
     told = " ".join(f"SLURM_{name}={value}" for name, value in variables.items())
@@ -33,7 +33,7 @@ def srun(ranks, *words):
     return ["sh", "-c", f"{tasks}; for pid in $pids; do wait $pid || exit 1; done"]
 
 
-# Each process runs one suite of a library that looks at the launcher's variables.
+# Each process runs one suite of a library that reads the launcher's variables.
 @full
 @pytest.mark.parametrize("suites", [["process_group_cases.py", "libraries_cases.py"], ["lightning_cases.py"]], ids=["ddp", "lightning"])  # fmt: skip
 @pytest.mark.parametrize("launcher", ["launch", "torchrun", "srun"])

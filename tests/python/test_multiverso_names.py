@@ -1,4 +1,4 @@
-"""Names, import orders and blocks that scripts written for Multiverso's Python binding bring, on the supported stack."""
+"""Names, import orders and code blocks of scripts written for Multiverso's Python binding, on the supported stack."""
 
 import os
 import sys
@@ -12,13 +12,15 @@ BLOCK = (ROOT / "tests" / "python" / "frameworks" / "blocks" / "multi_gpu.txt").
 
 @pytest.fixture
 def script(run, python_env, tmp_path):
-    """script(python, text, launcher=[]): the finished job. THEANO_FLAGS is not set, and Theano's caches are the test's own."""
+    """script(python, text, launcher=[]) returns the finished job. THEANO_FLAGS is not set, and Theano's caches are the
+    test's own.
+    """
 
     def call(python, text, launcher=(), timeout=120):
         file = tmp_path / "script.py"
         file.write_text(text)
         env = {**python_env, "HOME": str(tmp_path)}
-        # run() adds to this process's environment, which may have flags of its own.
+        # run() adds to this process's environment, which may set THEANO_FLAGS.
         words = ["env", "-u", "THEANO_FLAGS", "-u", "THEANORC", *launcher, python, file]
         return run(*words, env=env, timeout=timeout)
 
@@ -74,7 +76,8 @@ IMPORTS = {
     ],
 )
 def test_the_packages_can_be_imported_in_either_order(script, package, order):
-    first = "" if package == "theano" else "import multiverso\n"  # which makes the old packages work on this Python
+    # The import makes the old packages work on this Python.
+    first = "" if package == "theano" else "import multiverso\n"
     done = script(OLD, first + "\n".join(IMPORTS[package][::order]) + "\nprint('imported')\n")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "imported"

@@ -1,4 +1,4 @@
-"""neon's front door: YAML files, experiments on one process and on a grid of them, and the document's recipe."""
+"""neon's front door: YAML files, experiments on one process and on grids of processes, and the document's recipe."""
 
 import os
 import re
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 
 @pytest.fixture
 def neon(run, pleiad, python_env, tmp_path):
-    """neon(words..., ranks=4): runs the command in a folder of its own."""
+    """neon(words..., ranks=4) runs the command in a folder of its own."""
 
     def start(*words, ranks=1, timeout=600, cwd=tmp_path, **variables):
         launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
@@ -27,7 +27,7 @@ def neon(run, pleiad, python_env, tmp_path):
 
 
 def small(tmp_path, name, **changes):
-    """An example with less to do."""
+    """Returns a shortened example."""
     text = (EXAMPLES / name).read_text()
     for old, new in {"sample_pct: 100": "sample_pct: 1", "num_epochs: 5": "num_epochs: 2", **changes}.items():
         assert old in text, old
@@ -56,13 +56,13 @@ def test_the_number_of_ranks_does_not_change_the_training(neon, tmp_path):
     again = neon(file, ranks=4)  # from the serialised quads
     assert costs(again) == pytest.approx(expected, rel=1e-4)
     one, four = (tmp_path / "1.txt").read_text(), (tmp_path / "4.txt").read_text()
-    assert len(one.splitlines()) == 101  # 1% of 10,000, and a head
+    assert len(one.splitlines()) == 101  # 1% of 10,000, and a header
     same = sum(a == b for a, b in zip(one.splitlines(), four.splitlines(), strict=True))
     assert same >= 99
 
 
 def test_the_shipped_files_can_be_run_one_after_the_other_in_a_folder():
-    """Files that keep the same samples under one name, or different ones under two."""
+    """Files that hold the same samples under one name, or different samples under two names."""
     kept = {}
     for path in sorted(EXAMPLES.glob("*.yaml")):
         text = path.read_text()
@@ -133,7 +133,7 @@ def test_pictures_of_filters_and_reconstructions(neon, tmp_path, ranks):
 
 
 def test_deterministic_mode_has_the_same_bits_at_any_number_of_ranks(neon, tmp_path):
-    """To the last digit that a cost has, and in what the model predicts."""
+    """Equal in the last digit of each cost, and in the predictions of the model."""
     changes = {"sample_pct: 100": "sample_pct: 0.001", "batch_size: &bs 100": "batch_size: &bs 10"}
     file = shortened(tmp_path, "mnist_distarray_cnn.yaml", {**changes, "num_epochs: 5": "num_epochs: 1"})
     module = tmp_path / "exactly.py"
@@ -146,7 +146,7 @@ def test_deterministic_mode_has_the_same_bits_at_any_number_of_ranks(neon, tmp_p
         told.add(re.search(r"exactly (\S+)", done.stdout)[1])
         predicted.add(classes.read_text())
     assert len(told) == 1, told
-    assert len(predicted) == 1 and len(predicted.pop().splitlines()) == 11  # 0.1% of 10,000, and a head
+    assert len(predicted) == 1 and len(predicted.pop().splitlines()) == 11  # 0.1% of 10,000, and a header
 
 
 EXACTLY = """
@@ -173,7 +173,7 @@ def test_a_model_saved_at_four_ranks_goes_on_at_three(neon, tmp_path):
 
 @pytest.fixture
 def command(tmp_path, pleiad, python_env):
-    """The environment in which `neon` is a command, as pip puts it there."""
+    """The environment in which `neon` is a command, as pip installs it."""
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "neon"
@@ -248,9 +248,9 @@ def broken(tmp_path, old, new):
         ("nofm: 50", "nofm: fifty", ["broken.yaml:", "nofm", "fifty"]),
         ("layers: [", "layers: [[", ["broken.yaml:"]),
         ("&lr 0.02", "&lr -0.02", ["learning_rate", "-0.02"]),
-        # What the engine meets on all ranks, past what is looked at together.
+        # Errors of the engine on all ranks, after the ranks have compared their experiments.
         ("num_epochs: 2,", "num_epochs: 2, deserialized_path: ./nowhere,", ["nowhere"]),
-        # Known before the training, not after it.
+        # Reported before the training, not after it.
         (
             "dist_flag: True,",
             "dist_flag: True, predictions: /dev/null/classes,",
@@ -377,7 +377,7 @@ def test_what_the_session_finds_wrong_is_told_too(neon, tmp_path, how, seconds, 
 
 
 def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tmp_path):
-    """The others make files at that time, all together."""
+    """The other cases write files at that time, all at once."""
     (tmp_path / "odd_data.py").write_text(ONE_RANKS)
     text = (EXAMPLES / "cifar10_distarray_cnn.yaml").read_text()
     old = "neon.datasets.cifar10.CIFAR10 {"
@@ -419,7 +419,9 @@ def test_a_broken_image_file(neon, tmp_path, change, words):
 
 @pytest.mark.full
 def test_the_shipped_experiment_learns_fashion_mnist(neon, tmp_path):
-    """examples/neon/mnist_distarray_cnn.yaml as it is, on two ranks: at least 0.88 of the test set, by its predictions."""
+    """examples/neon/mnist_distarray_cnn.yaml unchanged, on two ranks: it predicts at least 0.88 of the test set
+    correctly.
+    """
     done = neon(EXAMPLES / "mnist_distarray_cnn.yaml", "--predictions", tmp_path / "classes.txt", ranks=2, timeout=1500)
     assert len(costs(done)) == 5
     rows = [line.split() for line in (tmp_path / "classes.txt").read_text().splitlines()[1:]]
@@ -468,7 +470,7 @@ def test_a_mistake_gives_file_line_and_what_is_known(neon, tmp_path):
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, *(pytest.param(n, marks=pytest.mark.full) for n in (6, 16))])
 def test_the_recipe(run, pleiad, python_env, ranks):
-    """The page's own layer, model and data set."""
+    """The layer, model and data set of the page."""
     launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
     env = {**python_env, "PLEIAD_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
     done = run(*launch, sys.executable, FOLDER / "neon_recipe.py", ROOT / "docs" / "neon.md", timeout=600, env=env)
@@ -477,6 +479,6 @@ def test_the_recipe(run, pleiad, python_env, ranks):
 
 
 def test_layers_in_numpy_are_those_of_the_engine(run, python_env):
-    """Outputs, and gradients against finite differences: so that a layer of yours can derive from any."""
+    """Outputs, and gradients by finite differences, of every class from which a user's layer may derive."""
     done = run(sys.executable, FOLDER / "neon_layers.py", timeout=600, env={**python_env, "PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr

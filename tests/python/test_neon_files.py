@@ -1,4 +1,6 @@
-"""neon's files: every form against a reference in NumPy, every field, layers of a user's own, data sets, bad input."""
+"""neon's files: every form compared with a reference in NumPy, every field, layers of a user's own, data sets, invalid
+files.
+"""
 
 import os
 import sys
@@ -13,7 +15,7 @@ EXAMPLES = ROOT / "examples" / "neon"
 
 @pytest.fixture
 def script(run, pleiad, python_env):
-    """script(name, words..., ranks=4): the output of a script, which all ranks have finished."""
+    """script(name, words..., ranks=4) returns the output of a script that all ranks have finished."""
 
     def start(name, *words, ranks=1, timeout=600):
         launch = [pleiad, "launch", "-n", ranks] if ranks > 1 else []
@@ -41,7 +43,7 @@ def test_dist_forms_agree_with_the_formulas_on_a_grid(script, ranks):
 
 
 def test_forms_without_dist_run_on_two_ranks(script):
-    """The batch or the images are shared out."""
+    """The batch or the images are split over the ranks."""
     forms = ["mlp_with_biases_as_inputs", "mlp_without_biases", "autoencoder", "rbm", "dbn", "convnet", "gb"]
     assert script("neon_forms.py", *forms, ranks=2).stdout.count(" agrees") == len(forms)
 
@@ -57,7 +59,7 @@ def test_layers_of_ones_own_run_in_the_engines_net(script, ranks):
     assert DETERMINISTIC in done.stdout, done.stdout
 
 
-# Two costs in deterministic mode: the same bits at every number of ranks.
+# Two costs in deterministic mode: bit-identical at every number of ranks.
 DETERMINISTIC = "layers of one's own work ['0x1.2602a8503270cp+0', '0x1.2bc4ec88948a6p+0']"
 
 
@@ -157,7 +159,7 @@ BAD = {
 
 
 def test_bad_input_is_one_line(run, python_env, tmp_path):
-    """One process runs the command for all files: its start takes longer than the rest."""
+    """One process runs the command for all files, because its start takes longer than the rest."""
     for name, (text, _) in BAD.items():
         (tmp_path / f"{name}.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     program = (

@@ -1,4 +1,4 @@
-"""pleiad.nn: every case in worlds of 1, 2 and 4 ranks, its page, its example, and Ctrl-C where a peer does not come."""
+"""pleiad.nn: every case in worlds of 1, 2 and 4 ranks, its page, its example, and Ctrl-C while a rank is missing."""
 
 import re
 import sys
@@ -34,7 +34,7 @@ def test_numbers_go_to_pytorch_and_back(python_job, pleiad):
 
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_the_page(python_job, world, tmp_path):
-    """The blocks of each section, in a folder that the ranks share."""
+    """Runs the blocks of each section in a folder that the ranks share."""
     script = tmp_path / "page.py"
     folders = {heading: tmp_path / f"section{number}" for number, heading in enumerate(HEADINGS)}
     for folder in folders.values():
@@ -59,7 +59,7 @@ def test_the_example_learns_and_leaves_pictures(run, pleiad, python_env, tmp_pat
     words = [ROOT / "examples" / "nn" / "fashion_cnn.py", "--samples", 3000, "--epochs", 2, "--out", tmp_path]
     done = run(pleiad, "launch", "-n", 2, sys.executable, *words, timeout=180, env=python_env)
     assert done.returncode == 0, done.stdout + done.stderr
-    (accuracy,) = re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)  # rank 0 alone speaks
+    (accuracy,) = re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)  # only rank 0 prints
     assert float(accuracy) > 60
     for name in ("fashion_cnn_curves.png", "fashion_cnn_filters.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
@@ -89,8 +89,9 @@ def test_without_its_libraries_the_module_says_what_it_needs(run, python_env):
 @pytest.mark.full
 @pytest.mark.parametrize("world", ["alone", 2])
 def test_the_example_of_machines_learns_layer_by_layer(python_job, world, tmp_path):
-    # By count, not by the clock, which another process may hold up: a pre-trained net of P and E epochs has taken the
-    # products of about 1.3 P + E epochs of its auto-encoder, and the other gets more than those.
+    # Compared by the number of products, not by time, which other processes may affect: a pre-trained net of P and E
+    # epochs has computed the products of about 1.3 P + E epochs of its auto-encoder, and the other net gets more than
+    # that.
     small = ["--samples", 1200, "--pretrain", 2, "--epochs", 2, "--against", 6]
     words = small if world == 2 else ["--samples", 20000, "--against", 14]
     script = ROOT / "examples" / "nn" / "fashion_rbm.py"

@@ -1,4 +1,4 @@
-"""The package as a whole: stubs, types, examples in docstrings, and what pip installs."""
+"""The package as a whole: stubs, types, examples in docstrings, and the result of pip install."""
 
 import fcntl
 import os
@@ -11,7 +11,14 @@ import pytest
 from conftest import ROOT, run_with_deadline
 
 SOURCES = ROOT / "bindings" / "python"
-MYPY = [sys.executable, "-m", "mypy", "--cache-dir", ROOT / "build" / "mypy_cache"]  # pyproject.toml has the rest
+# Pyproject.toml has the other settings.
+MYPY = [
+    sys.executable,
+    "-m",
+    "mypy",
+    "--cache-dir",
+    ROOT / "build" / "mypy_cache",
+]
 
 DOCTESTS = """
 import doctest, importlib, pkgutil, sys
@@ -55,7 +62,7 @@ def test_the_types_are_right():
 
 
 def test_a_users_mistake_is_a_type_error(tmp_path):
-    """The stubs are not just any: mypy finds what is wrong in a user's script."""
+    """The stubs are precise: mypy finds errors in a user's script."""
     script = tmp_path / "script.py"
     script.write_text(
         "import pleiad\n"
@@ -91,7 +98,7 @@ PIP = ["-m", "pip", "--disable-pip-version-check"]
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory, worker_id):
-    """Built once a run, by whichever of its processes needs it first."""
+    """Built once per run, by the first process that needs it."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "wheel"
     folder.mkdir(exist_ok=True)
@@ -152,7 +159,7 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     assert "engines    solo, mpi" in done.stdout, done.stderr
     assert run(python, "-m", "multiverso.tests.test_multiverso", cwd=tmp_path).returncode == 0
 
-    # The commands, by their path: the environment is not activated.
+    # Runs the commands by their path: the environment is not activated.
     bin_ = python.parent
     text = (ROOT / "examples" / "neon" / "mnist_distarray_cnn.yaml").read_text()
     text = text.replace("sample_pct: 100", "sample_pct: 1").replace("num_epochs: 5", "num_epochs: 1")
@@ -164,7 +171,7 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     assert done.returncode == 0 and "grid" in done.stdout, done.stdout + done.stderr
 
 
-# What a user of each extra does first, in a world of one.
+# The first statements of a user of each extra, in a world of one.
 OLD = "import multiverso as mv; mv.init(log_level='off'); from multiverso.theano_ext import "
 EXTRAS = {
     "theano": OLD
@@ -193,7 +200,7 @@ def test_pip_alone_installs_an_extra_into_a_clean_environment(run, tmp_path, whe
     run(sys.executable, "-m", "venv", tmp_path / "clean", timeout=120)
     done = run(python, *PIP, "install", "-q", f"{wheel}[{extra}]", timeout=1200)
     assert done.returncode == 0, done.stderr
-    if extra == "keras":  # Keras 3 runs on what the user chooses
+    if extra == "keras":  # Keras 3 runs on the backend that the user chooses
         assert run(python, *PIP, "install", "-q", f"{wheel}[jax]", timeout=600).returncode == 0
     (tmp_path / "empty").mkdir()
     env = {"KERAS_BACKEND": "jax" if extra == "keras" else "theano", "HOME": str(tmp_path)}

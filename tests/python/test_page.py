@@ -1,4 +1,6 @@
-"""Every block of code of docs/python.md that needs NumPy alone, in every world, with asynchronous and synchronous tables."""
+"""Every block of code of docs/python.md that needs only NumPy, in every world, with asynchronous and synchronous
+tables.
+"""
 
 import pytest
 from conftest import ROOT
@@ -14,7 +16,7 @@ PLAIN = [
     "One GPU a worker",
     "The package pleiad",
 ]
-# Sections whose code needs more than NumPy have tests of their own.
+# Sections that need more than NumPy have tests of their own.
 FRAMEWORKS = ["Theano", "Lasagne", "Keras", "PyTorch", "JAX", "Keras 3"]
 
 

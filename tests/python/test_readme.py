@@ -1,4 +1,4 @@
-"""The blocks of Python in the README and in small pages run as a reader would copy them, alone and on two ranks."""
+"""The Python blocks of the README and of small pages run as a reader would copy them, alone and on two ranks."""
 
 import pytest
 from conftest import ROOT

@@ -1,4 +1,4 @@
-"""Ranks that were given different things: pleiad.nn's fit, and experiments of neon."""
+"""Ranks that are given different arguments: pleiad.nn's fit, and experiments of neon."""
 
 import sys
 
@@ -117,7 +117,7 @@ with pleiad.init(timeout=30) as session:
 
 
 def test_ranks_with_different_experiments_all_say_what_differs(python_job, tmp_path):
-    """Experiments that a script makes itself, of which there is no file to compare."""
+    """Experiments that a script builds itself, so there is no file to compare."""
     script = tmp_path / "experiments.py"
     script.write_text(NEON)
     done = python_job(2, script, outputs=tmp_path / "out")

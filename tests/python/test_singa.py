@@ -32,7 +32,7 @@ def near(a, b, relative=1e-5):
 
 
 def shortened(path, steps, **fields):
-    """A job of so many steps, with a report after each; fields win over the file's."""
+    """Returns a job of this many steps with a report after each. `fields` override those of the file."""
     text = path.read_text()
     values = {"train_steps": steps, "disp_freq": 1, "test_freq": 2, "test_steps": 1, "checkpoint_freq": steps, **fields}
     for name, value in values.items():
@@ -69,7 +69,7 @@ def test_every_block_of_the_page_is_run():
 
 
 def short_script(root, name, steps):
-    """A script with fewer steps."""
+    """Returns a script with fewer steps."""
     path = root / "tool" / "python" / "examples" / name
     text = re.sub(r"nb_epoch=\d+(, disp_freq=1)?", f"nb_epoch={steps}, disp_freq=1", path.read_text())
     text = re.sub(r"test_steps=\d+, test_freq=\d+", "test_steps=1, test_freq=2", text)
@@ -92,7 +92,7 @@ def test_a_script_and_its_job_file_give_the_same_losses(root, in_world, name, co
 
 
 def test_a_script_that_resumes_goes_on_where_it_was(root, in_world):
-    """Parameters, momentum and the place in the data: the losses are those of a run that nobody stopped."""
+    """Parameters, momentum and the position in the data are restored: the losses equal those of an uninterrupted run."""
     script = short_script(root, "cifar10_cnn.py", 6)
     path = root / script
     path.write_text(
@@ -116,7 +116,9 @@ def test_a_script_that_resumes_goes_on_where_it_was(root, in_world):
 
 
 def test_the_modules_of_the_document_are_there(root, in_world):
-    """What its page names, found by a script that singa-run.sh starts; a job by Driver.Train, as a message and as a file."""
+    """The things that its page names: a script started by singa-run.sh, and a job started by Driver.Train, as a message
+    and as a file.
+    """
     (root / "main.py").write_text(
         """
 import sys
@@ -138,7 +140,7 @@ d = driver.Driver()
 d.Init(sys.argv)
 result = d.Train(job)
 assert sorted({row['phase'] for rows in result.values() for row in rows}) == ['test', 'train'] and max(result) == 2, result
-assert d.Train() == result and d.Train('examples/mnist/conv.conf') == result  # of -conf, and of a path
+assert d.Train() == result and d.Train('examples/mnist/conv.conf') == result  # for -conf, and for a path
 blobs = common_pb2.BlobProtos.FromString(open('examples/mnist/conv/checkpoint/step2-worker0', 'rb').read())
 assert '0#w1' in list(blobs.name)
 job.checkpoint_path.append('examples/mnist/conv/checkpoint/step2-worker0')
@@ -152,7 +154,7 @@ print('all there')
 
 
 def test_machines_then_the_auto_encoder(root, in_world):
-    """Each script without the one before it says which file is missing and who makes it."""
+    """A script whose predecessor has not run reports the missing file and the script that creates it."""
     for name, needs in [("mnist_rbm2.py", 1), ("mnist_rbm3.py", 2), ("mnist_rbm4.py", 3), ("mnist_ae.py", 4)]:
         script = short_script(root, name, 2)
         done = in_world("alone", root, "bin/singa-run.sh", "-exec", script)
@@ -327,7 +329,7 @@ def test_a_job_file_explains_itself_and_trains(root, in_world, pleiad, conf):
         assert done.returncode == 0, done.stderr
     shortened(path, 2)
     text = re.sub(r"^checkpoint_path: .*$\n", "", path.read_text(), flags=re.MULTILINE)
-    # Machines that were never trained start at random here.
+    # Without earlier training, the machines start from random values.
     text = re.sub(r'param \{ name: "(w\d|b\d\d)" \}', r'param { name: "\1" init { type: kGaussian std: 0.05 } }', text)
     path.write_text(text)
     done = in_world("alone", root, pleiad, "explain", conf)
@@ -400,7 +402,7 @@ def test_ranks_do_not_change_the_losses(root, in_world, pleiad, conf):
     [
         ("allreduce", "1:all_reduce:60", 2),
         ("sandblaster", "1:add:40", 2),
-        ("sandblaster", "3:all_reduce:60", 4),  # two work, two serve: a server
+        ("sandblaster", "3:all_reduce:60", 4),  # two workers, two servers
         ("downpour", "1:add:40", 2),
         ("hogwild", "1:add:40", 2),
     ],
@@ -424,14 +426,14 @@ def test_a_killed_worker_is_reported_and_the_job_resumes(root, in_world, pleiad,
 
 
 def test_a_terminal_shows_where_a_run_is(root, pleiad):
-    """On a terminal the last line moves, and the reports stay above it."""
+    """On a terminal the last line is redrawn, and the reports stay above it."""
     job = shortened(root / "examples" / "mnist" / "conv.conf", 4)
     ours, theirs = pty.openpty()
     command = [str(pleiad), "run", str(job)]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         seen = b""
-        with contextlib.suppress(OSError):  # a terminal whose other end is gone
+        with contextlib.suppress(OSError):  # the other end of the terminal is closed
             while piece := os.read(ours, 4096):
                 seen += piece
     os.close(ours)
@@ -477,5 +479,5 @@ def test_the_options_of_a_run(root, run, pleiad):
     shortened(root / "examples" / "mnist" / "conv.conf", 2, checkpoint_path=f'"{checkpoint}"', test_steps=10)
     done = run(pleiad, "run", "examples/mnist/conv.conf", "-test", cwd=root)
     assert done.returncode == 0 and re.search(r"Test step 2: loss [\d.]+, acc", done.stderr), done.stderr
-    workspace = root / "examples" / "mnist" / "conv"  # which has the training's numbers still
+    workspace = root / "examples" / "mnist" / "conv"  # it still has the training's values
     assert len(results(workspace)) == 2 and len(results(workspace, "test")) == 3

@@ -1,4 +1,4 @@
-"""What the CNN of SINGA's document computes, step by step, against the same net in PyTorch; and that it learns."""
+"""The CNN of SINGA's document, step by step, compared with the same net in PyTorch; and that it learns."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ pytest_plugins = ["singa_root"]
 
 SCRIPT = ROOT / "compat" / "singa" / "tool" / "python" / "examples" / "cifar10_cnn.py"
 
-# Reads the script, with these changes; then does the same by hand from the same start.
+# Runs the script with these changes, and then the same steps by hand from the same initial values.
 COMPARE = """
 import pathlib, sys
 
@@ -33,7 +33,7 @@ def run(rate, steps):
     return result, {name: torch.tensor(each, dtype=torch.float64) for name, each in m.get_weights().items()}
 
 
-first, p = run(1e-30, 1)  # which leaves the weights as they begin
+first, p = run(1e-30, 1)  # leaves the initial weights as they are
 result, last = run(rate, steps)
 assert result[0][0]['loss'] == first[0][0]['loss']
 
@@ -66,13 +66,13 @@ for step in range(steps):
             velocity[name] = momentum * velocity[name] - rate * rates.get(name, 1) * gradient
             each += velocity[name]
             each.grad = None
-for name, each in last.items():  # how far each went
+for name, each in last.items():  # how far each weight has moved
     if std == '0.0001' and name not in ('w4', 'b4'):
-        continue  # on the plateau the gradients of the layers below are what is left of sums that cancel
+        continue  # on the plateau, the gradients of the lower layers are small differences of large sums
     ours = each.reshape(p[name].shape) - begin[name]
     theirs = (p[name] - begin[name]).detach()
     assert theirs.abs().max() > 0, name
-    share = 5e-2 if name in ('w1', 'b1') else 1e-2  # behind the maxima: of two nearly equal ones rounding picks either
+    share = 5e-2 if name in ('w1', 'b1') else 1e-2  # after max pooling: rounding decides between two nearly equal values
     most = share * theirs.norm() + 5e-6 * begin[name].norm()
     assert (ours - theirs).norm() < most, (name, (ours - theirs).norm(), theirs.norm())
 """
@@ -88,8 +88,9 @@ for name, each in last.items():  # how far each went
     ids=["as-documented", "with-momentum", "from-larger-weights"],
 )
 def test_the_cnn_computes_what_pytorch_does(root, in_world, momentum, rate, std):
-    """The document's net begins on a plateau where all losses are ln 10; from larger weights it leaves it at once, and every
-    part of it counts."""
+    """The document's net starts on a plateau where all losses are ln 10. Larger initial weights leave it at once, so
+    every part of the net matters.
+    """
     words = [SCRIPT.parents[1], SCRIPT, momentum, rate, std]
     done = in_world("alone", root, sys.executable, "-c", COMPARE, *words)
     assert done.returncode == 0, done.stderr
@@ -97,7 +98,7 @@ def test_the_cnn_computes_what_pytorch_does(root, in_world, momentum, rate, std)
 
 @pytest.mark.full
 def test_the_scripts_learn_and_are_drawn(in_world, tmp_path):
-    """What `make show-singa` does, in few steps."""
+    """Runs the steps of `make show-singa` with few steps."""
     words = ["--steps", "40", "--image-steps", "8", "--machine-steps", "20", "--code-steps", "20"]
     done = in_world("alone", tmp_path, sys.executable, ROOT / "examples" / "singa" / "show.py", "shown", *words)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Parts of SINGA's front door by themselves: data sets, parameters, updaters, and what is said of mistakes."""
+"""Separate parts of SINGA's front door: data sets, parameters, updaters, and error messages."""
 
 import re
 import shutil
@@ -39,8 +39,9 @@ assert list(machine.batchsize) == [100] and machine.std_value == 255 and not mac
 
 
 def test_stores_are_built_anew_where_other_files_are_named_or_come(in_world, tmp_path):
-    """What stood in for MNIST gives way when MNIST is there; a named folder is where the records come from, or an error;
-    a store that was not built here is left as it is."""
+    """MNIST replaces its substitute once it is present. A named folder supplies the records or is an error. A store
+    that was not built by the package is not changed.
+    """
     program = """
 import sys
 from pathlib import Path
@@ -75,7 +76,7 @@ for loader, words in ((mnist, 'nowhere: contains no MNIST'), (cifar10, 'nowhere:
         assert words in str(problem), problem
     else:
         raise AssertionError('no error')
-Path('examples/mnist/source.txt').unlink()  # not built here, for all we know
+Path('examples/mnist/source.txt').unlink()  # not known to be built by the package
 assert records() == 20
 write('third', 10)
 assert records(folder='third') == 20

@@ -1,4 +1,4 @@
-"""SINGA's front door while a job runs and where it ends: signals, workspaces, uneven batches, results that are none."""
+"""SINGA jobs while they run and when they end: signals, workspaces, uneven batches, results that are not finite."""
 
 import contextlib
 import json
@@ -59,13 +59,13 @@ def env(python_env, build_dir):
         "PLEIAD_BUILD": str(build_dir),
         "PYTHON": sys.executable,
         "PLEIAD_LOG_LEVEL": "warn",
-        # Seconds until mpirun passes a signal on, and then until SIGKILL; the usual 1 is not enough on a busy machine.
+        # Seconds until mpirun passes a signal on, and then until SIGKILL. The usual 1 s is too short on a busy machine.
         "OMPI_MCA_odls_base_sigkill_timeout": "15",
     }
 
 
 def started_job(command, env):
-    """A job that has made some steps."""
+    """Starts a job and waits until it has made some steps."""
     job = Job(command, env)
     job.read_until(lambda j: any("Train step 20:" in line for line in j.err) or j.process.poll() is not None, 60)
     assert job.process.poll() is None, job.text()
@@ -94,7 +94,7 @@ def test_a_signal_saves_and_ends_without_a_traceback(root, env, pleiad, run, wor
         job.close()
     text = job.text()
     assert "Traceback" not in text, text
-    # mpirun reads no output while it ends a job, so the last lines may be in job.log only.
+    # mpirun reads no output while it ends a job, so the last lines may be only in job.log.
     log = (root / "runs" / "job.log").read_text()
     stopped = re.search(r"stopped at step (\d+); saved (\S+); -resume continues", log)
     assert stopped, f"{text}\n--- job.log\n{log[-2000:]}"
@@ -103,7 +103,7 @@ def test_a_signal_saves_and_ends_without_a_traceback(root, env, pleiad, run, wor
     assert (root / stopped.group(2)).exists()
     record = json.loads((root / "runs" / "run.json").read_text())
     assert record["status"] == "stopped" and record["step"] == step, record
-    # and goes on from there
+    # and continues from there
     if kind == "conf" and world != "launch":
         write_job(root, step + 1)
         done = run(pleiad, "run", conf, "-resume", env=env)
@@ -194,7 +194,7 @@ def test_a_test_without_a_whole_checkpoint_is_an_error(root, run, env, pleiad):
     assert done.returncode == 0 and "a result" not in done.stdout, done.stdout + done.stderr
     assert re.search(r"gone \| gone: no such checkpoint", done.stdout), done.stdout
     assert re.search(r"empty \| empty: has none of the net's parameters, which are w1, b1", done.stdout), done.stdout
-    # A run's own last checkpoint, once there is one.
+    # Waits for a run's own last checkpoint.
     assert run(pleiad, "run", conf, env=env).returncode == 0
     done = run(pleiad, "run", conf, "-resume", "-test", env=env)
     assert done.returncode == 0 and "Test step" in done.stderr, done.stderr
@@ -208,7 +208,7 @@ def test_missing_steps_are_an_error(root, run, env, pleiad):
 
 
 def read_terminal(command, env, cwd, seconds=60):
-    """What a command writes to a terminal, which is its controlling one."""
+    """Returns the output of a command to its controlling terminal."""
     pid, ours = pty.fork()
     if pid == 0:
         os.chdir(cwd)
@@ -233,7 +233,7 @@ def test_the_live_line_shows_step_metrics_rate_and_time_left(root, env, pleiad, 
     assert re.search(line, seen), seen
 
 
-# Scripts as the original's.
+# Scripts as in the original.
 
 
 def test_the_driver_takes_what_the_originals_scripts_give_it(root, run, env):
@@ -371,7 +371,7 @@ def test_exec_starts_a_binary_as_well_as_a_script(root, run, env, tmp_path):
 
 
 def test_configure_has_its_effect_where_a_build_exists(run, tmp_path):
-    """make configures again when ./configure said something else than the build was configured with."""
+    """make configures again if ./configure had other options than the build."""
     root = tmp_path / "top" / "compat" / "singa"
     root.mkdir(parents=True)
     for name in ("configure", "Makefile"):
@@ -396,7 +396,7 @@ def test_configure_has_its_effect_where_a_build_exists(run, tmp_path):
         return calls.read_text()
 
     assert f"-DPython_INCLUDE_DIR={headers}" in made(f"--with-python={headers}")
-    assert "-DPython_INCLUDE_DIR" not in made(f"--with-python={headers}")  # it is configured so already
+    assert "-DPython_INCLUDE_DIR" not in made(f"--with-python={headers}")  # it is already configured so
     assert "--preset release" in made() and "-DPython_INCLUDE_DIR" not in calls.read_text()
 
 
@@ -419,7 +419,7 @@ def test_a_loss_that_is_not_finite_ends_a_script(root, run, env):
 
 
 def test_a_program_is_not_left_running(root, env, pleiad):
-    """SIGTERM twice ends a run at once."""
+    """A second SIGTERM ends a run at once."""
     job = started_job([pleiad, "run", write_job(root, 1000000)], env)
     try:
         with contextlib.suppress(ProcessLookupError):

@@ -1,5 +1,6 @@
-"""pleiad.torch: every case on two ranks, and in test-full on one, three and four. The suites share one job, because the import of
-PyTorch takes longer than most of them."""
+"""pleiad.torch: every case on two ranks, and in test-full on one, three and four. The suites share one job, because the
+import of PyTorch takes longer than most of them.
+"""
 
 import pytest
 from job_of_cases import check_suites

@@ -1,4 +1,6 @@
-"""What pleiad.torch refuses, in a world of any size, by an exception that says what came; and data loaders."""
+"""Invalid calls of pleiad.torch raise an exception that names the received value, in a world of any size; and data
+loaders.
+"""
 
 import os
 
@@ -37,7 +39,7 @@ def test_after_shutdown():
         manager = ParameterManager(model)
         rows = pleiad.torch.Embedding(3, 3)
         manager.sync()
-    assert model(torch.ones(1, 2)).isfinite().all()  # the parameters are still there
+    assert model(torch.ones(1, 2)).isfinite().all()  # the parameters still exist
     with raises(pleiad.StateError, "shut ?down"):
         rows(torch.tensor([1]))
     with raises(pleiad.StateError, "shut ?down"):
@@ -105,7 +107,7 @@ def test_a_model_that_changes():
     with start():
         model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
         manager = ParameterManager(model)
-        model[0].weight.data = torch.ones(2, 2)  # other memory, same shape: taken back
+        model[0].weight.data = torch.ones(2, 2)  # other memory of the same shape: copied back
         manager.sync()
         assert (torch.from_numpy(manager.table.get())[:4] == 1).all() or pleiad.session().size > 1
         manager.finish()
@@ -133,7 +135,7 @@ def test_an_optimizer_that_changes():
         optimizer = sgd(model)
         ours = DistributedOptimizer(optimizer, module=model)
         if s.size == 1:
-            return  # there is nothing to exchange, so nothing to get wrong
+            return  # without parameters there is nothing to exchange
         model[0].weight.requires_grad_(s.rank != 0)
         model(torch.ones(1, 2)).sum().backward()
         with raises(Bad, "same model", r"rank 0 has 0\.weight \(frozen\)", "rank 1 has"):
@@ -156,7 +158,7 @@ def test_sparse_gradients():
             ours = DistributedOptimizer(sgd(rows), overlap=False)
             with raises(Bad, "is sparse", "pass module="):
                 rows(torch.tensor([1])).sum().backward()
-            del ours  # it must live as long as its hooks are to do something
+            del ours  # the optimizer must live as long as its hooks are needed
 
 
 def test_ids_of_an_embedding():
@@ -188,7 +190,7 @@ def test_different_models():
             ParameterManager(model, clock="sync" if s.rank == 1 else "async")
         with raises(Bad, "rank 0 has 3 x 3, rank 1 has 4 x 3"):
             pleiad.torch.Embedding(4 if s.rank == 1 else 3, 3)
-        assert ParameterManager(model).sync()  # the session is as it was
+        assert ParameterManager(model).sync()  # the session is unchanged
 
 
 def test_only_workers():
@@ -199,7 +201,7 @@ def test_only_workers():
 
 
 class Numbers(torch.utils.data.Dataset):
-    """Reads a table where it must not: in the loader's worker."""
+    """Reads a table in the loader's worker, which is not allowed."""
 
     table = None
 
@@ -208,7 +210,7 @@ class Numbers(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         problem = ""
-        if Numbers.table is not None:  # a forked worker inherits it, a spawned one does not
+        if Numbers.table is not None:  # a forked worker inherits the session, a spawned one does not
             try:
                 Numbers.table.get()
             except pleiad.StateError as refused:

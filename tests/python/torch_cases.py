@@ -1,4 +1,4 @@
-"""pleiad.torch in a world of any size, against the same in one process."""
+"""pleiad.torch in a world of any size, compared with one process."""
 
 import copy
 
@@ -33,7 +33,7 @@ def cnn():
 
 
 def batches(session, steps, *shape):
-    """For each step the joined batch of all ranks, and which part of it is this rank's."""
+    """For each step: the joined batch of all ranks, and the slice of this rank."""
     generator = torch.Generator().manual_seed(5)
     mine = slice(session.rank * BATCH, (session.rank + 1) * BATCH)
     for _ in range(steps):
@@ -50,7 +50,7 @@ def close(model, other, tolerance=1e-6):
 
 
 def equal_on_all(session, model):
-    """Every rank has the same bits."""
+    """Checks that every rank has bit-identical parameters."""
     for x in (*model.parameters(), *(b for b in model.buffers() if b.is_floating_point())):
         mine = x.detach().float().contiguous()
         assert (session.all_gather(mine) == mine.numpy()).all()
@@ -79,7 +79,7 @@ def test_tensors_go_in_and_out_without_copies():
             assert pleiad.from_float32(whole, out=back) is back and (back == half).all()
             before = table.get().copy()
             s.barrier()
-            table.add(torch.ones(6, dtype=dtype))  # converted
+            table.add(torch.ones(6, dtype=dtype))  # converted by the table
             s.barrier()
             assert (table.get() == before + s.size).all()
             s.barrier()
@@ -96,7 +96,7 @@ def test_averaged_gradients_are_those_of_the_joined_batch():
         for make, shape in ((mlp, (10,)), (cnn, (2, 6, 6))):
             for k, optimizer_of in enumerate(optimizers):
                 serial = seeded(0, make)
-                model = seeded(s.rank, make)  # rank 0's values count
+                model = seeded(s.rank, make)  # rank 0's values are used
                 alone = optimizer_of(serial.parameters())
                 settings = {"bucket_bytes": [1, 500, 4 << 20][k], "overlap": k != 1}
                 ours = pleiad.torch.DistributedOptimizer(optimizer_of(model.parameters()), module=model, **settings)
@@ -139,7 +139,7 @@ def test_a_scheduler_a_closure_and_the_state_are_the_optimizers():
             loss.backward()
             return s.all_reduce(loss.detach().reshape(1)) / s.size if optimizer is ours else loss
 
-        # LBFGS looks at the loss too: all ranks must see the same one.
+        # LBFGS uses the loss, so all ranks must pass the same one.
         ours.step(lambda: closure(model, ours, x[mine]))
         alone.step(lambda: closure(wanted, alone, x))
         close(model, wanted, 1e-4)
@@ -243,7 +243,7 @@ def test_the_table_makes_the_step_of_the_joined_batch():
                     assert manager.sync()
                 close(model, serial, 1e-5)
                 equal_on_all(s, model)
-                # A rate for one step alone.
+                # A learning rate for one step only.
                 before = [x.detach().clone() for x in model.parameters()]
                 manager.sync(learning_rate=0.0)
                 if rule == "sgd":
@@ -296,7 +296,7 @@ def test_gradient_mode_lies_in_the_table_until_it_is_finished():
             for x in model.parameters():
                 x.grad = torch.ones_like(x)
             manager.sync()
-            s.barrier()  # live: the others' steps show without a call
+            s.barrier()  # live: the others' steps are visible without a call
             torch.testing.assert_close(first.detach(), before - s.size)
             manager.finish()
             if s.size > 1:
@@ -304,7 +304,7 @@ def test_gradient_mode_lies_in_the_table_until_it_is_finished():
             with torch.no_grad():
                 first.fill_(s.rank)
             s.barrier()
-            assert (first == s.rank).all()  # nobody else sees it any more
+            assert (first == s.rank).all()  # no other rank uses it any more
             s.barrier()
 
 
@@ -329,7 +329,7 @@ def test_statistics_of_batch_normalisation_follow_all_workers():
                 sync = pleiad.torch.ParameterManager(model, clock="sync", average=how == "average").sync
             assert (model[1].running_mean == 0).all()
             model(x + s.rank).sum().backward()
-            # What one process sees of the average over the ranks' batches.
+            # The average over the ranks' batches, computed in one process.
             with torch.no_grad():
                 wanted = 0.1 * sum(seeded(0, make)[0](x + r).mean(0) for r in range(s.size)) / s.size
             sync()
@@ -345,7 +345,7 @@ def test_halves_are_held_in_a_float32_table():
             manager = pleiad.torch.ParameterManager(model, clock="sync", dtype=torch.float32)
             close(model, seeded(0, mlp).to(dtype), 0)
             before = [x.detach().clone() for x in model.parameters()]
-            manager.sync()  # nothing has changed, so nothing changes
+            manager.sync()  # nothing has changed, so the exchange changes nothing
             for a, b in zip(before, model.parameters(), strict=True):
                 assert (a == b).all()
             with torch.no_grad():
@@ -357,7 +357,7 @@ def test_halves_are_held_in_a_float32_table():
                 torch.testing.assert_close(b.detach().float(), wanted, rtol=1e-2, atol=1e-2)
             equal_on_all(s, model)
 
-            # Steps too small for a half add up in the table.
+            # Steps that are too small for half precision add up in the table.
             model = nn.Linear(3, 1, bias=False).to(dtype)
             nn.init.ones_(model.weight)
             manager = pleiad.torch.ParameterManager(
@@ -398,7 +398,7 @@ def test_a_model_with_an_embedding_is_saved_and_loaded():
             assert list(saved) == ["0.weight", "2.weight", "2.bias"] and saved["0.weight"].shape == (50, 3)
             assert second.load_state_dict(saved).missing_keys == []
             assert (second[0].weight() == saved["0.weight"]).all() and (second[2].weight == first[2].weight).all()
-            # As the plain module's, in either direction.
+            # State dicts can be exchanged with the plain module, in both directions.
             plain = nn.Sequential(nn.Embedding(50, 3), nn.Flatten(), nn.Linear(6, 1))
             plain.load_state_dict(saved)
             nn.init.ones_(plain[0].weight)
@@ -425,7 +425,7 @@ def test_an_embedding_is_that_of_one_process_on_the_joined_batch():
             generator = torch.Generator().manual_seed(2)
             target = torch.randn(6, generator=generator)
             for _ in range(5):
-                ids = torch.randint(0, 12, (s.size * BATCH, 4), generator=generator)  # many of them twice
+                ids = torch.randint(0, 12, (s.size * BATCH, 4), generator=generator)  # many rows occur twice
                 mine = ids[s.rank * BATCH : (s.rank + 1) * BATCH]
                 alone.zero_grad()
                 (serial(ids) - target).square().mean().backward()
@@ -438,7 +438,7 @@ def test_an_embedding_is_that_of_one_process_on_the_joined_batch():
             assert (ours.weight()[3] == serial.weight[3]).all()
             with torch.no_grad():
                 assert not ours(mine).requires_grad
-            ours.step()  # nothing to hand in
+            ours.step()  # there is no gradient to add
         assert ours.rows.shape == (0, 6) and ours.rows.grad is None
 
 
@@ -446,7 +446,7 @@ def test_an_asynchronous_embedding_takes_the_rows_of_all():
     with start() as s:
         rows = pleiad.torch.Embedding(20, 3, updater=pleiad.Updater("sgd", learning_rate=1.0), init=torch.zeros(20, 3))
         for _ in range(5):
-            # Two forward passes and backward passes, one step.
+            # Two forward and backward passes, one step.
             (rows(torch.tensor([1, 1, 4])).sum() + rows(torch.tensor([[4], [s.rank + 6]])).sum()).backward()
             rows.step()
         s.barrier()
@@ -481,7 +481,7 @@ def test_an_embedding_of_any_ids_lives_in_a_sparse_table():
             assert len(rows.table) == 2 + s.size
             s.barrier()
             other = pleiad.torch.Embedding(None, 3, updater=rule, name="other", clock=clock)
-            assert other(ids).std() > 0.1  # N(0, 1), the same everywhere
+            assert other(ids).std() > 0.1  # N(0, 1), the same on all ranks
             other.load_state_dict(whole)
             assert torch.equal(other.weight(), whole["weight"])
             s.barrier()

@@ -23,7 +23,7 @@ def start():
 
 
 class Loop:
-    """A training loop with everything that a checkpoint has; the batch is that of all ranks together."""
+    """A training loop with every part that a checkpoint can hold. `batch` is that of all ranks together."""
 
     def __init__(self, s, path, dropout=0.0, seed=None, **parts):
         torch.manual_seed(s.rank if seed is None else seed)
@@ -66,7 +66,7 @@ def test_a_checkpoint_resumes_bit_for_bit():
         assert whole.checkpoint.load() is None
         whole.train(14, save_at=9)
         draws = [torch.rand(1).item(), random.random(), np.random.rand()]
-        # Only rank 0 sees the file.
+        # Only rank 0 can read the file.
         again = Loop(s, folder / ("last.pt" if s.rank == 0 else "nothing.pt"), dropout=0.3, seed=99)
         np.random.rand()
         assert again.checkpoint.load() == {"step": 9}
@@ -77,7 +77,7 @@ def test_a_checkpoint_resumes_bit_for_bit():
         assert again.scheduler.get_last_lr() == whole.scheduler.get_last_lr() and torch.rand(1).item() == draws[0]
         equal_on_all(s, again.model)
         s.barrier()
-        plain = torch.load(folder / "last.pt", weights_only=True)  # without Pleiad
+        plain = torch.load(folder / "last.pt", weights_only=True)  # read without Pleiad
         again.model.load_state_dict(plain["model"])
         assert sorted(os.listdir(folder)) == ["last.pt"]
         s.barrier()
@@ -86,7 +86,7 @@ def test_a_checkpoint_resumes_bit_for_bit():
 
 
 def resume_alone(path):
-    """Run by a process of its own: continues on one rank and saves again."""
+    """Runs in a process of its own: continues on one rank and saves again."""
     with start() as s:
         loop = Loop(s, path)
         loop.step = loop.checkpoint.load()["step"]
@@ -99,7 +99,7 @@ def test_a_checkpoint_is_loaded_by_another_number_of_ranks():
         whole = Loop(s, folder / "last.pt")
         whole.train(14, save_at=9)
         if s.rank == 0:
-            env = {**os.environ, "PLEIAD_ENGINE": "solo"}  # the launcher's variables are those of this rank
+            env = {**os.environ, "PLEIAD_ENGINE": "solo"}  # the launcher's variables belong to this rank
             subprocess.run([sys.executable, __file__, folder / "last.pt"], env=env, check=True)
         s.barrier()
         other = Loop(s, folder / "last.pt", seed=7)
@@ -108,7 +108,7 @@ def test_a_checkpoint_is_loaded_by_another_number_of_ranks():
         assert other.loader.state_dict() == whole.loader.state_dict()
         equal_on_all(s, other.model)
         drawn = s.all_gather(torch.rand(1)).reshape(-1).tolist()
-        assert len(set(drawn)) == s.size  # seeded anew, each rank in another way
+        assert len(set(drawn)) == s.size  # each rank sets another seed
         s.barrier()
         if s.rank == 0:
             shutil.rmtree(folder)
@@ -154,7 +154,7 @@ def test_bad_files_of_checkpoints():
             path.write_bytes(good)
         s.barrier()
         assert loop.checkpoint.load() == {"step": 1}
-        # A file that cannot be written leaves the one before.
+        # A failed write leaves the previous file.
         kept, os.fsync = os.fsync, no_space
         with raises(pleiad.FileError, "cannot write", "No space left"):
             loop.checkpoint.save(step=4)

@@ -1,5 +1,6 @@
-"""What a training loop has besides the model and the optimizer: embeddings in tables, data of each rank and uneven numbers of
-batches, on any number of ranks."""
+"""Other parts of a training loop than the model and the optimizer: embeddings in tables, data of each rank and uneven
+numbers of batches, on any number of ranks.
+"""
 
 import contextlib
 import copy
@@ -37,7 +38,7 @@ def ids_of(rank, steps):
 
 
 def heads(s, name):
-    """The same model with rows in a table and with rows of its own."""
+    """The same model with its rows in a table and with rows of its own."""
     plain = seeded(lambda: nn.Sequential(nn.Embedding(30, 4, 2), nn.Flatten(), nn.Linear(12, 3)))
     ours = nn.Sequential(words(s, name, plain[0].weight), nn.Flatten(), copy.deepcopy(plain[2]))
     return ours, plain
@@ -60,13 +61,13 @@ def test_an_embedding_in_a_table_is_clipped_unscaled_and_discarded():
             scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
             for i, ids in enumerate(ids_of(s.rank, 10)):
                 loss = (run_it(ids) ** 2).sum()
-                if i == 7 and s.rank == 0:  # an overflow at one rank: all skip the step
+                if i == 7 and s.rank == 0:  # an overflow on one rank: all ranks skip the step
                     loss = loss * float("inf")
                 scaler.scale(loss).backward()
-                if i % 4 == 0:  # a batch that is discarded, in each of the ways to do so
+                if i % 4 == 0:  # a discarded batch, in each way to discard one
                     model.zero_grad(set_to_none=i % 8 == 0)
                     continue
-                if i % 4 == 1:  # accumulated with the next one
+                if i % 4 == 1:  # accumulated with the next batch
                     continue
                 scaler.unscale_(opt)
                 norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -166,7 +167,7 @@ def test_a_sharded_loader_reads_each_sample_once():
                 assert len(loader) == -(-len(parts[s.rank]) // 4)
                 epochs.append(together)
             assert epochs[0] != epochs[1]
-        # Not shuffled, it has the order of DistributedSampler.
+        # Without shuffling, the order is that of DistributedSampler.
         theirs = torch.utils.data.DistributedSampler(indices(23), s.size, s.rank, shuffle=False)
         assert read(pleiad.torch.shard(indices(23), batch_size=4)) == list(theirs)
 
@@ -188,7 +189,7 @@ def test_a_sharded_loader_resumes_where_it_was_saved():
         second.set_epoch(1)  # as scripts do at the beginning of an epoch
         assert begun + read(second) == epochs[1]
         assert second.state_dict()["epoch"] == 2 and read(second) == read(whole)
-        # One rank takes over what these ranks have not read.
+        # One rank continues with the samples that these ranks have not read.
         alone = pleiad.Sampler(n, shuffle=True, seed=5)
         alone.rank, alone._size = 0, 1
         alone.load_state_dict(state)
@@ -257,7 +258,7 @@ def test_joined_ranks_accumulate_and_have_the_statistics_of_those_with_batches()
         model = seeded(lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)))
         serial = copy.deepcopy(model)
         ours, theirs = wrapped(model), torch.optim.SGD(serial.parameters(), 0.1, momentum=0.9)
-        mine = inputs(0, 6 if s.rank == 0 else 2)  # the same where both have some
+        mine = inputs(0, 6 if s.rank == 0 else 2)  # the same on ranks that both have batches
         batches = pleiad.torch.join(mine, ours, divide_by_initial_world_size=False)
         for i, x in enumerate(batches):
             if not batches.active:

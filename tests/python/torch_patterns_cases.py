@@ -1,5 +1,6 @@
-"""Training patterns of everyday PyTorch scripts under DistributedOptimizer, on any number of ranks. Where DDP has the pattern,
-the results are compared with DDP's in the same run; otherwise with one process on the joined batch."""
+"""Patterns of common PyTorch scripts with DistributedOptimizer, on any number of ranks. If DDP supports the pattern,
+the results are compared with DDP's in the same run, otherwise with one process on the joined batch.
+"""
 
 import os
 import tempfile
@@ -39,7 +40,7 @@ def mlp():
 
 
 class Unused(nn.Module):
-    """A model whose middle layer takes part in no loss."""
+    """A model whose middle layer is not used by the loss."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +62,7 @@ def equal_on_all(s, model):
 
 
 def same_as_ddp(s, model, wanted):
-    """The same bits on two ranks; on more, gloo sums in another order."""
+    """Bit-identical on two ranks. On more ranks, gloo sums in another order."""
     for (name, x), y in zip(model.named_parameters(), wanted.parameters(), strict=True):
         if s.size <= 2:
             assert torch.equal(x, y), f"{name}: largest difference {(x - y).abs().max()}"
@@ -121,7 +122,7 @@ def test_accumulate_exchanges_every_kth_pass():
                     (peer(x) ** 2).mean().backward()
             else:
                 (peer(x) ** 2).mean().backward()
-            if i % 2 == 1 or i == 4:  # the last step has one pass alone, and exchanges it all the same
+            if i % 2 == 1 or i == 4:  # the last step has a single pass, which is exchanged all the same
                 for optimizer in (ours, theirs):
                     optimizer.step()
                     optimizer.zero_grad()
@@ -205,7 +206,7 @@ def test_unfreezing_and_new_parameters():
         equal_on_all(s, model)
         for x, y in zip(model.parameters(), serial.parameters(), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
-        # Frozen when it was wrapped, and part of the optimizer all the time.
+        # Frozen when the optimizer was wrapped, and always part of the optimizer.
         other = seeded(mlp)
         other[0].requires_grad_(False)
         ours = wrapped(other)
@@ -221,7 +222,7 @@ def test_optimizer_state_comes_from_rank_0():
     with start() as s:
         model = seeded(mlp)
         optimizer = torch.optim.Adam(model.parameters(), 0.01)
-        if s.rank == 0:  # as if a checkpoint had been loaded here alone
+        if s.rank == 0:  # as if only this rank had loaded a checkpoint
             (model(torch.ones(1, 6)) ** 2).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -337,7 +338,7 @@ def test_sums_instead_of_averages():
             return (model[head](xs[rank][i]) ** 2).sum()
 
         def check(*passes):
-            """The gradients are the sums over the ranks of those of these passes."""
+            """Checks that the gradients are the sums over the ranks of the gradients of these passes."""
             total = sum(loss(head, i, rank) for head, i in passes for rank in range(s.size))
             wanted = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
             for x, y in zip(model.parameters(), wanted, strict=True):
@@ -345,7 +346,7 @@ def test_sums_instead_of_averages():
 
         loss(0, 0).backward()
         check((0, 0))
-        loss(0, 1).backward()  # adds to gradients that are sums already
+        loss(0, 1).backward()  # adds to gradients that are already sums
         check((0, 0), (0, 1))
         with ours.no_sync():
             loss(0, 2).backward()
@@ -413,7 +414,7 @@ def test_a_loop_without_an_optimizer():
         assert model.pooler.weight.grad is None
         for x, y in zip(model.parameters(), serial.parameters(), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-6)
-        if s.rank == s.size - 1:  # the other ranks have none
+        if s.rank == s.size - 1:  # the other ranks have no samples
             words(torch.tensor([7])).sum().backward()
         pleiad.torch.all_reduce_gradients(words.parameters(), average=False)
         assert words.weight.grad.is_sparse and words.weight.grad.to_dense().sum() == 3

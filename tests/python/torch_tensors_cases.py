@@ -85,7 +85,7 @@ def test_a_loaded_state_is_an_assignment():
                 manager.sync()
                 if s.rank in ranks:
                     model.load_state_dict(filled(model, 1.0))
-                s.barrier()  # as other ranks see it at once where the parameters lie in the table
+                s.barrier()  # as other ranks see it at once if the table stores the parameters
                 manager.sync()
                 assert all((x == 1).all() for x in model.parameters()), (mode, more, list(ranks))
                 if mode == "delta":
@@ -121,7 +121,7 @@ def test_a_loaded_state_is_an_assignment():
 
 
 def test_a_parameter_without_a_gradient_is_not_moved():
-    """As in an optimizer of PyTorch, whose state for it stays, too."""
+    """As in a PyTorch optimizer, the state of such a parameter does not change either."""
     settings = {"momentum": 0.9, "weight_decay": 0.01}
 
     class Shift(nn.Module):
@@ -132,7 +132,7 @@ def test_a_parameter_without_a_gradient_is_not_moved():
         def forward(self, x):
             return x + 0.1 * self.values[-1]
 
-    def wide():  # larger than a block of the table, so that several workers have a share
+    def wide():  # larger than a block of the table, so that several workers have a part
         return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), Shift(), nn.Linear(8, 3))
 
     with start() as s:
@@ -152,8 +152,8 @@ def test_a_parameter_without_a_gradient_is_not_moved():
                 frozen = step in (1, 2)  # the first layer has momentum and no gradient
                 model[0].requires_grad_(not frozen)
                 serial[0].requires_grad_(not frozen)
-                # With "sync" the second layer has a gradient on the last rank alone for a while. With "async" one rank at a
-                # time trains, so that the order of the steps is known.
+                # With "sync", the second layer has a gradient on the last rank only for a while. With "async", one rank
+                # trains at a time, so that the order of the steps is known.
                 if s.rank == s.size - 1 or (clock == "sync" and not frozen):
                     (model(everyone[s.rank][step]) ** 2).sum().backward()
                 ranks = [s.size - 1] if frozen or clock == "async" else range(s.size)

@@ -1,5 +1,6 @@
 """One rule for element types: a floating-point table converts every array of numbers, an integer table accepts integer
-types that it holds without loss, whatever the values are, and strict=True accepts the exact type only."""
+types that it can hold without loss, whatever the values are, and strict=True accepts only the exact type.
+"""
 
 import array
 
@@ -73,7 +74,7 @@ def test_an_integer_table_accepts_integer_types_that_fit_whatever_the_values_are
                         add(table, np.ones(4, given))
                         continue
                     with raises(Bad, f"holds {dtype}", f"received {given}"):
-                        add(table, np.ones(4, given))  # one fits any type: the type decides
+                        add(table, np.ones(4, given))  # 1 fits any type, so only the type decides
                 s.barrier()
                 assert total(kind, table) == 4 * len(fits) * s.size, (kind, dtype)
                 s.barrier()
@@ -118,7 +119,8 @@ def test_multiverso_follows_the_same_rule():
     for given in NUMBERS:
         table.add(np.ones(2, given), sync=True)
     table.add([0.1, 16777217], sync=True)
-    table.add(np.array([0.1, 1e-300]), sync=True)  # refused or accepted by its values, once
+    # Values that decided between refusal and acceptance in earlier versions.
+    table.add(np.array([0.1, 1e-300]), sync=True)
     whole = mv.MatrixTableHandler(2, 2, dtype=np.int64)
     whole.add(np.ones((2, 2), np.int32), sync=True)
     whole.add([[1, 2], [3, 4]], sync=True)
@@ -160,7 +162,8 @@ def test_a_wrong_initial_value_on_one_rank_raises_on_all():
                 s.matrix(2, 2, np.zeros((4, 1), np.float32) if mine else None, dtype="float32")
             with raises(Bad, "flaot"):
                 s.array(4, dtype="flaot" if mine else "float32")
-        np.testing.assert_array_equal(s.array(2, np.ones(2), dtype="float32").get(), [1, 1])  # the session goes on
+        # The session is still usable.
+        np.testing.assert_array_equal(s.array(2, np.ones(2), dtype="float32").get(), [1, 1])
         s.barrier()
 
 

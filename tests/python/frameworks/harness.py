@@ -1,4 +1,4 @@
-"""Runs the cases of a program in this process, each in a session of its own, asynchronous and synchronous."""
+"""Runs the cases of a program in this process, each in a session of its own, once asynchronous and once synchronous."""
 
 import inspect
 import pathlib
@@ -15,7 +15,9 @@ BLOCKS = pathlib.Path(__file__).with_name("blocks")
 
 
 def block(name, replace=()):
-    """A code block of the documents, compiled; `replace` has the changes that a version of a library demands."""
+    """Returns a code block of the documents, compiled. `replace` holds the changes that a version of a library
+    requires.
+    """
     text = (BLOCKS / f"{name}.txt").read_text()
     for old, new in dict(replace).items():
         assert text.count(old) == 1, f"{name}: {old!r}"
@@ -28,13 +30,15 @@ def fails(kind, words):
 
 
 def same_everywhere(array):
-    """True if all ranks hold the same bits. Collective."""
+    """Returns whether all ranks hold bit-identical values. Collective."""
     bits = numpy.frombuffer(numpy.ascontiguousarray(array).tobytes(), numpy.uint8).astype(numpy.int32)
     return bool((api._session().all_gather(bits) == bits).all())
 
 
 def run(names):
-    """Runs the cases among `names`, the functions of one argument `sync`; those that the command line names, or all."""
+    """Runs the cases in `names`, which are its functions with the one argument `sync`: those named on the command line,
+    or all.
+    """
     functions = [value for value in names.values() if isinstance(value, types.FunctionType)]
     cases = [value for value in functions if [*inspect.signature(value).parameters] == ["sync"]]
     wanted = sys.argv[1:]

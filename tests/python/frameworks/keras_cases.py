@@ -1,4 +1,4 @@
-"""Keras 1 and 2 on Theano, Keras 3 on PyTorch and JAX: whichever this interpreter finds."""
+"""Keras 1 and 2 on Theano, and Keras 3 on PyTorch and JAX: whichever this interpreter finds."""
 
 import harness
 import numpy
@@ -9,7 +9,7 @@ import pleiad
 from multiverso.theano_ext.keras_ext.callbacks import MVCallback
 from multiverso.theano_ext.param_manager import KerasParamManager
 
-# After the imports above, which make the old ones work.
+# Must follow the imports above, which make the old versions work.
 import keras  # isort: skip
 from keras.layers import Dense  # isort: skip
 from keras.models import Sequential  # isort: skip
@@ -53,7 +53,7 @@ def flat(model):
 
 
 def the_document_s_block(sync):
-    """`build` stands where the document says to build and compile."""
+    """`build` is the function that builds and compiles the model, as the document asks."""
     x, y = data()
     names = {"Sequential": Sequential, "build": build, "X_train": x, "Y_train": y, "X_test": x, "Y_test": y}
     names |= {"batch_size": 16, "nb_epoch": 2}
@@ -94,7 +94,7 @@ def changes_are_summed(sync):
 
 
 def alone_the_callback_changes_nothing(sync):
-    """With one worker a run with the callback gives the very weights of a run without."""
+    """With one worker, a run with the callback ends with exactly the weights of a run without it."""
     if mv.workers_num() > 1:
         return
     x, y = data()

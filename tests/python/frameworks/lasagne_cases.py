@@ -8,14 +8,14 @@ import multiverso as mv
 import pleiad
 from multiverso.theano_ext.lasagne_ext import param_manager
 
-# After the import above, which supplies what Theano 1.0 no longer has.
+# Must follow the import above, which supplies what Theano 1.0 no longer has.
 import lasagne  # isort: skip
 import theano  # isort: skip
 import theano.tensor as T  # isort: skip
 
 
 def build_model():
-    """Every worker draws its own first values."""
+    """Every worker draws different initial values."""
     lasagne.random.set_rng(numpy.random.RandomState(mv.worker_id() + 1))
     network = lasagne.layers.InputLayer((None, 1, 8, 8))
     network = lasagne.layers.Conv2DLayer(network, num_filters=4, filter_size=(3, 3))
@@ -32,7 +32,7 @@ def flat(network):
 
 
 def first_of(worker):
-    """What build_model gives at that worker."""
+    """Returns the initial values of build_model on that worker."""
     lasagne.random.set_rng(numpy.random.RandomState(worker + 1))
     shape = values(build_model())[0].shape
     lasagne.random.set_rng(numpy.random.RandomState(worker + 1))
@@ -41,7 +41,7 @@ def first_of(worker):
 
 def changes_are_summed(network, sync_all):
     workers = mv.workers_num()
-    mv.barrier()  # nobody adds before all have looked at the first values
+    mv.barrier()  # no worker adds before all have read the initial values
     before = flat(network)
     lasagne.layers.set_all_param_values(network, [value + numpy.float32(1) for value in values(network)])
     sync_all()
@@ -75,7 +75,7 @@ def no_master_or_two_is_an_error_at_all_workers(sync):
     if mv.workers_num() > 1:
         with fails(pleiad.InvalidArgument, "received true at the ranks 0, 1$"):
             param_manager.MVNetParamManager(network, mv.worker_id() < 2)
-    param_manager.MVNetParamManager(network, mv.is_master_worker()).update_all_param()  # the session goes on
+    param_manager.MVNetParamManager(network, mv.is_master_worker()).update_all_param()  # the session is still usable
 
 
 def a_network_trains(sync):

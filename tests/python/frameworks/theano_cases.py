@@ -1,4 +1,4 @@
-"""Theano, or PyTensor where that is installed: shared variables and the manager of a list of them."""
+"""Theano, or PyTensor if that is installed: shared variables, and the manager of a list of them."""
 
 import copy
 import os
@@ -16,8 +16,9 @@ from multiverso.theano_ext.param_manager import MVModelParamManager
 
 
 def one_gpu_a_worker():
-    """The document's block, which runs before theano is imported. There is no GPU here: the flags are looked at, and
-    theano then gets those of a CPU."""
+    """Runs the document's block, which comes before theano is imported. There is no GPU, so the case checks the flags
+    and then sets those for a CPU.
+    """
     given = os.environ.pop("THEANO_FLAGS")
     exec(block("multi_gpu"), {"os": os})
     assert os.environ["THEANO_FLAGS"] == f"floatX=float32,device=gpu{mv.worker_id()},lib.cnmem=1"
@@ -37,7 +38,7 @@ def world():
 
 
 def settle(sync_all=sharedvar.sync_all_mv_shared_vars):
-    """After it all workers have all that was added so far."""
+    """Afterwards, all workers have all earlier adds."""
     sync_all()
     mv.barrier()
     sync_all()
@@ -119,7 +120,7 @@ def all_variables_of_this_session_are_synced(sync):
 
 
 def world_is_new():
-    """What is left of sessions that are over does not count."""
+    """Shared variables of earlier sessions do not count."""
     return all(kept._table.session is not mv.api._session() for kept in sharedvar._shared_vars)
 
 
