@@ -1,4 +1,4 @@
-// A world of threads whose ranks have roles of their own, on any number of hosts.
+// A world of threads whose ranks have given roles, on any number of hosts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 
 namespace pleiad::test {
 
-/// Runs body(session) on a thread for each role, and a shutdown after it; an error that leaves it is a failure of the
-/// test. Ranks of a host stand one after another.
+/// Runs body(session) and then a shutdown on a thread for each role. An error that leaves the thread fails the test.
+/// Ranks of a host have consecutive numbers.
 inline void run_roles(const std::vector<std::string>& roles, int hosts, const std::function<void(Session&)>& body) {
   const auto ranks = static_cast<int>(roles.size());
   std::vector<RankLocation> places;

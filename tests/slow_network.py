@@ -1,6 +1,8 @@
-"""A switch in user space that delays, reorders and loses frames, for kernels without netem. Each host's network card is a
-tap device whose other end is here. Says "ready" once all cards are there, answers every line with the number of frames
-it has lost so far, and ends with its standard input.
+"""A switch in user space that delays, reorders and loses frames, for kernels without netem. Each host's network card is
+a
+tap device whose other end is this process. Prints "ready" once all cards exist, answers every input line with the
+number of frames
+lost so far, and ends when its standard input ends.
 
 ip netns exec SWITCH python slow_network.py --delay 0.01 --jitter 0.005 --loss 0.02 HOST_NAMESPACE ...
 """
@@ -18,11 +20,11 @@ import time
 
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
-LONGEST_FRAME = 2048  # cards without offloads: what the kernel hands over fits the MTU
+LONGEST_FRAME = 2048  # cards without offloads: the kernel passes on frames that fit the MTU
 
 
 def make_card(name, host):
-    """The file that is the other end of network card `net` of `host`."""
+    """Opens the file that is the other end of network card `net` of `host`."""
     card = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(card, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
     subprocess.run(["ip", "link", "set", name, "netns", host, "name", "net"], check=True)
@@ -39,7 +41,7 @@ def main():
     cards = [make_card(f"card{i}", host) for i, host in enumerate(options.hosts)]
     print("ready", flush=True)
     chance = random.Random(1)
-    on_the_way = []  # (when it arrives, its number, from which card, the frame)
+    on_the_way = []  # (time of arrival, number, source card, frame)
     carried = lost = 0
     while True:
         wait = max(0, on_the_way[0][0] - time.monotonic()) if on_the_way else None
@@ -64,7 +66,7 @@ def main():
                     continue
                 try:
                     os.write(card, frame)
-                except OSError:  # its queue is full, or the host is gone: as a switch, it drops
+                except OSError:  # its queue is full, or the host has ended: the switch drops the frame
                     pass
 
 

@@ -1,4 +1,4 @@
-"""Multiverso's applications: logistic regression and word embedding, on data that the tests make up."""
+"""Multiverso's applications, logistic regression and word embedding, on generated data."""
 
 import math
 import random
@@ -11,7 +11,7 @@ WORLDS = [1, 2, 4]
 
 
 def settings(folder, **keys):
-    """A file of settings; paths are relative to the folder."""
+    """A configuration file. Its paths are relative to the folder."""
     path = folder / "settings.config"
     path.write_text("# made by a test\n" + "".join(f"{key}={value}\n" for key, value in keys.items()))
     return path
@@ -27,7 +27,9 @@ def dense_lines(count, seed, weights=False):
 
 
 def sparse_samples(count, seed):
-    """Of 5,000 features a sample has 12; the first 40 speak for label 1, the next 40 for label 0, the rest say nothing."""
+    """A sample has 12 of 5,000 features. The first 40 features indicate label 1, the next 40 label 0, the others
+    nothing.
+    """
     draw = random.Random(seed)
     for _ in range(count):
         label = draw.randrange(2)
@@ -53,7 +55,7 @@ def accuracy(done):
 
 @pytest.fixture
 def regress(mpirun, build_dir, tmp_path):
-    """regress(ranks, **keys): trains and tests in tmp_path."""
+    """regress(ranks, **keys) trains and tests in tmp_path."""
 
     def call(ranks, **keys):
         keys = {"output_model_file": tmp_path / "model", "output_file": tmp_path / "out.txt", "use_ps": "true"} | keys
@@ -85,7 +87,7 @@ def test_softmax_on_dense_samples_is_learnt_and_the_model_is_saved(regress, tmp_
     assert len(lines) == 500
     for line in lines:
         assert math.isclose(sum(map(float, line.split())), 1, abs_tol=1e-3)
-    # The model goes on from where it was saved, at another number of processes, without a step of training.
+    # A saved model can be loaded by another number of processes, here without further training.
     again = regress(3 - min(ranks, 2), **keys | {"init_model_file": tmp_path / "model", "train_epoch": 0})
     assert accuracy(again) == accuracy(done)
 
@@ -172,7 +174,7 @@ def test_samples_that_are_wrong_are_named_with_their_line(run, build_dir, tmp_pa
 
 
 def topics(path, sentences, seed):
-    """A text about two things, 15 words each."""
+    """A text about two topics, with 15 words each."""
     draw = random.Random(seed)
     lines = []
     for _ in range(sentences):
@@ -198,7 +200,7 @@ def cosine(a, b):
 
 
 def within_and_across(found):
-    """The mean cosines of words of one topic, and of words of two."""
+    """Returns the mean cosine of two words of the same topic, and of two words of different topics."""
     near, far = [], []
     words = [word for word in found if word != "the"]
     for i, one in enumerate(words):

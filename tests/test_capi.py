@@ -1,4 +1,6 @@
-"""The C API and Multiverso's symbols, through ctypes: every case of tests/capi/ alone and in worlds of 1, 2 and 4 ranks."""
+"""The C API and Multiverso's functions, through ctypes: every case of tests/capi/ alone and in worlds of 1, 2 and 4
+ranks.
+"""
 
 import json
 import os
@@ -16,7 +18,9 @@ WORLDS = ["alone", 1, 2, 4]
 
 
 def cases_in(module):
-    """Names of cases and the ranks they need. Read as text: importing would load the libraries into pytest."""
+    """Returns the names of cases and the ranks they need. Parses the text, because an import would load the libraries
+    into pytest.
+    """
     source = (FOLDER / f"{module}.py").read_text()
     found = re.findall(r"^@case\((?:at_least=(\d+))?\)\ndef (\w+)", source, re.M)
     assert len(found) == source.count("\n@case(") > 5
@@ -25,7 +29,9 @@ def cases_in(module):
 
 @pytest.fixture(scope="session")
 def outcomes(build_dir, run, mpirun):
-    """outcomes(module, world): what each rank said about each case. A world runs all cases of a module in one go."""
+    """outcomes(module, world) returns the outcome of each case on each rank. A world runs all cases of a module at
+    once.
+    """
     known = {}
 
     def call(module, world):
@@ -65,7 +71,7 @@ def test_case(outcomes, module, name, world):
     assert not problems, f"{problems}\n{output}"
 
 
-# What the libraries export.
+# The exported symbols of the libraries.
 
 
 def exported(library):
@@ -79,7 +85,7 @@ def declared(header, pattern):
 
 @pytest.fixture(scope="session")
 def binding(build_dir):
-    """What the ctypes binding of the tests declares: names of functions and of MV_ functions."""
+    """The functions that the ctypes binding of the tests declares, without and with the prefix MV_."""
     code = "import binding, json; print(json.dumps([list(binding.FUNCTIONS), list(binding.MV_FUNCTIONS)]))"
     env = {**os.environ, "PLEIAD_BUILD": str(build_dir)}
     out = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, env=env, capture_output=True, text=True, timeout=600)
@@ -114,14 +120,14 @@ def test_the_headers_are_c99_and_need_no_other_library(tmp_path):
         assert not re.search(r"fmt|spdlog|mpi\.h", header.read_text()), header
 
 
-# What needs processes of its own.
+# Cases that need processes of their own.
 
 PRELUDE = "from binding import *\nfrom mv_cases import *\nimport os, sys\n"
 
 
 @pytest.fixture(scope="session")
 def script(build_dir, run, mpirun):
-    """script(world, code): a finished job whose ranks ran this piece of Python."""
+    """script(world, code) returns a finished job whose ranks ran this Python code."""
 
     def call(world, code, **more):
         command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r})\n{PRELUDE}{code}"]
@@ -155,7 +161,7 @@ def test_ranks_that_exit_without_shutdown_neither_hang_nor_crash(script, world, 
 
 @pytest.mark.parametrize(("world", "status"), [(2, 0), (4, 0), (4, 3)])
 def test_a_rank_that_exits_without_shutdown_is_not_waited_for(script, world, status):
-    """A status other than 0 is a death to the others."""
+    """A rank that exits with a status other than 0 is dead to the others."""
     code = (
         OPEN
         + f"if mv.MV_WorkerId() == 1: sys.exit({status})"
@@ -165,7 +171,7 @@ code, words = mv_error()
 os.write(1, f"{code} {words}\\n".encode())
 """
     )
-    job = script(world, code, recovery=True)  # or mpirun ends the others before they can speak
+    job = script(world, code, recovery=True)  # otherwise mpirun ends the others before they can print
     said = job.stdout.splitlines()
     assert len(said) == world - 1, job.stderr
     words = r"4 .*rank 1 .*died" if status else r"3 .*rank 1 .*shut down"
@@ -260,7 +266,7 @@ def test_a_failed_init_is_printed_and_ends_the_process_with_code_1(script):
     [
         "c.pleiad_last_error()",
         "c.pleiad_clear_error()",
-        "mv_init('-sync=true'); mv.MV_ShutDown()",  # a later init made up for it
+        "mv_init('-sync=true'); mv.MV_ShutDown()",  # a later successful init resets the failure
     ],
 )
 def test_a_failed_init_that_the_program_has_looked_at_leaves_the_exit_code_alone(script, after):

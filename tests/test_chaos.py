@@ -8,7 +8,7 @@ from hosts import need_root
 
 
 def record(events):
-    """A history of (time, event, low, high) on one counter."""
+    """Returns a history of (time, event, low, high) on one counter."""
     records = numpy.zeros(len(events), history.RECORD)
     for i, (time, event, low, high) in enumerate(events):
         records[i] = (time, event, 0, 0, low, high)
@@ -16,7 +16,7 @@ def record(events):
 
 
 def adds(*times):
-    """Acknowledged adds that begin at these times and take one unit."""
+    """Returns acknowledged adds that begin at these times and take one unit."""
     return [line for time in times for line in ((time, history.ADD, 0, 0), (time + 1, history.ADDED, 0, 0))]
 
 
@@ -86,7 +86,7 @@ def test_thirty_faults_lose_nothing_and_apply_nothing_twice(build_dir, folders):
 
 
 def test_the_checker_notices_that_deduplication_is_switched_off(build_dir, folders):
-    """Requests are delivered twice, as after a lost reply; the service must not carry them out twice."""
+    """Requests are delivered twice, as after a lost reply, and the service must carry them out once only."""
     words = ("--twice", "--no-deduplication")
     result = chaos.run_job(build_dir, folders / "a", 1, faults=0, kills=0, words=words, adds=3000)
     assert any("twice" in mistake for mistake in result[4]), result

@@ -1,4 +1,6 @@
-"""What the cluster guide says, on hosts that are network namespaces: a hostfile, restarts, four hosts whose network fails."""
+"""The claims of the cluster guide, on hosts that are network namespaces: a hostfile, restarts, and four hosts with a
+failing network.
+"""
 
 import re
 import time
@@ -8,7 +10,7 @@ from hosts import Network, need_root
 from jobs import Job
 from test_hosts import SILENT, adding, exact, lines_of, wait_for
 
-# Seconds that no host of a busy machine is silent: of several, the one that is cut off is named.
+# Longer than a host of a busy machine is ever silent, so that only the isolated host is named.
 LONG = 30
 
 
@@ -27,7 +29,9 @@ def network(tmp_path):
 
 
 def launch_words(hosts, pleiad, ranks, *words):
-    """`pleiad launch` on the first host. What a cluster's administrator sets up for mpirun stands in the environment."""
+    """Runs `pleiad launch` on the first host. The environment contains the settings for mpirun that an administrator
+    would make.
+    """
     hostfile = hosts.folder / "hosts"
     each = ranks // len(hosts.names)
     hostfile.write_text("".join(f"10.77.0.{i + 1} slots={each}\n" for i in range(len(hosts.names))))
@@ -54,7 +58,7 @@ def test_a_job_on_two_hosts_goes_on_from_its_last_snapshot_after_a_host_is_lost(
     hosts = network(2)
     folder = tmp_path / "job"
     folder.mkdir()
-    lost = tmp_path / "lost"  # before it is there nobody takes the last step
+    lost = tmp_path / "lost"  # no rank takes the last step before it exists
     command, env = launch_words(
         hosts, pleiad, 4, "--restart", 10, "--grace", 5, build_dir / "bin" / "restart", folder, 300, lost
     )
@@ -93,7 +97,7 @@ def test_four_hosts_of_which_one_is_cut_off_for_long_lose_nothing(network, build
     exact(lines, 4)
     assert lines[0]["hosts"] == 4
     for line in lines:
-        # Who was cut off names one of the others; those name it.
+        # The isolated ranks name one of the others, and the others name the isolated ones.
         named = r"on node[013]\b" if line["rank"] == 2 else r"on node2\b"
         assert re.search(named, line["error"]) and SILENT.search(line["error"]), line
 

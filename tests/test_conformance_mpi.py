@@ -1,4 +1,4 @@
-"""The conformance suite on processes: the cases that run on threads under ctest, on worlds that mpirun starts."""
+"""The conformance suite on processes: the cases that ctest runs on threads, in worlds that mpirun starts."""
 
 import re
 
@@ -8,7 +8,7 @@ RANKS = [1, 2, 4]
 
 
 def passed(job):
-    """How many tests each rank passed, if all ranks ran the same and none failed."""
+    """Returns the number of tests that each rank passed. Fails unless all ranks ran the same tests and passed."""
     assert job.returncode == 0, job.stdout[-8000:] + job.stderr[-4000:]
     counts = re.findall(r"\[  PASSED  \] (?:\x1b\[m)?(\d+) tests?", job.stdout)
     assert len(set(counts)) == 1, counts

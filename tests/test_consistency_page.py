@@ -1,4 +1,4 @@
-"""docs/consistency.md names a test for every guarantee; the tests are there."""
+"""docs/consistency.md names a test for every guarantee, and these tests exist."""
 
 import re
 from pathlib import Path

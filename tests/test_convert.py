@@ -1,4 +1,4 @@
-"""`pleiad convert` as a user calls it, against what others read and write."""
+"""`pleiad convert` as users call it, compared with other readers and writers."""
 
 import os
 import pickle
@@ -27,7 +27,7 @@ def records():
 
 @pytest.fixture
 def start(tmp_path, records):
-    """CIFAR-10's binary file of the records."""
+    """Writes the records as CIFAR-10's binary file."""
     images, labels = records
     path = tmp_path / "start.bin"
     path.write_bytes(b"".join(bytes([label]) + image.tobytes() for image, label in zip(images, labels, strict=True)))
@@ -41,7 +41,7 @@ def converted(run, pleiad, *words):
 
 
 def back(run, pleiad, tmp_path, place, *words):
-    """What a store holds, by way of CIFAR-10's binary format."""
+    """Returns the content of a store, converted to CIFAR-10's binary format."""
     converted(run, pleiad, place, f"cifar10:{tmp_path / 'back.bin'}", "--to-shape", "3,32,32", *words)
     numbers = numpy.frombuffer((tmp_path / "back.bin").read_bytes(), "uint8").reshape(-1, 3073)
     return numbers[:, 1:].reshape(-1, *SHAPE), numbers[:, 0].astype("int32")
@@ -63,7 +63,7 @@ def test_every_kind_is_written_and_read_back(run, pleiad, tmp_path, records, sta
     before, here = start, os.getcwd()
     os.chdir(tmp_path)
     try:
-        for kind, (path, words) in kinds.items():  # each made of the one before
+        for kind, (path, words) in kinds.items():  # each store is converted from the previous one
             place = f"{kind}:{path}"
             extra = ("--shape", "3,32,32") if before.split(":")[0] in ("csv", "textfile", "libsvm") else ()
             ended = converted(run, pleiad, before, place, *extra)
@@ -109,7 +109,7 @@ def test_pickled_batches_are_those_that_python_knows(run, pleiad, tmp_path, reco
 
 def test_what_others_write_is_read(run, pleiad, tmp_path, records):
     images, labels = records
-    with h5py.File(tmp_path / "a.h5", "w") as file:  # packed in chunks, another type and order of bytes, other names
+    with h5py.File(tmp_path / "a.h5", "w") as file:  # packed in chunks, another type and byte order, other names
         file.create_dataset("set/x", data=images.astype(">i2"), chunks=(7, 3, 32, 32), compression="gzip", shuffle=True)
         file["set/y"] = labels.astype("float32")
     got = back(run, pleiad, tmp_path, f"hdf5:{tmp_path / 'a.h5'}", "--datasets", "set/x,set/y")
@@ -174,7 +174,8 @@ def test_a_converter_that_is_stopped_leaves_nothing(pleiad, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.wait(600) == 1 and "does not fit in uint8" in process.stderr.read()  # halves are no bytes
+    # These values do not fit in bytes.
+    assert process.wait(600) == 1 and "does not fit in uint8" in process.stderr.read()
     text = lines.read_text().replace("0.5", "5")
     for times in (1, 4, 16):
         lines.write_text(text * times)
@@ -189,7 +190,7 @@ def test_a_converter_that_is_stopped_leaves_nothing(pleiad, tmp_path):
         process.send_signal(signal.SIGINT)
         if process.wait(300) != 0:
             break
-        shutil.rmtree(tmp_path / "out")  # it was quicker than the signal: once more, with more to do
+        shutil.rmtree(tmp_path / "out")  # the conversion ended before the signal: once more, with more data
     assert process.returncode == 130 and "was not written" in process.stderr.read()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["large.csv"]
 

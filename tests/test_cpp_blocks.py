@@ -1,5 +1,6 @@
-"""Every block of C++ on the pages compiles as a reader would copy it: it is a whole program, or its first line says that it
-continues the program above it inside main()."""
+"""Every block of C++ on the pages compiles as a reader would copy it: it is a whole program, or its first line says
+that it continues the program above it inside main().
+"""
 
 import os
 import re
@@ -9,11 +10,11 @@ import pytest
 from conftest import ROOT
 
 CONTINUES = "// Continues the program above, inside main()."
-END = "  session.shutdown();\n}\n"  # a continuation is put before it
+END = "  session.shutdown();\n}\n"  # a continuation is inserted before this line
 
 
 def programs(text):
-    """[(line, code)] of a page; a continuation extends the program above it."""
+    """Returns the (line, code) of each program of a page. A continuation extends the program above it."""
     found = []
     for match in re.finditer(r"^```cpp\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         line, code = text[: match.start()].count("\n") + 1, match.group(1)

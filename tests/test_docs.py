@@ -1,4 +1,4 @@
-"""What the documentation says is what the programs do."""
+"""The programs behave as the documentation says."""
 
 import pathlib
 import re
@@ -30,7 +30,7 @@ def test_the_page_of_job_conf_is_made_of_the_proto():
 
 
 def anchors(text):
-    """The anchors of a page's headings, as a browser has them."""
+    """Returns the anchors of a page's headings, as a browser computes them."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""tools/durations.py and tools/cases.py: what a test run took, and no silent retries."""
+"""tools/durations.py and tools/cases.py: the durations of a test run, and no silent retries."""
 
 import json
 import pathlib

@@ -1,5 +1,6 @@
-"""The failure matrix of docs/consistency.md, its columns for ranks that are processes: a rank is killed by SIGKILL in the
-middle of a call, between calls and at a random moment, under mpirun with and without --enable-recovery."""
+"""The failure matrix of docs/consistency.md, columns for processes: SIGKILL ends a rank during a call, between calls
+and at a random moment, under mpirun with and without --enable-recovery.
+"""
 
 import os
 import random
@@ -16,7 +17,8 @@ VICTIM = 2
 SOON = 120  # seconds; it takes milliseconds, but the machine may be busy. The timeout is half an hour
 TRANSPORT = 4
 
-# Where the rank ends, and the fault that ends it there: the n-th time it comes to a point (src/engine/hooks.h).
+# The point at which the rank ends, and the fault that ends it there: POINT:N is the n-th time that the rank reaches the
+# point (src/engine/hooks.h).
 POINTS = {
     "in the middle of an add": "add:8",
     "in the middle of a get": "get:8",
@@ -28,7 +30,8 @@ POINTS = {
 }
 WITHOUT_TABLES = {"in the creation of a table", "before its first call"}
 
-# The victim is mpirun's own child; the others have a shell around them that tells their codes, because mpirun ends with 0
+# The victim is mpirun's own child. The other ranks run under a shell that prints their exit codes, because mpirun with
+# --enable-recovery returns 0 for any of them.
 # under --enable-recovery, whatever its ranks end with.
 WRAPPER = """
 if [ "$OMPI_COMM_WORLD_RANK" = "$VICTIM" ]; then exec "$0" "$@"; fi
@@ -38,7 +41,9 @@ if [ "$OMPI_COMM_WORLD_RANK" = "$VICTIM" ]; then exec "$0" "$@"; fi
 
 @pytest.fixture
 def start(build_dir):
-    """start(*arguments, recovery=False, env=None, victim=VICTIM): the program tests/programs/victim.cc on RANKS ranks."""
+    """start(*arguments, recovery=False, env=None, victim=VICTIM) starts the program tests/programs/victim.cc on RANKS
+    ranks.
+    """
     jobs = []
 
     def call(*arguments, recovery=False, env=None, victim=VICTIM):
@@ -58,7 +63,7 @@ def shared_files():
 
 
 def observations(job):
-    """What the survivors saw, by the order of their lines."""
+    """Returns the survivors' observations, in the order of their lines."""
     return [line for line in job.objects() if "error" in line]
 
 
@@ -67,7 +72,9 @@ def exit_codes(job):
 
 
 def expect_survivors_told(job, dead, *, tables=True):
-    """Every survivor has had an error that names a dead rank, in time, and has gone on with the asynchronous table."""
+    """Checks that every survivor received an error in time that names a dead rank, and could still use the asynchronous
+    table.
+    """
     names = tuple(f"rank {rank} (pid" for rank in dead)
     seen = observations(job)
     assert len(seen) == RANKS - len(dead), job.text()
@@ -151,14 +158,14 @@ def test_under_plain_mpirun_the_job_ends_when_a_rank_dies_after_its_shutdown(sta
 
 
 def test_with_recovery_the_death_of_rank_0_is_like_any_other(start):
-    """It made the segments and started MPI's world, but nothing hangs on it."""
+    """Rank 0 created the segments and started MPI's world, but the survivors do not depend on it."""
     job = start(recovery=True, env={"PLEIAD_FAULT": "0:add:8"}, victim=0)
     job.finish()
     expect_survivors_told(job, {0})
 
 
 def kill_from_outside(start, dead, arguments, seed):
-    """Kills ranks of a running job at a random moment; returns when, and what the survivors saw."""
+    """Kills ranks of a running job at a random moment. Returns the time and the survivors' observations."""
     job = start("--steps", 1_000_000, *arguments, recovery=True, victim=min(dead))
     job.read_until(lambda job: len(job.objects()) == RANKS)
     pids = {line["rank"]: line["pid"] for line in job.objects()}
@@ -190,7 +197,7 @@ def test_with_recovery_many_kills_at_random_moments(start, seed):
 
 
 def test_segments_have_no_name_in_the_file_system(start):
-    """So nothing can be left: they go with the last process that maps them."""
+    """The segments end with the last process that maps them, so none can be left."""
     job = start("--steps", 1_000_000)
     job.read_until(lambda job: len(job.objects()) == RANKS)
     pid = job.objects()[0]["pid"]

@@ -1,4 +1,4 @@
-"""`pleiad generate` as a user calls it."""
+"""`pleiad generate` as users call it."""
 
 
 def test_a_generated_set_has_cifar10s_files_and_sizes(run, pleiad, tmp_path):

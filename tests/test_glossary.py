@@ -1,4 +1,4 @@
-"""docs/glossary.md has every term once, sorted; its folders exist; and no page uses a word that it replaces."""
+"""docs/glossary.md has every term once, sorted. Its folders exist, and no page uses a word that it replaces."""
 
 import re
 
@@ -9,13 +9,13 @@ PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").glob("*.md
 
 
 def rows():
-    """(term, meaning, folder, elsewhere, instead of) of each row."""
+    """Returns (term, meaning, folder, elsewhere, instead of) of each row."""
     lines = [line for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")][1:]
     return [[cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")] for line in lines]
 
 
 def prose(text):
-    """A page without code, links' targets and hidden comments."""
+    """Returns a page without code, links' targets and hidden comments."""
     text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
 

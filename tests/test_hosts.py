@@ -1,4 +1,4 @@
-"""Several hosts, as network namespaces: the conformance suite over a network, and what happens when the network fails."""
+"""Several hosts, as network namespaces: the conformance suite over a network, and failures of the network."""
 
 import re
 import time
@@ -23,7 +23,7 @@ def network(tmp_path):
         one.remove()
 
 
-# What a call says of a host: that its request was not answered, or that what it waits for cannot come.
+# Messages that name a silent host: its rank did not answer a request, or sends no message.
 SILENT = re.compile(r"has not answered for|no message from")
 
 
@@ -32,7 +32,7 @@ def lines_of(job):
 
 
 def adding(network, build_dir, monkeypatch, *, host_timeout, ranks=4, recovery=False):
-    """Starts ranks that add until network.folder has a file `stop`; returns the job once all of them do."""
+    """Starts ranks that add until network.folder has a file `stop`. Returns the job once all of them add."""
     monkeypatch.setenv("PLEIAD_HOST_TIMEOUT", str(host_timeout))
     monkeypatch.setenv("PLEIAD_TIMEOUT", "600")
     job = Job(network.command(ranks, build_dir / "bin" / "hosts", network.folder, recovery=recovery))
@@ -41,7 +41,7 @@ def adding(network, build_dir, monkeypatch, *, host_timeout, ranks=4, recovery=F
 
 
 def wait_for(folder, what, ranks):
-    """Until these ranks have left their files (tests/programs/hosts.cc)."""
+    """Waits until these ranks have written their files (tests/programs/hosts.cc)."""
     deadline = time.monotonic() + 300
     while missing := [rank for rank in ranks if not (folder / f"{what}-{rank}").exists()]:
         assert time.monotonic() < deadline, f"no {what} of ranks {missing}"
@@ -49,7 +49,7 @@ def wait_for(folder, what, ranks):
 
 
 def exact(lines, ranks):
-    """Every acknowledged add is there, none twice; those that failed may be there or not."""
+    """Checks that every acknowledged add was applied exactly once. Failed adds may have been applied or not."""
     assert len(lines) == ranks, lines
     for line in lines:
         assert line["ending"] == "", line

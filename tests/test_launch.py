@@ -1,4 +1,4 @@
-"""`pleiad launch`: what a job's user sees when all goes well, when a rank dies, and when the job is told to end."""
+"""`pleiad launch`: the output and status of a job that succeeds, of one in which a rank dies, and of one that is ended."""
 
 import os
 import pty
@@ -18,12 +18,12 @@ RANK = "$OMPI_COMM_WORLD_RANK"
 
 @pytest.fixture
 def launch(run, pleiad):
-    """launch(*arguments, timeout=30, ...): the finished job."""
+    """launch(*arguments, timeout=30, ...) returns the finished job."""
     return lambda *arguments, timeout=30, **more: run(pleiad, "launch", *arguments, timeout=timeout, **more)
 
 
 class Started:
-    """A job that runs while the test looks on; `lines` are what it has written so far, both streams together."""
+    """A job that runs while the test observes it. `lines` holds its output so far, of both streams."""
 
     def __init__(self, command, **more):
         self.lines = []
@@ -38,7 +38,7 @@ class Started:
         )
 
     def read_until(self, enough, seconds=30):
-        """Reads lines until enough(lines) or the end of the output, at most PATIENCE times so many seconds."""
+        """Reads lines until enough(lines) is true or the output ends, for at most PATIENCE times this many seconds."""
         seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         while not enough(self.lines):
@@ -56,16 +56,16 @@ class Started:
         assert sum(text in line for line in self.lines) >= count, self.lines
 
     def finish(self):
-        """The exit code, after the last line."""
+        """Returns the exit code, after the last line."""
         self.read_until(lambda lines: False)
         return self.process.wait(timeout=300)
 
     def running(self):
-        """Its processes: {pid: words}."""
+        """Returns the processes of the job: {pid: words}."""
         return processes_of(self.process.pid)
 
     def left(self):
-        """Those that stay. Some may be about to go."""
+        """Returns the processes that do not end. Some may still be about to end."""
         return stay(self.process.pid)
 
 
@@ -77,13 +77,13 @@ def stay(session):
 
 
 def state(pid):
-    """What a process does: "S" sleep, "R" run, ..."""
+    """Returns the state of a process: "S" sleeping, "R" running, ..."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture
 def start(pleiad):
-    """start(*arguments): a running job, ended with the test."""
+    """start(*arguments) returns a running job, which ends with the test."""
     jobs = []
 
     def call(*arguments, **more):
@@ -100,21 +100,21 @@ def start(pleiad):
 PRELUDE = """
 import os, signal, sys, time
 rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-def print(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece: ranks do not mix
+def print(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one write: ranks do not mix
 """
 
 
 def script(body):
-    """The words that run a piece of Python in each rank."""
+    """Returns the command that runs Python code in each rank."""
     return [sys.executable, "-c", PRELUDE + body]
 
 
 def appears(path):
-    """Python that waits until the file is there."""
+    """Returns Python code that waits until the file exists."""
     return f"while not os.path.exists({str(path)!r}): time.sleep(0.01)\n"
 
 
-# All goes well.
+# Jobs that succeed.
 
 
 def test_every_rank_runs_the_command(launch):
@@ -165,7 +165,7 @@ def test_the_environment_of_a_rank_has_nothing_of_the_wrapper(launch):
     assert "PLEIAD_LAUNCHER" not in job.stdout
 
 
-# A rank fails.
+# Ranks that fail.
 
 
 def test_a_rank_that_exits_is_named_and_gives_its_code(launch):
@@ -206,7 +206,7 @@ def test_the_first_failure_gives_the_code_and_later_ones_are_listed(start, tmp_p
     body = f"""
 if rank == 0:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    if os.fork() == 0:  # what a rank leaves its wrapper ends once it has told the launcher of the failure
+    if os.fork() == 0:  # the wrapper of a rank ends the rank's child processes after it has reported the failure
         signal.sigwait([signal.SIGTERM])
         open({str(told)!r}, "w").close()
         os._exit(0)
@@ -216,7 +216,7 @@ sys.exit(10 + rank)
 """
     job = start("-n", 2, "--grace", 6000, *script(body))
     deadline = time.monotonic() + 600
-    # A launcher with a report that it has not taken does not sleep.
+    # The launcher sleeps only after it has read all reports.
     while not told.exists() or state(job.process.pid) != "S":
         assert time.monotonic() < deadline, job.lines
         time.sleep(0.01)
@@ -292,7 +292,7 @@ def test_a_command_that_cannot_be_run(launch, tmp_path):
     assert f"rank 0 on host {os.uname().nodename} cannot start {broken}: No such file or directory" in job.stderr
 
 
-# The job is told to end.
+# Jobs that are ended.
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -337,7 +337,7 @@ def test_ctrl_c_on_a_terminal_leaves_no_process(pleiad):
             assert ready, f"no end: {output}"
             try:
                 data = os.read(terminal, 65536)
-            except OSError:  # the last process has let go of the terminal
+            except OSError:  # the last process has released the terminal
                 break
             if not data:
                 break
@@ -372,7 +372,7 @@ def test_a_killed_mpirun_leaves_no_process(start):
 
 
 def test_the_timeout_ends_the_job(start, tmp_path):
-    for seconds in (2, 8, 32, 128):  # until it is longer than mpirun needs to start the ranks
+    for seconds in (2, 8, 32, 128):  # until the timeout is longer than mpirun needs to start the ranks
         folder = tmp_path / str(seconds)
         folder.mkdir()
         job = start("-n", 2, "--timeout", seconds, "sh", "-c", f"touch {folder}/{RANK}; sleep 600")
@@ -383,7 +383,7 @@ def test_the_timeout_ends_the_job(start, tmp_path):
     assert f"pleiad: timeout of {seconds} s expired; ending ranks 0, 1" in job.lines
 
 
-# Signals reach the ranks.
+# Signals for the ranks.
 
 HANDLERS = """
 def handler(number, frame): print(rank, "got", signal.Signals(number).name)
@@ -400,7 +400,7 @@ def test_user_signals_to_the_launcher_reach_every_rank_once(start, tmp_path):
     for name in ("SIGUSR1", "SIGUSR2"):
         job.process.send_signal(signal.Signals[name])
         job.wait_for(f"got {name}", 3)
-    time.sleep(0.3)  # for a second copy, if there were one
+    time.sleep(0.3)  # time for a second copy of the signal, which must not come
     stop.touch()
     assert job.finish() == 0
     got = [line for line in job.lines if "got" in line]
@@ -421,7 +421,7 @@ def test_a_signal_to_the_wrapper_reaches_its_command_once(start, tmp_path, name)
     assert sum("got" in line for line in job.lines) == 1
 
 
-# Mistakes in the call.
+# Invalid arguments.
 
 
 @pytest.mark.parametrize(

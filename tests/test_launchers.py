@@ -1,5 +1,6 @@
-"""How the processes of a job meet: under `pleiad launch` and torchrun and as tasks of Slurm they form a world without MPI on one
-host. Where they cannot, each of them says so instead of working as a world of one."""
+"""How the processes of a job form a world: under `pleiad launch`, torchrun and Slurm without MPI on one host. Where
+they cannot, each of them raises an error instead of running as a world of one.
+"""
 
 import os
 import re
@@ -16,13 +17,15 @@ TORCHRUN = Path(sys.executable).with_name("torchrun")
 
 PRELUDE = """
 import os, signal, sys, time
-def out(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece: ranks do not mix
+def out(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one write: ranks do not mix
 """
 
 
 @pytest.fixture
 def start(build_dir, python_env):
-    """start(*command, env=None): a running job, ended with the test. Python finds the packages of the build under test."""
+    """start(*command, env=None) returns a running job, which ends with the test. Python finds the packages of the build
+    under test.
+    """
     jobs = []
 
     def call(*command, env=None):
@@ -50,7 +53,9 @@ def said(job, key):
 
 
 def shell_launcher(variables, ranks, command):
-    """The words of a launcher that sets variables for each process, as torchrun and Slurm do: {} stands for the rank."""
+    """Returns the command of a launcher that sets variables for each process, as torchrun and Slurm do. {} is replaced
+    by the rank.
+    """
     one = " ".join(f"{name}={str(value).format('$r')}" for name, value in variables.items())
     return ["sh", "-c", f"for r in {' '.join(map(str, range(ranks)))}; do {one} {command} & done; wait"]
 
@@ -99,12 +104,12 @@ elif __name__ == "__main__":
 """
 
 
-# A world forms without MPI.
+# Worlds without MPI.
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_pleiad_launch_forms_a_world_without_mpi(start, pleiad, process, tmp_path, ranks):
-    job = start(pleiad, "launch", "-n", ranks, process, "world", env={"PATH": str(tmp_path)})  # no mpirun to be found
+    job = start(pleiad, "launch", "-n", ranks, process, "world", env={"PATH": str(tmp_path)})  # mpirun cannot be found
     assert job.finish() == 0, job.text()
     assert said(job, "engine") == dict.fromkeys(range(ranks), "local")
     assert said(job, "size") == dict.fromkeys(range(ranks), str(ranks))
@@ -172,7 +177,7 @@ def test_scripts_between_the_launcher_and_the_ranks_do_not_matter(start, process
 
 
 def test_two_jobs_with_the_same_variables_do_not_meet(start, process, tmp_path):
-    # All ranks 0 come first, so that they would meet the ranks 1 of the other job if they could.
+    # Both ranks 0 start first, so they could connect to the ranks 1 of the other job.
     wait = f"if [ $r = 1 ]; then while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; fi; exec {process} world"
     jobs = [start(*shell_launcher(TORCH, 2, f"r=$r sh -c '{wait}'")) for _ in range(2)]
     (tmp_path / "go").touch()
@@ -188,7 +193,7 @@ def test_a_launcher_inside_a_launcher_counts(start, pleiad, process):
     assert said(job, "size") == {0: "2", 1: "2"}, job.text()
 
 
-# Where the processes cannot meet, they say so.
+# Processes that cannot form a world raise an error.
 
 
 @pytest.mark.parametrize(
@@ -227,7 +232,7 @@ def test_two_processes_of_one_rank_are_an_error(start, process):
 
 @pytest.mark.parametrize("launcher", ["launch", "torchrun", "mpirun"])
 def test_a_child_of_a_rank_is_told_at_once_that_it_is_no_rank(start, pleiad, tmp_path, launcher):
-    """A child that Python starts with a copy of its environment has the launcher's variables and no mark of a rank."""
+    """A child that Python starts with a copy of its environment has the launcher's variables, but no mark of a rank."""
     file = script(tmp_path, CHILDREN)
     commands = {
         "launch": [pleiad, "launch", "-n", 2, "--", sys.executable, file],
@@ -263,7 +268,7 @@ def test_ranks_without_mpi_must_share_memory(start, process):
     assert len(errors) == 2 and all("must share memory" in text and "--mpi" in text for text in errors), job.text()
 
 
-# A rank dies while the world forms.
+# Ranks that die during the start.
 
 
 def test_a_rank_that_dies_while_it_waits_in_start_is_named(start, pleiad, process, tmp_path):
@@ -275,7 +280,7 @@ def test_a_rank_that_dies_while_it_waits_in_start_is_named(start, pleiad, proces
         for pid, words in processes_of(job.process.pid).items():
             environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if words[0] == str(process) else []
             links = os.listdir(f"/proc/{pid}/fd") if b"PLEIAD_LAUNCH_RANK=2" in environ else []
-            if len(links) > 3:  # it has a socket
+            if len(links) > 3:  # it has opened a socket
                 victim = pid
         time.sleep(0.05)
     time.sleep(0.2)
@@ -283,7 +288,7 @@ def test_a_rank_that_dies_while_it_waits_in_start_is_named(start, pleiad, proces
     job.read_until(lambda job: len(job.objects()) == 2)
     for line in job.objects():
         assert f"rank 2 (pid {victim}) ended before all ranks of the job were connected" in line["uncaught"], job.text()
-    (tmp_path / "never").touch()  # rank 3 finds nobody
+    (tmp_path / "never").touch()  # rank 3 finds no job to join
     job.process.send_signal(signal.SIGTERM)
     assert job.finish() != 0
     assert job.left() == {}

@@ -1,4 +1,4 @@
-"""tools/check_layout.py finds what it is there to find, and finds nothing in this repository."""
+"""tools/check_layout.py finds every kind of problem, and finds none in this repository."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from conftest import ROOT
 
 @pytest.fixture
 def check(tmp_path):
-    """check({path: text}): the exit code and the complaints about a tree of these files."""
+    """check({path: text}) returns the exit code and the problems of a tree of these files."""
 
     def call(files):
         for name, text in files.items():

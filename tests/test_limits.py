@@ -1,4 +1,4 @@
-"""What the system around a process allows it: memory of its control group."""
+"""System limits of a process: the memory of its control group."""
 
 import gzip
 import os
@@ -14,7 +14,7 @@ with open(sys.argv[1], "w") as members:
     members.write(str(os.getpid()))
 import pleiad
 with pleiad.init() as session:
-    session.array(1000)  # what is small fits
+    session.array(1000)  # small allocations succeed
     try:
         session.array(int(sys.argv[2]))
     except MemoryError as problem:
@@ -23,7 +23,7 @@ with pleiad.init() as session:
 
 
 def own_memory_group():
-    """(its folder, the name of its file for the limit), of version 2 or 1."""
+    """Returns the folder of this control group and the name of its limit's file, of version 2 or 1."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "memory":
@@ -35,7 +35,7 @@ def own_memory_group():
 
 @pytest.fixture
 def small_group():
-    """The file of members of a new control group that allows 300 MB."""
+    """Returns the file of members of a new control group that allows 300 MB."""
     folder = None
     try:
         own, limit = own_memory_group()

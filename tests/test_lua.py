@@ -17,7 +17,7 @@ WORLDS = [("luajit", n) for n in ("alone", 1, 2, 4)] + [(lua, n) for lua in PLAI
 
 @pytest.fixture(scope="session")
 def lua_env(build_dir):
-    """lua_env(lua, *folders): the environment in which `lua` finds the module of the build under test."""
+    """lua_env(lua, *folders) returns the environment in which `lua` finds the module of the build under test."""
 
     def call(lua, *folders):
         places = [build_dir / "lua", FOLDER, *folders]
@@ -32,7 +32,7 @@ def lua_env(build_dir):
 
 @pytest.fixture(scope="session")
 def job(run, mpirun, lua_env):
-    """job(lua, world, script, *arguments): a finished job whose ranks ran the script."""
+    """job(lua, world, script, *arguments) returns a finished job whose ranks ran the script."""
 
     def call(lua, world, script, *arguments, folders=(), timeout=60, env=None):
         assert shutil.which(lua), f"{lua} is not on the PATH; tools/setup.sh base installs it"
@@ -45,7 +45,7 @@ def job(run, mpirun, lua_env):
 
 
 def check_cases(finished, script, world):
-    """Every rank must have said ok to every case."""
+    """Checks that every rank printed ok for every case."""
     names = re.findall(r'^case\("(\w+)"', (FOLDER / script).read_text(), re.M)
     ranks = 1 if world == "alone" else world
     said = [line.split("\t") for line in finished.stdout.splitlines()]
@@ -101,7 +101,7 @@ def test_a_library_that_is_nowhere_is_an_error_with_the_places(job, tmp_path):
     shutil.copytree(ROOT / "bindings" / "lua" / "multiverso", tmp_path / "there" / "multiverso")
     path = {"LUA_PATH": f"{tmp_path}/there/?.lua;{tmp_path}/there/?/init.lua"}
     said = job("luajit", "alone", script, env=path).stdout
-    if said.startswith("false"):  # it may be installed on this machine
+    if said.startswith("false"):  # the real torch may be installed on this machine
         for place in ("../../lib/libpleiad.so", "../../../../lib/libpleiad.so.0", "libpleiad.so.0 (the system's"):
             assert place in said, said
     said = job("lua5.3", "alone", script, env={**path, "LUA_PATH_5_3": path["LUA_PATH"]}).stdout

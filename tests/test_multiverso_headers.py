@@ -1,5 +1,7 @@
-"""The headers of Multiverso's C++ API: each compiles by itself, and a program that uses all of them works on 1, 2 and 4 ranks.
-Unit tests with Boost.Test pass; so do the programs of Multiverso's own Test folder, where $MULTIVERSO_SOURCE names a copy of it."""
+"""The headers of Multiverso's C++ API: each compiles alone, and a program that uses all of them works on 1, 2 and 4
+ranks. Unit tests with Boost.Test pass, and so do the programs of Multiverso's own Test folder, if $MULTIVERSO_SOURCE
+names a copy of it.
+"""
 
 import os
 import subprocess
@@ -82,7 +84,7 @@ def test_unit_tests_with_boost_pass(pleiad, build_dir, tmp_path):
 
 @pytest.mark.full
 def test_the_table_programs_of_the_original_pass(pleiad, build_dir, tmp_path):
-    """Its network test and what looks into actors are not here (docs/migration.md)."""
+    """Pleiad has neither its network test nor the actors that other tests inspect (docs/migration.md)."""
     if "MULTIVERSO_SOURCE" not in os.environ:
         pytest.skip("MULTIVERSO_SOURCE does not name a copy of Multiverso's sources")
     tests = Path(os.environ["MULTIVERSO_SOURCE"]) / "Test"

@@ -7,7 +7,7 @@ import pytest
 
 
 def reports(text):
-    """(step, phase, loss, accuracy) of each line."""
+    """Returns (step, phase, loss, accuracy) of each line."""
     lines = re.findall(r"^step +(\d+), (\w+): loss ([\d.]+), accuracy ([\d.]+)$", text, re.MULTILINE)
     return [(int(step), phase, float(loss), float(accuracy)) for step, phase, loss, accuracy in lines]
 

@@ -1,5 +1,6 @@
-"""Programs outside the build tree, built against an installed package as a user's would be: by find_package and by pkg-config,
-in C and in C++, run alone and by mpirun."""
+"""External programs, built with an installed package as a user's would be: with find_package and with pkg-config, in C
+and in C++, run alone and by mpirun.
+"""
 
 import re
 import shutil
@@ -10,7 +11,7 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parent / "outside"
 PROGRAMS = ["plain_c", "mv_c", "mv_cxx", "native_cxx"]
-# pkg-config says what to link; which language a program is written in is its own business.
+# pkg-config knows what to link; the language of each program is listed here.
 COMPILERS = {
     "plain_c": ["gcc", "-std=c99", "-pedantic"],
     "mv_c": ["gcc"],
@@ -28,13 +29,13 @@ def must_run(command, **more):
 
 @pytest.fixture(scope="session")
 def cmake(build_dir):
-    """The CMake that made the build."""
+    """The CMake that configured the build."""
     return re.search(r"^CMAKE_COMMAND:INTERNAL=(.*)$", (build_dir / "CMakeCache.txt").read_text(), re.M).group(1)
 
 
 @pytest.fixture(scope="session")
 def installed(build_dir, cmake, tmp_path_factory):
-    """The package, installed and then moved: it must not remember where it was made or first put."""
+    """The package, installed and then moved: it must not depend on its original paths."""
     first = tmp_path_factory.mktemp("first") / "prefix"
     must_run([cmake, "--install", build_dir, "--prefix", first])
     moved = tmp_path_factory.mktemp("moved") / "prefix"
@@ -121,14 +122,16 @@ cluster { workspace: "work" }
 
 
 def test_a_main_with_a_layer_and_an_updater_of_its_own(by_find_package, run, mpirun, tmp_path):
-    """SINGA's Driver: alone and on ranks the same losses; stopped and resumed too; a test of what was learnt."""
+    """SINGA's Driver: the same losses alone and on ranks, also stopped and resumed; and a test of the trained
+    parameters.
+    """
     points = [(i % 2, (i % 2 * 2 - 1) + 0.4 * ((i * 7 % 11) / 5 - 1), (i * 5 % 13) / 6 - 1) for i in range(48)]
     (tmp_path / "points.csv").write_text("".join(f"{kind},{x:.4f},{y:.4f}\n" for kind, x, y in points))
     (tmp_path / "job.conf").write_text(JOB)
     program = by_find_package["singa_main"]
 
     def numbers(job, phase, ranks=1):
-        """By step; every rank has printed the same."""
+        """Returns the losses by step. Checks that every rank printed the same."""
         assert job.returncode == 0, job.stdout + job.stderr
         lines = re.findall(rf"^{phase} (\d+) loss (.*)$", job.stdout, re.M)
         by_step = {int(step): float(value) for step, value in lines}

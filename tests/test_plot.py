@@ -1,4 +1,4 @@
-"""tools/plot_curve.py draws a curve, and names the line of a mistake."""
+"""tools/plot_curve.py draws a curve, and an error names the invalid line."""
 
 import math
 import struct
@@ -12,7 +12,7 @@ HEADER = "seconds,examples,accuracy,loss\n"
 
 @pytest.fixture
 def plot(run, tmp_path):
-    """plot(text): what the tool made of a CSV with this text, and the picture's path."""
+    """plot(text) returns the result of the tool for a CSV file with this text, and the picture's path."""
 
     def call(text, *more):
         source, picture = tmp_path / "curve.csv", tmp_path / "curve.png"

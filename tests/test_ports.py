@@ -1,4 +1,4 @@
-"""Which TCP ports the processes of a job open, and to whom."""
+"""The TCP ports that the processes of a job open, and their addresses."""
 
 import os
 import re
@@ -12,7 +12,7 @@ LOOPBACK = "0100007F"
 
 
 def listening(pid):
-    """The addresses, as hexadecimal text, of the TCP sockets on which a process listens."""
+    """Returns the addresses, as hexadecimal text, of the TCP sockets on which a process listens."""
     files = f"/proc/{pid}/fd"
     mine = set()
     for name in os.listdir(files):

@@ -1,4 +1,4 @@
-"""What a process is to a world: alone, launched, forked, spawned, beside another user of MPI, idle, and asked what it does."""
+"""Processes in a world: alone, launched, forked, spawned, with another user of MPI, idle, and their reports."""
 
 import os
 import re
@@ -15,8 +15,9 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture
 def start(build_dir):
-    """start(n, *arguments, env=None, recovery=False): tests/programs/process.cc on n ranks, or without a launcher where n
-    is 0."""
+    """start(n, *arguments, env=None, recovery=False) starts tests/programs/process.cc on n ranks, or without a launcher
+    if n is 0.
+    """
     jobs = []
 
     def call(n, *arguments, env=None, recovery=False):
@@ -30,7 +31,7 @@ def start(build_dir):
 
 
 def said(job, key):
-    """What the ranks said under a key, by rank."""
+    """Returns the values that the ranks printed under a key, by rank."""
     return {line["rank"]: line[key] for line in job.objects() if key in line}
 
 
@@ -113,7 +114,7 @@ def test_a_rank_that_never_comes_to_start_ends_the_others_wait_at_the_deadline(s
     )
 
 
-# Start and end.
+# Start and shutdown.
 
 
 def test_a_second_start_is_an_error_and_one_after_shutdown_is_not(start):
@@ -136,7 +137,7 @@ def test_a_session_that_ends_by_an_exception_is_a_death_to_the_others_but_the_pr
 
 
 def test_the_timeout_comes_from_the_environment_and_says_whom_it_waited_for(start, tmp_path):
-    job = start(3, "late", tmp_path / "come", env={"PLEIAD_TIMEOUT": "5"})  # longer than the ranks need to meet
+    job = start(3, "late", tmp_path / "come", env={"PLEIAD_TIMEOUT": "5"})  # longer than the ranks need to connect
     job.read_until(lambda job: len(said(job, "waited")) == 2)
     (tmp_path / "come").touch()
     job.finish()
@@ -151,7 +152,7 @@ def test_a_bad_value_in_the_environment_is_named(start):
     assert said(job, "start")[-1].startswith("invalid: environment variable PLEIAD_TIMEOUT"), job.text()
 
 
-# Children.
+# Child processes.
 
 
 @pytest.mark.parametrize("n", [0, 2])
@@ -180,7 +181,7 @@ def test_a_spawned_child_is_no_rank_but_may_have_a_world_of_its_own(start):
     assert set(said(job, "spawned nested").values()) == {"code 0"}
 
 
-# Beside another user of MPI.
+# Together with another user of MPI.
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
@@ -211,7 +212,7 @@ def test_mpi4py_works_in_the_same_process(mpirun, build_dir, first):
     assert job.stdout.splitlines() == [expected] * 2, job.stderr
 
 
-# What it is doing.
+# Reports.
 
 
 def test_sigusr1_prints_what_every_rank_is_doing(start, tmp_path):
@@ -219,12 +220,12 @@ def test_sigusr1_prints_what_every_rank_is_doing(start, tmp_path):
     job.read_until(lambda job: len(said(job, "pid")) == 3)
 
     def waiting(rank):
-        """What the reports so far say of a rank that waits for the late one."""
+        """Returns the lines of the reports so far about a rank that waits for the late one."""
         words = rf'^rank {rank} \(pid \d+ on \S+\): get\("weights"\), waiting for \d+\.\d s; 1 adds'
         return re.search(words, "\n".join(job.err), re.M)
 
     reports = 0
-    while not (waiting(0) and waiting(1)) and reports < 300:  # they may not have come to wait yet
+    while not (waiting(0) and waiting(1)) and reports < 300:  # the ranks may not be waiting yet
         os.kill(int(said(job, "pid")[0]), signal.SIGUSR1)
         reports += 1
         job.read_until(lambda job: sum(line.startswith("rank 2 ") for line in job.err) == reports)
@@ -286,11 +287,11 @@ def test_ranks_may_be_servers_or_nothing_and_workers_do_not_wait_for_them(mpirun
     assert job.stdout.count("this rank is not a worker") == 2
 
 
-# What it costs.
+# Costs.
 
 
 def slowness():
-    """How many times as long as a machine of today this one computes, from 1 to 5."""
+    """Returns how much slower this machine computes than a current one, from 1 to 5."""
     begin = time.process_time()
     for _ in range(10):
         sum(range(200_000))
@@ -298,7 +299,7 @@ def slowness():
 
 
 def run_time(pid):
-    """Nanoseconds that all threads of a process have run."""
+    """Returns the processor time of all threads of a process, in nanoseconds."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir())
 
 

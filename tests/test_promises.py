@@ -6,7 +6,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "promises.md"
 SECTIONS = {"Never silently wrong": "A", "Multiverso": "B", "SINGA": "C", "neon": "D"}
-PROMISES = {"A": 9, "B": 7, "C": 11, "D": 9}  # a promise that was made stays; new ones raise the number
+PROMISES = {"A": 9, "B": 7, "C": 11, "D": 9}  # promises are never removed; new ones raise the number
 
 
 def rows():
@@ -22,7 +22,9 @@ def rows():
 
 
 def exists(test):
-    """A test is `path/test_x.py::test_name` (optionally with [parameters]), `path/x_test.cc: Suite.Case` or a whole file."""
+    """A test is `path/test_x.py::test_name` (optionally with [parameters]), `path/x_test.cc: Suite.Case` or a whole
+    file.
+    """
     path, _, name = test.partition("::") if "::" in test else test.partition(": ")
     file = ROOT / path
     if not file.is_file():

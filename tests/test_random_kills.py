@@ -1,5 +1,6 @@
-"""A rank of a synchronous job is killed at a random moment: no survivor returns a value that is not a completed round, and
-none hangs."""
+"""A rank of a synchronous job is killed at a random moment: no survivor returns a value that is not a complete round,
+and none hangs.
+"""
 
 import json
 import random
@@ -14,12 +15,12 @@ RANKS = 4
 
 
 def kill_once(python_env, seed, folder):
-    """Runs one job and checks what its survivors saw."""
+    """Runs one job and checks its survivors' observations."""
     chance = random.Random(seed)
     victim = chance.randrange(RANKS)
     words = [victim, chance.random() * 200, chance.choice(["array", "matrix"]), chance.choice(["each", "round"])]
     hosts = 1 + seed % 2  # shared memory, and messages between two hosts
-    # The clocks of several hosts live in rank 0, and a host whose processes answer no more is named after host_timeout.
+    # Rank 0 holds the clocks of several hosts, and a host whose processes no longer answer is named after host_timeout.
     env = {**python_env, "PLEIAD_SPLIT_HOSTS": str(hosts), "PLEIAD_HOST_TIMEOUT": "10", "PLEIAD_TIMEOUT": "120"}
     job = Job([*mpirun_words(RANKS, recovery=True), sys.executable, SCRIPT, *words, folder], env=env)
     try:
@@ -33,7 +34,8 @@ def kill_once(python_env, seed, folder):
             assert rounds - 1 <= line["seen"] <= rounds, what
             for call in ("error", "later", "barrier", "shutdown"):
                 assert line[call], f"{call} raised nothing: {what}"
-            # Between hosts a neighbour that met the death and shut down may be known before the death is.
+            # Between hosts, a survivor may learn that another survivor met the death and shut down before it learns of
+            # the death.
             known = (f"rank {victim} ", "after an add that failed", "check that the host")
             assert any(words in line["error"] for words in known), what
         return rounds

@@ -1,4 +1,4 @@
-"""Our files and those of the Python package safetensors are the same format."""
+"""The files of Pleiad and of the Python package safetensors have the same format."""
 
 import json
 
@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 @pytest.fixture
 def program(build_dir, run):
-    """program(*words): what the test program prints."""
+    """program(*words) returns the output of the test program."""
 
     def call(*words):
         ended = run(build_dir / "bin" / "safetensors", *words)

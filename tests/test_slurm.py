@@ -1,5 +1,6 @@
-"""The files of examples/cluster on a cluster of one machine: munge, slurmctld and slurmd of the test's own, on loopback, stopped
-by it at its end."""
+"""The files of examples/cluster on a cluster of one machine: the test starts munge, slurmctld and slurmd on loopback
+and stops them at its end.
+"""
 
 import getpass
 import os
@@ -102,7 +103,7 @@ PartitionName=main Nodes={self.node} Default=YES State=UP
         return run_with_deadline(words, timeout=timeout, env={**self.env, **env}, cwd=cwd)
 
     def batch(self, script, *words, cwd, **env):
-        """Runs a script by sbatch and returns its exit code and what it wrote."""
+        """Runs a script with sbatch. Returns its exit code and output."""
         done = self.run("sbatch", "--wait", "--parsable", FILES / script, *words, cwd=cwd, timeout=120, **env)
         outputs = list(Path(cwd).glob("*.out"))
         return done.returncode, "".join(path.read_text() for path in outputs) + done.stderr
@@ -142,7 +143,7 @@ def test_a_job_goes_on_from_its_last_snapshot_under_slurm(slurm, build_dir, tmp_
     words = [build_dir / "bin" / "restart", tmp_path / "data", 9]
     code, text = slurm.batch("restart.sbatch", *words, cwd=tmp_path, PATH=path)
     assert code == 0 and text.count('"sums"') == 4, text
-    # Another job goes on where the first one ended.
+    # Another job continues where the first one ended.
     code, text = slurm.batch("restart.sbatch", *words[:2], 12, cwd=tmp_path, PATH=path)
     assert code == 0 and '"from": "9"' in text, text
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 @pytest.fixture
 def job(pleiad, build_dir, tmp_path):
-    """job(ranks, restarts, steps, *until): `pleiad launch` of tests/programs/restart.cc in a folder of its own."""
+    """job(ranks, restarts, steps, *until) runs `pleiad launch` with tests/programs/restart.cc in a folder of its own."""
     jobs = []
 
     def call(ranks, *until, restarts=0, steps=9, folder="job"):
@@ -30,13 +30,13 @@ def job(pleiad, build_dir, tmp_path):
 
 
 def digests(job):
-    """What the tables held at the end, as every rank saw them."""
+    """Returns the final values of the tables. Checks that every rank read the same."""
     ends = [line for line in job.objects() if "sums" in line or "rounds" in line]
     return {key: {line[key] for line in ends if key in line} for key in ("sums", "rounds")}
 
 
 def replayed(ranks, steps):
-    """The digest of the sums after a serial replay of all adds."""
+    """Returns the digest of the tables after a serial run of all adds."""
     index, rank = np.arange(1000)[:, None], np.arange(ranks)[None, :]
     sums = np.zeros(1000, np.int64)
     for step in range(1, steps + 1):
@@ -48,8 +48,9 @@ def replayed(ranks, steps):
 
 
 def kill_at_random(job, pids, kills, seed):
-    """Kills one rank of each attempt at a moment within its first quarter of a second; returns how many. The job waits for
-    that before its last step."""
+    """Kills one rank of each attempt at a moment within its first quarter of a second. Returns the number of kills. The
+    job waits for the last of them before its last step.
+    """
     moment = random.Random(seed)
     done, seen = 0, 0
     while done < kills and job.process.poll() is None:
@@ -67,7 +68,7 @@ def kill_at_random(job, pids, kills, seed):
 
 @pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.full)])
 def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_path, kills):
-    steps = 100 * kills  # long enough that most kills fall into the work, not into the wait before the last step
+    steps = 100 * kills  # long enough that most kills come during the work, not in the wait before the last step
     calm = job(3, steps=steps, folder="calm")
     patience = 300 + 10 * kills  # a restart takes mpirun about a second
     assert calm.finish(seconds=patience) == 0, calm.text()
@@ -85,7 +86,7 @@ def test_a_job_that_is_killed_and_restarted_ends_as_one_that_was_not(job, tmp_pa
     assert digests(killed) == expected
     assert digests(killed)["sums"] == {replayed(3, steps)}
     starts = [int(line["from"]) for line in killed.objects() if "from" in line]
-    newest = None  # that rank 0 saw in the folder before it loaded
+    newest = None  # the snapshot that rank 0 saw in the folder before it loaded
     for line in killed.objects():
         newest = line.get("newest", newest)
         assert line.get("from", newest) == newest, "an attempt did not go on from the last snapshot"
@@ -137,7 +138,7 @@ import numpy, pleiad
 
 folder = sys.argv[1]
 with pleiad.init(timeout=600, log_level="off") as session:
-    if session.rank == 1:  # sees the folder read-only, in a mount namespace of its own
+    if session.rank == 1:  # this rank sees the folder read-only, in a mount namespace of its own
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(0x00020000) != 0:
             raise OSError(ctypes.get_errno(), "unshare")

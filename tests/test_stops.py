@@ -1,4 +1,6 @@
-"""Ranks that are stopped, that die before the others have met them, and that cannot see each other's processes."""
+"""Ranks that are stopped, that die before the others have connected to them, and that cannot see each other's
+processes.
+"""
 
 import os
 import signal
@@ -10,7 +12,7 @@ from jobs import Job, mpirun_words
 
 @pytest.fixture
 def start(build_dir):
-    """start(words, *arguments, env): `words` before tests/programs/process.cc with these arguments."""
+    """start(words, *arguments, env) runs tests/programs/process.cc with these arguments, after the prefix `words`."""
     jobs = []
 
     def call(words, *arguments, env=None):
@@ -63,7 +65,7 @@ def test_a_rank_that_mpirun_starts_late_is_waited_for_and_not_taken_for_dead(sta
         "PLEIAD_TIMEOUT": "600",
     }
     job = start(mpirun_words(3), "world", env=env)
-    # Ranks wait for an idle launcher for 4 s. This one passes on no output while it starts ranks.
+    # Ranks wait 4 s for an idle launcher. This launcher passes on no output while it starts ranks.
     time.sleep(10)
     if stopped:
         os.kill(job.process.pid, signal.SIGCONT)

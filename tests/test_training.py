@@ -1,4 +1,4 @@
-"""Training as users start it: plans on processes, `pleiad explain`, a run that is interrupted and goes on."""
+"""Training as users start it: plans on processes, `pleiad explain`, and a run that is interrupted and resumed."""
 
 import signal
 import subprocess
@@ -69,7 +69,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(build_dir, run, pleiad, tmp_path):
     folder = tmp_path / "run"
     process = subprocess.Popen([program, "100000", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        time.sleep(2)  # in the middle of it, or even before the first step
+        time.sleep(2)  # during training, or even before the first step
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=600)
     finally:

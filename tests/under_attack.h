@@ -1,4 +1,4 @@
-// Two ranks at work while somebody attacks one of them.
+// Two ranks that work while a foreign process attacks one of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,15 +21,15 @@ namespace pleiad {
 inline SessionOptions options_for_tests() {
   SessionOptions options;
   options.timeout = 600;
-  options.host_timeout = 120;  // a busy machine may keep a service's thread from its turn for a while
+  options.host_timeout = 120;  // on a busy machine, a service's thread may not run for a while
   options.log_level = "off";
   options.split_hosts = 2;
-  options.transport_security = "off";  // what is under the encryption must hold by itself
+  options.transport_security = "off";  // the checks below the encryption must suffice without it
   return options;
 }
 
-// Two ranks on two hosts. `attack` runs on rank 0's thread, with the endpoint of rank 1's service and the job's key,
-// while the table of integers is in use by both.
+// Two ranks on two hosts. `attack` runs on rank 0's thread with the endpoint of rank 1's service and the job's key,
+// while both ranks use the table of integers.
 struct Target {
   std::string endpoint;
   JobKey key;

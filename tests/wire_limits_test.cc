@@ -1,4 +1,4 @@
-// What a connection between hosts is held to: proofs of both sides, chunks, few of them under way, heartbeats.
+// Limits of a connection between hosts: proofs of both sides, chunks, a bounded number of them in flight, heartbeats.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 
 namespace pleiad {
 
-// An impostor that listens where a process of the job did: it gets neither a proof nor a request.
+// An impostor that listens at the address of a process of the job. It receives neither a proof nor a request.
 TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   zmq::context_t context;
   zmq::socket_t impostor(context, zmq::socket_type::router);
@@ -64,11 +64,11 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
       reply(FrameKind::challenge, body);
     }
     reply(FrameKind::accepted, {});
-    reply(FrameKind::pong, {});  // which the caller sees: all before it was looked at
+    reply(FrameKind::pong, {});  // once the caller has received this, it has read everything before it
     EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
     EXPECT_FALSE(channel.authenticated()) << (proves ? "a proof by another key" : "no proof");
   }
-  // The next thing that it hears is another hello: no proof was sent to it.
+  // The impostor next receives another hello: no proof was sent to it.
   channel.send_hello(now += 10'000'000'000);
   zmq::message_t message;
   ASSERT_TRUE(impostor.recv(message).has_value());
@@ -78,8 +78,8 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
   EXPECT_EQ(next->head.kind, FrameKind::hello);
 }
 
-// A client says hello about once a second. Where the way there and back takes more than half of one, each welcome comes
-// after the next hello: if it did not count then, nobody would ever be authenticated.
+// A client sends a hello about once a second. If the round trip takes more than half of that, each reply comes after
+// the next hello. The reply must still count, or no connection would ever be authenticated.
 TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
   const JobKey key = JobKey::random();
   zmq::context_t context;
@@ -113,7 +113,7 @@ TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
   body.insert(body.end(), mine.begin(), mine.end());
   body.insert(body.end(), proof.begin(), proof.end());
   reply(head, FrameKind::challenge, body);
-  reply(head, FrameKind::pong, {});  // behind it, so that the caller knows when the challenge was dealt with
+  reply(head, FrameKind::pong, {});  // follows the challenge, so its reply shows that the caller has read the challenge
   EXPECT_TRUE(eventually([&] { return channel.receive().has_value(); }));
   (void)hear(FrameKind::response);
   channel.send_hello(20'000'000'000);
@@ -124,7 +124,7 @@ TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
   EXPECT_TRUE(channel.authenticated());
 }
 
-// Puts requests off until no more come, and notes how many and how long they are.
+// Postpones requests until no more arrive, and records their number and sizes.
 class Hesitant final : public RequestHandler {
  public:
   Hesitant(RequestHandler& real, RpcTransport& rpc) : real_(real), rpc_(rpc) {}
@@ -236,13 +236,13 @@ class Socket {
   int file_;
 };
 
-// What a request that comes again does to every kind of table: nothing.
+// A repeated request has no effect on any kind of table.
 TEST(Wire, ARepeatedRequestChangesNoTable) {
   const auto rank = [](Session& session) {
     TableOptions options;
     options.dtype = DType::int64;
     const ArrayTable array = session.create_array(1000, options);
-    const MatrixTable matrix = session.create_matrix(40'000, 2, options);  // so long that both hosts have a part
+    const MatrixTable matrix = session.create_matrix(40'000, 2, options);  // so long that both hosts hold a part
     const SparseTable sparse = session.create_sparse(2, options);
     session.barrier();
     if (session.rank() == 1) {
@@ -252,7 +252,7 @@ TEST(Wire, ARepeatedRequestChangesNoTable) {
         answer.resize(bytes);
         return std::span(answer);
       };
-      // Table by table: an operation with its body, and one that reads the same numbers back.
+      // For each table: an operation with its body, and one that reads the same values back.
       const auto ask = [&](std::uint32_t table, TableOperation operation, bool repeated, std::int64_t count,
                            const std::vector<std::int64_t>& body) {
         TableHead head;
@@ -279,7 +279,7 @@ TEST(Wire, ARepeatedRequestChangesNoTable) {
         EXPECT_EQ(ask(table, Op::get_rows, false, 1, {5}), (std::vector<std::int64_t>{7, 8})) << table;
         EXPECT_EQ(ask(table, Op::get_rows, true, 1, {5}), (std::vector<std::int64_t>{7, 8})) << "only reads";
       }
-      // A short array lies on one of the hosts, in one stripe.
+      // A short array is stored on one host, in one stripe.
       if (array.shard(1).second > array.shard(1).first) {
         const std::vector<std::int64_t> threes(1000, 3);
         for (const bool repeated : {false, true}) (void)ask(0, Op::add, repeated, 1, threes);
@@ -295,7 +295,7 @@ TEST(Wire, ARepeatedRequestChangesNoTable) {
   run_cluster(2, rank, options);
 }
 
-// A host without power sends no end of its connections: one that does not answer ZeroMQ's heartbeats is closed.
+// A host without power does not close its connections. A connection that does not answer ZeroMQ's heartbeats is closed.
 TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   zmq::context_t context;
   zmq::socket_t router(context, zmq::socket_type::router);
@@ -310,7 +310,7 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
       "DEALER",
       30);
   std::string heard;
-  // A machine that stands still for seconds closes it in the handshake already: then once more.
+  // If the machine pauses for seconds, the connection is closed during the handshake. If so, try again.
   for (int attempt = 0; attempt < 20 && heard.find("PING") == std::string::npos; ++attempt) {
     heard.clear();
     const Socket silent = Socket::connected(std::stoi(bound.substr(bound.rfind(':') + 1)));
@@ -326,7 +326,7 @@ TEST(Wire, AConnectionThatFallsSilentIsClosed) {
   EXPECT_NE(heard.find("PING"), std::string::npos) << "it was closed without a question";
 }
 
-// Two hosts whose RPC transports the test starts itself, so that it can stand between them.
+// Two hosts whose RPC transports the test starts itself, so that it can relay the bytes between them.
 struct Pair {
   explicit Pair(double host_timeout) {
     SessionOptions options;
@@ -342,14 +342,14 @@ struct Pair {
       transports.push_back(std::make_unique<RpcTransport>(*engines.back(), key, true));
     }
   }
-  /// Rank 0 reaches rank 1 at `port`.
+  /// Rank 0 connects to rank 1 at `port`.
   void start(int port) {
     Addresses other = transports[1]->addresses();
     transports[1]->start({transports[0]->addresses(), other});
     other.port = port;
     transports[0]->start({transports[0]->addresses(), other});
   }
-  /// Sends `count` numbered requests of `bytes` from rank 0 to rank 1 and waits for all answers.
+  /// Sends `count` numbered requests of `bytes` from rank 0 to rank 1 and waits for all replies.
   void ask(std::size_t count, std::size_t bytes) {
     const OutgoingRequest part{.to = 1, .operation = 1, .idempotent = false, .bytes = bytes};
     std::size_t answered = 0;
@@ -382,7 +382,7 @@ TEST(Wire, AHostThatTakesConnectionsAndNeverAnswersIsNamedAfterTheDeadline) {
   }
 }
 
-// Carries bytes between rank 0 and rank 1 and breaks every connection after some of them, in the middle of frames.
+// Relays bytes between rank 0 and rank 1 and breaks every connection after some of them, in the middle of frames.
 class Breaker {
  public:
   Breaker(int to, int breaks) : to_(to), left_(breaks), listener_(Socket::listening(port)) {
@@ -423,7 +423,7 @@ class Breaker {
       }
     }
   }
-  /// False where the connection has ended, by itself or by us.
+  /// Returns false once either side has closed the connection.
   bool carry(const pollfd& from, int to, std::vector<char>& buffer, std::size_t& until) {
     if (from.revents == 0) return true;
     const ssize_t got = read(from.fd, buffer.data(), buffer.size());

@@ -1,5 +1,5 @@
-// A rank that is stopped, or that holds a lock for long, keeps nobody else from their work and makes no neighbour look
-// dead.
+// A rank that is stopped, or that holds a lock for long, neither delays the other ranks' work nor makes another rank of
+// its host look dead.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 // Ranks 0 and 1 are on the first host, rank 2 on the second.
 constexpr int kFar = 2;
-constexpr std::int64_t kBoth = 100'000;  // values, so many that each host has a part
+constexpr std::int64_t kBoth = 100'000;  // number of values; each host holds a part of so many
 
 SessionOptions short_of_patience() {
   SessionOptions options;
@@ -55,7 +55,7 @@ TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
           EXPECT_TRUE(eventually([&] { return held.load(); }));
           const std::vector<std::int64_t> ones(kBoth, 1);
           std::vector<std::int64_t> out(kBoth);
-          // Rank 0 carries them for the far rank.
+          // Rank 0's service carries out the requests of the far rank.
           std::vector<std::thread> waiting;
           for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { stuck.add(ones); });
           for (int i = 0; i < 100; ++i) {
@@ -157,7 +157,7 @@ TEST(Stalls, AClockIsAskedForAtItsHomeEvenIfThatRankIsSilentDuringAHandshake) {
             }
             ended = true;
           });
-          occupies.join();  // rank 1 has answered instead of rank 0
+          occupies.join();  // rank 1 has answered in place of rank 0
           // Longer than the silence after which other requests go to rank 1.
           const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
           while (!ended && std::chrono::steady_clock::now() < until)

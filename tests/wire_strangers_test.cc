@@ -1,5 +1,5 @@
-// Strangers on the raw protocol: floods, half handshakes, garbage and recorded connections. None of them takes much
-// memory of a rank, disturbs it, or gets an answer.
+// Foreign processes on the raw protocol: floods, half handshakes, garbage and recorded connections. None of them uses
+// much memory of a rank, disturbs it or receives a reply.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ namespace pleiad {
 namespace {
 
 constexpr std::int64_t kMostGrowth = std::int64_t{32} << 20;
-// The sanitizers' allocators keep freed memory, so the resident memory says nothing there.
+// The sanitizers' allocators keep freed memory, so the resident memory is not meaningful.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMeasuresMemory = false;
 #else
@@ -55,11 +55,11 @@ class Stranger {
   Stranger& operator=(Stranger&&) = delete;
 
   [[nodiscard]] int file() const { return socket_; }
-  /// Bytes that were taken; -1 where the connection is closed or not there yet.
+  /// Returns the number of bytes sent, or -1 if the connection is closed or not open yet.
   ssize_t send(std::string_view bytes, int flags = 0) const {
     return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | flags);
   }
-  /// All that comes until the other side closes the connection.
+  /// Returns all bytes that arrive until the other side closes the connection.
   std::string until_closed() const {
     const timeval limit{.tv_sec = 120, .tv_usec = 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -89,7 +89,7 @@ std::string greeting(std::string_view mechanism) {
   return text;
 }
 
-/// The head of a long command of `bytes` bytes.
+/// Returns the header of a long command of `bytes` bytes.
 std::string command_head(std::uint64_t bytes) {
   std::string text("\6", 1);
   for (int shift = 56; shift >= 0; shift -= 8) text += static_cast<char>(bytes >> shift & 255);
@@ -103,7 +103,7 @@ zmq::message_t bare_frame(FrameKind kind) {
   return make_frame(head, 0);
 }
 
-/// Carries one connection to `to` and records what the client sends.
+/// Relays one connection to `to` and records the client's bytes.
 class Recorder {
  public:
   explicit Recorder(int to) : to_(to), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -151,7 +151,7 @@ class Recorder {
   std::thread thread_;
 };
 
-/// A port of a rank, without the rank.
+/// The port of a rank, without a rank behind it.
 struct Door {
   Door() {
     set_up_socket(router);
@@ -174,7 +174,8 @@ TEST(Strangers, AFloodOfHandshakesTakesLittleMemory) {
         std::int64_t most = before;
         const std::string bytes(256 * 1024, 'x');
         {
-          // Most claim a command that is just short enough, some one of 200 MB; all send as much as is taken.
+          // Most peers announce a command that is just short enough, some one of 200 MB. All send as much as the rank
+          // accepts.
           struct Flood {
             Stranger stranger;
             std::string head;
@@ -212,7 +213,7 @@ TEST(Strangers, AFloodOfHandshakesTakesLittleMemory) {
 
 TEST(Strangers, AStrangerThatNeverReadsTakesLittleMemory) {
   if (!kMeasuresMemory) GTEST_SKIP() << "the sanitizers' allocators keep freed memory";
-  // Without encryption strangers are answered.
+  // Without encryption, foreign processes receive replies.
   under_attack([](const Target& target) {
     const std::int64_t before = resident_memory();
     std::string ready("\5READY", 6);
@@ -248,7 +249,7 @@ TEST(Strangers, HalfHandshakesAndGarbageAreClosedAndGetNoAnswer) {
         std::mt19937_64 random(17);
         std::string noise(5000, '\0');
         for (char& byte : noise) byte = static_cast<char>(random());
-        std::string hello("\5HELLO\1\0", 8);  // of CURVE, with a box that nobody can open
+        std::string hello("\5HELLO\1\0", 8);  // a command of CURVE with a box that nobody can open
         hello.resize(200, 'y');
         const std::string beginnings[] = {"",
                                           std::string("\xFF", 1),
@@ -284,7 +285,7 @@ TEST(Strangers, ARecordedConnectionIsWorthNothingOnAnother) {
           const TransportKeys keys(target.key);
           RpcConnection member(context, target.key, 0, 1, "tcp://127.0.0.1:" + std::to_string(recorder.port), &keys);
           ASSERT_TRUE(welcomed(member, 600'000));
-          for (const std::int64_t value : {1, -1}) {  // the first one by itself would show
+          for (const std::int64_t value : {1, -1}) {  // the two adds cancel, but the first one alone would be visible
             zmq::message_t frame = add_request(member, member.next_sequence(), 1000);
             const std::vector<std::int64_t> deltas(1000, value);
             std::memcpy(body_of(frame).data() + sizeof(TableHead), deltas.data(), deltas.size() * sizeof(std::int64_t));
@@ -299,7 +300,7 @@ TEST(Strangers, ARecordedConnectionIsWorthNothingOnAnother) {
         }
         const std::string record = recorder.end();
         ASSERT_GT(record.size(), 8000U) << "the add is in the record";
-        // All of it, and all but the last bytes, of which the second add is a part.
+        // Replays the whole record, and the record without its last bytes, which cuts the second add.
         for (const std::size_t bytes : {record.size(), record.size() - 4000}) {
           const Stranger replay(port_of(target.endpoint));
           (void)replay.send(std::string_view(record).substr(0, bytes));

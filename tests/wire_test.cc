@@ -1,5 +1,5 @@
-// What may come over the network: garbage, pieces of frames, old frames played again, strangers without the key, and
-// connections that break in the middle.
+// Input from the network: garbage, parts of frames, replayed frames, foreign processes without the key, and connections
+// that break during a frame.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -30,8 +30,8 @@ zmq::socket_t dealer(zmq::context_t& context, const std::string& endpoint) {
   return socket;
 }
 
-// A peer that speaks ZeroMQ's protocol (ZMTP 3.0) by itself, without a mechanism, and claims a routing id of its
-// choice.
+// A peer with its own implementation of ZeroMQ's protocol (ZMTP 3.0), without a security mechanism, which claims a
+// routing id of its choice.
 class RawPeer {
  public:
   RawPeer(const std::string& endpoint, const std::string& id) {
@@ -60,7 +60,7 @@ class RawPeer {
     for (int shift = 56; shift >= 0; shift -= 8) text += static_cast<char>(bytes.size() >> shift & 255);
     send(text + std::string(bytes.begin(), bytes.end()));
   }
-  /// All that comes until the other side closes the connection; nothing where it stays open for ten seconds.
+  /// Returns all bytes until the other side closes the connection, or nothing if it stays open for ten seconds.
   std::optional<std::string> until_closed() {
     std::string all;
     char part[256];
@@ -85,7 +85,7 @@ class RawPeer {
   int socket_ = -1;
 };
 
-// What comes back within a moment.
+// Returns the next reply.
 std::optional<ReceivedFrame> answer(zmq::socket_t& socket, int milliseconds = 600000) {
   socket.set(zmq::sockopt::rcvtimeo, milliseconds);
   ReceivedFrame incoming;
@@ -124,7 +124,7 @@ TEST(Wire, GarbageOnTheNetworkDisturbsNobody) {
       head.sequence = random() % 5;
       zmq::message_t frame = make_frame(head, random() % 300);
       for (char& byte : body_of(frame)) byte = static_cast<char>(random());
-      if (round % 3 == 0) frame.rebuild(frame.size() % 37);  // a piece, with whatever lies there
+      if (round % 3 == 0) frame.rebuild(frame.size() % 37);  // a part of a frame, with random content
       const bool two_parts = round % 7 == 0;
       if (two_parts) (void)socket.send(zmq::message_t(5), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
       (void)socket.send(frame, zmq::send_flags::dontwait);
@@ -142,8 +142,8 @@ TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
     for (std::uint64_t sequence = 1; sequence <= 2000; ++sequence) {
       FrameHead head = channel.head(FrameKind::request);
       head.sequence = sequence;
-      // Adds of what is no stripe, rows of an array, tables and shards that are not there: all must be refused. Clocks
-      // are left alone: begin and end of a table that has none are refused too.
+      // Adds to invalid stripes, to rows of an array, and to tables and shards that do not exist must all be refused.
+      // Calls of clocks on tables without one are refused, too.
       head.operation = static_cast<std::uint32_t>(random() % 12);
       TableHead table;
       table.table = static_cast<std::uint32_t>(random() % 3);
@@ -170,7 +170,7 @@ TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
         zmq::context_t context;
         const TransportKeys right(target.key);
         const TransportKeys wrong(JobKey::random());
-        TransportKeys half = wrong;  // has learnt the servers' key, and no client's
+        TransportKeys half = wrong;  // knows the servers' key, but no client's key
         half.server_public = right.server_public;
         const TransportKeys* const strangers[] = {nullptr, &wrong, &half};
         for (const TransportKeys* keys : strangers) {
@@ -186,7 +186,7 @@ TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
 TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
   under_attack(
       [](const Target& target) {
-        // Ids as ZeroMQ makes them itself: with one that another connection will get, an open router would abort.
+        // The form of ids that ZeroMQ generates. An open router would abort when a second connection gets the same id.
         for (std::uint32_t number = 0; number < 60; ++number) {
           std::string id(1, '\0');
           for (const std::uint32_t shift : {24U, 16U, 8U, 0U})
@@ -222,7 +222,7 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     zmq::context_t context;
     RpcConnection stranger(context, JobKey::random(), 0, 1, target.endpoint);
     EXPECT_FALSE(welcomed(stranger, 1500));
-    // Nor one that takes the other side on trust and answers its challenge with a proof by another key.
+    // A peer is refused, too, if it trusts the other side and answers the challenge with a proof by another key.
     zmq::socket_t forger = dealer(context, target.endpoint);
     const Nonce nonce = random_nonce();
     FrameHead forged;
@@ -241,13 +241,13 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
     std::memcpy(body_of(proves).data(), nonce.data(), nonce.size());
     std::memcpy(body_of(proves).data() + nonce.size(), proof.data(), proof.size());
     (void)forger.send(proves, zmq::send_flags::none);
-    forged.kind = FrameKind::ping;  // the first answer is to this: nothing came for the proof
+    forged.kind = FrameKind::ping;  // the first reply is to this ping: the proof got no reply
     zmq::message_t ping = make_frame(forged, 0);
     (void)forger.send(ping, zmq::send_flags::none);
     const auto refused = answer(forger);
     ASSERT_TRUE(refused);
     EXPECT_EQ(refused->frame.head.kind, FrameKind::unauthenticated);
-    // Nor is one heard that does not even ask.
+    // A peer that sends requests without a handshake is refused, too.
     zmq::socket_t socket = dealer(context, target.endpoint);
     FrameHead head;
     head.rank = 0;
@@ -295,8 +295,8 @@ TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
 
 TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
   under_attack([](const Target& target) {
-    // Adds zeros over a channel of its own, each many times: carried out or not, every one is acknowledged; then ones
-    // and minus ones, of which a repetition would show.
+    // Sends adds of zeros over its own connection, each many times: every one is acknowledged, whether or not it was a
+    // repeat. Then sends ones and minus ones, of which a repeat would be visible.
     zmq::context_t context;
     RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
@@ -342,7 +342,7 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
     ask(1000);
     EXPECT_TRUE(eventually([&] { return received() == 2; })) << replies;
     ask(1);
-    ask(1001);  // what comes after the old one is answered, and only that
+    ask(1001);  // only the request after the old one gets a reply
     EXPECT_TRUE(eventually([&] { return received() > 2; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(received(), 3);
@@ -354,7 +354,7 @@ TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
     zmq::context_t context;
     RpcConnection channel(context, target.key, 0, 1, target.endpoint);
     ASSERT_TRUE(welcomed(channel, 600000));
-    zmq::socket_t thief = dealer(context, target.endpoint);  // has recorded all of it, and has no key
+    zmq::socket_t thief = dealer(context, target.endpoint);  // has recorded everything, and does not have the key
     std::mt19937_64 random(17);
     std::vector<std::vector<char>> recorded;
     std::uint64_t highest = 0;
@@ -380,7 +380,7 @@ TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
       }
       hear();
     }
-    // What is sent over one connection arrives in order: with the last answer all were heard.
+    // Messages of a connection arrive in order, so after the last reply all have arrived.
     EXPECT_TRUE(eventually([&] {
       hear();
       return acknowledged == highest;
@@ -423,7 +423,7 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
     std::vector<float> out(200'000);
     session.barrier();
     if (session.rank() == 2) throw std::runtime_error("rank 2 has had enough");
-    // Rank 0 reaches the other host through rank 2: it may be told once, then goes through rank 3.
+    // Rank 0 reaches the other host through rank 2. It may get one error, and then uses rank 3.
     int in_a_row = 0;
     went_on += eventually([&] {
       try {
@@ -436,7 +436,7 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
       }
       return !session.alive(2) && in_a_row >= 100;
     });
-    // Who has left serves nobody: the others must be done first.
+    // A rank that has left serves no requests, so the others must finish first.
     ++ready;
     EXPECT_TRUE(eventually([&] { return ready == 3; }));
     EXPECT_THROW(session.shutdown(), TransportError);
@@ -445,7 +445,7 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
   EXPECT_EQ(went_on.load(), 3);
 }
 
-// Rank 0 dies while it gathers or sends what rank 1 has put beside its own add.
+// Rank 0 dies while it combines or sends rank 1's add with its own.
 TEST(Wire, ANeighbourThatDiesWithOurAddIsNamedAndTheTableGoesOn) {
   for (const char* fault : {"0:combine:5", "0:combine:40"}) {
     std::atomic<int> went_on{0};

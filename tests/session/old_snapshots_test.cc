@@ -1,4 +1,4 @@
-// Snapshots of every version of the format there was, kept in tests/session/old: they load, with all that was in them.
+// Snapshots in every earlier version of the format, kept in tests/session/old, can still be loaded completely.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ struct Tables {
     counts.add(some, std::vector<std::int64_t>(3, step));
   }
 
-  /// All numbers, one after another.
+  /// Returns all values, one after another.
   [[nodiscard]] std::vector<double> all() const {
     std::vector<double> numbers;
     const auto append = [&](const auto& values) { numbers.insert(numbers.end(), values.begin(), values.end()); };
@@ -63,7 +63,7 @@ struct Tables {
   }
 };
 
-/// What the tables held when they were saved, and what one more step makes of that.
+/// The values of the tables when they were saved, and the result of one more step.
 struct Expected {
   std::vector<double> saved, later;
 };
@@ -108,7 +108,7 @@ TEST(OldSnapshots, OfEveryVersionAreLoadedByAnyNumberOfRanks) {
         EXPECT_EQ(note.text.at("by"), "a test");
         expect_near(tables.all(), expected.saved);
         session.barrier();
-        // What a rule keeps for each worker starts anew at another number of them.
+        // The state for each worker is reset if the number of workers has changed.
         if (session.rank() == 0 && ranks == kSavers) {
           tables.train(5);
           expect_near(tables.all(), expected.later);
@@ -119,7 +119,8 @@ TEST(OldSnapshots, OfEveryVersionAreLoadedByAnyNumberOfRanks) {
   }
 }
 
-// Run once when the format gets a new version (--gtest_also_run_disabled_tests), and keep what it writes.
+// Run this once when the format gets a new version (--gtest_also_run_disabled_tests), and keep the files that it
+// writes.
 TEST(OldSnapshots, DISABLED_WriteThoseOfThisVersion) {
   const std::filesystem::path folder = folder_of(Manifest::kVersion);
   ASSERT_FALSE(std::filesystem::exists(folder)) << "old files are not written anew";

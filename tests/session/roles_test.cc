@@ -1,4 +1,4 @@
-// Ranks that only work and ranks that only serve, on one host and on several: all that tables do, they do there too.
+// Ranks that only work and ranks that only serve, on one host and on several, support every operation of tables.
 #include "tests/roles.h"
 
 #include <gtest/gtest.h>
@@ -84,11 +84,11 @@ TEST_P(RolesOnHosts, EveryKindOfTableIsHeldByTheServersAndChangedByTheWorkers) {
     expect_all<float>(rows, 0.5F + 3 * workers, "sparse");
     EXPECT_EQ(sparse.rows(), static_cast<std::int64_t>(ids.size()));
     EXPECT_EQ(counts.at<std::int64_t>(ids[7]), 3 * session.workers());
-    session.barrier();  // who serves stays until all have seen it
+    session.barrier();  // a server must not leave before all workers have read
   });
 }
 
-// Whoever holds nothing has nothing to write, and whoever serves alone takes part.
+// A rank without shards has nothing to write, and a rank that only serves still takes part.
 TEST_P(RolesOnHosts, WhatTheyHoldIsSavedAndLoaded) {
   const test::Folder folder;
   const TableOptions dense{.name = "dense", .updater = {.rule = "adam"}};
@@ -106,7 +106,7 @@ TEST_P(RolesOnHosts, WhatTheyHoldIsSavedAndLoaded) {
       table.add(ids, row_ones);
     }
     save_tables(session, folder / "set");
-    if (session.worker_id() == 0) {  // what the rule keeps shows in the next add
+    if (session.worker_id() == 0) {  // the result of the next add depends on the rule's state
       array.add(ones);
       table.add(ids, row_ones);
       array.get(values);
@@ -146,7 +146,7 @@ TEST(Roles, WhoOnlyServesTakesPartInSavingTablesThatHaveBackupWorkers) {
     std::vector<float> out(ones.size());
     table.add(ones);
     table.get(out);
-    EXPECT_GE(out[0], expected);  // of the three the slowest is not waited for
+    EXPECT_GE(out[0], expected);  // a round does not wait for the slowest of the three workers
   };
   test::run_roles({"server", "worker", "worker", "worker"}, 2, [&](Session& session) {
     const ArrayTable table = session.create_array(10, options);
@@ -191,7 +191,7 @@ TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
         EXPECT_EQ(out[9], 2 * step);
       }
     }
-    async.add(ones);  // an asynchronous table serves everybody
+    async.add(ones);  // every rank can use an asynchronous table
     session.barrier();
     async.get(out);
     EXPECT_EQ(out[0], 4);

@@ -1,4 +1,4 @@
-// SharedTimer: the call at which poll() returns true is the same on all ranks.
+// SharedTimer: poll() returns true at the same call on all ranks.
 #include "session/shared_timer.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using test::hosts;
 
-// Ranks that run at different and changing paces; the slow ones give up their core now and then.
+// Ranks run at different and changing speeds, and the slow ones yield their core at times.
 void amble(int rank, int call) {
   volatile int work = (call * 7 + rank * 5) % 13 * 50;
   while (work > 0) work = work - 1;
@@ -39,8 +39,8 @@ TEST_P(SharedTimerTest, StrikesAtTheSameCallsOnAllRanks) {
           std::vector<int>& mine = struck.at(static_cast<std::size_t>(session.rank()));
           for (int call = 1; call <= kCalls || (mine.size() < 3 && call < 100'000'000); ++call) {
             amble(session.rank(), call);
-            // At first all meet now and then for another reason too, and the time begins anew. A fast machine may
-            // never need the time of the watch between two such meetings, so later they end.
+            // At first, all ranks also synchronise at other times, which restarts the timer. On a fast machine the
+            // timer may never expire between two such times, so they stop after a while.
             const bool strikes = watch.poll();
             if (strikes) mine.push_back(call);
             if (!strikes && (call % 97 != 0 || call > kCalls)) continue;
@@ -78,7 +78,7 @@ TEST(SharedTimer, ADeathIsHeardOf) {
   EXPECT_NE(text.find("rank 1"), text.npos) << text;
 }
 
-// Whoever runs ahead meets late: the first rank has to make all those calls before.
+// A rank that is ahead must wait for the first rank to make all earlier calls.
 TEST(SharedTimer, NobodyRunsFarAheadOfTheFirstRank) {
   std::atomic<int> first_made{0};
   run_cluster(

@@ -1,4 +1,4 @@
-// What a snapshot says of the clocks, and which rounds are in it.
+// The clocks and rounds that a snapshot contains.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TEST(SnapshotClocks, RoundsThatAreCompleteAreInIt) {
   options.updater.learning_rate = 1;
   run_cluster(2, [&](Session& session) {
     const ArrayTable table = session.create_array(3, options);
-    table.add(std::vector<float>{1, 2, 3});  // of both workers, and no get has asked for it
+    table.add(std::vector<float>{1, 2, 3});  // added by both workers, and no get has asked for the round
     save_tables(session, folder / "set");
     std::vector<float> out(3);
     table.get(out);
@@ -45,7 +45,7 @@ std::map<std::string, std::string> said_in(const std::filesystem::path& set) {
   return SavedSet(set).manifest().metadata;
 }
 
-// Rank 0 only serves: what it counted itself is nothing.
+// Rank 0 only serves, so the snapshot must not use its own count of calls.
 TEST(SnapshotClocks, SaysHowFarTheClocksWere) {
   for (const int host_count : {1, 2}) {
     const Folder folder;
@@ -70,7 +70,7 @@ TEST(SnapshotClocks, SaysHowFarTheClocksWere) {
   }
 }
 
-// Of three workers two are enough for a round. It is closed by whoever asks next, and nobody has when it is saved.
+// Two of three workers are enough for a round. The next get closes it, and there was none before the snapshot.
 TEST(SnapshotClocks, ARoundThatEnoughWorkersAddedToIsInItThoughNobodyAskedSince) {
   for (const int host_count : {1, 3}) {
     const Folder folder;

@@ -1,4 +1,4 @@
-// Snapshots: what n ranks save m ranks load, whole or not at all.
+// Snapshots: m ranks load what n ranks have saved, completely or not at all.
 #include "pleiad/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ struct Tables {
   }
 };
 
-/// Every rank's error text; empty where there was none.
+/// Every rank's error message, or an empty text.
 template <class F>
 std::string problem_of(F&& call) {
   try {
@@ -81,8 +81,7 @@ std::string problem_of(F&& call) {
 
 void contains(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), text.npos) << text; }
 
-// The last worker alone trains after the load, so that what a rule keeps for each worker has just been reset, or is the
-// same, in both runs.
+// Only the last worker trains after the load, so the state for each worker is either reset or the same in both runs.
 void saved_by(int savers, int loaders, int host_count, const std::string& rule) {
   SCOPED_TRACE(rule + " saved by " + std::to_string(savers) + ", loaded by " + std::to_string(loaders));
   const Folder folder;
@@ -101,14 +100,14 @@ void saved_by(int savers, int loaders, int host_count, const std::string& rule) 
           tables.train(9);
           later = tables.all();
         }
-        session.barrier();  // hosts hold parts of the tables until all have seen them
+        session.barrier();  // hosts hold parts of the tables until all ranks have read them
       },
       hosts(host_count));
   run_cluster(
       loaders,
       [&](Session& session) {
         Tables tables(session, rule);
-        if (session.rank() == 0) tables.train(100);  // all of it must be gone
+        if (session.rank() == 0) tables.train(100);  // the load must discard all of it
         const SnapshotNote note = load_tables(session, folder / "set");
         EXPECT_EQ(note.step, 17);
         EXPECT_EQ(note.text, (std::map<std::string, std::string>{{"epoch", "3"}}));
@@ -181,7 +180,8 @@ TEST(Snapshot, WhatDoesNotFitIsRefusedOnAllRanksAndNothingChanges) {
     options.dtype = DType::float64;
     options.updater.rule = "momentum";
     const auto table = session.create_array(kSize, options);
-    contains(problem_of([&] { (void)load_tables(session, folder / "set"); }), "70001 F64; the saved table has 70001 F32");
+    contains(problem_of([&] { (void)load_tables(session, folder / "set"); }),
+             "70001 F64; the saved table has 70001 F32");
     contains(problem_of([&] { (void)load_tables(session, folder / "nowhere"); }), "nowhere");
   });
 }
@@ -233,12 +233,12 @@ void expect_damage_is_found(const std::string& rule) {
   loads(parts[1].filename().string());
 }
 
-// A rule that keeps nothing for each block reads its part alone, and would load what the others are to refuse.
+// Momentum has no state per block, so a rank reads only its own part of it and would load what the others refuse.
 TEST(Snapshot, DamageIsFoundBeforeAValueChanges) {
   for (const char* rule : {"momentum", "adam"}) expect_damage_is_found(rule);
 }
 
-// A file may grow no further than some bytes: what a full disk does, for one process.
+// Limits the size of files, which has the effect of a full disk on one process.
 class LittleRoom {
  public:
   explicit LittleRoom(rlim_t bytes) {
@@ -282,7 +282,7 @@ TEST(Snapshot, ADiskThatIsFullLeavesThePreviousOneWhole) {
   });
 }
 
-// Of three stripes the first rank writes one, the second two: so there is a bound that only the second meets.
+// The first rank writes one of three stripes, the second two. This limit fails only the second rank.
 constexpr rlim_t kRoomForOne = 200'000;
 
 TEST(Snapshot, WhereOneRankHasNoRoomTheOthersLeaveNothingEither) {
@@ -316,7 +316,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// The last step to the disk, and the removal of old ones, may fail after it is there.
+// The flush of the folder and the removal of old snapshots may fail after the new snapshot is committed.
 TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
   const Folder folder;
   run_cluster(1, [&](Session& session) {
@@ -327,7 +327,7 @@ TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
     remove_snapshot_part(folder / "set", cut, 0);
     abandon_snapshot(folder / "set", cut, 0);
     EXPECT_NO_THROW((void)load_tables(session, folder / "set"));
-    abandon_snapshot(folder / "nowhere", cut, 0);  // a thread of its own calls it: nothing may come out
+    abandon_snapshot(folder / "nowhere", cut, 0);  // called on another thread, so it must not throw
     abandon_snapshot(folder / "nowhere", cut, 1);
   });
 }
@@ -391,7 +391,7 @@ TEST(Snapshots, TheCopyIsOfOneMomentThoughTheWorkersGoOn) {
   });
 }
 
-// The memory of a copy is used for the next one, of tables that may have grown or become more.
+// The memory of a copy is reused for the next one, whose tables may have grown or increased in number.
 TEST(Snapshots, ACopyAfterAnotherIsRight) {
   const Folder folder;
   constexpr std::int64_t kMany = 3'000'001;
@@ -421,7 +421,7 @@ TEST(Snapshots, ACopyAfterAnotherIsRight) {
         const ArrayTable table = session.create_array(kMany, Tables::options("w", "momentum"));
         const SparseTable sparse = session.create_sparse(8, Tables::options("s", "adam"));
         (void)load_tables(session, path);
-        table.add(numbers(kMany, 7));  // shows what the rules keep
+        table.add(numbers(kMany, 7));  // depends on the state of the rules
         std::vector<RowId> ids(24'000);
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<RowId>(i);
         sparse.add(ids, numbers(24'000 * 8, 5));
@@ -438,7 +438,7 @@ TEST(Snapshots, ACopyAfterAnotherIsRight) {
   }
 }
 
-// The rank that commits does not wait for a part that will never come.
+// The committing rank does not wait for a part that will never come.
 TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNothing) {
   const Folder folder;
   SessionOptions options = hosts(1);
@@ -490,7 +490,7 @@ TEST(Snapshots, AFailureInTheBackgroundIsToldAndTheNextSaveTriesAgain) {
       hosts(1));
 }
 
-// Calls step until it has saved so often, or for ten minutes; time goes on by a millisecond a call.
+// Calls step until it has saved `wanted` times, or for ten minutes. Each call takes a millisecond of simulated time.
 int saves_by_the_watch(Snapshots& snapshots, int wanted, std::int64_t first, std::int64_t by) {
   int saves = 0;
   for (int call = 0; saves < wanted && call < 600'000; ++call) {
@@ -558,7 +558,7 @@ TEST(Snapshots, ByTheWatchOfOneRank) {
   });
 }
 
-// However the steps are counted, and where counting begins anew: the watch is looked at in time.
+// The timer is checked in time, however the caller counts its steps and when it restarts the count.
 TEST(Snapshots, ByTheWatchWhateverTheStepsAreCalled) {
   const Folder folder;
   run_cluster(2, [&](Session& session) {
@@ -567,7 +567,7 @@ TEST(Snapshots, ByTheWatchWhateverTheStepsAreCalled) {
     EXPECT_EQ(saves_by_the_watch(snapshots, 1, 1'000'000, 100), 1);
     snapshots.wait();
     EXPECT_EQ(saves_by_the_watch(snapshots, 1, 5, 1), 1);
-    // A hundred idle steps do not make it look away for long.
+    // A hundred idle steps must not delay the check for long.
     for (std::int64_t step = 1'000'000; step < 1'000'100; ++step) (void)snapshots.step(step);
     snapshots.wait();
     EXPECT_EQ(saves_by_the_watch(snapshots, 1, 1'000'100, 1), 1);

@@ -1,4 +1,4 @@
-// Snapshots of sparse and key-value tables: the rows that are there, whoever holds them.
+// Snapshots of sparse and key-value tables: all existing rows, on whichever rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ struct Tables {
     rows.add(ids, delta);
     counts.add(ids, std::vector<std::int64_t>(ids.size(), 1));
   }
-  /// All that is there, by id.
+  /// Returns all rows, by id.
   [[nodiscard]] std::map<RowId, std::vector<float>> all() const {
     std::map<RowId, std::vector<float>> found;
     const ChangedRows all = rows.get_all();
@@ -94,7 +94,7 @@ void saved_by(int savers, int loaders, int host_count, const std::string& rule) 
       loaders,
       [&](Session& session) {
         const Tables tables(session, rule);
-        if (session.rank() == 0) tables.train(77);  // all of it must be gone
+        if (session.rank() == 0) tables.train(77);  // the load must discard all of it
         session.barrier();
         (void)tables.counts.get_changed();
         (void)load_tables(session, folder / "set");
@@ -220,7 +220,7 @@ TEST(SparseSnapshot, WhatDoesNotFitIsRefusedBeforeARowIsTouched) {
   refused(kCols, options, "not there");
 }
 
-// Bits, bytes and ends that went: found before a row is touched, whichever file it is.
+// Flipped bits, changed bytes and truncation in any file are found before a row changes.
 TEST(SparseSnapshot, RandomDamageIsAnErrorAndChangesNothing) {
   const Folder folder;
   std::int64_t saved_rows = 0;
@@ -251,7 +251,7 @@ TEST(SparseSnapshot, RandomDamageIsAnErrorAndChangesNothing) {
           test::spit(path, bad);
           try {
             (void)load_tables(session, folder / "set");
-            // Blanks between a manifest's words do not count.
+            // White space in a manifest has no meaning.
             ASSERT_TRUE(bad == good || path.filename() == "manifest.json") << path << " was loaded";
             EXPECT_EQ(tables.rows.rows(), saved_rows);
             before = tables.all();

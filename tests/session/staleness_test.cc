@@ -1,4 +1,4 @@
-// Clocks that do not wait for everybody: stale-bounded (ssp) and backup workers.
+// Clocks that do not wait for every worker: bounded staleness (ssp) and backup workers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_P(Ssp, AWorkerRunsAheadByTheBoundAndNoFurther) {
   }
 }
 
-// What a worker added before a tick is seen by whoever is not further than `staleness` beyond it.
+// A worker's adds before a tick are visible to every worker that is at most `staleness` ticks ahead of that tick.
 TEST_P(Ssp, EveryGetSeesWhatTheBoundPromises) {
   constexpr int kWorkers = 4;
   constexpr int kStaleness = 2;
@@ -131,8 +131,9 @@ TEST_P(Ssp, AWorkerThatHasShutDownIsNotWaitedFor) {
 TEST(SspRefusals, WhatMakesNoSense) {
   run_cluster(1, [](Session& session) {
     const ArrayTable plain = session.create_array(3);
-    EXPECT_EQ(problem_of([&] { plain.tick(); }),
-              "[ArrayTable.tick] table \"table 0\": clock = async counts calls by itself; call tick only with clock = ssp");
+    EXPECT_EQ(
+        problem_of([&] { plain.tick(); }),
+        "[ArrayTable.tick] table \"table 0\": clock = async counts calls by itself; call tick only with clock = ssp");
     TableOptions options;
     options.staleness = 2;
     EXPECT_NE(problem_of([&] { (void)session.create_array(3, options); }).find("staleness needs clock = ssp"),
@@ -149,7 +150,7 @@ TEST(SspRefusals, WhatMakesNoSense) {
 class Backup : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Hosts, Backup, testing::Values(1, 2));
 
-/// Collective.
+/// Returns the number of dropped adds of all ranks. Collective.
 std::int64_t dropped_of_all(Session& session, const ArrayTable& table) {
   auto dropped = static_cast<std::int64_t>(table.stats().dropped_adds);
   session.all_reduce(View{&dropped, 1, DType::int64}, session.hosts() == 1 ? ReduceOp::max : ReduceOp::sum);
@@ -171,12 +172,12 @@ TEST_P(Backup, RoundsCloseWithoutTheSlowestAndItsLateAddIsDropped) {
           ++rounds;
         } else {
           while (rounds < 2) std::this_thread::yield();
-          table.add(ones);  // to the first round, which is long closed
+          table.add(ones);  // for the first round, which has been closed for long
           EXPECT_EQ(table.stats().dropped_adds, 1U);
           EXPECT_EQ(first_of(table), 10);
         }
         session.barrier();
-        // In step again: two of the three are enough, and all three may come in time.
+        // The workers are in step again: two of the three are enough for a round, and all three may be in time.
         table.add(ones);
         const float after = first_of(table);
         EXPECT_TRUE(after == 12 || after == 13) << after;
@@ -193,7 +194,7 @@ TEST_P(Backup, WithNobodyToSpareItIsASynchronousTable) {
   run_cluster(
       3,
       [](Session& session) {
-        const ArrayTable table = session.create_array(3, backup(0.3));  // of three workers: none
+        const ArrayTable table = session.create_array(3, backup(0.3));  // 0.3 of three workers is none
         for (int k = 1; k <= 20; ++k) {
           table.add(std::vector<float>(3, 1));
           EXPECT_EQ(first_of(table), static_cast<float>(3 * k));
@@ -205,7 +206,7 @@ TEST_P(Backup, WithNobodyToSpareItIsASynchronousTable) {
       on(GetParam()));
 }
 
-// An add is in the table as a whole or was dropped as a whole, and every one is counted.
+// An add is applied as a whole or dropped as a whole, and every dropped one is counted.
 TEST_P(Backup, NoAddIsHalfInOrLostUncounted) {
   constexpr int kWorkers = 4;
   constexpr int kRounds = 150;

@@ -1,4 +1,4 @@
-// Tiles, halos and their exchange: random shapes, against what follows from the definition.
+// Tiles, halos and their exchange on random shapes, compared with their definition.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -56,7 +56,7 @@ double value_at(std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t c, 
   return static_cast<double>((((group * 10 + n) * 100 + h) * 100 + w) * 10 + c + 1);
 }
 
-/// Values of a rectangle of the whole array, zero outside of it.
+/// Returns the values of a rectangle of the whole array, with zeros outside of the array.
 std::vector<double> values_of(const GlobalArrayOptions& o, const Rect& rect, int group) {
   std::vector<double> all;
   for (std::int64_t n = 0; n < o.batch; ++n) {
@@ -92,7 +92,8 @@ double sum_over_ranks(Session& session, double mine) {
   return all[0];
 }
 
-/// Views are what the definition says, bytes are the formula's, and <Hx, y> = <x, H^T y>.
+/// Checks that views agree with the definition, that the byte count agrees with the formula, and that <Hx, y> = <x, H^T
+/// y>.
 void check_array(Session& session, const GlobalArrayOptions& o) {
   GlobalArray array(session, o);
   const int group = o.grid.group_of(session.rank());
@@ -100,7 +101,7 @@ void check_array(Session& session, const GlobalArrayOptions& o) {
   ASSERT_EQ(array.tile().places() * o.batch * o.channels, static_cast<std::int64_t>(x.size()));
   ASSERT_EQ(vector_of(array.get_fprop_view(x)), values_of(o, array.view(), group));
 
-  // By the formula: what others need of this tile, counted place by place.
+  // The formula counts the positions of this tile that other ranks need.
   std::int64_t places = 0;
   for (int tile = 0; tile < o.grid.tiles(); ++tile) {
     if (tile == o.grid.tile_of(session.rank())) continue;
@@ -144,7 +145,7 @@ TEST_P(Halos, AreWhatOutputsNeedOnAnyGrid) {
                                         << "/" << o.window_h.stride << " pad " << o.window_h.pad_begin << ","
                                         << o.window_h.pad_end << " dilation " << o.window_h.dilation);
         check_array(session, o);
-        if (testing::Test::HasFatalFailure()) return;  // the others hear of it
+        if (testing::Test::HasFatalFailure()) return;  // the failure ends the other ranks, too
       }
     }
     session.shutdown();
@@ -172,7 +173,7 @@ TEST(Halo, OfTheWorkedExamples) {
   }
 }
 
-/// Two hosts: some pairs share memory, others exchange messages; and messages alone.
+/// Two hosts, on which some pairs share memory and others exchange messages; and messages only.
 TEST(Halo, TravelsBetweenHostsToo) {
   for (const auto& [ranks, hosts] : std::vector<std::pair<int, int>>{{4, 2}, {6, 3}, {3, 2}}) {
     SessionOptions options;
@@ -184,7 +185,7 @@ TEST(Halo, TravelsBetweenHostsToo) {
           for (const Grid& grid : grids(n)) {
             for (int round = 0; round < 2; ++round) {
               check_array(session, random_array(random, grid));
-              if (testing::Test::HasFatalFailure()) return;  // the others hear of it
+              if (testing::Test::HasFatalFailure()) return;  // the failure ends the other ranks, too
             }
           }
           session.shutdown();
@@ -193,8 +194,8 @@ TEST(Halo, TravelsBetweenHostsToo) {
   }
 }
 
-/// The whole vector is needed by all and owned in parts: forward gathers, backward reduces and scatters; pieces of the
-/// batch overlap; messages larger than what the engine buffers.
+/// All ranks need the whole vector, and each owns a part. Forward gathers, backward reduces and scatters. Pieces of the
+/// batch overlap in time, and messages are larger than the engine's buffers.
 TEST(Halo, GathersAndReducesInPieces) {
   for (const std::string path : {"", "messages"}) {
     run_cluster(4, [&](Session& session) {

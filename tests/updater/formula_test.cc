@@ -3,8 +3,8 @@
 namespace pleiad {
 namespace {
 
-// One element: its value, what the rule keeps for all workers (a, b) and for the worker at hand (own), this add's
-// learning rate, and how often the unit was updated, this time included.
+// One element: its value, the rule's state for all workers (a, b) and for this worker (own), the learning rate of this
+// add, and the number of updates of the unit, including this one.
 struct Cell {
   Real w = 0, a = 0, b = 0, own = 0, rate = 0;
   int t = 0;
@@ -31,7 +31,7 @@ Real adagrad_inside(Real& history, Real rate, Real g, Real epsilon) {
   return rate * g / std::sqrt(history + epsilon);
 }
 
-// The step of Kingma and Ba's algorithm 1; uncorrected where t is infinite.
+// The step of Kingma and Ba's algorithm 1, without bias correction if t is infinite.
 Real adam(Cell& c, Real g, Real t, Real epsilon_inside = 0, Real epsilon_outside = kEpsilon) {
   c.a = 0.9L * c.a + 0.1L * g;
   c.b = 0.999L * c.b + 0.001L * g * g;
@@ -62,7 +62,7 @@ Real adadelta(Cell& c, Real g) {
   return c.rate * t;
 }
 
-// Kingma and Ba's algorithm 2; uncorrected where t is infinite.
+// Kingma and Ba's algorithm 2, without bias correction if t is infinite.
 Real adamax(Cell& c, Real g, Real t) {
   c.a = 0.9L * c.a + 0.1L * g;
   c.b = std::max(0.999L * c.b, std::abs(g));
@@ -84,7 +84,7 @@ struct Case {
   std::string name;
   UpdaterOptions options;
   std::function<void(Cell&, Real)> formula;
-  double size = 1;  // of the deltas: small where a small epsilon must show
+  double size = 1;  // magnitude of the deltas; small if a small epsilon must have an effect
 };
 
 std::vector<Case> cases() {

@@ -4,13 +4,13 @@ namespace pleiad {
 namespace {
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What every rule promises. A new name in the list inherits these.
+// Guarantees of every rule. These cases also test each new name in the list.
 
 class Conformance : public testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] bool is_sum() const { return resolve_dialect(options()).rule == "sum"; }
   [[nodiscard]] UpdaterOptions options() const { return usual(GetParam()); }
-  // With scale, clip and decay where the rule takes them.
+  // With scale, clip and decay if the rule takes them.
   [[nodiscard]] UpdaterOptions shaped_options() const {
     return is_sum() || resolve_dialect(options()).prescaled ? options() : usual(GetParam(), shaped);
   }
@@ -266,7 +266,7 @@ TEST(Workers, KeepTheirOwnAdaGradHistory) {
   shard.add(*rule, {0.1f}, rates, 1);
   EXPECT_NEAR(shard.per_worker[0][0][0], 1, 1e-5);
   EXPECT_NEAR(shard.per_worker[1][0][0], 4, 1e-5);
-  EXPECT_NEAR(shard.values[0], -0.4, 1e-5);  // a first step is rho long, whatever the other worker did
+  EXPECT_NEAR(shard.values[0], -0.4, 1e-5);  // a first step has length rho, whatever the other worker did
 }
 
 TEST(Workers, DelayIsCompensatedForTheOthersChangesOnly) {
@@ -379,7 +379,7 @@ TEST(UpdaterNames, AreInAlphabeticalOrder) {
 
 struct Mistake {
   UpdaterOptions options;
-  std::string message;  // a part of what the user reads
+  std::string message;  // a part of the message
   DType dtype = DType::float32;
 };
 

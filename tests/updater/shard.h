@@ -1,4 +1,4 @@
-// What the tests of the update rules share.
+// Functions that the tests of the update rules share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace pleiad {
 
 using Real = long double;
 
-// Values with the state beside them as a table would keep it: one unit, some workers.
+// Values and their state as a table holds them: one unit, some workers.
 template <class T>
 struct Shard {
   Shard(const Updater& rule, std::vector<T> start, int workers = 1)
