@@ -1,8 +1,8 @@
 # What `cmake --install` puts where, and the packages for find_package(pleiad) and pkg-config. All of it may be moved as a
 # whole: the files find each other by where they lie.
-install(TARGETS pleiad pleiad_nn pleiad_job multiverso EXPORT pleiad
+install(TARGETS pleiad_base pleiad pleiad_nn pleiad_job multiverso EXPORT pleiad
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-set_target_properties(pleiad pleiad_nn pleiad_job multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
+set_target_properties(pleiad_base pleiad pleiad_nn pleiad_job multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(PLEIAD_MPI)
   # The library looks for its module beside itself.
   install(TARGETS pleiad_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

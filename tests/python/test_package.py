@@ -126,6 +126,7 @@ def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     assert libraries == {
         f"pleiad/lib/{name}"
         for name in (
+            "libpleiad_base.so.0",
             "libpleiad.so.0",
             "libpleiad_nn.so.0",
             "libpleiad_job.so.0",
