@@ -1,4 +1,4 @@
-// All-reduce against Open MPI's own, in the same processes. Started by mpirun.
+// Compares all-reduce with Open MPI's, in the same processes. mpirun starts it.
 #include <mpi.h>
 
 #include <cstdlib>

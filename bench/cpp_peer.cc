@@ -25,7 +25,8 @@ extern "C" {
 
 PLEIAD_API void* cpp_peer_open(std::int64_t size) { return new Peer(size); }
 
-/// Microseconds of one add and get, the mean of `repeats`; `fresh`: into a new vector each time.
+/// Returns the mean time of an add and a get in microseconds, over `repeats`. With `fresh`, each get fills a new
+/// vector.
 PLEIAD_API double cpp_peer_turn(void* handle, std::int64_t repeats, int fresh) {
   auto& peer = *static_cast<Peer*>(handle);
   const auto start = std::chrono::steady_clock::now();

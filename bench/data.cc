@@ -1,6 +1,6 @@
-// The loader over CIFAR-10's form of data, with the usual transform (mean of every channel, a random crop of the padded
-// image, mirror), against a bare loop in one thread that reads, crops, mirrors and normalises the same images into one
-// buffer and knows all sizes when it is compiled.
+// Compares the loader with a bare loop on CIFAR-10's form of data, with the usual transform (mean of every channel, a
+// random crop of the padded image, mirror). The loop reads, crops, mirrors and normalises the same images into one
+// buffer in one thread, and all its sizes are compile-time constants.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -42,7 +42,7 @@ __attribute__((noinline)) PLEIAD_CLONES void bare_image(const std::uint8_t* __re
   }
 }
 
-/// The whole set in memory, and batches of it one after another.
+/// The peer: holds the whole set in memory and prepares one batch after another.
 class Bare {
  public:
   Bare(const Store& store, bool augment) : augment_(augment), count_(store.size()) {
@@ -94,7 +94,7 @@ void run(const std::string& folder, bool augment, int threads, int rounds) {
     std::exit(1);
   }
   float sum = 0;
-  // An epoch a turn: a loader that was left alone has a few batches ready.
+  // A turn is a whole epoch, because a loader that was idle has a few batches ready.
   const std::int64_t batches = store->size() / kBatch;
   bench::compare_alone(
       threads, {.name = augment ? "loader_augment" : "loader_mean", .size = store->size(), .rounds = rounds},

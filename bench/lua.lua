@@ -1,4 +1,5 @@
---- Add and get of a tensor from LuaJIT against the same through C++, by turns in one process: a JSON line each.
+--- Compares add and get of a tensor from LuaJIT with the same calls from C++, alternating in one process. Prints a JSON
+--- line each.
 ---
 ---   make bench-lua
 ---   LUA_PATH=... luajit bench/lua.lua PEER_LIBRARY [ROUNDS]
@@ -14,7 +15,7 @@ int clock_gettime(int clock, bench_time* out);
 ]]
 local peer_library = ffi.load(assert(arg[1], "usage: bench/lua.lua PEER_LIBRARY [ROUNDS]"))
 local rounds = tonumber(arg[2] or 21)
-local kBlock = 20000 -- microseconds a turn lasts, about
+local kBlock = 20000 -- approximate duration of a turn in microseconds
 
 local time = ffi.new("bench_time")
 local function now()
@@ -28,14 +29,14 @@ local function median(values)
   return n % 2 == 1 and values[(n + 1) / 2] or (values[n / 2] + values[n / 2 + 1]) / 2
 end
 
---- Half the distance between the quartiles, as a share of the median.
+--- Returns half the interquartile range, relative to the median.
 local function spread(values)
   local middle = median(values)
   local quarter = math.floor(#values / 4)
   return (values[#values - quarter] - values[quarter + 1]) / 2 / middle
 end
 
---- `fresh`: each get makes a new tensor, and a new vector at the peer's; else both write to one that is there.
+--- With `fresh`, each get creates a new tensor, or a new vector at the peer. Otherwise both reuse one.
 local function compare(name, size, fresh)
   local handler = multiverso.ArrayTableHandler:new(size)
   local delta = multiverso.FloatTensor(size):fill(1)

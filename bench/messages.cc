@@ -1,8 +1,9 @@
-// A table on another host against bare ZeroMQ: the same bytes there and back in the same chunks. Two processes, started
-// by mpirun with PLEIAD_SPLIT_HOSTS=2: rank 0 is the worker, rank 1 the server of both.
+// Compares a table on another host with bare ZeroMQ: the same bytes in both directions in the same chunks. Two
+// processes, started by mpirun with PLEIAD_SPLIT_HOSTS=2: rank 0 is the worker, rank 1 is the server of both.
 //
-// An add that is waited for and a get are two ways there and back, add_get is one: each is compared with as many of
-// bare ZeroMQ's. message_to_one_trip has the two calls against one way: no two calls over ZeroMQ could come to 1 there.
+// An add that is waited for and a get need two round trips, and add_get needs one. Each is compared with the same
+// number of round trips of bare ZeroMQ. message_to_one_trip compares the two calls with a single round trip, a ratio
+// that no two calls over ZeroMQ can reach.
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -18,10 +19,10 @@ namespace {
 
 using namespace pleiad;
 
-// What a table's request and its answer carry beside the numbers.
+// The bytes of a table's request and of its reply beside the values.
 constexpr std::size_t kSmall = sizeof(FrameHead) + sizeof(TableHead);
 
-// At the front of a ping: how long it is, and how long its answer. A ping without an answer is the last.
+// The header of a ping: its own length and that of the reply. A ping without a reply is the last one.
 struct Trip {
   std::size_t there = 0;
   std::size_t back = 0;
@@ -42,7 +43,7 @@ void receive_all(zmq::socket_t& socket, std::vector<char>& to, std::size_t bytes
   by_chunks(bytes, [&](std::size_t at, std::size_t n) { (void)socket.recv(zmq::mutable_buffer(to.data() + at, n)); });
 }
 
-// Bare ZeroMQ: takes all chunks of a ping, then sends as many bytes back as it asks for.
+// The bare ZeroMQ server: receives all chunks of a ping, then sends the requested number of bytes back.
 void pong(zmq::socket_t& socket, std::size_t most) {
   std::vector<char> buffer(most);
   for (;;) {
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
       table.add(delta);
       table.get(out);
     };
-    for (int i = 0; i < (size > 1'000'000 ? 3 : 500); ++i) {  // buffers grow, pages are touched
+    for (int i = 0; i < (size > 1'000'000 ? 3 : 500); ++i) {  // buffers grow, and pages are touched for the first time
       two_calls();
       two_trips();
     }

@@ -26,7 +26,7 @@ def main():
         codes.append(subprocess.run(command, check=False, env={**os.environ, **environment}).returncode)
 
     run(2, "bench_messages", PLEIAD_SPLIT_HOSTS="2")
-    for ranks in (1, 2):  # rows of sparse tables: in shared memory, against a bare hash table there
+    for ranks in (1, 2):  # rows of sparse tables in shared memory, compared with a bare hash table there
         run(ranks, "bench_sparse")
     codes.append(subprocess.run([sys.executable, ROOT / "bench" / "ssp.py"], check=False).returncode)
     sys.exit(max(codes))

@@ -1,14 +1,19 @@
-"""Trains the same nets by Pleiad, PyTorch and JAX, in turns, in one process: one JSON line each.
+"""Trains the same nets with Pleiad, PyTorch and JAX, alternating in one process. Prints a JSON line each.
 
-    make bench-nn                                    all of it, with one thread and with two
+    make bench-nn                                    all nets, with one thread and with two
     PYTHONPATH=build/release/python .venv/bin/python bench/nn.py --only mlp --threads 2 --rounds 5
 
-All take the same weights and the same batch, and the losses of the first steps are compared before anything is timed.
-ratio is PyTorch eager / ours; ratio_best the best of PyTorch (eager; with its fused optimizer; channels-last, for images;
-torch.compile) and JAX (jit) / ours; cpu_ratios are of processor time, which other processes disturb less; ways_us has
-each, or the reason why it did not run. gemm_share is the share of the machine's peak of matrix products, measured in the
-same run. rss_mb and peer_rss_mb are the peaks of memory of a process of its own that does nothing but train the net, by
-Pleiad and by PyTorch.
+All use the same weights and the same batch, and the losses of the first steps are compared before the measurement.
+ratio is the
+time of eager PyTorch divided by ours. ratio_best is that of the best variant of PyTorch (eager; with its fused
+optimizer;
+channels-last, for images; torch.compile) and JAX (jit). cpu_ratios compare processor time, which other processes
+disturb less.
+ways_us has the time of each variant, or the reason why it did not run. gemm_share is the fraction of the machine's peak
+of matrix
+products, measured in the same run. rss_mb and peer_rss_mb are the peak memory of a separate process that only trains
+the net, with
+Pleiad and with PyTorch.
 """
 
 import argparse
@@ -28,7 +33,7 @@ RSS_STEPS = 10
 
 
 def ours(case, batch, parameters, x, target):
-    """(steps(count), last loss)."""
+    """Returns (steps(count), last loss)."""
     from pleiad import nn
 
     net = case.net(nn)
@@ -86,7 +91,7 @@ def by_jax(case, parameters, x, target):
         loss, gradient = jax.value_and_grad(lambda q: case.jax_loss(jax, q, x, target))(p)
         return loss, *case.jax_update(jax, p, gradient, state)
 
-    # What a step replaces may be used again for what it makes.
+    # The memory of a step's inputs may be reused for its outputs.
     step = jax.jit(step.__wrapped__, donate_argnums=(0, 1))
 
     def steps(count):
@@ -98,7 +103,9 @@ def by_jax(case, parameters, x, target):
 
 
 def gemm_peak():
-    """Products a second of large square matrices in float32, the best of PyTorch's and of ours over some sizes."""
+    """Returns the products per second of large square matrices in float32, the best of PyTorch's and ours over some
+    sizes.
+    """
     import torch
 
     best = 0
@@ -112,7 +119,7 @@ def gemm_peak():
 
 
 def timed(steps, count):
-    """Microseconds a step: of the clock, and of the processor."""
+    """Returns the microseconds of a step, as wall time and as processor time."""
     start, used = time.perf_counter(), time.process_time()
     steps(count)
     return (time.perf_counter() - start) / count * 1e6, (time.process_time() - used) / count * 1e6
@@ -128,7 +135,9 @@ def start(name, batch):
 
 def run(name, batch, threads, options):
     case, parameters, x, target = start(name, batch)
-    twin = case.twin() if hasattr(case, "twin") else case  # whose losses can be compared
+    twin = (
+        case.twin() if hasattr(case, "twin") else case
+    )  # a variant of the net without sampling, whose losses can be compared
     wishes = {
         "ours": lambda case: ours(case, batch, parameters, x, target),
         "eager": lambda case: by_torch(case, parameters, x, target),
@@ -147,7 +156,7 @@ def run(name, batch, threads, options):
             steps = make(twin)
             losses = [steps(1) for _ in range(options.compare)]
             ways[way] = (steps if twin is case else make(case), losses)
-        except Exception as problem:  # told in the line
+        except Exception as problem:  # reported in the line
             if way in ("ours", "eager"):
                 raise
             why[way] = f"{type(problem).__name__}: {str(problem).splitlines()[0][:120]}"
@@ -200,7 +209,7 @@ def run(name, batch, threads, options):
 
 
 def peak_rss(name, batch, who):
-    """Of a process of its own."""
+    """Returns the peak memory of a separate process."""
     done = subprocess.run([sys.executable, __file__, "--rss", who, name, str(batch)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -211,7 +220,7 @@ def train_alone(who, name, batch):
     case, parameters, x, target = start(name, batch)
     steps = ours(case, batch, parameters, x, target) if who == "ours" else by_torch(case, parameters, x, target)
     steps(RSS_STEPS)
-    # Not getrusage, whose maximum remembers the process that this one was forked from.
+    # getrusage would include the memory of the process that this one was forked from.
     with open("/proc/self/status") as status:
         print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
 
@@ -230,7 +239,7 @@ def main():
     if options.rss:
         return train_alone(options.rss[0], options.rss[1], int(options.rss[2]))
     if options.here is None:
-        # A process for each number of threads, on as many cores: every library then makes as many threads.
+        # Starts a process for each number of threads, on as many cores, so that every library creates as many threads.
         cores = sorted(os.sched_getaffinity(0))
         for threads in options.threads:
             env = {**os.environ, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}

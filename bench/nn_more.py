@@ -5,7 +5,9 @@ from nn_nets import Mlp
 
 
 class Rbm(Mlp):
-    """784-1000, CD-1, on binary data, with momentum and decay. Losses are compared without sampling, since the draws differ."""
+    """784-1000, CD-1, on binary data, with momentum and decay. Losses are compared without sampling, because the random
+    numbers differ.
+    """
 
     rule, rate, momentum, decay = "momentum", 0.1, 0.8, 0.0002
     shape, shape_of_target = (784,), ()
@@ -13,7 +15,7 @@ class Rbm(Mlp):
     def __init__(self, sample="hidden"):
         self.sample = sample
         self.products = 784 * 1000 * 3
-        # Two products make the gradient, where backward of a dense layer has two of each forward one.
+        # The gradient needs two products, but the backward pass of a dense layer has two per forward product.
         self.first = self.products * 2 - 784 * 1000 * 2
 
     def twin(self):
@@ -57,7 +59,7 @@ class Rbm(Mlp):
         h, s, h1 = (torch.empty(batch, len(c)) for _ in range(3))
         v1 = torch.empty_like(x)
 
-        def in_place():  # as one writes it for speed: no new memory but for the small sums
+        def in_place():  # written for speed: allocates only the small sums
             torch.addmm(c, x, weight.t(), out=h).sigmoid_()
             torch.addmm(b, torch.bernoulli(h, out=s) if sampling else h, weight, out=v1).sigmoid_()
             torch.addmm(c, v1, weight.t(), out=h1).sigmoid_()
@@ -107,7 +109,7 @@ class Rbm(Mlp):
 
 
 class RbmGrey(Rbm):
-    """The same on grey levels, as images have them, where no product is a sum of rows but the way down."""
+    """The same net on grey levels. Only the product from hidden to visible units has a binary factor."""
 
     def twin(self):
         return RbmGrey("none")
@@ -117,7 +119,7 @@ class RbmGrey(Rbm):
 
 
 class Gru(Mlp):
-    """100 features, 512 units, 50 steps: the char-RNN's; plain SGD on the squared distance from a target."""
+    """100 features, 512 units, 50 steps, as in the char-RNN. Plain SGD on the squared distance from a target."""
 
     rate, steps, features, units = 0.01, 50, 100, 512
 
@@ -148,7 +150,7 @@ class Gru(Mlp):
                 super().__init__()
                 self.gru = torch.nn.GRU(features, units, batch_first=True)
                 torch.nn.init.zeros_(self.gru.bias_hh_l0)
-                self.gru.bias_hh_l0.requires_grad_(False)  # one bias, as ours
+                self.gru.bias_hh_l0.requires_grad_(False)  # one bias, as in Pleiad
 
             def forward(self, x):
                 return self.gru(x)[0]
@@ -183,7 +185,7 @@ class Gru(Mlp):
 
 
 class Local(Mlp):
-    """Two layers of local filters, 5x5 over 32x32x3 to 8 maps, and 5x5 over those to 8: plain SGD."""
+    """Two layers of local filters, 5x5 over 32x32x3 to 8 maps, and 5x5 over those to 8 maps. Plain SGD."""
 
     rate, sides, maps, kernel = 0.0005, (32, 28, 24), (3, 8, 8), 5
 
@@ -210,13 +212,13 @@ class Local(Mlp):
     def torch_loss(self, torch, out, target):
         return 0.5 * ((out - target) ** 2).sum() / out.shape[0]
 
-    # The ways to write it: windows gathered by unfold or as a view, multiplied by bmm or einsum.
+    # The variants: windows gathered by unfold or as a view, multiplied by bmm or einsum.
     torch_ways = {"eager": "unfold_bmm", "view_bmm": "view_bmm", "view_einsum": "view_einsum"}
 
     def torch_steps(self, torch, parameters, x, target, *, way="unfold_bmm", compiled=False, fused=False):
         k, functional = self.kernel, torch.nn.functional
         weights = []
-        for w in parameters.values():  # (places, channels * k * k, maps), channels first as PyTorch has images
+        for w in parameters.values():  # (positions, channels * k * k, maps), with channels first as in PyTorch's images
             h, _, m, _, _, c = w.shape
             weights.append(torch.from_numpy(w.transpose(0, 1, 5, 3, 4, 2).reshape(h * h, c * k * k, m).copy()).requires_grad_())  # fmt: skip
         x = torch.from_numpy(np.ascontiguousarray(np.moveaxis(x, -1, 1)))

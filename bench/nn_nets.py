@@ -23,7 +23,7 @@ class Mlp:
         return x, rng.integers(0, self.classes, batch).astype(np.int32)
 
     def parameters(self, rng):
-        """{name: array}, as Pleiad lays them out."""
+        """Returns {name: array} in Pleiad's layout."""
         out = {}
         for i, (a, b) in enumerate(zip(self.widths, self.widths[1:])):
             bound = (6 / (a + b)) ** 0.5
@@ -48,7 +48,7 @@ class Mlp:
     def optimizer(self, nn):
         return nn.SGD(self.rate)
 
-    # PyTorch.
+    # The net in PyTorch.
 
     def model(self, torch):
         nn = torch.nn
@@ -76,7 +76,7 @@ class Mlp:
     def torch_optimizer(self, torch, parameters, **more):
         return torch.optim.SGD(parameters, lr=self.rate, **more)
 
-    # JAX.
+    # The net in JAX.
 
     def jax_forward(self, jax, p, x):
         function = {"stanh": lambda v: stanh(jax.numpy, v), "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid}[

@@ -1,5 +1,5 @@
-// One measurement for bench/nn_scale.py: a net trained on as many ranks as there are, with a batch of so many a rank.
-// Prints one JSON line: microseconds of a step, wall and processor time, and the peak of resident memory.
+// One measurement for bench/nn_scale.py: trains a net on all ranks, with a fixed batch per rank. Prints one JSON line:
+// microseconds of a step as wall and processor time, and the peak of resident memory.
 #include <sys/resource.h>
 
 #include <cstdio>

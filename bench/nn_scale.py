@@ -1,12 +1,15 @@
-"""How training grows with processes: JSON lines, each process on a core of its own.
+"""Measures training on several processes, each bound to a core. Prints JSON lines.
 
 make bench-nn-scale
 .venv/bin/python bench/nn_scale.py --net cnn --ranks 2 --rounds 5
 
-nn_scale: data parallel, a batch of `size` a process. median_us is a step of all processes together, peer_us that of one
-process alone on one core, and ratio the throughput of all over that of one. cpu_ratio is the same by processor time,
-which other programs on the machine disturb less. They take turns, so that both see the same machine.
-nn_rss: the peak of resident memory of one process, and of PyTorch with the same net, batch and steps; ratio = PyTorch's / ours.
+nn_scale: data parallel, with a batch of `size` per process. median_us is the time of a step of all processes, peer_us
+that of one
+process alone on one core, and ratio the throughput of all divided by that of one. cpu_ratio is the same for processor
+time, which
+other programs disturb less. Both alternate.
+nn_rss: the peak of resident memory of one process, and of PyTorch with the same net, batch and steps. ratio = PyTorch's
+/ ours.
 """
 
 import argparse
@@ -43,7 +46,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def measure(ranks, net, batch, steps):
-    """A step of so many processes, each bound to a core: what bench_nn_scale prints."""
+    """Returns the output of bench_nn_scale with this number of processes, each bound to a core."""
     program = [BUILD / "bin" / "bench_nn_scale", net, batch, steps]
     core = min(os.sched_getaffinity(0))
     launch = (

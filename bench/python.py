@@ -54,7 +54,7 @@ def main():
     multiverso.init(log_level="off", timeout=60)
     for size in (1000, 100_000, 1_000_000):
         for fresh, suffix in ((False, ""), (True, "_new")):
-            # Both sides get into memory of their own kind: a vector that is there or new, an array that is there or new.
+            # Both sides get into their own kind of memory: a vector or an array, reused or new.
             table = pleiad.session().array(size)
             ours = add_and_get(table, size, fresh)
             compare(f"python_add_get{suffix}", size, ours, peer(size, fresh), rounds=options.rounds)

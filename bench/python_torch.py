@@ -1,19 +1,28 @@
-"""Training steps of PyTorch with pleiad.torch: a JSON line each.
+"""Measures training steps of PyTorch with pleiad.torch. Prints a JSON line each.
 
 make bench-python
-PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 20] [--only step|pair] [--models mlp cnn] [--batches 64 1000]
+PYTHONPATH=build/release/python .venv/bin/python bench/python_torch.py [--rounds 20] [--only step|pair] [--models mlp
+cnn] [--batches 64 1000]
 
-torch_step_...: one process, all cores: a step with an exchange after every batch; the peer is the step without. `overhead` is
-the share of the peer's time that is added.
-torch_two_...: two processes, each on one core; the peer is one process on one core, in time for as many images.
-torch_two_apart: the same with no exchange at all, which is what the memory that both cores share leaves to be had.
-torch_ddp_...: two processes, each on one core; the peer is DistributedDataParallel over gloo.
-torch_ddp_apart: the limit: how much faster than DDP two processes are that exchange nothing.
-sync: DistributedOptimizer; accumulate4: with accumulate=4, against DDP with no_sync() around three passes of four; sync_gradient:
-ParameterManager in gradient mode, clock "sync"; async: in delta mode; async_gradient, async_live: in gradient mode, with live=True.
-All ways take turns in each round. median_us is the time of one batch; ratio is the median over the rounds of the peer's time
-divided by ours in the same round; spread and ratio_spread are half the distance between the quartiles, as a share of the median.
-cpu_us, peer_cpu_us: processor time of a batch on one rank, which other work on the machine disturbs less.
+torch_step_...: one process on all cores: a step with an exchange after every batch. The peer is the step without an
+exchange.
+`overhead` is the additional time, relative to the peer's.
+torch_two_...: two processes, each on one core. The peer is one process on one core, in time for the same number of
+images.
+torch_two_apart: the same without any exchange, an upper limit that the shared memory of the cores sets.
+torch_ddp_...: two processes, each on one core. The peer is DistributedDataParallel over gloo.
+torch_ddp_apart: the limit: the ratio of two processes that exchange nothing to DDP.
+sync: DistributedOptimizer. accumulate4: with accumulate=4, compared with DDP with no_sync() around three passes of
+four.
+sync_gradient: ParameterManager in gradient mode with clock "sync". async: in delta mode. async_gradient, async_live: in
+gradient
+mode, the latter with live=True.
+
+All variants alternate in each round. median_us is the time of one batch. ratio is the median over the rounds of the
+peer's time
+divided by ours in the same round. spread and ratio_spread are half the interquartile range, relative to the median.
+cpu_us and
+peer_cpu_us are the processor time of a batch on one rank, which other work on the machine disturbs less.
 """
 
 import argparse
@@ -61,7 +70,9 @@ def size_of(model):
 
 
 def stepper(model, optimizer, batch, after=None, passes=1, skip=contextlib.nullcontext):
-    """A function that trains the model by one step on `passes` batches; skip() surrounds all backward passes but the last."""
+    """Returns a function that trains the model by one step on `passes` batches. skip() surrounds all backward passes
+    but the last.
+    """
     torch.manual_seed(0)
     x, y = torch.rand(batch, 784), torch.randint(0, 10, (batch,))
     loss_of = nn.CrossEntropyLoss()
@@ -99,7 +110,7 @@ def one_process(options):
             for turn in range(options.rounds + 1):
                 for name in list(ways) if turn % 2 else reversed(ways):
                     took = timed(ways[name])(options.steps)
-                    if turn:  # the first warms up
+                    if turn:  # the first round warms up
                         times[name].append(took)
         plain = times.pop("plain")
         for name, ours in times.items():
@@ -123,7 +134,7 @@ def line(name, size, ours, peer, procs=2, **more):
 
 
 def rank_of_two(options):
-    """What each of the two processes runs. They take turns with every way to train, all in one job."""
+    """The program of each of the two processes. All variants alternate in one job."""
     torch.set_num_threads(1)
     session = pleiad.init(log_level="off")
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(options.port), "GLOO_SOCKET_IFNAME": "lo"}
@@ -167,7 +178,7 @@ def rank_of_two(options):
                         ways[name]()
                 busy = time.process_time() - busy
                 session.barrier()
-                if turn:  # the first warms up
+                if turn:  # the first round warms up
                     times[name].append((time.perf_counter() - start) * 1e6 / steps / passes)
                     worked[name].append(busy * 1e6 / steps / passes)
         if session.rank:

@@ -1,6 +1,7 @@
-// What periodic snapshots in the background cost the workers: bench_snapshots FOLDER ROUNDS EVERY. Every worker trains
-// rows of one matrix; in every other turn all of it, with what its rule keeps, is saved every EVERY seconds. Ours is
-// the time of a step with snapshots, the peer the same without. Started by mpirun, one rank a core.
+// Measures how much periodic background snapshots slow down the workers: bench_snapshots FOLDER ROUNDS EVERY. Every
+// worker trains rows of one matrix. In every other turn, the whole matrix with the state of its rule is saved every
+// EVERY seconds. Ours is the time of a step with snapshots, the peer's that without. mpirun starts it, one rank per
+// core.
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -32,7 +33,7 @@ int main(int argc, char** argv) {
   std::int64_t steps = 0;
   std::int64_t saved = 0;
   double seconds = 0;
-  // A step of a small model: rows are got, worked on for a third of a millisecond, and changed.
+  // A step of a small model: gets rows, computes for a third of a millisecond, and changes them.
   const auto step = [&] {
     for (RowId& id : ids) id = static_cast<RowId>(random() % kRows);
     table.get_rows(ids, rows);
@@ -53,8 +54,9 @@ int main(int argc, char** argv) {
     for (std::int64_t i = 0; i < repeats; ++i) step();
     return time_of(now_ns() - start, repeats);
   };
-  // From the beginning of one save to that of the last: as many copies are made and written as time passes. The first
-  // save is not in it, whose copy has no memory yet; nor is the wait for the last one's writing, which a run has once.
+  // The measured time is from the beginning of one save to that of the last, and contains as many copies and writes as
+  // saves. It omits the first save, whose copy needs new memory, and the wait for the last write, which occurs once per
+  // run.
   const auto with = [&](std::int64_t& timed) {
     Snapshots snapshots(session, folder, {.every_seconds = every});
     session.barrier();
@@ -91,8 +93,8 @@ int main(int argc, char** argv) {
   std::vector<float> check(kCols);
   const RowId first = 0;
   table.get_rows({&first, 1}, check);
-  // A save that is left out because the one before is not on the disk yet would cost nothing.
-  session.all_reduce(View{&seconds, 1, DType::float64}, ReduceOp::max);  // so that all ranks end alike
+  // A save that is skipped because the previous one is not on the disk yet would cost nothing.
+  session.all_reduce(View{&seconds, 1, DType::float64}, ReduceOp::max);  // so that all ranks end together
   const double interval = seconds / static_cast<double>(saved);
   if (interval > 1.2 * every || check[0] == 0) {
     std::fprintf(stderr, "bench: a snapshot every %.2f s was asked for, one every %.2f s was made\n", every, interval);

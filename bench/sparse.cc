@@ -1,5 +1,5 @@
-// A sparse table against a bare hash gather: an open-addressing index of the same keys and rows in the same kind of
-// memory, without locks, growth or anybody else. Started alone or by mpirun; all processes work at once.
+// Compares a sparse table with a bare hash gather: an open-addressing index of the same keys, and rows in the same kind
+// of memory, without locks, growth or other users. Runs alone or under mpirun, where all processes work at once.
 #include <cstdlib>
 #include <cstring>
 #include <random>

@@ -1,5 +1,5 @@
-// One measurement for bench/spatial.py: a net of 5x5 convolutions over large images, cut by a grid of as many ranks as
-// there are. Prints one JSON line: microseconds of a step, and the first losses, which every number of ranks shares.
+// One measurement for bench/spatial.py: a net of 5x5 convolutions over large images, split over a grid of all ranks.
+// Prints one JSON line: microseconds of a step, and the first losses, which do not depend on the number of ranks.
 #include <algorithm>
 #include <cstdio>
 #include <string>

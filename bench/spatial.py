@@ -1,15 +1,20 @@
-"""Training with images cut over processes: JSON lines.
+"""Measures training with images split over processes. Prints JSON lines.
 
 make bench-spatial
 
-spatial_2: two ranks on a core each against one rank on one core, the same batch; ratio = one's time / two's.
-spatial_4_on_2: four ranks on two cores over two ranks; overhead = four's time / two's - 1.
-spatial_delay_OVERLAP_bN, batches of 4 and one image: every message of a halo is held back, for less than half a batch takes
-in a layer; growth = how much longer a step becomes than without it, and `delays` the same in delays, of which a step without
-overlap waits for seven. OVERLAP is that of the plan: "never"; "always"; or "auto", what a user has, that overlaps only what
-is held back or goes to another host, so that its growth includes what overlap itself costs.
-spatial_overlap_bN: that cost, where nothing is held back. spatial_torch: PyTorch with gloo that exchanges the same halos by
-hand, two ranks on a core each; ratio = its time / ours.
+spatial_2: two ranks, each on one core, compared with one rank on one core and the same batch. ratio = one's time /
+two's.
+spatial_4_on_2: four ranks on two cores compared with two ranks. overhead = four's time / two's - 1.
+spatial_delay_OVERLAP_bN, with batches of 4 and one image: every halo message is delayed, by less than the time of half
+a batch in a
+layer. growth = the additional time of a step. `delays` is the same in units of the delay; a step without overlap waits
+for seven.
+OVERLAP is that of the plan: "never", "always", or "auto", which is the default and overlaps only messages that are
+delayed or go to
+another host, so that its growth includes the cost of overlap.
+spatial_overlap_bN: that cost, without delays. spatial_torch: PyTorch with gloo, which exchanges the same halos by hand,
+on two ranks,
+each on one core. ratio = its time / ours.
 """
 
 import argparse
@@ -104,7 +109,8 @@ def main():
         line = {"peer_us": peer["torch"], "ratio": ratio("torch", "two")}
         show("spatial_torch", 2, options, line, runs["two"])
     if "delay" in wanted:
-        # Shorter than half a batch takes in the least layer that exchanges: an eighth of a step's mean over eight of them.
+        # Less than the time of half a batch in the fastest layer with an exchange: an eighth of a step's mean over
+        # eight layers.
         for batch in (options.batch, 1):
             delay = round(peer["two"] / 1e3 / 64 * batch / options.batch, 3)
             turns = {(overlap, late): [] for overlap in ("never", "always", "auto") for late in (0, delay)}

@@ -1,4 +1,4 @@
-"""The peer of bench/spatial.py: the same net cut in two by columns, with the halos exchanged by hand over gloo.
+"""The peer of bench/spatial.py: the same net split in two by columns, with the halos exchanged by hand over gloo.
 
 python bench/spatial_torch.py RANK SIZE FILE SIDE BATCH STEPS
 """
@@ -14,11 +14,11 @@ from torch.nn import functional
 
 RANK, SIZE, FILE = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 SIDE, BATCH, STEPS = (int(word) for word in sys.argv[4:7])
-R = 2  # what a 5x5 convolution needs of each neighbour
+R = 2  # number of columns that a 5x5 convolution needs of each neighbour
 
 
 class Halo(torch.autograd.Function):
-    """The neighbours' columns on both sides; zeros at the image's border."""
+    """Returns the tile with the neighbours' columns on both sides, or zeros at the image's border."""
 
     @staticmethod
     def forward(ctx, x):

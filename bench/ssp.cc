@@ -1,7 +1,7 @@
-// Workers of which one is slowed three times, under one clock: bench_ssp CLOCK STRAGGLER SECONDS. They train softmax
-// regression on made-up clusters through one array. CLOCK: sync, ssp or async. STRAGGLER: moving (which rank is slow
-// changes every 40 ms, as on machines that others use too) or fixed (the last rank, for good). Every rank prints what
-// it waited; rank 0 the accuracy over time. bench/ssp.py starts it.
+// Workers under one clock, one of which is slowed down by a factor of three: bench_ssp CLOCK STRAGGLER SECONDS. They
+// train softmax regression on generated clusters through one array. CLOCK: sync, ssp or async. STRAGGLER: moving (the
+// slow rank changes every 40 ms, as on machines that others use too) or fixed (always the last rank). Every rank prints
+// its waiting time, and rank 0 the accuracy over time. bench/ssp.py starts it.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -27,7 +27,7 @@ constexpr int kTests = 4000;
 constexpr int kStaleness = 8;
 constexpr double kRate = 0.002;
 constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kStep = 4 * kMs;  // most of it asleep: so four ranks fit on two cores
+constexpr std::int64_t kStep = 4 * kMs;  // mostly asleep, so that four ranks fit on two cores
 constexpr std::int64_t kTurn = 40 * kMs;
 constexpr std::size_t kWeights = (kInputs + 1) * kClasses;
 
@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
     ++steps;
   }
   const double waited = table.stats().wait_seconds;
-  session.shutdown();  // from now on nobody waits for this worker
+  session.shutdown();  // from now on no worker waits for this one
   std::string line = "{\"rank\":" + std::to_string(rank) + ",\"steps\":" + std::to_string(steps) +
                      ",\"waited\":" + std::to_string(waited);
   if (rank == 0) {

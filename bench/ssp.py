@@ -1,5 +1,7 @@
-"""Waiting and accuracy under a straggler: synchronous, stale-bounded (SSP) and asynchronous workers, four ranks on two
-"hosts" over loopback, one of them slowed three times. Prints JSON lines (ratio = the synchronous workers' waiting time /
+"""Measures waiting time and accuracy with a straggler: synchronous, bounded-staleness (SSP) and asynchronous workers,
+four ranks on two
+"hosts" over loopback, one of them slowed down by a factor of three. Prints JSON lines (ratio = the synchronous workers'
+waiting time /
 SSP's) and draws build/bench/ssp.png.
 
 .venv/bin/python bench/ssp.py --seconds 4
@@ -38,7 +40,7 @@ def accuracy_at(curve, second):
 
 
 def measure(build, straggler, seconds, rounds):
-    """{clock: runs}, the clocks taking turns; and the line for them."""
+    """Runs the clocks alternately. Returns {clock: runs} and prints the JSON line."""
     runs = {clock: [] for clock in CLOCKS}
     for _ in range(rounds):
         for clock in CLOCKS:

@@ -39,7 +39,7 @@ BARE void bare_scatter(float* __restrict to, const float* __restrict from, const
   }
 }
 
-// Pages that were never touched would have other costs than those of a table.
+// Memory that was never touched would be slower than that of a table.
 std::vector<float> touched(std::int64_t count, float value) {
   return std::vector<float>(static_cast<std::size_t>(count), value);
 }

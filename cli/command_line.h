@@ -1,4 +1,4 @@
-// Parses a command line. On a mistake, prints what is wrong and what is known.
+// Parses a command line. On an error, prints the error and the known options.
 #pragma once
 
 #include <fmt/format.h>

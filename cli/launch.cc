@@ -327,8 +327,8 @@ class Job {
   Listener listener_;
   pid_t mpirun_ = 0;
   LocalRanks ranks_here_;
-  int status_ = 0;                  // of mpirun, or of the first wrapper that failed
-  std::map<int, int> connections_;  // of wrappers: file descriptor to rank
+  int status_ = 0;                  // exit status of mpirun, or of the first wrapper that failed
+  std::map<int, int> connections_;  // connections of wrappers: file descriptor to rank
   std::map<int, Rank> ranks_;
   Report first_;  // the first failure; its rank is -1 if there is none
   int first_lost_ = -1;

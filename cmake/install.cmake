@@ -1,13 +1,13 @@
-# What `cmake --install` puts where, and the packages for find_package(pleiad) and pkg-config. All of it may be moved as a
-# whole: the files find each other by where they lie.
+# The destinations of `cmake --install`, and the packages for find_package(pleiad) and pkg-config. The installed files
+# may be moved together: they find each other by relative paths.
 install(TARGETS pleiad_base pleiad pleiad_nn pleiad_job multiverso EXPORT pleiad
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 set_target_properties(pleiad_base pleiad pleiad_nn pleiad_job multiverso PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(PLEIAD_MPI)
-  # The library looks for its module beside itself.
+  # The library finds its MPI module in its own folder.
   install(TARGETS pleiad_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-# And its program for HDF5 files.
+# The library also starts the program for HDF5 files from there.
 install(TARGETS pleiad_hdf5 RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pleiad ${PROJECT_SOURCE_DIR}/include/multiverso
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *.hpp)

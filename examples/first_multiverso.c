@@ -7,7 +7,7 @@ int main(int argc, char* argv[]) {
   int ids[2] = {0, 10};
   TableHandler table;
 
-  MV_Init(&argc, argv); /* -sync=true, -updater_type=sgd and the other flags stand in argv */
+  MV_Init(&argc, argv); /* -sync=true, -updater_type=sgd and the other flags are in argv */
   MV_NewMatrixTable(11, 3, &table);
   MV_AddAsyncMatrixTableByRows(table, delta, 6, ids, 2);
   MV_Barrier();

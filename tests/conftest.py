@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Deadlines catch processes that hang. The tests name times that are ample on a current machine; a slow or busy one gets
 # this many times as long.
-# as long.
 PATIENCE = 10
 
 pytest.register_assert_rewrite("singa_root")  # tests import it and use its fixtures

@@ -32,7 +32,6 @@ WITHOUT_TABLES = {"in the creation of a table", "before its first call"}
 
 # The victim is mpirun's own child. The other ranks run under a shell that prints their exit codes, because mpirun with
 # --enable-recovery returns 0 for any of them.
-# under --enable-recovery, whatever its ranks end with.
 WRAPPER = """
 if [ "$OMPI_COMM_WORLD_RANK" = "$VICTIM" ]; then exec "$0" "$@"; fi
 "$0" "$@"; echo "exit $OMPI_COMM_WORLD_RANK $?"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a GoogleTest program, and once more those of its cases that failed: cases.py NAME COMMAND...
+"""Runs a GoogleTest program, and runs its failed cases once more: cases.py NAME COMMAND...
 
 A case that fails by chance should not stop the cases after it. One that passes the second time is recorded in
-build/reports/NAME.retried. tools/durations.py lists it, and fails the run if there are more than a few. Reports of a sanitizer are
+build/reports/NAME.retried. tools/durations.py lists it, and fails the run if there are more than a few. Reports of a
+sanitizer are
 never retried: the program then ends with another code, or without its list of cases.
 """
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make demo: sets up, builds what the demo runs, and trains through every front door on Fashion-MNIST. Each part starts with
-# what it shows and with the command, which can be copied.
+# make demo: sets up, builds the programs of the demo, and trains through every front door on Fashion-MNIST. Each part
+# first prints
+# its subject and its command, which can be copied.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,7 +9,7 @@ build=build/release
 python=.venv/bin/python
 
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-part() { # what it shows, environment and command
+part() { # subject, environment and command
   local word words=
   for word in "${@:2}"; do
     case $word in *[\;\?\ ]*) words+=" ${word%%=*}='${word#*=}'" ;; *) words+=" $word" ;; esac

@@ -26,7 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
 COUNTS = BUILD / "executed.json"
 LIMITS = ["-rss_limit_mb=2048", "-malloc_limit_mb=256", "-timeout=10"]
-# The defaults cost half the time of a target that throws. The address sanitizer's tests of the corpus keep them.
+# The omitted checks take half the time of a target that throws. The address sanitizer's replay of the corpus keeps
+# them.
 SANITIZER = "detect_stack_use_after_return=0:quarantine_size_mb=8:malloc_context_size=4"
 
 Target = collections.namedtuple("Target", "program name longest")
@@ -34,7 +35,9 @@ Slice = collections.namedtuple("Slice", "runs cpu well")
 
 
 def targets(wanted):
-    """All targets, or those wanted. A program that is started without a target lists its targets and their longest inputs."""
+    """Returns all targets, or those in `wanted`. A program that is started without a target lists its targets and their
+    maximum input lengths.
+    """
     found = []
     for program in ("fuzz_file", "fuzz_job"):
         environment = {name: value for name, value in os.environ.items() if name != "FUZZ_TARGET"}
@@ -59,7 +62,7 @@ def execute(target, *words):
 
 
 def run(target, seconds):
-    """Runs one target for so many seconds."""
+    """Runs one target for this many seconds."""
     work, found = BUILD / "corpus" / target.name, BUILD / "found" / target.name
     for folder in (work, found):
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +76,7 @@ def run(target, seconds):
 
 
 def waited_for_a_processor(target, text):
-    """True for an input that exceeded the time limit once and does not exceed it again: the machine was busy."""
+    """Returns true for an input that exceeded the time limit once and does not exceed it again: the machine was busy."""
     slow = re.search(r"Test unit written to (\S*/timeout-\w+)", text)
     if slow is None or execute(target, slow[1])[0] != 0:
         return False
@@ -82,7 +85,7 @@ def waited_for_a_processor(target, text):
 
 
 class Campaign:
-    """Chooses which target runs next, and counts."""
+    """Chooses the target that runs next, and counts."""
 
     def __init__(self, chosen, options):
         self.targets = chosen
@@ -101,7 +104,7 @@ class Campaign:
         return sum(self.runs[target.name] for target in self.targets)
 
     def next(self):
-        """The target that runs next, and for how long, or None."""
+        """Returns the target that runs next and for how long, or None."""
         idle = [target for target in self.targets if target.name not in self.busy | self.broken]
         if not self.options.runs:
             idle = [target for target in idle if self.wall[target.name] == 0]

@@ -21,7 +21,7 @@ TYPES = {number: name[5:].lower() for name, number in descriptor_pb2.FieldDescri
 
 
 def described():
-    """The file, and the comments of its places: {path: text}."""
+    """Returns the file, and its comments by path: {path: text}."""
     with tempfile.NamedTemporaryFile() as out:
         subprocess.run(
             [

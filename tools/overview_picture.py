@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the README's picture: what lies where, and the test accuracy of two runs of fashion_softmax.
+"""Draws the README's picture: the parts of a job and their hosts, and the test accuracy of two runs of fashion_softmax.
 
     tools/overview_picture.py ONE.csv FOUR.csv docs/images/overview.png
 
@@ -16,7 +16,7 @@ DOORS = ["PyTorch, JAX,\nKeras 3", "pleiad.nn:\nC++, Python", "Multiverso: C,\nC
 
 
 def draw_parts(axes):
-    """The front doors above two hosts with two ranks each."""
+    """Draws the front doors above two hosts with two ranks each."""
     from matplotlib.patches import FancyBboxPatch
 
     def box(x, y, width, height, text="", face="white", edge=FAINT, **style):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what a part of the work needs. Skips what is installed already, so every call but the first is quick. What apt and
-# pip print goes to build/setup.log, which is shown if they fail.
+# Installs the packages for a part of the work. Skips installed ones, so every call but the first is quick. The output
+# of apt and pip goes to build/setup.log, which is printed if they fail.
 #
 #   tools/setup.sh build        to build the libraries, the commands and the Python package
 #   tools/setup.sh demo         build, and what `make demo` runs: PyTorch, LuaJIT, Fashion-MNIST
@@ -64,7 +64,7 @@ quietly() {
 }
 
 missing_packages() {
-  # One call for all: it takes as long as a call for one.
+  # One call for all packages takes as long as a call for one.
   comm -23 <(printf '%s\n' "$@" | sort -u) \
     <(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "$@" 2>/dev/null |
       sed -n 's/^\([^ :]*\)[^ ]* installed$/\1/p' | sort -u)
@@ -84,7 +84,7 @@ install_packages() {
   quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${missing[@]}"
 }
 
-# On other systems: names what Debian calls the packages, and goes on where the programs are there.
+# On other systems: prints Debian's names of the packages, and continues if the programs exist.
 require_tools() {
   local tool missing=()
   for tool in "${tools[@]}"; do
@@ -99,8 +99,8 @@ require_tools() {
   say "the programs among them are found; going on"
 }
 
-# The first Python that can make an environment and for which the test (an expression of sys) is true.
-find_python() { # test, its words
+# Prints the first Python that can create an environment and for which the test (an expression of sys) is true.
+find_python() { # arguments: test, its description
   local candidate
   for candidate in python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
     if "$candidate" -c "import sys, venv, ensurepip; sys.exit(not ($1))" 2>/dev/null; then
@@ -111,8 +111,8 @@ find_python() { # test, its words
   die "no Python of version $2 with the modules venv and ensurepip is found"
 }
 
-# Makes the environment unless it works already.
-make_environment() { # folder, test of the Python, its words
+# Creates the environment unless it works already.
+make_environment() { # arguments: folder, test of the Python, its description
   "$1"/bin/python -c '' 2>/dev/null && return
   local python
   python=$(find_python "$2" "$3")
@@ -121,8 +121,8 @@ make_environment() { # folder, test of the Python, its words
   quietly "$python" -m venv "$1"
 }
 
-# Runs the commands of install_NAME once for what the file of requirements says: a stamp in the environment remembers its hash.
-install_once() { # environment, name, file of requirements
+# Runs install_NAME once for each content of the requirements file: a stamp in the environment holds its hash.
+install_once() { # arguments: environment, name, requirements file
   local stamp
   stamp=$1/.setup-$2-$(sha256sum "$3" | cut -c1-16)
   [ -e "$stamp" ] && return
@@ -132,8 +132,8 @@ install_once() { # environment, name, file of requirements
   touch "$stamp"
 }
 
-# Without --no-compile pip would compile every module of PyTorch, of which most are never imported.
-quiet_pip() { # python, pip's arguments
+# Without --no-compile, pip would compile every module of PyTorch, most of which are never imported.
+quiet_pip() { # arguments: python, pip's arguments
   local python=$1
   shift
   quietly "$python" -m pip install --no-compile --disable-pip-version-check "$@"
@@ -142,8 +142,9 @@ install_build() { quiet_pip "$1" -r "$2"; }
 install_torch() { quiet_pip "$1" -r "$2"; }
 install_base() { quiet_pip "$1" -r "$2"; }
 install_frameworks() { quiet_pip "$1" -r "$2"; }
-# The old packages' set-up scripts want the old setuptools, and numpy, in the environment itself. Keras 1 lies in a folder
-# of its own beside Keras 2: PYTHONPATH=.venv-theano/keras1 chooses it.
+# The set-up scripts of the old packages need the old setuptools, and numpy, in the environment itself. Keras 1 is in a
+# separate
+# folder beside Keras 2: PYTHONPATH=.venv-theano/keras1 selects it.
 install_theano() {
   quiet_pip "$1" wheel $(grep -E '^(numpy|setuptools)==' "$2")
   quiet_pip "$1" --no-build-isolation -r "$2"
@@ -206,8 +207,8 @@ fi
 if [ $theano = yes ]; then
   make_environment .venv-theano "sys.version_info[:2] == (3, 11)" "3.11 (the original Theano runs on no later one)"
   install_once .venv-theano theano tools/requirements-theano.txt
-  # Theano cannot ask this numpy for its BLAS library. A file of settings tells it, so that `import theano` works as the
-  # first line of a script, and THEANO_FLAGS stays free for the script.
+  # Theano cannot find the BLAS library of this numpy. A configuration file names it, so that `import theano` works as
+  # the first line of a script, and THEANO_FLAGS remains free for the script.
   printf '[blas]\nldflags = -lopenblas\n' > .venv-theano/theanorc
   echo 'import os, sys; os.environ.setdefault("THEANORC", os.path.join(sys.prefix, "theanorc") + os.pathsep + os.path.expanduser("~/.theanorc"))' \
     > .venv-theano/lib/python3.11/site-packages/theanorc.pth

@@ -11,12 +11,12 @@ struct Config {
   bool sparse = false;  ///< libsvm: label key:value ...
   int train_epoch = 1;
   int minibatch_size = 20;
-  int read_buffer_size = 2048;       ///< samples that are read at a time
-  int show_time_per_sample = 10000;  ///< samples between two lines of progress
+  int read_buffer_size = 2048;       ///< number of samples that are read at a time
+  int show_time_per_sample = 10000;  ///< number of samples between two progress lines
   double regular_coef = 0.0005;
   double learning_rate = 0.8;
   double learning_rate_coef = 1e6;  ///< rate = max(1e-3, learning_rate - updates / (this * minibatch_size))
-  double alpha = 0.005;             ///< of FTRL, as are the next three
+  double alpha = 0.005;             ///< for FTRL, as the next three
   double beta = 1;
   double lambda1 = 5;
   double lambda2 = 0.002;
@@ -26,14 +26,14 @@ struct Config {
   std::string test_file;
   std::string output_model_file = "logreg.model";
   std::string output_file = "logreg.output";
-  bool use_ps = false;  ///< false: one process
+  bool use_ps = false;  ///< false: a single process
   bool pipeline = true;
   int sync_frequency = 1;                  ///< minibatches between two gets of the model
   std::string updater_type = "default";    ///< default and sgd: w -= rate * g | ftrl
   std::string objective_type = "default";  ///< default: linear | sigmoid | softmax | ftrl: sigmoid
   std::string regular_type = "default";    ///< default: none | L1 | L2
 
-  /// A std::runtime_error names the file and the line of what is wrong.
+  /// Reads the settings. A std::runtime_error names the file and the line of an invalid setting.
   static Config read(const std::string& path);
   [[nodiscard]] bool ftrl() const { return updater_type == "ftrl" || objective_type == "ftrl"; }
   [[nodiscard]] std::vector<std::string> train_files() const;

@@ -1,12 +1,12 @@
 // Logistic regression, as Multiverso's application of that name: dense or sparse samples, SGD or FTRL, and the same
-// keys in the file of settings.
+// keys in the configuration file.
 //
 //   pleiad launch -n 4 logistic_regression settings.config
 //
-// The model is one table: a row for each feature and one for the bias, a column for each output. Of sparse samples only
-// the rows that some sample has are there. A worker gets the
-// rows that its next minibatches touch (of dense samples all), and adds their gradients; the table's rule takes the
-// step. Testing ends in one line: accuracy or error, and the time.
+// The model is one table with a row for each feature and one for the bias, and a column for each output. For sparse
+// samples the table holds only the rows of features that occur. A worker gets the rows that its next minibatches use
+// (all rows for dense samples) and adds their gradients. The table's rule makes the step. A test prints one line: the
+// accuracy or error, and the time.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 using namespace pleiad;
 using Clock = std::chrono::steady_clock;
 
-/// The rows of the model that some samples touch, and a copy of them.
+/// The rows of the model that some samples use, and a copy of them.
 struct Rows {
   std::vector<RowId> ids;     ///< ascending
   std::vector<float> values;  ///< row after row
@@ -89,7 +89,7 @@ class Model {
     return out;
   }
 
-  /// One step: the mean gradient of the samples, on the rows at hand, goes to the table. Returns the sum of their
+  /// Makes one step: adds the mean gradient of the samples, on the given rows, to the table. Returns the sum of their
   /// losses.
   double train(std::span<const Sample> samples, Rows& rows, double rate) const {
     Rows touched;
@@ -119,7 +119,7 @@ class Model {
       float* gradient = touched.values.data() + r * outputs_;
       for (std::size_t k = 0; k < outputs_; ++k) {
         gradient[k] += penalty(mine[k]);
-        // Until the next get this worker goes on from its own steps. FTRL's are the table's secret.
+        // Until the next get this worker continues with its own steps. Only the table can make FTRL's steps.
         if (!config_.ftrl()) mine[k] -= static_cast<float>(rate) * gradient[k];
       }
     }
@@ -178,7 +178,7 @@ void train(Session& session, const Config& config, const Model& model) {
     SampleReader reader(config, config.train_files(), session.rank(), session.size());
     double loss = 0;
     std::int64_t seen = 0;
-    // With a pipeline the rows of the next block are on their way while this one is worked on.
+    // With a pipeline, the rows of the next block are fetched while this block is computed.
     std::vector<Sample> coming;
     std::unique_ptr<Rows> coming_rows;
     std::vector<Sample> buffer;
@@ -232,7 +232,7 @@ void train(Session& session, const Config& config, const Model& model) {
   }
 }
 
-/// Predictions of the whole file, in its order, and how many are right.
+/// Writes the predictions of the whole file, in its order. Returns the number of correct ones.
 void test(const Config& config, const Model& model, double seconds) {
   SampleReader reader(config, {config.test_file}, 0, 1);
   std::ofstream out(config.output_file);

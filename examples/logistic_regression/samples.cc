@@ -62,7 +62,7 @@ bool SampleReader::read(Sample& sample, bool mine) {
     if (!std::getline(in_, line)) return false;
     ++at_;
   } while (line.find_first_not_of(" \t\r") == std::string::npos);
-  if (mine) parse(line, sample);  // others' lines are theirs to look at
+  if (mine) parse(line, sample);  // other readers parse the other lines
   return true;
 }
 

@@ -11,15 +11,15 @@
 struct Sample {
   int label = 0;
   double weight = 1;
-  std::vector<std::int64_t> keys;  ///< features that are there; the last, input_size, is the bias
+  std::vector<std::int64_t> keys;  ///< indices of the present features; the last one, input_size, is the bias
   std::vector<float> values;
 };
 
-/// Reads the samples of some files that fall to one of `ranks` readers: every ranks-th one.
+/// Reads every ranks-th sample of some files, so that each of `ranks` readers gets its own.
 class SampleReader {
  public:
   SampleReader(const Config& config, std::vector<std::string> files, int rank, int ranks);
-  /// At most `count` samples; fewer at the end of the last file. A std::runtime_error names file and line.
+  /// Returns at most `count` samples, fewer at the end of the last file. A std::runtime_error names file and line.
   std::vector<Sample> next(std::size_t count);
 
  private:

@@ -79,7 +79,7 @@ double Vocabulary::keep(std::int64_t word, double sample) const {
   return std::min(1.0, std::sqrt(sample / share) + sample / share);
 }
 
-// Huffman: the two rarest become one, until one is left. Inner nodes are numbered from 0, the root is the last.
+// Huffman: merges the two rarest nodes until one is left. Inner nodes are numbered from 0, and the root is the last.
 void Vocabulary::make_tree() {
   struct Node {
     std::int64_t count;

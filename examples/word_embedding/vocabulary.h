@@ -1,4 +1,4 @@
-// The words of a text, most frequent first, and what training draws from them.
+// The words of a text, most frequent first, and the random choices of training.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 struct Word {
   std::string text;
   std::int64_t count = 0;
-  // Hierarchical softmax: the way from the root to the word. At inner node points[i] it goes to the side codes[i].
+  // Hierarchical softmax: the path from the root to the word. At inner node points[i] it takes the side codes[i].
   std::vector<std::int64_t> points;
   std::vector<char> codes;
 };
 
 class Vocabulary {
  public:
-  /// Counts the words of a text. A std::runtime_error where the file cannot be read or fewer than two words stay.
+  /// Counts the words of a text. Throws a std::runtime_error if the file cannot be read or fewer than two words remain.
   static Vocabulary of_text(const std::string& path, std::int64_t min_count, const std::string& stopwords);
-  /// Lines of "word count".
+  /// Reads lines of "word count".
   static Vocabulary of_list(const std::string& path, std::int64_t min_count, const std::string& stopwords);
 
   [[nodiscard]] const std::vector<Word>& words() const { return words_; }
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(words_.size()); }
   [[nodiscard]] std::int64_t total() const { return total_; }
-  /// -1 for a word that is none.
+  /// Returns -1 if the word is not in the vocabulary.
   [[nodiscard]] std::int64_t find(const std::string& text) const;
-  /// A word drawn in proportion to count^0.75.
+  /// Returns a random word with a probability proportional to count^0.75.
   [[nodiscard]] std::int64_t draw(std::mt19937_64& random) const;
-  /// How likely an occurrence of the word is kept where frequent words are thinned out.
+  /// Returns the probability that an occurrence of the word is kept when frequent words are thinned out.
   [[nodiscard]] double keep(std::int64_t word, double sample) const;
 
  private:

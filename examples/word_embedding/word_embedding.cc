@@ -3,9 +3,9 @@
 //
 //   pleiad launch -n 4 word_embedding -train_file text.txt -output vectors.txt -size 100 -cbow 0 -negative 5
 //
-// Two matrices hold the model, a row for each word, and for each inner node of the tree. A worker takes its part of the
-// text block by block: it gets the rows that the block touches, trains on its copies, and adds what has changed. With
-// -is_pipeline 1 the rows of the next block are on their way meanwhile.
+// Two matrices hold the model: a row for each word, and a row for each inner node of the tree. A worker processes its
+// part of the text block by block: it gets the rows that the block uses, trains on its copies, and adds the changes.
+// With -is_pipeline 1, the rows of the next block are fetched meanwhile.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -30,7 +30,7 @@ namespace {
 using namespace pleiad;
 using Sentence = std::vector<std::int64_t>;
 
-/// Rows of one matrix, and how they were when they came.
+/// Rows of one matrix, and their values when they were fetched.
 class Part {
  public:
   Part(const MatrixTable& table, std::vector<RowId> ids) : table_(table), ids_(std::move(ids)) {
@@ -47,7 +47,7 @@ class Part {
     const auto place = std::ranges::lower_bound(ids_, id) - ids_.begin();
     return values_.data() + place * table_.cols();
   }
-  /// All workers move the same rows at once: each adds its share, or their sum would overshoot.
+  /// All workers change the same rows at once. Each adds 1/workers of its change, or their sum would be too large.
   void add_changes(float share) {
     for (std::size_t i = 0; i < values_.size(); ++i) before_[i] = share * (values_[i] - before_[i]);
     table_.add_rows(ids_, before_);
@@ -61,13 +61,13 @@ class Part {
   Pending pending_;
 };
 
-/// One target that an output row is pushed towards: 1 or 0.
+/// One target that an output row is trained towards: 1 or 0.
 struct Goal {
   RowId row;
   float label;
 };
 
-/// A piece of the text and all that training it draws by chance, drawn before the rows are asked for.
+/// A part of the text with all random choices of its training, which are made before the rows are fetched.
 struct Block {
   struct Pass {
     Sentence context;  ///< skip-gram: one word; CBOW: all of them
@@ -121,7 +121,7 @@ class Trainer {
     }
   }
 
-  /// By the first rank: as word2vec writes them.
+  /// Writes the vectors on the first rank, in word2vec's format.
   void save() const {
     std::ofstream file(options_.output, std::ios::binary);
     const auto cols = static_cast<std::size_t>(options_.size);
@@ -155,7 +155,7 @@ class Trainer {
     return values;
   }
 
-  // The lines of the text go round among the ranks; a block ends with the line that fills it.
+  // The ranks take the lines of the text in turn. A block ends with the line that fills it.
   void each_block(const std::function<void(std::unique_ptr<Block>)>& use) {
     std::ifstream file(options_.train_file);
     if (!file) throw std::runtime_error(options_.train_file + ": cannot be read");
@@ -203,7 +203,7 @@ class Trainer {
     }
   }
 
-  // Inner nodes of the tree and words share the rows of the output matrix: only one of the two is in use.
+  // Inner nodes of the tree and words share the rows of the output matrix, because only one of the two is in use.
   std::vector<Goal> goals(std::int64_t word) {
     std::vector<Goal> goals;
     if (options_.hs) {
@@ -271,8 +271,8 @@ class Trainer {
     double count = 0;
   };
 
-  // With several threads (kShared) all of them read and write the same rows without locks, as Multiverso's do: an
-  // update of a value that two threads change at the same time may be lost.
+  // With several threads (kShared), all of them read and write the same rows without locks, as in Multiverso. If two
+  // threads change a value at the same time, one update may be lost.
   template <bool kShared>
   static float load(float& value) {
     if constexpr (kShared) return std::atomic_ref(value).load(std::memory_order_relaxed);

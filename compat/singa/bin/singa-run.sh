@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a job on this process; under mpirun, or `pleiad launch -n 4`, each rank runs this and is a worker.
+# Runs a job on this process. Under mpirun, or `pleiad launch -n 4`, each rank runs this script and is a worker.
 #
 #   bin/singa-run.sh -conf examples/mnist/job.conf [-resume] [-test]
 #   bin/singa-run.sh -exec tool/python/examples/mnist_mlp.py [-resume] [the script's own arguments]
 #   bin/singa-run.sh -exec build/my_main -conf examples/mnist/job.conf [-resume]
 #
-# -exec starts a Python script by Python, and a binary or a script with a #! line of its own as it is.
-# -singa_conf and -singa_job are taken for older scripts, and passed over.
+# -exec starts a Python script with Python, and any other program directly.
+# -singa_conf and -singa_job are accepted for older scripts, and ignored.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 usage() {
@@ -43,7 +43,7 @@ missing() {
   echo "singa-run.sh: $1: ./configure --enable-python && make in $root builds it" >&2
   exit 1
 }
-# Whether -exec names a program that starts by itself: an executable that is no Python script.
+# Succeeds if -exec names a program that starts by itself: an executable that is not a Python script.
 starts_itself() {
   case $1 in *.py) return 1 ;; esac
   [ -f "$1" ] && [ -x "$1" ] || return 1
@@ -68,7 +68,7 @@ fi
 pleiad=$build/bin/pleiad
 [ -x "$pleiad" ] || pleiad=$(command -v pleiad) || missing "there is no $build/bin/pleiad, and none on the PATH"
 
-# Of the files that a job of this root names and that are not there, who makes them.
+# For each missing file that a job of this root names, prints the script that creates it.
 makers() {
   { grep -oE '(path|mean_file): *"[^"]*"' "$conf" 2>/dev/null || true; } | cut -d '"' -f 2 | while read -r file; do
     [ ! -e "$file" ] || continue

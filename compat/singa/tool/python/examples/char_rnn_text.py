@@ -1,4 +1,6 @@
-"""Writes a text of a small made-up grammar and its vocabulary, for examples/char-rnn/job.conf and examples/rnnlm/job.conf."""
+"""Writes a text of a small invented grammar and its vocabulary, for examples/char-rnn/job.conf and
+examples/rnnlm/job.conf.
+"""
 
 import random
 from pathlib import Path
