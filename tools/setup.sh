@@ -95,8 +95,8 @@ require_tools() {
   install what Debian 12 calls: ${packages[*]}"
   fi
   [ -e "$1" ] && return
-  say "this is not Debian 12; needed is what Debian 12 calls: ${packages[*]}"
-  say "the programs among them are found; going on"
+  say "this is not Debian 12; it needs the packages that Debian 12 calls: ${packages[*]}"
+  say "their programs exist; continuing"
 }
 
 # Prints the first Python that can create an environment and for which the test (an expression of sys) is true.
