@@ -230,6 +230,24 @@ def test_two_processes_of_one_rank_are_an_error(start, process):
     assert said(job, "size") == {}
 
 
+ONE_RANK = """
+import pleiad
+try: pleiad.init()
+except pleiad.StateError as problem: out(problem)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("allocation", [{}, {"SLURM_JOB_ID": "7"}], ids=["alone", "in a batch job"])
+def test_two_jobs_of_a_launcher_that_names_no_job_do_not_claim_ranks_from_each_other(start, tmp_path, allocation):
+    """A launcher that is not Open MPI's may set PMI_SIZE and PMI_RANK alone, so its jobs have the same variables."""
+    file = script(tmp_path, ONE_RANK)
+    for _ in range(2):  # the first process still runs when the second one starts
+        job = start(sys.executable, file, env={"PMI_SIZE": "2", "PMI_RANK": "0", **allocation})
+        job.read_until(lambda job: job.out)
+        assert "MPI reports 1" in job.out[0], job.text()
+
+
 @pytest.mark.parametrize("launcher", ["launch", "torchrun", "mpirun"])
 def test_a_child_of_a_rank_is_told_at_once_that_it_is_no_rank(start, pleiad, tmp_path, launcher):
     """A child that Python starts with a copy of its environment has the launcher's variables, but no mark of a rank."""

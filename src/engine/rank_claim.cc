@@ -37,8 +37,9 @@ std::string held_claim;  // guarded by the mutex
 /// Empty where the variables do not give a rank.
 std::string claim_of(const Launch& launch) {
   std::string rank = launch.rank >= 0 ? std::to_string(launch.rank) : "";
-  // A rank counts only with the variable that tells its job from others: two jobs must not claim the same name.
-  for (const auto& [rank_name, job_name] : {std::pair{"PMIX_RANK", "PMIX_NAMESPACE"}, {"PMI_RANK", "SLURM_JOB_ID"}}) {
+  // A rank counts only with the variable that tells its job from others: two jobs must not claim the same name. Jobs of
+  // one batch script share SLURM_JOB_ID, but not the number of the step.
+  for (const auto& [rank_name, job_name] : {std::pair{"PMIX_RANK", "PMIX_NAMESPACE"}, {"PMI_RANK", "SLURM_STEP_ID"}}) {
     const char* value = std::getenv(rank_name);
     if (rank.empty() && value != nullptr && std::getenv(job_name) != nullptr) rank = value;
   }
