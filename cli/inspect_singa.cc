@@ -2,23 +2,23 @@
 
 #include <cstring>
 
-#include "data/wire.h"
+#include "data/protobuf_fields.h"
 #include "file/mapped.h"
 
 namespace pleiad::cli {
 namespace {
 
-using data::WireReader;
-using data::WireType;
+using data::ProtobufReader;
+using data::ProtobufType;
 
 /// Reads packed integers, or a single one.
-bool take_numbers(const WireReader& field, std::vector<std::int64_t>& to) {
-  if (field.type() == WireType::varint) {
+bool take_numbers(const ProtobufReader& field, std::vector<std::int64_t>& to) {
+  if (field.type() == ProtobufType::varint) {
     to.push_back(static_cast<std::int64_t>(field.number()));
     return true;
   }
-  if (field.type() != WireType::bytes) return false;
-  WireReader packed(field.bytes());
+  if (field.type() != ProtobufType::bytes) return false;
+  ProtobufReader packed(field.bytes());
   while (!packed.empty()) {
     const auto number = packed.take_varint();
     if (!number) return false;
@@ -29,12 +29,12 @@ bool take_numbers(const WireReader& field, std::vector<std::int64_t>& to) {
 
 /// Reads a message BlobProto {shape = 1, data = 2}.
 bool take_blob(std::span<const std::byte> bytes, SingaParameter& to) {
-  WireReader fields(bytes);
+  ProtobufReader fields(bytes);
   while (fields.next()) {
     if (fields.field() == 1) {
       if (!take_numbers(fields, to.shape)) return false;
     } else if (fields.field() == 2) {
-      if (fields.type() == WireType::varint || fields.bytes().size() % sizeof(float) != 0) return false;
+      if (fields.type() == ProtobufType::varint || fields.bytes().size() % sizeof(float) != 0) return false;
       const std::size_t before = to.values.size();
       to.values.resize(before + fields.bytes().size() / sizeof(float));
       if (!fields.bytes().empty()) std::memcpy(to.values.data() + before, fields.bytes().data(), fields.bytes().size());
@@ -51,9 +51,9 @@ std::optional<std::vector<SingaParameter>> read_singa_checkpoint(const std::file
   std::vector<std::int64_t> versions;
   std::vector<std::string> names;
   std::vector<std::int64_t> ignored;
-  WireReader fields(file.bytes());
+  ProtobufReader fields(file.bytes());
   while (fields.next()) {  // BlobProtos {id = 2, version = 3, name = 4, blob = 5}
-    const bool bytes = fields.type() == WireType::bytes;
+    const bool bytes = fields.type() == ProtobufType::bytes;
     switch (fields.field()) {
       case 2:
         if (!take_numbers(fields, ignored)) return {};

@@ -178,7 +178,7 @@ TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
 }
 
 // There is no memory for the n-th new row: the add changes nothing, and the table still works.
-TEST(Sparse, WithoutMemoryForARowTheTableGoesOn) {
+TEST(Sparse, WithoutMemoryForARowTheTableContinues) {
   class Full final : public Hooks {
    public:
     void at(int, Point point) override {
@@ -239,7 +239,7 @@ TEST(InprocFailure, BetweenTwoCalls) {
   EXPECT_EQ(seen[0]->torn, 0U);
 }
 
-TEST(InprocFailure, AfterItsShutdownDisturbsNobody) {
+TEST(InprocFailure, ADeathAfterTheShutdownDisturbsNoRank) {
   Plan plan;
   plan.late_victim = 1;
   const auto seen = observe_all(3, "", plan);
@@ -279,7 +279,7 @@ TEST(InprocFailure, AnUncaughtErrorOfOneRankIsADeathToTheOthers) {
   EXPECT_EQ(told, 2);
 }
 
-TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsWhatItHadUnderWay) {
+TEST(InprocFailure, ASessionThatEndsWithoutShutdownEndsItsPendingOperations) {
   // Rank 1's adds wait for rank 0's gets in another thread when the session ends.
   std::string text;
   std::atomic<bool> leaves{false};
@@ -335,7 +335,7 @@ TEST(Wait, ADeathIsNamedEvenIfAnotherRankHasShutDownBecauseOfIt) {
   EXPECT_TRUE(names(text, 2)) << text;
 }
 
-TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
+TEST(Wait, ARankThatShutsDownAfterItsPartIsNoError) {
   // A waiting rank must not raise an error in this order of events: it finds that rank 1 has not arrived, is paused,
   // and then finds that rank 1 has left.
   std::atomic<bool> looked{false};
@@ -361,7 +361,7 @@ TEST(Wait, ARankThatDidItsPartAndShutDownIsNoError) {
   });
 }
 
-TEST(Wait, ATimeoutSaysForWhomItWaitedAndWhatThatOneDid) {
+TEST(Wait, ATimeoutNamesTheMissingRankAndItsState) {
   for (const bool clocked : {true, false}) {
     SessionOptions options = quiet();
     options.timeout = 5;  // much longer than all ranks need to reach their calls
@@ -428,7 +428,7 @@ class StderrInto {
   int before_;
 };
 
-TEST(Wait, ASlowRankOnlyCausesAWarningThatSaysWhatEveryRankDoes) {
+TEST(Wait, ASlowRankOnlyCausesAWarningWithTheStateOfEveryRank) {
   SessionOptions options = quiet();
   options.log_level = "warn";
   options.warn_after = 0.2;
@@ -498,7 +498,7 @@ TEST(Wait, ALockThatAStoppedRankHoldsEndsInATimeoutThatNamesIt) {
   });
 }
 
-TEST(Wait, AMessageThatIsGivenUpHalfWayEndsThoseThatFollow) {
+TEST(Wait, AnAbortedMessageEndsTheFollowingOnes) {
   std::atomic<bool> given_up{false};
   std::atomic<bool> told{false};
   SessionOptions options = quiet();

@@ -179,7 +179,7 @@ os.write(1, f"{code} {words}\\n".encode())
 
 
 @pytest.mark.parametrize("world", ["alone", 2, 4])
-def test_a_forked_child_gets_errors_and_its_parent_goes_on(script, world):
+def test_a_forked_child_gets_errors_and_its_parent_continues(script, world):
     code = (
         OPEN
         + """
@@ -277,7 +277,7 @@ def test_a_failed_init_leaves_other_exit_codes_alone(script):
     assert script("alone", FAILED_INIT + "import sys; sys.exit(7)").returncode == 7
 
 
-def test_unknown_flags_are_told_once_in_a_job(script):
+def test_unknown_flags_are_reported_once_in_a_job(script):
     job = script(4, "mv_init('-mine=1'); mv.MV_ShutDown()")
     assert job.returncode == 0, job.stderr
     assert job.stderr.count("unknown flag") == 1

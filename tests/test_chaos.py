@@ -46,7 +46,7 @@ def failed_add(time):
         pytest.param([failed_add(0) + get(5, 6, 1), get(7, 8, 0)], "went back", id="a read of another rank that goes back"),
     ],
 )  # fmt: skip
-def test_the_checker_tells_right_histories_from_wrong_ones(ranks, mistake):
+def test_the_checker_distinguishes_valid_from_invalid_histories(ranks, mistake):
     mistakes = history.check([record(events) for events in ranks])
     assert [bool(mistakes)] == [mistake is not None], mistakes
     assert mistake is None or mistake in mistakes[0]

@@ -54,7 +54,7 @@ def test_a_hostfile_of_two_hosts_runs_the_ranks_there(network, pleiad, build_dir
 
 
 @pytest.mark.full
-def test_a_job_on_two_hosts_goes_on_from_its_last_snapshot_after_a_host_is_lost(network, pleiad, build_dir, tmp_path):
+def test_a_job_on_two_hosts_resumes_from_its_last_snapshot_after_a_host_is_lost(network, pleiad, build_dir, tmp_path):
     hosts = network(2)
     folder = tmp_path / "job"
     folder.mkdir()

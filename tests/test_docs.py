@@ -8,7 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-def test_the_page_of_parameters_is_what_the_command_prints(pleiad):
+def test_the_page_of_parameters_is_the_output_of_the_command(pleiad):
     printed = subprocess.run([str(pleiad), "options"], capture_output=True, text=True, check=True).stdout
     assert printed == (ROOT / "docs" / "parameters.md").read_text(), "run: pleiad options > docs/parameters.md"
 
@@ -84,7 +84,7 @@ def test_the_programs_on_the_pages_are_the_examples():
         assert (ROOT / "examples" / name).read_text() in (ROOT / page).read_text(), f"{page}: {name}"
 
 
-def test_the_examples_do_what_the_pages_say(build_dir, mpirun, python_job):
+def test_the_examples_print_the_output_that_the_pages_show(build_dir, mpirun, python_job):
     first = build_dir / "bin" / "first"
     alone = subprocess.run([first], capture_output=True, text=True, check=True, timeout=30)
     assert alone.stdout == "1 ranks made weights[0] = 0.5\n"

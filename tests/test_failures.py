@@ -95,7 +95,7 @@ def expect_survivors_told(job, dead, *, tables=True):
 
 
 @pytest.mark.parametrize("where", POINTS)
-def test_with_recovery_survivors_are_told_and_go_on_when_a_rank_dies(start, where):
+def test_with_recovery_survivors_get_an_error_and_continue_when_a_rank_dies(start, where):
     before = shared_files()
     job = start(recovery=True, env={"PLEIAD_FAULT": f"{VICTIM}:{POINTS[where]}"})
     job.finish()
@@ -109,7 +109,7 @@ def test_with_recovery_survivors_are_told_and_go_on_when_a_rank_dies(start, wher
 
 
 @pytest.mark.parametrize("where", POINTS)
-def test_under_plain_mpirun_the_job_ends_and_says_who_died(start, where):
+def test_under_plain_mpirun_the_job_ends_and_names_the_dead_rank(start, where):
     job = start(env={"PLEIAD_FAULT": f"{VICTIM}:{POINTS[where]}"})
     code = job.finish()
     seconds = time.monotonic() - job.started
@@ -119,7 +119,7 @@ def test_under_plain_mpirun_the_job_ends_and_says_who_died(start, where):
     assert job.left() == {}
 
 
-def test_with_recovery_survivors_are_told_when_a_rank_dies_between_two_calls(start):
+def test_with_recovery_survivors_get_an_error_when_a_rank_dies_between_two_calls(start):
     job = start("--idle", VICTIM, recovery=True)
     job.finish()
     assert {one["torn"] for one in expect_survivors_told(job, {VICTIM})} == {0}
@@ -139,7 +139,7 @@ def test_under_plain_mpirun_the_job_ends_when_a_rank_dies_between_two_calls(star
     assert job.left() == {}
 
 
-def test_with_recovery_a_rank_that_dies_after_its_shutdown_disturbs_nobody(start):
+def test_with_recovery_a_rank_that_dies_after_its_shutdown_disturbs_no_rank(start):
     job = start("--late", VICTIM, recovery=True)
     job.finish()
     for one in observations(job):
@@ -177,7 +177,7 @@ def kill_from_outside(start, dead, arguments, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_with_recovery_a_kill_at_a_random_moment_is_told_and_leaves_the_table_whole(start, seed):
+def test_with_recovery_a_kill_at_a_random_moment_is_reported_and_leaves_the_table_intact(start, seed):
     arguments = [["--async"], []][seed % 2]
     at, seen = kill_from_outside(start, {seed % RANKS}, arguments, seed)
     told = [(one["at"] - at) / 1e9 for one in seen]

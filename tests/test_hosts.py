@@ -74,7 +74,7 @@ def test_a_short_cut_of_the_cable_is_no_error_and_loses_nothing(network, build_d
     assert lines[0]["hosts"] == 2
 
 
-def test_a_long_cut_of_the_cable_is_an_error_that_names_the_host_and_work_goes_on_after_it(
+def test_a_long_network_failure_is_an_error_that_names_the_host_and_calls_work_after_it(
     network, build_dir, monkeypatch
 ):
     hosts = network(2)

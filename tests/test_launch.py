@@ -439,7 +439,7 @@ def test_a_signal_to_the_wrapper_reaches_its_command_once(start, tmp_path, name)
         (["-n", 2, "--hostfile", "no-such-file", "true"], "File does not exist: no-such-file"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong(launch, arguments, message):
+def test_an_invalid_call_names_the_problem(launch, arguments, message):
     job = launch(*arguments)
     assert job.returncode == 2
     assert job.stderr.startswith("pleiad launch: ")
@@ -498,7 +498,7 @@ def test_version(run, pleiad):
     assert re.fullmatch(r"pleiad \d+\.\d+\.\d+\n", run(pleiad, "--version").stdout)
 
 
-def test_info_tells_about_the_machine(run, pleiad):
+def test_info_describes_the_machine(run, pleiad):
     facts = dict(line.split(None, 1) for line in run(pleiad, "info").stdout.splitlines())
     assert set(facts) == {"version", "host", "cores", "cpu", "memory", "mpirun"}
     assert facts["cores"].startswith(str(len(os.sched_getaffinity(0)))) or "usable" in facts["cores"]
@@ -517,7 +517,7 @@ def test_info_tells_about_the_machine(run, pleiad):
         (["info", "more"], 'unexpected argument "more"'),
     ],
 )
-def test_a_wrong_subcommand_says_what_is_wrong(run, pleiad, arguments, message):
+def test_an_invalid_subcommand_names_the_problem(run, pleiad, arguments, message):
     result = run(pleiad, *arguments)
     assert result.returncode == 2
     assert message in result.stderr

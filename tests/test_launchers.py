@@ -123,7 +123,7 @@ def test_pleiad_launch_trains_a_python_script(start, pleiad, tmp_path):
     assert sorted(job.out) == [f"rank {rank} of 4 has 80.0" for rank in range(4)]
 
 
-def test_a_second_session_of_a_process_meets_again(start, pleiad, process):
+def test_a_process_can_start_a_second_session(start, pleiad, process):
     job = start(pleiad, "launch", "-n", 2, process, "again")
     assert job.finish() == 0, job.text()
     assert said(job, "worked") == {0: "20", 1: "20"}
@@ -155,7 +155,7 @@ def test_torchrun_restarts_into_a_new_world(start, tmp_path):
     assert sorted(job.out) == ["rank 0 of 2 has 40.0", "rank 1 of 2 has 40.0"]
 
 
-def test_torchrun_ends_a_job_whose_rank_dies_in_the_middle(start, tmp_path):
+def test_torchrun_ends_a_job_whose_rank_dies_during_training(start, tmp_path):
     dies = "    if step == 10 and mv.worker_id() == 1: os.kill(os.getpid(), signal.SIGKILL)\n    table.add("
     job = start(TORCHRUN, "--nproc_per_node", 2, "--standalone", script(tmp_path, TRAIN.replace("range(20): table.add(", "range(20):\n" + dies)))  # fmt: skip
     assert job.finish(120) != 0
@@ -176,7 +176,7 @@ def test_scripts_between_the_launcher_and_the_ranks_do_not_matter(start, process
     assert said(job, "size") == {0: "2", 1: "2"}, job.text()
 
 
-def test_two_jobs_with_the_same_variables_do_not_meet(start, process, tmp_path):
+def test_two_jobs_with_the_same_variables_do_not_connect(start, process, tmp_path):
     # Both ranks 0 start first, so they could connect to the ranks 1 of the other job.
     wait = f"if [ $r = 1 ]; then while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; fi; exec {process} world"
     jobs = [start(*shell_launcher(TORCH, 2, f"r=$r sh -c '{wait}'")) for _ in range(2)]
@@ -208,7 +208,7 @@ def test_a_launcher_inside_a_launcher_counts(start, pleiad, process):
         ({"MV2_COMM_WORLD_SIZE": "4"}, ["MV2_COMM_WORLD_SIZE=4"]),
     ],
 )  # fmt: skip
-def test_more_processes_than_can_meet_are_an_error_that_names_the_variables(start, process, variables, named):
+def test_processes_that_cannot_connect_get_an_error_that_names_the_variables(start, process, variables, named):
     job = start(process, "start", env={name: value.format(0) for name, value in variables.items()})
     assert job.finish() == 0, job.text()
     text = said(job, "start")[-1]
@@ -249,7 +249,7 @@ def test_two_jobs_of_a_launcher_that_names_no_job_do_not_claim_ranks_from_each_o
 
 
 @pytest.mark.parametrize("launcher", ["launch", "torchrun", "mpirun"])
-def test_a_child_of_a_rank_is_told_at_once_that_it_is_no_rank(start, pleiad, tmp_path, launcher):
+def test_a_child_of_a_rank_gets_an_error_at_once(start, pleiad, tmp_path, launcher):
     """A child that Python starts with a copy of its environment has the launcher's variables, but no mark of a rank."""
     file = script(tmp_path, CHILDREN)
     commands = {
@@ -268,7 +268,7 @@ def test_a_child_of_a_rank_is_told_at_once_that_it_is_no_rank(start, pleiad, tmp
     assert {"rank 0 goes on", "rank 1 goes on"} <= set(job.out), job.text()
 
 
-def test_a_program_that_calls_mpi_itself_is_told_to_use_mpirun(start, pleiad, tmp_path):
+def test_a_program_that_calls_mpi_itself_gets_an_error_that_names_mpirun(start, pleiad, tmp_path):
     file = script(
         tmp_path, "from mpi4py import MPI\nimport pleiad\ntry: pleiad.init()\nexcept Exception as e: out(e)\n"
     )

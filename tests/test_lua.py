@@ -93,7 +93,7 @@ def test_a_million_adds_leak_nothing(job, lua):
     assert after - before < 2048, f"{before} kB became {after} kB"
 
 
-def test_a_library_that_is_nowhere_is_an_error_with_the_places(job, tmp_path):
+def test_a_missing_library_is_an_error_with_the_searched_paths(job, tmp_path):
     script = tmp_path / "script.lua"
     script.write_text('print(pcall(require, "multiverso"))')
     said = job("luajit", "alone", script, env={"PLEIAD_LIBRARY": str(tmp_path)}).stdout
@@ -170,7 +170,7 @@ def test_the_fashion_example_learns(job, world):
     assert accuracy > 0.75, finished.stdout
 
 
-def test_the_pages_lua_program_does_what_it_says(job):
+def test_the_pages_lua_program_prints_the_shown_output(job):
     example = ROOT / "examples" / "lua" / "first.lua"
     assert example.read_text() in (ROOT / "docs" / "lua.md").read_text()
     assert job("luajit", 2, example).stdout == "2 workers made row 10 = 4 4 4\n"

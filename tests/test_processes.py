@@ -84,7 +84,7 @@ def test_slurms_batch_variables_alone_are_no_launcher(start):
 
 
 @pytest.mark.parametrize("tasks", ["1", "4"])
-def test_srun_without_pmix_is_a_world_of_one_or_an_error_that_says_what_to_do(start, tasks):
+def test_srun_without_pmix_is_a_world_of_one_or_an_error_with_the_remedy(start, tasks):
     step = {"SLURM_STEP_ID": "0", "SLURM_SRUN_COMM_PORT": "5000", "SLURM_STEP_NUM_TASKS": tasks}
     if tasks == "1":
         assert said(run(start, 0, "world", env=step), "engine") == {0: "solo"}
@@ -136,7 +136,7 @@ def test_a_session_that_ends_by_an_exception_is_a_death_to_the_others_but_the_pr
     assert job.left() == {}
 
 
-def test_the_timeout_comes_from_the_environment_and_says_whom_it_waited_for(start, tmp_path):
+def test_the_timeout_comes_from_the_environment_and_names_the_missing_rank(start, tmp_path):
     job = start(3, "late", tmp_path / "come", env={"PLEIAD_TIMEOUT": "5"})  # longer than the ranks need to connect
     job.read_until(lambda job: len(said(job, "waited")) == 2)
     (tmp_path / "come").touch()
@@ -156,7 +156,7 @@ def test_a_bad_value_in_the_environment_is_named(start):
 
 
 @pytest.mark.parametrize("n", [0, 2])
-def test_a_forked_child_is_inert_and_its_parent_goes_on(start, n):
+def test_a_forked_child_is_inert_and_its_parent_continues(start, n):
     job = run(start, n, "fork")
     for rank in range(max(n, 1)):
         for call in ("get", "add", "get_async", "sync add", "barrier", "all_reduce", "create", "shutdown"):
@@ -261,7 +261,7 @@ def test_a_thread_that_sleeps_before_its_first_call_is_no_deadlock(start):
     assert said(job, "sleeper") == {0: ""}
 
 
-def test_counters_are_printed_at_shutdown_when_asked_for(start):
+def test_counters_are_printed_at_shutdown_if_enabled(start):
     job = run(start, 2, "stats", env={"PLEIAD_STATS": "1"})
     text = "\n".join(job.err)
     assert len(re.findall(r"^weights +3 +12 KB", text, re.M)) == 2, text

@@ -137,7 +137,7 @@ def test_salloc_gives_mpirun_its_hosts(slurm, build_dir):
     assert "3 ranks made weights[0] = 1.5\n" in done.stdout
 
 
-def test_a_job_goes_on_from_its_last_snapshot_under_slurm(slurm, build_dir, tmp_path):
+def test_a_job_resumes_from_its_last_snapshot_under_slurm(slurm, build_dir, tmp_path):
     path = f"{build_dir / 'bin'}:{os.environ['PATH']}"
     (tmp_path / "data").mkdir()
     words = [build_dir / "bin" / "restart", tmp_path / "data", 9]
@@ -161,12 +161,12 @@ def test_srun_starts_the_ranks_by_pmix_where_slurm_has_it(slurm, build_dir, tmp_
     assert (code, text) == (0, "4 ranks made weights[0] = 2\n")
 
 
-def test_tasks_of_srun_on_one_host_meet_without_pmix(slurm, build_dir):
+def test_tasks_of_srun_on_one_host_form_a_world_without_pmix(slurm, build_dir):
     done = slurm.run("srun", "--mpi=none", "-n", 4, build_dir / "bin" / "first")
     assert (done.returncode, done.stdout) == (0, "4 ranks made weights[0] = 2\n"), done.stderr
 
 
-def test_tasks_of_srun_on_several_hosts_are_told_what_to_do(slurm, build_dir):
+def test_tasks_of_srun_on_several_hosts_get_an_error_with_the_remedy(slurm, build_dir):
     words = ["env", "SLURM_STEP_NUM_NODES=2", build_dir / "bin" / "first"]
     done = slurm.run("srun", "--mpi=none", "-n", 4, *words)
     assert done.returncode != 0

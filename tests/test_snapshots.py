@@ -121,7 +121,7 @@ def test_a_snapshot_is_plain_safetensors_and_inspect_prints_it(job, run, pleiad,
     assert damaged.returncode == 1 and part.name in damaged.stderr
 
 
-def test_a_job_that_cannot_succeed_is_restarted_as_often_as_asked(run, pleiad):
+def test_a_job_that_cannot_succeed_is_restarted_the_requested_number_of_times(run, pleiad):
     done = run(
         pleiad, "launch", "-n", 2, "--restart", 2, "sh", "-c", "echo attempt $PLEIAD_RESTARTED; exit 3", timeout=60
     )
@@ -157,7 +157,7 @@ with pleiad.init(timeout=600, log_level="off") as session:
 """
 
 
-def test_a_rank_that_cannot_write_keeps_nobody_waiting(run, pleiad, python_env, tmp_path):
+def test_a_rank_that_cannot_write_keeps_no_rank_waiting(run, pleiad, python_env, tmp_path):
     probe = run("unshare", "--mount", "mount", "--bind", tmp_path, tmp_path)
     if probe.returncode != 0:
         pytest.skip(f"a mount namespace takes root: {probe.stderr.strip()}")

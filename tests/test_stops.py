@@ -28,7 +28,7 @@ def said(job, key):
     return {line["rank"]: line[key] for line in job.objects() if key in line}
 
 
-def test_a_stop_that_is_too_long_is_told_to_all_ranks_and_blamed_on_the_stopped_one(start, tmp_path):
+def test_a_long_stop_is_an_error_on_all_ranks_that_names_the_stopped_one(start, tmp_path):
     env = {"PLEIAD_SPLIT_HOSTS": "3", "PLEIAD_HOST_TIMEOUT": "5", "PLEIAD_TIMEOUT": "600"}
     job = start(mpirun_words(3), "steps", tmp_path / "end", env=env)
     job.read_until(lambda job: len(said(job, "hosts")) == 3)
@@ -81,7 +81,7 @@ def need_pid_namespaces():
         pytest.skip("SKIPPED: this machine makes no PID namespaces")
 
 
-def test_ranks_of_different_pid_namespaces_are_no_neighbours_and_do_not_look_dead(start, build_dir, tmp_path):
+def test_ranks_of_different_pid_namespaces_are_different_hosts_and_do_not_look_dead(start, build_dir, tmp_path):
     need_pid_namespaces()
     inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     others = [":", "-n", 2, build_dir / "bin" / "process", "steps", tmp_path / "end"]

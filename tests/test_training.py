@@ -16,7 +16,7 @@ def losses(text):
     ("ranks", "plan", "exchange", "rule"),
     [(2, "data", "all_reduce", "adam"), (2, "feature", "all_reduce", "momentum"), (4, "hybrid", "tables", "adam")],
 )
-def test_processes_train_as_one_however_the_net_lies_on_them(build_dir, run, mpirun, ranks, plan, exchange, rule):
+def test_processes_train_as_one_however_the_net_is_split(build_dir, run, mpirun, ranks, plan, exchange, rule):
     program = build_dir / "bin" / "train_small"
     alone = losses(run(program, "data", "none", rule).stdout)
     assert len(alone) == 20 and alone[-1] < alone[0]
@@ -40,7 +40,7 @@ def test_event_files_are_read_by_tensorboard(build_dir, mpirun, tmp_path, ranks)
     assert {"filters/conv/weight", "outputs/x"} <= set(events.Tags()["images"])
 
 
-def test_explain_says_who_does_what(run, pleiad):
+def test_explain_lists_the_work_of_each_rank(run, pleiad):
     ended = run(pleiad, "explain", "cnn", "-n", 4, "--batch", 100, "--plan", "hybrid")
     assert ended.returncode == 0, ended.stderr
     lines = {line.split()[0]: line.split() for line in ended.stdout.splitlines()[2:] if line.strip()}
@@ -64,7 +64,7 @@ def test_explain_names_mistakes(run, pleiad, tmp_path):
     assert ended.returncode == 1 and "manifest.json" in ended.stderr
 
 
-def test_ctrl_c_saves_and_the_run_goes_on(build_dir, run, pleiad, tmp_path):
+def test_ctrl_c_saves_and_the_next_run_resumes(build_dir, run, pleiad, tmp_path):
     program = build_dir / "bin" / "fashion_cnn"
     folder = tmp_path / "run"
     process = subprocess.Popen([program, "100000", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

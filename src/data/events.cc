@@ -17,7 +17,7 @@
 
 #include "core/process.h"
 #include "data/picture.h"
-#include "data/wire.h"
+#include "data/protobuf_fields.h"
 #include "file/checksum.h"
 #include "pleiad/error.h"
 
@@ -25,7 +25,7 @@ namespace pleiad {
 
 namespace {
 
-using data::WireWriter;
+using data::ProtobufWriter;
 
 // Field numbers of the messages.
 enum Event : std::uint8_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
@@ -59,7 +59,7 @@ struct EventLog::Impl {
   int file = -1;
   std::string buffer;
 
-  void append_event(const WireWriter& event) {
+  void append_event(const ProtobufWriter& event) {
     std::string length;
     append_value(length, static_cast<std::uint64_t>(event.text().size()));
     buffer += length;
@@ -69,12 +69,12 @@ struct EventLog::Impl {
     if (buffer.size() >= kEventBuffer) write();
   }
 
-  void add(const std::string& tag, std::int64_t step, const WireWriter& value) {
-    WireWriter tagged;
+  void add(const std::string& tag, std::int64_t step, const ProtobufWriter& value) {
+    ProtobufWriter tagged;
     tagged.bytes(kTag, tag);
-    WireWriter summary;
+    ProtobufWriter summary;
     summary.bytes(kValue, tagged.text() + value.text());
-    WireWriter event;
+    ProtobufWriter event;
     event.number(kWallTime, wall_time());
     event.varint(kStep, static_cast<std::uint64_t>(step));
     event.bytes(kSummary, summary.text());
@@ -105,7 +105,7 @@ EventLog::EventLog(const std::string& folder) : impl_(std::make_unique<Impl>()) 
                 .string();
   in.file = ::open(in.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (in.file < 0) throw FileError(fmt::format("{}: {}", in.path, std::strerror(errno)));
-  WireWriter first;
+  ProtobufWriter first;
   first.number(kWallTime, wall_time());
   first.bytes(kFileVersion, "brain.Event:2");
   in.append_event(first);
@@ -124,7 +124,7 @@ EventLog::~EventLog() {
 const std::string& EventLog::path() const { return impl_->path; }
 
 void EventLog::scalar(const std::string& tag, std::int64_t step, double value) {
-  WireWriter message;
+  ProtobufWriter message;
   message.number(kSimpleValue, static_cast<float>(value));
   impl_->add(tag, step, message);
 }
@@ -154,7 +154,7 @@ void EventLog::histogram(const std::string& tag, std::int64_t step, std::span<co
     const double place = std::min((value - least) / width, static_cast<double>(kBuckets - 1));
     buckets[static_cast<std::size_t>(place)] += 1;
   }
-  WireWriter message;
+  ProtobufWriter message;
   message.number(kMin, least);
   message.number(kMax, greatest);
   message.number(kNum, count);
@@ -162,7 +162,7 @@ void EventLog::histogram(const std::string& tag, std::int64_t step, std::span<co
   message.number(kSumSquares, squares);
   message.bytes(kLimit, std::as_bytes(std::span(limits)));
   message.bytes(kBucket, std::as_bytes(std::span(buckets)));
-  WireWriter value;
+  ProtobufWriter value;
   value.bytes(kHistogram, message.text());
   impl_->add(tag, step, value);
 }
@@ -177,12 +177,12 @@ void EventLog::image(const std::string& tag, std::int64_t step, std::span<const 
                     "x {} x {}",
                     tag, pixels.size(), channels, height, width));
   }
-  WireWriter message;
+  ProtobufWriter message;
   message.varint(kHeight, static_cast<std::uint64_t>(height));
   message.varint(kWidth, static_cast<std::uint64_t>(width));
   message.varint(kColourSpace, static_cast<std::uint64_t>(channels));
   message.bytes(kEncoded, data::encode_png(std::as_bytes(pixels), channels, height, width));
-  WireWriter value;
+  ProtobufWriter value;
   value.bytes(kImage, message.text());
   impl_->add(tag, step, value);
 }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "data/wire.h"
+#include "data/protobuf_fields.h"
 #include "pleiad/error.h"
 #include "pleiad/records.h"
 
@@ -21,7 +21,7 @@ class RecordParser {
   explicit RecordParser(RecordView& record) : record_(record) {}
 
   std::string parse(std::span<const std::byte> bytes) {
-    WireReader fields(image_of(bytes));
+    ProtobufReader fields(image_of(bytes));
     while (fields.next()) {
       std::string mistake = take(fields);
       if (!mistake.empty()) return mistake;
@@ -35,9 +35,9 @@ class RecordParser {
   /// 5 is a number.
   static std::span<const std::byte> image_of(std::span<const std::byte> bytes) {
     std::span<const std::byte> image = bytes;
-    WireReader fields(bytes);
+    ProtobufReader fields(bytes);
     while (fields.next()) {
-      const bool text = fields.type() == WireType::bytes;
+      const bool text = fields.type() == ProtobufType::bytes;
       if (fields.field() == 5 && text) {
         image = fields.bytes();
       } else if (fields.field() == 3 || fields.field() == 4 || (fields.field() == 1 && text)) {
@@ -47,9 +47,9 @@ class RecordParser {
     return fields.failed() ? bytes : image;
   }
 
-  std::string take(const WireReader& field) {
-    const bool number = field.type() == WireType::varint;
-    const bool bytes = field.type() == WireType::bytes;
+  std::string take(const ProtobufReader& field) {
+    const bool number = field.type() == ProtobufType::varint;
+    const bool bytes = field.type() == ProtobufType::bytes;
     switch (field.field()) {
       case 1: return shape(field);
       case 2:
@@ -78,10 +78,10 @@ class RecordParser {
     }
   }
 
-  std::string shape(const WireReader& field) {
-    if (field.type() == WireType::varint) return extent(field.number());
-    if (field.type() != WireType::bytes) return "is not a record: its field 1 (shape) is not a list of numbers";
-    WireReader packed(field.bytes());
+  std::string shape(const ProtobufReader& field) {
+    if (field.type() == ProtobufType::varint) return extent(field.number());
+    if (field.type() != ProtobufType::bytes) return "is not a record: its field 1 (shape) is not a list of numbers";
+    ProtobufReader packed(field.bytes());
     while (!packed.empty()) {
       const std::optional<std::uint64_t> number = packed.take_varint();
       if (!number) return "is not a record: its field 1 (shape) is damaged";
@@ -101,16 +101,16 @@ class RecordParser {
   }
 
   /// Field 4 holds packed floats, unpacked floats, or a Datum's bytes.
-  std::string fourth(const WireReader& field) {
-    if (field.type() == WireType::bytes) datum_data_ = field.bytes();
+  std::string fourth(const ProtobufReader& field) {
+    if (field.type() == ProtobufType::bytes) datum_data_ = field.bytes();
     return floats(field, fourth_, four_);
   }
 
-  std::string floats(const WireReader& field, std::span<const std::byte>& whole, std::vector<std::byte>& pieces) {
-    if (field.type() != WireType::bytes && field.type() != WireType::fixed32) {
+  std::string floats(const ProtobufReader& field, std::span<const std::byte>& whole, std::vector<std::byte>& pieces) {
+    if (field.type() != ProtobufType::bytes && field.type() != ProtobufType::fixed32) {
       return fmt::format("is not a record: its field {} is not a list of floats", field.field());
     }
-    if (whole.empty() && pieces.empty() && field.type() == WireType::bytes) {
+    if (whole.empty() && pieces.empty() && field.type() == ProtobufType::bytes) {
       whole = field.bytes();
       return {};
     }
@@ -161,7 +161,7 @@ std::string parse(std::span<const std::byte> bytes, RecordView& record) {
 
 std::string encode(std::span<const std::int64_t> shape, std::optional<std::int32_t> label,
                    std::span<const std::byte> pixel, std::span<const std::byte> floats) {
-  WireWriter message;
+  ProtobufWriter message;
   for (const std::int64_t extent : shape) message.varint(1, static_cast<std::uint64_t>(extent));
   if (label) message.varint(2, static_cast<std::uint64_t>(static_cast<std::int64_t>(*label)));
   if (!pixel.empty()) message.bytes(3, pixel);

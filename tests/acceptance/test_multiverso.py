@@ -74,7 +74,7 @@ def test_every_get_of_a_sync_server_returns_exactly_the_same(script, results, n)
 
 
 @pytest.mark.parametrize("n", RANKS)
-def test_an_async_server_blocks_nobody(script, results, n):
+def test_an_async_server_blocks_no_worker(script, results, n):
     script(n, "asynchronous_alone.py")
     for me, found in enumerate(results(n)):
         assert found["final"] == [6] * 4

@@ -209,7 +209,7 @@ def test_cases_to_run(singa, results, root, n):
 
 
 @pytest.mark.parametrize("n", TWO_FIRST)
-def test_ways_to_set_parameters(singa, results, n):
+def test_every_function_that_sets_parameters(singa, results, n):
     succeeded(singa(n, "doc_parameters.py"))
     found = results(n)
     equal_on_all(found, "result", "params")

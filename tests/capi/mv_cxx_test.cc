@@ -200,7 +200,7 @@ TEST_F(MvCxx, OptionsCountForTheirAdd) {
   EXPECT_EQ(values, (std::vector<double>{-4, -8, -6, -12}));
 }
 
-TEST_F(MvCxx, RowsGoToTheirPlacesOnWait) {
+TEST_F(MvCxx, RowsAreStoredInTheirBuffersOnWait) {
   for (const bool sync : {false, true}) {
     MV_SetFlag("sync", sync);
     const std::unique_ptr<MatrixWorkerTable<int>> table(MV_CreateTable(MatrixTableOption<int>(6, 2)));
@@ -220,7 +220,7 @@ TEST_F(MvCxx, RowsGoToTheirPlacesOnWait) {
   }
 }
 
-TEST_F(MvCxx, AddsThatNobodyWaitsForDoNotPileUp) {
+TEST_F(MvCxx, AddsWithoutAWaitDoNotAccumulate) {
   MV_SetFlag("sync", true);
   const std::unique_ptr<ArrayWorker<int>> table(MV_CreateTable(ArrayTableOption<int>(4)));
   ASSERT_NE(table, nullptr);
@@ -254,7 +254,7 @@ TEST_F(MvCxx, ATableOutlivesItsSessionHarmlessly) {
   EXPECT_EQ(taken_code(), PLEIAD_STATE);
 }
 
-TEST_F(MvCxx, TheOlderWayToMakeTablesWorks) {
+TEST_F(MvCxx, TheOlderFunctionsThatCreateTablesWork) {
   ArrayWorker<float> worker(10);
   const ArrayServer<float> server(10);
   MatrixWorkerTable<int> rows(3, 2);

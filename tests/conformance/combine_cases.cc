@@ -21,7 +21,7 @@ std::int64_t combined_everywhere(Session& session, const TableHandle& table) {
 
 }  // namespace
 
-CASE_FOR(Combine, RoundsOfNeighboursGoTogetherAndAreExact, 2) {
+CASE_FOR(Combine, CombinedRoundsOfAHostAreExact, 2) {
   const ArrayTable table = session.create_array(
       kLong, {.clock = "sync", .apply = "round", .updater = {.rule = "momentum", .learning_rate = 1, .momentum = 0.5}});
   std::vector<float> velocity(kLong);
@@ -50,7 +50,7 @@ CASE_FOR(Combine, RoundsOfNeighboursGoTogetherAndAreExact, 2) {
   EXPECT_GT(combined_everywhere(session, table), 0);
 }
 
-CASE_FOR(Combine, AsynchronousAddsAreExactWhoeverSendsThem, 2) {
+CASE_FOR(Combine, AsynchronousAddsAreExactWhicheverRankSendsThem, 2) {
   const ArrayTable table = session.create_array(kLong, {.dtype = DType::int64});
   const MatrixTable matrix = session.create_matrix(600, 100, {.dtype = DType::int32});
   const int adds = repeats(18);

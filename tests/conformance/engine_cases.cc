@@ -68,7 +68,7 @@ CASE(Engine, AllReducesFloat64) { check_reductions<double>(session); }
 CASE(Engine, AllReducesInt32) { check_reductions<std::int32_t>(session); }
 CASE(Engine, AllReducesInt64) { check_reductions<std::int64_t>(session); }
 
-CASE(Engine, AllReduceGivesAllRanksTheSameBits) {
+CASE(Engine, AllReduceIsBitIdenticalOnAllRanks) {
   std::vector<float> values(100003);
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = 1.0F / static_cast<float>(i * 7 + 3 + static_cast<std::size_t>(session.rank()) * 13);
@@ -222,7 +222,7 @@ CASE_FOR(Engine, DifferentSizesInACollectiveAreAnErrorOnAllRanks, 2) {
   message_of<OrderError>([&] { session.all_reduce(values); });
 }
 
-CASE_FOR(Engine, LeastAndGreatestAreTheSameBitsOnAllRanksAndKeepNotANumber, 2) {
+CASE_FOR(Engine, MinAndMaxAreBitIdenticalOnAllRanksAndKeepNaN, 2) {
   const float nan = std::nanf("");
   const bool first = session.rank() == 0;
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
@@ -277,7 +277,7 @@ CASE_FOR(Engine, ThreadsMaySendToOneRankAtOnce, 2, true) {
   for (std::thread& thread : threads) thread.join();
 }
 
-CASE_FOR(Engine, RanksThatAllWaitAreToldSo, 2, true) {
+CASE_FOR(Engine, RanksThatAllWaitGetADeadlockError, 2, true) {
   std::vector<float> one(1);
   const std::string text = message_of<OrderError>([&] {
     if (session.rank() == 0) {
@@ -296,7 +296,7 @@ CASE_FOR(Engine, ASlowRankIsNoDeadlock, 2) {
 }
 
 // Rank 0's second thread waits in a synchronous get while its main thread is busy; that thread will end rank 1's wait.
-CASE_FOR(Engine, ABusyThreadBesideAWaitingOneIsNoDeadlock, 2, true, conformance::kPatient) {
+CASE_FOR(Engine, ABusyThreadNextToAWaitingOneIsNoDeadlock, 2, true, conformance::kPatient) {
   const ArrayTable table = session.create_array(4, {.clock = "sync"});
   const std::vector<float> ones(4, 1);
   std::vector<float> out(4);

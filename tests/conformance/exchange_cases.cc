@@ -170,7 +170,7 @@ CASE_FOR(Exchange, MapIsTheTableItself, 1, true) {
   session.barrier();
 }
 
-CASE(Exchange, AddPartsIsAnAddOfTheWhole) {
+CASE(Exchange, AddPartsEqualsOneAddOfAllParts) {
   for (const char* clock : {"async", "sync"}) {
     const ArrayTable table = session.create_array(100'000, options_of<double>({.clock = clock}));
     const std::vector<double> first = own<double>(session, 40'000, 1);
@@ -311,7 +311,7 @@ CASE(Exchange, WhatOneRankGetsWrongInAStepAllHearOfAndTheNextOneIsRight) {
   }
 }
 
-CASE(Exchange, SetPutsOneRanksValuesInPlaceOfAll) {
+CASE(Exchange, SetReplacesAllValuesByThoseOfOneRank) {
   const int root = session.size() - 1;
   for (const char* clock : {"async", "sync"}) {
     const ArrayTable table = session.create_array(70001, {.clock = clock, .updater = {.rule = "momentum"}});
@@ -358,7 +358,7 @@ CASE(Exchange, WhatIsWrongWithASetAtOneRankAllRanksThrow) {
   session.barrier();
 }
 
-CASE(Exchange, MapAndStepSayThatTheyNeedOneHost) {
+CASE(Exchange, MapAndStepRequireOneHost) {
   if (session.hosts() == 1) return;
   const ArrayTable table = session.create_array(200'000, {.name = "w"});
   EXPECT_TRUE(mentions(message_of<StateError>([&] { (void)table.map(); }), {"map", "w", "hosts"}));

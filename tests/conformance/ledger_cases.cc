@@ -87,7 +87,7 @@ CASE_FOR(Ledger, StartedOperationsAreComparedToo, 2) {
   EXPECT_TRUE(mentions(text, {"add(\"weights\")", "get(\"weights\")", rank_words(1)}));
 }
 
-CASE_FOR(Ledger, AWorkerThatIsOneAddShortIsToldAtTheBarrier, 2) {
+CASE_FOR(Ledger, AWorkerWithAMissingAddGetsAnErrorAtTheBarrier, 2) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   const int odd = session.size() - 1;
   const std::string text = told([&] {
@@ -99,7 +99,7 @@ CASE_FOR(Ledger, AWorkerThatIsOneAddShortIsToldAtTheBarrier, 2) {
   EXPECT_TRUE(mentions(text, {"barrier", "has made 3", "call 3, add(\"weights\")", rank_words(0), rank_words(odd)}));
 }
 
-CASE_FOR(Ledger, AWorkerThatStartsOneAddTooManyIsToldAtTheBarrier, 2) {
+CASE_FOR(Ledger, AWorkerWithAnExtraAddGetsAnErrorAtTheBarrier, 2) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   const std::string text = told([&] {
     (void)table.add_async(kDelta);
@@ -159,7 +159,7 @@ CASE_FOR(Ledger, AThreadThatHasEndedDoesNotHideADeadlock, 2, true) {
   EXPECT_TRUE(mentions(text, {"every rank waits"}));
 }
 
-CASE_FOR(Ledger, ABarrierInPlaceOfAGetIsFoundOutWhenAllWait, 2, true) {
+CASE_FOR(Ledger, ABarrierInsteadOfAGetIsDetectedWhenAllWait, 2, true) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
   const int odd = session.size() - 1;
@@ -190,7 +190,7 @@ CASE_FOR(Ledger, AWorkerThatWaitsForAStartedOperationCountsAsWaiting, 2, true) {
   EXPECT_TRUE(mentions(text, {"every rank waits", "barrier, waiting"}));
 }
 
-CASE_FOR(Ledger, AWaitingWorkerIsToldEvenIfTheOneThatErredShutsDown, 2) {
+CASE_FOR(Ledger, AWaitingWorkerGetsAnErrorEvenIfTheWrongOneShutsDown, 2) {
   const ArrayTable table = session.create_array(3, sync_table("weights"));
   std::vector<float> out(3);
   if (session.rank() == 0) {

@@ -47,7 +47,7 @@ CASE(Litmus, ALargeGetThatIsPutOffSeesTheAddsBeforeIt) {
   }
 }
 
-CASE_FOR(Litmus, AnAddThatWasWaitedForIsSeenByWhoeverIsTold, 2) {
+CASE_FOR(Litmus, AnAddThatWasWaitedForIsSeenAfterAMessage, 2) {
   const ArrayTable data = session.create_array(40'000, options_of<std::int32_t>());
   const std::vector<std::int32_t> ones(40'000, 1);
   const int last = session.size() - 1;
@@ -214,7 +214,7 @@ CASE_FOR(Litmus, SynchronousTablesDoNotWaitForEachOther, 2) {
   ASSERT_EQ(all_of<std::int32_t>(second)[0], session.size());
 }
 
-CASE(Litmus, OrderedRoundsGiveTheSameBitsInEveryRun) {
+CASE(Litmus, OrderedRoundsAreBitIdenticalInEveryRun) {
   // 2^24 + 1 + 1 is 2^24 in one order of additions and 2^24 + 2 in the other.
   const auto bits = [&] {
     const ArrayTable table = session.create_array(1, litmus_table("round", true));

@@ -234,7 +234,7 @@ CASE_FOR(Refusal, TablesWithLongNamesAreComparedToo, 2) {
   EXPECT_EQ(table.name(), name);
 }
 
-CASE(Refusal, NoMemoryIsAnErrorOnAllRanksAndTheSessionGoesOn) {
+CASE(Refusal, MissingMemoryIsAnErrorOnAllRanksAndTheSessionContinues) {
   const TableOptions options{.name = "huge"};
   EXPECT_TRUE(
       mentions(refused_array<MemoryError>(session, std::int64_t{1} << 50U, options), {"no memory", "available"}));

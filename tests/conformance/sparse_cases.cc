@@ -83,7 +83,7 @@ CASE(Sparse, ARowNamedTwiceIsSummedOnAddAndRepeatedOnGet) {
   }
 }
 
-CASE(Sparse, ARowThatIsNotThereIsWhatItsInitialiserSaysOnEveryRank) {
+CASE(Sparse, AMissingRowHasItsInitialValuesOnEveryRank) {
   for (const char* init : {"zeros", "constant", "uniform", "gaussian"}) {
     TableOptions options;
     options.init = init;
@@ -279,7 +279,7 @@ CASE(Sparse, NoRowsAreAllowed) {
   }
 }
 
-CASE(Sparse, AtMaxRowsAnAddThatNeedsMoreIsRefusedAndTheTableGoesOn) {
+CASE(Sparse, AtMaxRowsAnAddOfNewRowsIsRefusedAndTheTableContinues) {
   TableOptions options = options_of<std::int32_t>();
   options.name = "bounded";
   options.max_rows = 10 * session.servers();
@@ -312,7 +312,7 @@ CASE(Sparse, AtMaxRowsAnAddThatNeedsMoreIsRefusedAndTheTableGoesOn) {
   session.barrier();
 }
 
-CASE_FOR(Sparse, TheRowsWhoseLastAddIsLongestAgoGoFirst, 1, true) {
+CASE_FOR(Sparse, TheRowsWithTheOldestLastAddAreEvictedFirst, 1, true) {
   TableOptions options = options_of<std::int64_t>();
   options.max_rows = 4;
   options.evict = true;
@@ -340,7 +340,7 @@ CASE_FOR(Sparse, TheRowsWhoseLastAddIsLongestAgoGoFirst, 1, true) {
   session.barrier();
 }
 
-CASE(Sparse, RowsThatAreTooOldGoOnRequestAndStartAnew) {
+CASE(Sparse, RowsOlderThanMaxAgeAreDroppedOnRequestAndStartAgain) {
   using Clock = std::chrono::steady_clock;
   // The machine may pause between the add and the check of the ages. If the pause was as long as max_age, the test says
   // nothing, so it tries again with a greater max_age.
@@ -404,7 +404,7 @@ CASE_FOR(Sparse, RowsThatAreTooOldGoBeforeTheTableTakesMoreMemory, 1, true) {
 
 // Rows are created and evicted while other ranks read: a get returns a whole row or initial values, never another row's
 // values.
-CASE_FOR(Sparse, ARowThatGoesAwayIsNeverTakenForAnother, 2) {
+CASE_FOR(Sparse, AnEvictedRowIsNeverReadAsAnother, 2) {
   TableOptions options = options_of<std::int64_t>();
   options.max_rows = 64 * session.servers();
   options.evict = true;

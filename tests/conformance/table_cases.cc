@@ -77,7 +77,7 @@ CASE(Table, AnArrayHoldsWhatAllWorkersAdded) {
   for_each_dtype([&]<class T>() { check_array<T>(session); });
 }
 
-CASE(Table, AMatrixTakesAndGivesTheWholeOneRowAndManyRows) {
+CASE(Table, AMatrixSupportsTheWholeOneRowAndManyRows) {
   for_each_dtype([&]<class T>() {
     check_matrix<T>(session, 1, 1);
     check_matrix<T>(session, 7, 5);

@@ -82,7 +82,7 @@ CASE_FOR(UserRule, MayNotCallTables, 1, true) {
   EXPECT_EQ(all_of<float>(other)[0], 0);
 }
 
-CASE(UserRule, AnAdditiveOneIsExactWhoeverSendsItsAdds) {
+CASE(UserRule, AnAdditiveRuleIsExactWhicheverRankSendsItsAdds) {
   register_rules();
   const ArrayTable table = session.create_array(kSize, {.dtype = DType::float64, .updater = {.rule = "test_plus"}});
   session.barrier();
@@ -115,7 +115,7 @@ CASE(UserRule, RoundsShowItTheSum) {
   }
 }
 
-CASE(UserRule, OneThatThrowsIsAnErrorAndTheTableGoesOn) {
+CASE(UserRule, ARuleThatThrowsIsAnErrorAndTheTableContinues) {
   register_rules();
   const ArrayTable table = session.create_array(kSize, {.name = "weights", .updater = {.rule = "test_picky"}});
   const std::string text = message_of<RuleError>([&] { table.add(std::vector<float>(kSize, -1.0F)); });

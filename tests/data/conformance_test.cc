@@ -126,7 +126,7 @@ std::vector<std::string> files_of(const std::string& path) {
   return files;
 }
 
-TEST_P(EveryStore, SaysWhichFileIsMissing) {
+TEST_P(EveryStore, NamesTheMissingFile) {
   for (const std::string& path : options_.paths) {
     std::filesystem::rename(path, path + ".away");
     expect_error<FileError>([&] { (void)open(); }, {path, "No such file"});

@@ -47,7 +47,7 @@ TEST(Libsvm, NamesLineAndRecord) {
   refuses("# nothing\n", {path, "no records"});
 }
 
-TEST(Lmdb, SaysWhatIsWrong) {
+TEST(Lmdb, ErrorsNameTheProblem) {
   const Folder folder;
   const std::string path = folder / "data.mdb";
   spit(path, std::string(9000, 'x'));

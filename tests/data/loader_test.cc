@@ -75,7 +75,7 @@ std::vector<Copy> take(const LoaderOptions& options, std::size_t most, std::int6
   return take(loader, most);
 }
 
-TEST(Loader, HasTheSameBitsForAnyNumberOfRanksAndThreads) {
+TEST(Loader, IsBitIdenticalForAnyNumberOfRanksAndThreads) {
   for (const LastBatch last : {LastBatch::wrap, LastBatch::shorter, LastBatch::drop}) {
     LoaderOptions options{.batch = 10, .shuffle = true, .seed = 9, .epochs = 3, .last = last, .transform = kAugment};
     options.threads = 0;
@@ -148,7 +148,7 @@ TEST(Loader, EveryEpochHasEveryRecordOnceInAnotherOrder) {
             records_of(take({.batch = 53, .shuffle = true, .seed = 4}, 1)));
 }
 
-TEST(Loader, ShufflesWithoutFavour) {
+TEST(Loader, ShufflesUniformly) {
   // Counts how often record r comes first over many seeds.
   std::vector<int> first(8);
   for (std::uint64_t seed = 0; seed < 1600; ++seed) {
@@ -158,7 +158,7 @@ TEST(Loader, ShufflesWithoutFavour) {
   for (const int count : first) EXPECT_NEAR(count, 200, 60);
 }
 
-TEST(Loader, EndsItsEpochsAsAsked) {
+TEST(Loader, EndsItsEpochsAsRequested) {
   const auto sizes = [](LastBatch last) {
     std::vector<std::int64_t> result;
     for (const Copy& batch : take({.batch = 4, .epochs = 2, .last = last}, 100, 10)) {
@@ -180,7 +180,7 @@ TEST(Loader, EndsItsEpochsAsAsked) {
   EXPECT_FALSE(loader.next());
 }
 
-TEST(Loader, GoesOnFromAnyPositionWithTheSameBits) {
+TEST(Loader, ContinuesBitIdenticallyFromAnyPosition) {
   for (const LastBatch last : {LastBatch::wrap, LastBatch::shorter, LastBatch::drop}) {
     LoaderOptions options{.batch = 9, .shuffle = true, .seed = 2, .epochs = 3, .last = last, .transform = kAugment};
     const auto all = take(options, 100);
@@ -248,7 +248,7 @@ class Faulty final : public Store {
   }
 };
 
-TEST(Loader, AThreadsErrorComesInItsPlaceAndStays) {
+TEST(Loader, AThreadsErrorIsRaisedInOrderAndStays) {
   for (const int threads : {0, 1, 3}) {
     Loader loader(std::make_shared<Faulty>(), {.batch = 10, .epochs = 1, .threads = threads});
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(loader.next());
@@ -282,7 +282,7 @@ TEST(Loader, DoesNotWaitForEver) {
   }));
 }
 
-TEST(Loader, SaysThatTheCallerHoldsAllBuffers) {
+TEST(Loader, ReportsThatTheCallerHoldsAllBuffers) {
   for (const int threads : {0, 2}) {
     Loader loader(make_store(53), {.batch = 5, .threads = threads, .depth = 2});
     auto first = loader.next();

@@ -80,7 +80,7 @@ TEST(Pairs, NameWhatIsWrong) {
   expect_error<InvalidArgument>([&] { create_pairs("textfile", folder / "b")->put("", "two\nlines"); }, {"one line"});
 }
 
-TEST(Records, AreReadAsProtocolBuffersHasThem) {
+TEST(Records, AreReadAsProtocolBuffersWritesThem) {
   // A packed shape, label -1, an unknown field, and floats in two parts: one packed, one not.
   const std::string message = std::string("\x0A\x02\x02\x01", 4) + "\x10" + std::string(9, '\xFF') + "\x01" +
                               "\x7A\x03" + "xyz" + std::string("\x22\x04\x00\x00\x80\x3F", 6) +
@@ -111,7 +111,7 @@ TEST(Records, OfCaffeAreReadToo) {
   expect_error<FileError>([&] { (void)parse_record(bytes(datum + "\x38\x01"), "here"); }, {"here", "compressed"});
 }
 
-TEST(Records, SayWhatIsWrong) {
+TEST(Records, ErrorsNameTheProblem) {
   const Folder folder;
   const auto path = folder / "a.bin";
   const auto refuses = [&](const std::string& second, std::vector<std::string> words, StoreOptions options = {}) {

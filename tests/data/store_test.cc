@@ -168,7 +168,7 @@ TEST(Dataset, FashionMnistIsWhereDebianPutsIt) {
   EXPECT_NEAR(statistics.deviation[0] / 255, 0.3524, 5e-4);
 }
 
-TEST(Dataset, SaysWhereItLookedAndWhatBringsIt) {
+TEST(Dataset, NamesTheSearchedFoldersAndThePackage) {
   const Folder folder;
   expect_error<InvalidArgument>([] { (void)open_dataset({.name = "mnits"}); }, {"did you mean \"mnist\""});
   expect_error<InvalidArgument>([] { (void)open_dataset({.name = "mnist", .part = "trian"}); },

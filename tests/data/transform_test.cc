@@ -93,7 +93,7 @@ TEST(Transform, MeanOfOneKindAndDeviationOfAnother) {
   EXPECT_EQ(apply(*made.store, options, {}), oracle(*made.store, options, 0, 0, 0, false));
 }
 
-TEST(Transform, RandomCropsAndMirrorsReachEveryPlaceAndAreExact) {
+TEST(Transform, RandomCropsAndMirrorsReachEveryPositionAndAreExact) {
   const Made made = make_store(2, 5, 6);
   const TransformOptions options{
       .mean = {1, 2}, .pad = 1, .crop_height = 5, .crop_width = 7, .random_crop = true, .mirror = true};

@@ -29,7 +29,7 @@ struct Bytes {
   }
 };
 
-TEST(CopyPastCache, TakesAnyPlaceAndLengthAndTouchesNothingElse) {
+TEST(CopyPastCache, CopiesAnyOffsetAndLengthAndNothingElse) {
   for (const std::size_t bytes : {0, 1, 15, 16, 63, 64, 65, 127, 128, 1000, 4096}) {
     for (std::size_t at = 0; at < 70; at += 3) {
       Bytes memory(4400);
@@ -39,7 +39,7 @@ TEST(CopyPastCache, TakesAnyPlaceAndLengthAndTouchesNothingElse) {
   }
 }
 
-TEST(AdaptiveCopy, CopiesTheSameWhicheverWayItHasLearned) {
+TEST(AdaptiveCopy, CopiesTheSameBytesWithEitherMethod) {
   AdaptiveCopy adaptive_copy;
   for (int turn = 0; turn < 300; ++turn) {  // both methods are tried within 129 large copies
     const std::size_t bytes = turn % 3 == 0 ? 20'001 : 66'000 + static_cast<std::size_t>(turn);

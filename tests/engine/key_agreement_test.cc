@@ -60,7 +60,7 @@ std::vector<JobKey> agree(Recorder& recorder, int ranks, std::vector<std::string
   return keys;
 }
 
-TEST(KeyAgreement, EveryRankHasTheKeyAndWhoeverListensHasNoPartOfIt) {
+TEST(KeyAgreement, EveryRankReceivesTheKeyAndAListenerNoPartOfIt) {
   for (const int ranks : {1, 2, 3, 8, 13}) {
     Recorder recorder(ranks);
     const std::vector<JobKey> keys = agree(recorder, ranks);

@@ -71,7 +71,7 @@ std::string problem_of_fetch(const JobKey& key, std::uint64_t id) {
   return "";
 }
 
-TEST(SegmentServer, TheNameOfItsSocketTellsNothingOfTheKey) {
+TEST(SegmentServer, TheNameOfItsSocketDoesNotRevealTheKey) {
   const JobKey key = JobKey::random();
   const SegmentServer service(key, kRank);
   std::ifstream file("/proc/net/unix");
@@ -83,7 +83,7 @@ TEST(SegmentServer, TheNameOfItsSocketTellsNothingOfTheKey) {
   }
 }
 
-TEST(SegmentServer, SaysWhyASegmentDidNotCome) {
+TEST(SegmentServer, NamesTheReasonForAMissingSegment) {
   const JobKey key = JobKey::random();
   EXPECT_NE(problem_of_fetch(key, kId).find("Connection refused"), std::string::npos);
   SegmentServer service(key, kRank);
@@ -92,7 +92,7 @@ TEST(SegmentServer, SaysWhyASegmentDidNotCome) {
   EXPECT_EQ(problem_of_fetch(key, kId), "");
 }
 
-TEST(SegmentServer, AnotherUserWhoListensInItsPlaceIsNotToldTheKey) {
+TEST(SegmentServer, AnotherUserOnTheSameSocketDoesNotReceiveTheKey) {
   if (geteuid() != 0) GTEST_SKIP() << "another user's process takes root";
   const JobKey key = JobKey::random();
   const Child child([&](auto wait_for_the_end) {

@@ -42,7 +42,7 @@ TEST(MappedFile, AFileThatBecomesShorterIsAnErrorAndNotTheEndOfTheProcess) {
   EXPECT_NO_THROW(check_mapped_reads());  // the error is reported once
 }
 
-TEST(MappedFile, TheThreadThatReadsIsTheOneThatIsTold) {
+TEST(MappedFile, OnlyTheReadingThreadGetsTheError) {
   const Folder folder;
   const auto path = long_file(folder);
   std::ofstream(folder / "other") << std::string(kSize, 'x');
@@ -90,7 +90,7 @@ TEST(MappedFile, AnotherBusErrorGoesToTheHandlerBefore) {
       [](int status) { return !WIFEXITED(status) || WEXITSTATUS(status) != 0; }, "");  // a sanitizer's handler exits
 }
 
-TEST(MappedFile, AStoreWhoseFileIsCutShortRaises) {
+TEST(MappedFile, ATruncatedFileOfAStoreThrows) {
   const Folder folder;
   using namespace std::string_literals;
   std::ofstream(folder / "images") << "\0\0\x08\x03\0\0\0\x64\0\0\0\x1c\0\0\0\x1c"s << std::string(100 * 28 * 28, 'x');

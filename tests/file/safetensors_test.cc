@@ -161,7 +161,7 @@ TEST_P(BadSafetensors, IsRefusedWithTheFilesName) {
 INSTANTIATE_TEST_SUITE_P(Every, BadSafetensors, testing::ValuesIn(bad_files()),
                          [](const auto& bad) { return bad.param.name; });
 
-TEST(Safetensors, SaysWhyAFileCannotBeOpened) {
+TEST(Safetensors, NamesTheReasonWhyAFileCannotBeOpened) {
   const Folder folder;
   expect_error<FileError>([&] { Safetensors file(folder / "none"); }, {(folder / "none").string(), "No such file"});
   expect_error<FileError>([&] { Safetensors file(folder.path()); }, {folder.path().string(), "it is a folder"});

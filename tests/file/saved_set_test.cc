@@ -105,7 +105,7 @@ TEST(SavedSet, KeepsScalarsEmptyArraysAndSeveralPiecesOfOneArray) {
   set.verify();
 }
 
-TEST(SavedSet, AFailedSaveLeavesTheLastOneWhole) {
+TEST(SavedSet, AFailedSaveLeavesThePreviousOneIntact) {
   const Folder folder;
   save(folder.path(), "step-1", {10, 4}, 0, 3, {{"step", "1"}});
   // The third of three processes dies after two have written.
@@ -200,7 +200,7 @@ TEST(Manifest, ManyPiecesAreCheckedInLittleTime) {
   EXPECT_EQ(Manifest::read(folder.path()).parts.at(0).pieces.size(), static_cast<std::size_t>(kSide * kSide));
 }
 
-TEST(Manifest, OfALaterVersionSaysSo) {
+TEST(Manifest, OfALaterVersionIsRefusedByVersion) {
   const Folder folder;
   save(folder.path(), "s", {10}, 0, 1);
   const auto path = folder / Manifest::kFile;

@@ -196,7 +196,7 @@ TEST(JobFields, SharedParametersAreOne) {
   EXPECT_NE(all, losses(run_job(job(""), silent())));
 }
 
-TEST(JobFields, LossesHaveAScaleAndAccuraciesAPlace) {
+TEST(JobFields, LossesHaveAScaleAndAccuraciesATopK) {
   const Folder folder;
   const auto run = [&](const std::string& conf) {
     return run_job(changed(folder, {.steps = 1, .more = "disp_freq: 1"},
@@ -209,7 +209,7 @@ TEST(JobFields, LossesHaveAScaleAndAccuraciesAPlace) {
   EXPECT_LT(metric(run(""), "acc"), metric(run("topk: 2"), "acc"));
 }
 
-TEST(JobFields, UpdatersSayRuleNumbersAndRates) {
+TEST(JobFields, UpdatersSetRuleSettingsAndRates) {
   const auto of = [](const std::string& text) {
     job::UpdaterProto proto;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &proto)) << text;
@@ -235,7 +235,7 @@ TEST(JobFields, UpdatersSayRuleNumbersAndRates) {
   EXPECT_EQ(of("type: kSGD momentum: 0.9 learning_rate { type: kFixed }").first.momentum, 0.9);
 }
 
-TEST(JobFields, OfSeveralCheckpointsTheLastThatHasAParameterCounts) {
+TEST(JobFields, TheLastOfSeveralCheckpointsWithAParameterIsUsed) {
   const Folder folder, other;
   const Job job = changed(folder, {.more = "checkpoint_freq: 20"}, {});
   const std::string first = run_job(job, silent()).checkpoint;
@@ -248,7 +248,7 @@ TEST(JobFields, OfSeveralCheckpointsTheLastThatHasAParameterCounts) {
   EXPECT_EQ(begins(first, second), begins(second, second));
 }
 
-TEST(JobFields, WhatWorkersHavePartsOfIsSavedInWhole) {
+TEST(JobFields, ParametersSplitOverWorkersAreSavedWhole) {
   const Folder folder;
   const SmallJob asked{
       .more = "test_freq: 20 checkpoint_freq: 20", .cluster = "nworkers_per_group: 2", .hidden = "partition_dim: 1"};

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "data/wire.h"
+#include "data/protobuf_fields.h"
 #include "pleiad/error.h"
 #include "pleiad/records.h"
 #include "tests/job/small_job.h"
@@ -13,7 +13,7 @@ namespace {
 
 /// Record {type = 1, image = 5}, as in SINGA 0.1 to 0.3.
 std::string wrapped(const Record& image, bool with_type) {
-  data::WireWriter message;
+  data::ProtobufWriter message;
   if (with_type) message.varint(1, 0);
   const std::string inside = encode_record(image);
   message.bytes(5, std::as_bytes(std::span(inside)));

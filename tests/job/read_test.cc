@@ -54,7 +54,7 @@ TEST(JobMistakes, AMisspeltValueHasItsOwnLineAndTheValuesOfItsField) {
   EXPECT_NE(far.find("small.conf:9: include: unknown value \"kXyzzy\"; known: "), std::string::npos) << far;
 }
 
-TEST(JobMistakes, AFieldOfALayerIsToldWithLineLayerAndName) {
+TEST(JobMistakes, AnInvalidFieldOfALayerIsNamedWithLineAndLayer) {
   EXPECT_EQ(said("num_output: 8", "num_output: 0"),
             "small.conf:18: layer \"hidden\", innerproduct_conf.num_output: expected 1 or more; received 0");
   EXPECT_EQ(
@@ -63,14 +63,14 @@ TEST(JobMistakes, AFieldOfALayerIsToldWithLineLayerAndName) {
       "received none");
 }
 
-TEST(JobMistakes, ASourceThatIsNoLayer) {
+TEST(JobMistakes, AnUnknownSourceLayer) {
   const std::string words = said("srclayers: \"act\"", "srclayers: \"acts\"");
   EXPECT_NE(words.find("small.conf:25: layer \"scores\", srclayers[0]: unknown layer \"acts\""), std::string::npos)
       << words;
   EXPECT_NE(words.find("did you mean \"act\"?"), std::string::npos) << words;
 }
 
-TEST(JobMistakes, LayersInACircle) {
+TEST(JobMistakes, LayersInACycle) {
   const std::string words =
       said("type: kInnerProduct srclayers: \"data\"", "type: kInnerProduct srclayers: \"scores\"");
   EXPECT_NE(words.find("form a cycle"), std::string::npos) << words;
@@ -82,7 +82,7 @@ TEST(JobMistakes, AMissingFileIsNamed) {
   EXPECT_NE(words.find("absent.csv: no such file"), std::string::npos) << words;
 }
 
-TEST(JobMistakes, ADeviceSaysWhatIsThere) {
+TEST(JobMistakes, AnUnsupportedDeviceListsTheAvailableOnes) {
   EXPECT_EQ(said("train_steps: 20", "train_steps: 20 gpu: 0 gpu: 1"),
             "small.conf:2: gpu: expected a device for each of 1 worker; received 2: 0, 1");
   const std::string words = said("train_steps: 20", "train_steps: 20 gpu: 7");

@@ -94,7 +94,7 @@ TEST(Job, StoppedAndResumedGivesTheSameLosses) {
   }
 }
 
-TEST(Job, GoesOnWhateverBecameOfItsResults) {
+TEST(Job, ContinuesWhateverHappenedToItsResults) {
   const Folder folder;
   const Job job = small_job(folder, {.more = std::string(kEvery) + " checkpoint_freq: 20"});
   const std::string checkpoint = run_job(job, silent()).checkpoint;
@@ -466,7 +466,7 @@ TEST(Job, TravelsAsSafetensors) {
   EXPECT_GT(refused, 10);
 }
 
-TEST(JobOwn, ARuleOfTheUsersThatThrowsEndsTheRunWithItsWords) {
+TEST(JobOwn, AUserRuleThatThrowsEndsTheRunWithItsMessage) {
   register_rule("kThrowing", {}, [](const auto&) { throw std::runtime_error("no more"); });
   register_job_updater("kThrowing", {.rule = "kThrowing"});
   for (const std::string cluster : {"", "nworkers_per_group: 2", "nworker_groups: 2 nserver_groups: 2"}) {
@@ -477,7 +477,7 @@ TEST(JobOwn, ARuleOfTheUsersThatThrowsEndsTheRunWithItsWords) {
   }
 }
 
-TEST(JobOwn, ARuleThatThrowsOnOneRankEndsAllWithTheSameWords) {
+TEST(JobOwn, ARuleThatThrowsOnOneRankEndsAllRanksWithTheSameMessage) {
   static std::atomic<int> left;
   register_rule("kOnce", {}, [](const auto&) {
     if (--left == 0) throw std::runtime_error("just here");

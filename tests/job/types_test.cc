@@ -315,7 +315,7 @@ TEST_F(JobTypes, DistortedDigitsDifferInTrainingAlone) {
   EXPECT_THROW((void)run("kernel: 5 alpha: 1 sigma: nan"), InvalidArgument);
 }
 
-TEST_F(JobTypes, ANetSaysOnWhatItHasLearnt) {
+TEST_F(JobTypes, ANetContinuesATextInItsTests) {
   const std::string hot = layer("code", "kOneHot", "data", "onehot_conf { vocab_size: 4 }");
   // The layer is trained with the others and does not change: no loss depends on it.
   const std::string far =
@@ -466,7 +466,7 @@ TEST_F(JobTypes, AnInstanceMayHaveSeveralSoftmaxes) {
   }
 }
 
-TEST_F(JobTypes, WhatSingaConnectsNoLayerByIsRefused) {
+TEST_F(JobTypes, AConnectionThatSingaDoesNotHaveIsRefused) {
   const auto said = [&](const std::string& more) -> std::string {
     try {
       (void)describe_job(job(reading(layer("code", "kOneHot", "data", "onehot_conf { vocab_size: 4 } " + more)),

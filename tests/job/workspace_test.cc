@@ -261,7 +261,7 @@ TEST(JobClusters, ABatchThatWorkersDoNotDivideGivesTheSameLosses) {
                {"store_conf.batchsize", "at least one sample for each of the 3 workers", "received 2"});
 }
 
-TEST(JobClusters, RanksWithDifferentJobsAllSayWhatDiffers) {
+TEST(JobClusters, RanksWithDifferentJobsAllNameTheDifference) {
   const Folder folder;
   struct Case {
     SmallJob other;

@@ -104,7 +104,7 @@ Result run(const Case& c, const std::string& folder, std::int64_t stop, std::uin
 
 class Resumed : public testing::TestWithParam<Case> {};
 
-TEST_P(Resumed, HasTheSameBitsWhereverItStopped) {
+TEST_P(Resumed, IsBitIdenticalWhereverItStopped) {
   const Folder folder;
   const Result whole = run(GetParam(), folder / "whole", 0);
   ASSERT_EQ(whole.losses.size(), 14U);
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(All, Resumed,
                                   std::to_string(tested.param.ranks);
                          });
 
-TEST(Checkpoint, GoesOnAtOtherRanksExchangesAndPlans) {
+TEST(Checkpoint, ResumesWithOtherRanksExchangesAndPlans) {
   const Folder folder;
   const Result whole = run({"adam", "none", 1}, folder / "whole", 0);
   struct Other {
@@ -183,7 +183,7 @@ TEST(Checkpoint, IsKeptAtItsFrequencyAndTheLastOnes) {
   EXPECT_EQ(numbers_of(again), numbers_of(net));
 }
 
-TEST(Checkpoint, OfADiskThatIsFullLeavesTheLastOneWhole) {
+TEST(Checkpoint, OnAFullDiskLeavesThePreviousOneIntact) {
   const Folder folder;
   const std::string place = folder / "full";
   for (const int ranks : {1, 2}) {

@@ -166,7 +166,7 @@ std::vector<std::pair<std::string, Tensor>> random_images(DType dtype, std::int6
 
 class DeterministicLayers : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(DeterministicLayers, HaveTheBitsOfOneRankOnRandomShapes) {
+TEST_P(DeterministicLayers, AreBitIdenticalToOneRankOnRandomShapes) {
   const auto& [name, make] = tiled_layers()[GetParam()];
   constexpr int kCases = 12;
   const std::vector<std::pair<int, std::string>> grids = {{2, "1x2"}, {3, "3x1"}, {4, "2x2"}, {6, "2x3"}};

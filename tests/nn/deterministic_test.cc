@@ -53,7 +53,7 @@ TEST(ExactSums, DoNotDependOnTheOrderAndAreRoundedOnce) {
   EXPECT_EQ(a.value(0), first);
 }
 
-TEST(ExactSums, HoldSingleNumbersAndSayWhatIsNone) {
+TEST(ExactSums, HoldSingleNumbersAndReportNotFiniteOnes) {
   for (const double value : {1.0, -1.0, 0.1, -3e20, 1e-30, 5e27, -0x1.fffffffffffffp93, 0x1p-160, 0.0}) {
     ExactSums sums(1);
     sums.add(0, value);
@@ -151,7 +151,7 @@ Tensor classes_of(std::int32_t samples, std::int32_t classes) {
 
 class Deterministic : public testing::TestWithParam<DType> {};
 
-TEST_P(Deterministic, CnnHasTheSameBitsAtEveryNumberOfRanks) {
+TEST_P(Deterministic, CnnIsBitIdenticalAtEveryNumberOfRanks) {
   const auto train = [](Session* session, const std::string& grid) {
     nn::Net net = mnist(GetParam());
     TrainOptions o = mnist_options(grid, 2, 3);
@@ -167,7 +167,7 @@ TEST_P(Deterministic, CnnHasTheSameBitsAtEveryNumberOfRanks) {
 
 /// Every kind of layer that sums over positions: padded and strided convolutions, batch normalisation, averages,
 /// contrast.
-TEST_P(Deterministic, OtherLayersHaveThemToo) {
+TEST_P(Deterministic, OtherLayersAreBitIdenticalToo) {
   const auto made = [] {
     nn::Net net({.dtype = GetParam(), .seed = 6});
     const nn::Param wide{.init = {.type = "he"}};
@@ -204,7 +204,7 @@ TEST_P(Deterministic, OtherLayersHaveThemToo) {
 }
 
 /// Rows that do not divide into whole vectors: a position is computed with other neighbours on each grid.
-TEST_P(Deterministic, WideImagesHaveThemToo) {
+TEST_P(Deterministic, WideImagesAreBitIdenticalToo) {
   const Tensor x = noise_of(GetParam(), {4, 5, 71, 3}, 9);
   const Tensor label = classes_of(4, 2);
   const auto train = [&](Session* session, const std::string& grid) {
@@ -262,7 +262,7 @@ Outcome sparse_stack(DType dtype, bool deterministic, bool tied, Session* sessio
   return outcome;
 }
 
-TEST_P(Deterministic, SparseAutoEncoderHasTheSameBitsAtEveryNumberOfRanks) {
+TEST_P(Deterministic, SparseAutoEncoderIsBitIdenticalAtEveryNumberOfRanks) {
   for (const bool tied : {true, false}) {
     on_all_grids([&](Session* s, const std::string& grid) { return sparse_stack(GetParam(), true, tied, s, grid); },
                  expect_same);

@@ -162,7 +162,7 @@ void expect_finite_differences(Bench& bench, const Tensor& at, const Tensor& gra
   }
 }
 
-TEST_P(EveryLayer, GradientsAreThoseOfFiniteDifferences) {
+TEST_P(EveryLayer, GradientsMatchFiniteDifferences) {
   if (GetParam().estimates) return;
   for (unsigned seed = 0; seed < 4; ++seed) {
     std::mt19937 random(seed);
@@ -199,7 +199,7 @@ TEST_P(EveryLayer, FloatAgreesWithDouble) {
 }
 
 /// A spatial plan sends the input gradients between the two parts of a backward pass.
-TEST_P(EveryLayer, BackwardInTwoPartsIsBackward) {
+TEST_P(EveryLayer, BackwardInTwoPartsEqualsBackward) {
   for (const DType dtype : {DType::float32, DType::float64}) {
     std::mt19937 random(20);
     const Shapes shapes = GetParam().shapes(random);
@@ -227,7 +227,7 @@ TEST_P(EveryLayer, BackwardInTwoPartsIsBackward) {
   }
 }
 
-TEST_P(EveryLayer, OutputsDependOnTheirIntervalAlone) {
+TEST_P(EveryLayer, OutputsDependOnlyOnTheirInterval) {
   std::mt19937 random(3);
   const Shapes shapes = GetParam().shapes(random);
   Bench bench = bench_of(GetParam(), shapes, DType::float64, 3);
@@ -266,7 +266,7 @@ TEST(LayerList, EveryKindHasACase) {
   }
 }
 
-TEST(LayerList, UnknownNamesListTheKnownOnes) {
+TEST(LayerList, AnUnknownNameListsTheKnownOnes) {
   try {
     (void)make_layer("convolutoin");
     FAIL();

@@ -245,7 +245,7 @@ TEST(SparseStack, LearnsStageByStageThenTheLastLayerThenAll) {
   EXPECT_THROW(SparseStack({.image = {3, 3, 1}, .stages = {{.filter = 4}}}), InvalidArgument);
 }
 
-TEST(SmallLayers, OutputsAreWrittenAndMetricsAreNoLoss) {
+TEST(SmallLayers, OutputsAreWrittenAndMetricsAddNoLoss) {
   const test::Folder place;
   const std::string folder = place.path().string();
   const std::string csv = folder + "/out.csv", record = folder + "/out.kv";
@@ -287,7 +287,7 @@ TEST(SmallLayers, OutputsAreWrittenAndMetricsAreNoLoss) {
   EXPECT_THROW(net.forward(Phase::test), FileError);
 }
 
-TEST(SmallLayers, PiecesOfImagesAreDrawnInTrainingAndTheMiddleOtherwise) {
+TEST(SmallLayers, CropsAreRandomInTrainingAndCentredOtherwise) {
   Net net({.seed = 2});
   net.input("x", {5, 6, 1}).add("piece", image_preprocess({.crop = 3, .mirror = true, .scale = 10}));
   net.prepare(64);

@@ -47,7 +47,7 @@ void feed(const Net& net) {
   for (std::size_t i = 0; i < label.size(); ++i) label[i] = static_cast<std::int32_t>(i % 4);
 }
 
-TEST(Net, GradientsThroughBranchesAndSharedParametersAreThoseOfFiniteDifferences) {
+TEST(Net, GradientsThroughBranchesAndSharedParametersMatchFiniteDifferences) {
   Net net = branched();
   net.prepare(3);
   feed(net);
@@ -87,7 +87,7 @@ TEST(Net, OutputsStayAfterAnotherBatchSizeAndBack) {
   EXPECT_EQ(net.loss(), loss);
 }
 
-TEST(Net, LayersOfOtherPhasesAreLeftOut) {
+TEST(Net, LayersOfOtherPhasesDoNotRun) {
   Net net({.dtype = DType::float64});
   net.input("x", {2}).input("t", {2});
   net.add("train", euclidean_loss(), {.inputs = {"x", "t"}, .phases = {Phase::train}});
@@ -110,7 +110,7 @@ std::string mistake(Body&& body) {
   return "no error";
 }
 
-TEST(Net, MistakesNameTheLayerWhatWasExpectedAndWhatCame) {
+TEST(Net, ErrorsNameTheLayerAndTheExpectedAndReceivedValues) {
   Net net;
   net.input("x", {28, 28, 1});
   EXPECT_EQ(mistake([&] { net.add("c", convolution(square(4, 29))); }),
@@ -140,7 +140,7 @@ TEST(Net, ALabelOutOfRangeNamesSampleAndClasses) {
             "layer \"loss\" (softmax_loss): the label of sample 1 is 3; 3 classes have labels 0 to 2");
 }
 
-TEST(Net, DescribesItselfInWordsAndAsAGraph) {
+TEST(Net, DescribesItselfAsTextAndAsAGraph) {
   Net net = branched();
   net.prepare(2);
   const std::string words = net.describe();

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(c.kind) + "_" + std::to_string(c.ranks) + "_" + c.rule + "_" + c.exchange;
     });
 
-TEST(Plan, SaysWhoDoesWhatAndTheBytes) {
+TEST(Plan, ExplainsTheWorkAndTheBytesOfEachRank) {
   const Net net = branches();
   const Plan feature = make_plan(net, {.kind = "feature"}, 4, 32);
   const auto layer = [&](const Plan& plan, const std::string& name) {
@@ -168,7 +168,7 @@ TEST(Net, IsTheSameFromItsText) {
   EXPECT_EQ(again.parameters()[0].rate_scale, 2);
 }
 
-TEST(Net, ThatIsNoneIsNamed) {
+TEST(Net, AnInvalidNetIsNamed) {
   expect_error<FileError>([] { (void)nn::net_from_text("{", "a.json"); }, {"a.json"});
   expect_error<FileError>([] { (void)nn::net_from_text(R"({"pleiad_net": 2})", "a.json"); }, {"a.json", "version 2"});
   const std::string head = R"({"pleiad_net": 1, "name": "n", "dtype": "float32", "inputs": [{"name": "x", "shape": [3],

@@ -108,7 +108,7 @@ TYPED_TEST(Products, OfLaidOutSidesAreThoseOfPlainLoops) {
   }
 }
 
-TYPED_TEST(Products, AnElementHasTheSameBitsHoweverTheBatchIsCut) {
+TYPED_TEST(Products, AnElementIsBitIdenticalHoweverTheBatchIsSplit) {
   using T = TypeParam;
   const std::int64_t m = 45, n = 70, k = 900;
   const std::vector<T> a = this->numbers(m * k), b = this->numbers(k * n);

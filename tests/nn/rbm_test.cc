@@ -252,7 +252,7 @@ TEST(RbmTraining, RanksExchangesAndResumedRunsGiveTheSameLosses) {
   }
 }
 
-TEST(RbmTraining, FixedParametersStayAndAreNotPassedBackThrough) {
+TEST(RbmTraining, FixedParametersStayAndGetNoGradient) {
   Net net({.seed = 3});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
   net.add("a", dense({.out = 5, .activation = "tanh"})).add("b", dense({.out = 4}));
@@ -305,7 +305,7 @@ TEST(RbmStack, PreTrainedAndUnrolledItBeginsBelowRandomWeights) {
   }
 }
 
-TEST(RbmStack, AStoppedPreTrainingGoesOnWhereItWas) {
+TEST(RbmStack, AStoppedPreTrainingResumesWhereItStopped) {
   const StackOptions options{.visible = 12, .hidden = {6, 4}, .rbm = {.weight_param = {.init = {.std = 0.1}}}};
   TrainOptions train{.batch = 16, .updater = {.rule = "sgd", .learning_rate = 0.1}, .steps = 12};
   RbmStack whole(options);
@@ -328,7 +328,7 @@ TEST(RbmStack, AStoppedPreTrainingGoesOnWhereItWas) {
   }
 }
 
-TEST(RbmStack, MistakesNameTheField) {
+TEST(RbmStack, ErrorsNameTheField) {
   EXPECT_THROW(RbmStack({.visible = 0, .hidden = {3}}), InvalidArgument);
   EXPECT_THROW(RbmStack({.visible = 4, .hidden = {}}), InvalidArgument);
   EXPECT_THROW(RbmStack({.visible = 4, .hidden = {3}, .code_units = "poisson"}), InvalidArgument);

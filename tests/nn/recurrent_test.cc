@@ -84,7 +84,7 @@ Net text_net(bool carry, DType dtype = DType::float64, const std::string& cell =
   return net;
 }
 
-TEST(Bptt, ThroughAWholeNetIsThatOfFiniteDifferences) {
+TEST(Bptt, ThroughAWholeNetMatchesFiniteDifferences) {
   for (const std::string cell : {"rnn", "gru", "lstm"}) {
     Net net = text_net(false, DType::float64, cell);
     net.prepare(3);
@@ -229,7 +229,7 @@ TEST(CharRnn, RanksAndResumedRunsGiveTheSameLosses) {
   });
 }
 
-TEST(CharRnn, MistakesAreTold) {
+TEST(CharRnn, ErrorsNameTheMistake) {
   EXPECT_THROW((void)text_samples("ab", {.steps = 4}), InvalidArgument);
   EXPECT_THROW((void)text_samples("abcabc", {.steps = 2, .vocabulary = "ab"}), InvalidArgument);
   EXPECT_THROW((void)text_samples("abcabc", {.steps = 2, .vocabulary = "abca"}), InvalidArgument);

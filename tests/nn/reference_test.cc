@@ -321,7 +321,7 @@ TEST_P(Reference, CrossMapPooling) {
 }
 
 /// Layers that only move values: every output equals the input that the definition names.
-TEST_P(Reference, LayersThatMoveNumbers) {
+TEST_P(Reference, LayersThatMoveValues) {
   draws([&](std::mt19937& r, unsigned seed) {
     const Shape shape{pick(r, 1, 5), pick(r, 3, 20), pick(r, 1, 9)};
     Bench dropout("dropout", {{"ratio", "0.3"}}, {shape}, dtype(), seed);

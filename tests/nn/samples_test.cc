@@ -70,7 +70,7 @@ TEST(StoreSamples, ComeWithTheirChannelsLast) {
   EXPECT_EQ(flat.input_tensor("x").at(25), 101);
 }
 
-TEST(StoreSamples, OfAPlaceAreTheSameInAnyOrderAndOnAnyRank) {
+TEST(StoreSamples, OfAPositionAreTheSameInAnyOrderAndOnAnyRank) {
   const Numbered data;
   const auto sequence = [&](int ranks) {
     std::vector<std::int32_t> all;

@@ -194,7 +194,7 @@ std::pair<std::string, nn::LayerFields> random_layer(std::mt19937& random, std::
 
 class SpatialRanks : public testing::TestWithParam<int> {};
 
-TEST_P(SpatialRanks, GiveWhatTheWholeImageGives) {
+TEST_P(SpatialRanks, GiveTheValuesOfTheWholeImage) {
   const int ranks = GetParam();
   run_cluster(ranks, [&](Session& session) {
     std::mt19937 random(static_cast<unsigned>(100 + ranks));
@@ -226,7 +226,7 @@ TEST_P(SpatialRanks, GiveWhatTheWholeImageGives) {
 INSTANTIATE_TEST_SUITE_P(Counts, SpatialRanks, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 12));
 
 /// Every kind of layer that works on tiles, and every kind that ends them.
-TEST(Spatial, TakesEveryKindOfLayer) {
+TEST(Spatial, SupportsEveryKindOfLayer) {
   const nn::LayerFields conv = {{"filters", "3"},   {"kernel_h", "3"},      {"kernel_w", "3"},
                                 {"pad_top", "1"},   {"pad_bottom", "1"},    {"pad_left", "1"},
                                 {"pad_right", "1"}, {"activation", "tanh"}, {"weight.init", "he"}};
@@ -440,7 +440,7 @@ TEST(Spatial, CheckpointsHoldTheWholeModel) {
   EXPECT_EQ(again.parameter("hidden/weight").value.shape(), Shape({500, 800}));
 }
 
-TEST(Spatial, PlanSaysTilesHalosAndBytes) {
+TEST(Spatial, PlanExplainsTilesHalosAndBytes) {
   const Net net = mnist(DType::float32);
   const Plan plan = make_plan(net, {.kind = "spatial", .grid = "2x2"}, 4, 16);
   const auto layer = [&](const std::string& name) { return *std::ranges::find(plan.layers, name, &LayerPlan::name); };

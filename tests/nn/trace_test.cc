@@ -103,7 +103,7 @@ TEST(Trace, ShowsTheExchangeUnderTheBackwardPass) {
   }
 }
 
-TEST(Trace, IsWrittenByOneProcessTooAndNotUnlessAsked) {
+TEST(Trace, IsAlsoWrittenByOneProcessAndOnlyIfEnabled) {
   const Folder folder;
   const json document = traced(1, "none", folder / "one.json");
   const auto& events = document["traceEvents"];

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Ranks,
                            return std::string(std::get<0>(tested.param)) + "_" + std::get<1>(tested.param);
                          });
 
-TEST(BatchNorm, IsThatOfTheWholeBatchAtAnyNumberOfRanks) {
+TEST(BatchNorm, UsesTheWholeBatchOnAnyNumberOfRanks) {
   for (const char* rule : {"momentum", "adam"}) {
     Net net = cnn(4, true);
     Trainer alone(net, options(rule, "none"));
@@ -91,7 +91,7 @@ TEST(BatchNorm, LeavesABiasBeforeItAsItIs) {
   EXPECT_NE(other.parameter("conv/bias").value.at(0), before.at(0));
 }
 
-TEST(Tables, WithoutAClockLearnTooAndAreSavedWhole) {
+TEST(Tables, WithoutAClockAlsoTrainAndAreSavedCompletely) {
   run_cluster(2, [](Session& session) {
     Net net = cnn();
     {
@@ -140,7 +140,7 @@ TEST_P(Rules, FusedIsAsUnfused) {
   for (std::size_t i = 0; i < traces[0].size(); ++i) EXPECT_NEAR(traces[0][i], traces[1][i], 1e-5) << i;
 }
 
-TEST_P(Rules, AResumedRunHasTheSameBits) {
+TEST_P(Rules, AResumedRunIsBitIdentical) {
   const auto from = samples();
   Net whole_net = cnn();
   Trainer whole(whole_net, options(GetParam(), "none"));
@@ -170,7 +170,7 @@ TEST_P(Rules, AResumedRunHasTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(All, Rules, testing::Values("sgd", "momentum", "nesterov", "adagrad", "adam"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-TEST(Trainer, LearnsAndTellsAtItsFrequencies) {
+TEST(Trainer, LearnsAndReportsAtItsFrequencies) {
   Net net = cnn();
   TrainOptions o = options("momentum", "auto");
   o.updater.learning_rate = 0.02;
@@ -217,7 +217,7 @@ TEST(Trainer, CtrlCEndsTheRunAfterItsStep) {
   EXPECT_EQ(trainer.current_step(), 5);
 }
 
-TEST(Trainer, CtrlCSavesWhereCheckpointsAreAskedFor) {
+TEST(Trainer, CtrlCSavesIfCheckpointsAreEnabled) {
   const Folder folder;
   Net net = cnn();
   TrainOptions o = options("sgd", "none");
@@ -261,7 +261,7 @@ TEST(Trainer, ValidatesAndTestsWithSoManyBatchesAndTheCallerMayStopIt) {
   EXPECT_NE(two.metrics[0].second, all.metrics[0].second);
 }
 
-TEST(Trainer, TellsAccuracyAmongTheTopK) {
+TEST(Trainer, ReportsTheTopKAccuracy) {
   Net net({.seed = 2});
   net.input("label", {}, DType::int32).input("x", {8, 8, 2});
   net.add("scores", nn::dense({.out = 4, .weight_param = {.init = {.type = "he"}}}));
@@ -303,7 +303,7 @@ TEST(Trainer, ALabelOutOfRangeNamesTheLayerAndTheLabel) {
   }
 }
 
-TEST(Trainer, ALossThatIsNoNumberOnOneRankEndsAllWithTheSameWords) {
+TEST(Trainer, ALossThatIsNaNOnOneRankEndsAllRanksWithTheSameMessage) {
   run_cluster(2, [](Session& session) {
     Net net = cnn();
     {
@@ -333,7 +333,7 @@ TEST(Trainer, AStopOnOneRankStopsAll) {
   });
 }
 
-TEST(Trainer, ALossThatIsNoNumberNamesStepAndLayer) {
+TEST(Trainer, ALossThatIsNaNNamesStepAndLayer) {
   Net net = cnn();
   TrainOptions o = options("sgd", "none");
   o.check_finite = true;
@@ -358,7 +358,7 @@ class Failing final : public nn::Layer {
   void backward(nn::Pass&) override { throw StateError("this layer fails"); }
 };
 
-TEST(Trainer, ALayerThatFailsInBackwardEndsTheRunWhateverIsUnderWay) {
+TEST(Trainer, ALayerThatFailsInBackwardEndsTheRunDuringAnExchange) {
   for (const char* exchange : {"all_reduce", "tables"}) {
     run_cluster(2, [&](Session& session) {
       Net net({.seed = 3});

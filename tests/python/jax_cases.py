@@ -84,7 +84,7 @@ def test_arrays_go_in_and_out_without_copies():
         s.barrier()
 
 
-def test_what_comes_back_lies_in_the_buffer():
+def test_results_are_views_of_the_buffer():
     with start() as s:
         manager = pleiad.jax.ParameterManager(first(0), clock="sync")
         buffer = manager._layout.gather(first(1))

@@ -85,7 +85,7 @@ def test_the_wrapped_optimizer_trains_as_one_process_on_the_joined_batch():
             equal_on_all(s, model)
 
 
-def test_a_train_step_of_ones_own():
+def test_a_user_defined_train_step():
     with start() as s:
         x, y, my_x, my_y = data(s)
         models = []

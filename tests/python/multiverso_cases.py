@@ -34,7 +34,7 @@ def test_after_a_barrier_all_see_the_same():
     mv.shutdown()
 
 
-def test_synchronous_gets_have_the_same_bits_everywhere():
+def test_synchronous_gets_are_bit_identical_on_all_ranks():
     start(True)
     random = np.random.default_rng(mv.worker_id())
     array = mv.ArrayTableHandler(3000)

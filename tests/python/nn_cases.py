@@ -174,7 +174,7 @@ def test_arrays_are_the_nets_own_memory():
     assert (again == 0).all()  # the memory lives as long as an array that uses it
 
 
-def test_phases_leave_layers_out():
+def test_layers_run_only_in_their_phases():
     net = nn.Net()
     x, label = net.input((3,), name="x"), net.input((), "label", "int32")
     scores = nn.Dense(2, name="scores")(x)
@@ -241,7 +241,7 @@ class Watch(nn.Callback):
         self.ended += 1
 
 
-def test_fit_tells_and_keeps_what_happened():
+def test_fit_prints_and_returns_the_history():
     with quiet() as session:
         watch, seen = Watch(), []
         trainer = nn.Trainer(mlp(), nn.SGD(0.2), batch=20)
@@ -322,7 +322,7 @@ def test_two_threads_train_two_nets():
         np.testing.assert_allclose(together[seed], losses[seed], rtol=1e-5)
 
 
-def test_a_resumed_run_has_the_same_bits():
+def test_a_resumed_run_is_bit_identical():
     with quiet():
         first = nn.Trainer(mlp(), nn.Adam(0.01), batch=20)
         first.fit(X, LABELS, epochs=2, progress=False)
@@ -372,7 +372,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere():
             assert text.count("train: loss") == 2 and "samples/s" in text
 
 
-def test_mistakes_say_what_was_expected_and_what_came():
+def test_errors_name_the_expected_and_received_values():
     bad = pleiad.InvalidArgument
     net = mlp()
     with cases.raises(bad, 'layer "conv"', "expected images", r"\(1, 6\)"):
@@ -424,7 +424,7 @@ def test_mistakes_say_what_was_expected_and_what_came():
         image.forward(x=np.zeros((2, 3, 8, 9)))
 
 
-def test_a_loss_that_is_no_number_names_step_and_layer():
+def test_a_nan_loss_names_step_and_layer():
     net = mlp()
     trainer = nn.Trainer(net, nn.SGD(0.1), batch=20, check_finite=True, exchange="none")
     trainer.fit(X, LABELS, epochs=1, progress=False)

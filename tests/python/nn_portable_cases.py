@@ -93,7 +93,7 @@ def test_a_state_dict_of_pytorch_is_taken_and_given_back():
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_modules_of_other_names_belong_to_layers_in_order_or_as_told():
+def test_modules_with_other_names_are_matched_in_order_or_by_a_map():
     plain = tn.Sequential(tn.Linear(6, 5), tn.ReLU(), tn.Linear(5, 3))
     net = nn.Sequential([nn.Dense(5, "relu", name="a"), nn.Dense(3, name="b")], input=(6,))
     net.load_state_dict(plain.state_dict())
@@ -171,7 +171,7 @@ def test_recurrent_layers_and_embeddings_are_modules_too():
                 net.load_state_dict(state)
 
 
-def test_a_pooling_across_maps_is_a_convolution_of_places():
+def test_a_pooling_across_maps_is_a_convolution_over_positions():
     made = tn.Sequential(tn.Conv2d(3, 5, 1, bias=False))
     net = nn.Sequential([nn.CrossMapPooling(5, name="0")], input=(9, 7, 3))
     net.load_state_dict(made.state_dict())

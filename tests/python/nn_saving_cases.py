@@ -52,7 +52,7 @@ def same(one, other):
     return all((one[name] == other[name]).all() for name in one)
 
 
-def test_a_run_that_is_stopped_goes_on_with_the_same_bits():
+def test_a_stopped_run_resumes_bit_identically():
     with quiet() as session:
         store = stored(session)
         whole = nn.Trainer(cnn(), nn.Adam(0.01), batch=16)
@@ -73,7 +73,7 @@ def test_a_run_that_is_stopped_goes_on_with_the_same_bits():
             assert same(whole.net.state_dict(), other.net.state_dict())
 
 
-def test_checkpoints_are_made_as_often_as_asked_and_the_last_are_kept():
+def test_checkpoints_are_saved_at_the_requested_steps_and_the_last_are_kept():
     with quiet() as session:
         place = FOLDER / f"series-{session.size}"
         trainer = nn.Trainer(cnn(), batch=32, checkpoint=place, checkpoint_every=2, keep=2)

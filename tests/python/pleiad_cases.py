@@ -196,7 +196,7 @@ class Secret(Tensor):
         raise BufferError("it requires gradients")
 
 
-def test_a_tensor_that_cannot_be_exported_says_why():
+def test_a_tensor_that_cannot_be_exported_names_the_reason():
     with start() as s:
         with raises(pleiad.InvalidArgument, "Secret of float32", "BufferError: it requires gradients"):
             s.array(2).add(Secret(np.ones(2, np.float32)))
@@ -257,7 +257,7 @@ def test_futures_are_awaited():
         asyncio.run(train(s))
 
 
-def test_a_future_that_is_not_complete_in_time_says_so():
+def test_a_future_that_is_not_complete_in_time_raises():
     with start() as s:
         table = s.array(10, clock="sync", name="slow")
         if s.size > 1 and s.rank == 1:
@@ -294,7 +294,7 @@ def test_settings_of_the_rule():
             s.array(3, updater={"rule": "sgd", "learn_rate": 1})
 
 
-def test_synchronous_gets_have_the_same_bits_everywhere():
+def test_synchronous_gets_are_bit_identical_on_all_ranks():
     with start() as s:
         random = np.random.default_rng(s.rank)
         table = s.array(5000, clock="sync", apply="round", ordered=True)
@@ -347,7 +347,7 @@ def test_collectives():
         assert got[0] == (s.rank - 1) % s.size
 
 
-def test_what_happened_is_told():
+def test_the_history_is_printed():
     with start() as s:
         table = s.array(10, name="weights")
         table.add(np.ones(10, np.float32))

@@ -131,7 +131,7 @@ def test_key_value_tables_count():
         assert "KeyValueTable" in repr(pairs) and "SparseTable" in repr(s.sparse(2))
 
 
-def test_rows_go_away():
+def test_rows_are_evicted():
     with start() as s:
         table = s.sparse(1, max_rows=s.size, evict=True, dtype="int32")
         s.barrier()

@@ -87,7 +87,7 @@ def test_ctrl_c_stops_an_init_that_waits_for_another_rank(python_env):
 
 
 @pytest.mark.parametrize("world", ["alone", 2])
-def test_a_forked_child_gets_an_error_and_the_parent_goes_on(python_job, world):
+def test_a_forked_child_gets_an_error_and_the_parent_continues(python_job, world):
     done = python_job(world, PROGRAM, "forks")
     assert done.returncode == 0, done.stderr
     ranks = 1 if world == "alone" else world

@@ -72,7 +72,7 @@ def test_the_shipped_files_can_be_run_one_after_the_other_in_a_folder():
     assert len(kept) == 4
 
 
-def test_cifar10_is_made_where_there_is_none(neon, tmp_path):
+def test_a_missing_cifar10_is_generated(neon, tmp_path):
     fewer = {"batch_size: &bs 100": "batch_size: &bs 50", "sample_pct: 100": "generate_train: 200, generate_test: 100"}
     for name, ranks in (("cifar10_cnn.yaml", 1), ("cifar10_distarray_cnn.yaml", 4)):
         text = (EXAMPLES / name).read_text()
@@ -132,7 +132,7 @@ def test_pictures_of_filters_and_reconstructions(neon, tmp_path, ranks):
         assert data[1:4] == b"PNG" and len(data) > 2000
 
 
-def test_deterministic_mode_has_the_same_bits_at_any_number_of_ranks(neon, tmp_path):
+def test_deterministic_mode_is_bit_identical_at_any_number_of_ranks(neon, tmp_path):
     """Equal in the last digit of each cost, and in the predictions of the model."""
     changes = {"sample_pct: 100": "sample_pct: 0.001", "batch_size: &bs 100": "batch_size: &bs 10"}
     file = shortened(tmp_path, "mnist_distarray_cnn.yaml", {**changes, "num_epochs: 5": "num_epochs: 1"})
@@ -161,7 +161,7 @@ MLP.tell = tell
 """
 
 
-def test_a_model_saved_at_four_ranks_goes_on_at_three(neon, tmp_path):
+def test_a_model_saved_by_four_ranks_is_resumed_by_three(neon, tmp_path):
     twice = {"sample_pct: 100": "sample_pct: 1", "num_epochs: 5": "num_epochs: 2"}
     expected = costs(neon(shortened(tmp_path, "mnist_distarray_cnn.yaml", twice), ranks=2))
     once = {**twice, "num_epochs: 5": "num_epochs: 1, serialized_path: './saved'"}
@@ -351,7 +351,7 @@ class Failing(MaxPoolingLayerDist):
 
 
 @pytest.mark.parametrize("who", [[0, 1, 2, 3], [2]], ids=["on_all_ranks", "on_one_rank"])
-def test_a_mistake_in_a_layer_of_ones_own_is_told_once(neon, tmp_path, who):
+def test_an_error_in_a_user_defined_layer_is_reported_once(neon, tmp_path, who):
     (tmp_path / "own_layer.py").write_text(OWN_LAYER)
     path = broken(tmp_path, "neon.models.layer.MaxPoolingLayerDist {", f"own_layer.Failing {{ who: {who},")
     done = neon(path, "--import", "own_layer", ranks=4)
@@ -366,7 +366,7 @@ def test_a_mistake_in_a_layer_of_ones_own_is_told_once(neon, tmp_path, who):
     [("sleep", "8", r"waited \d+\.\d s for"), ("reduce", "12", r"rank 2 .*: all_reduce, waiting for")],
     ids=["late", "out_of_step"],
 )
-def test_what_the_session_finds_wrong_is_told_too(neon, tmp_path, how, seconds, words):
+def test_errors_of_the_session_are_reported_too(neon, tmp_path, how, seconds, words):
     (tmp_path / "own_layer.py").write_text(OWN_LAYER)
     own = f"own_layer.Failing {{ who: [2], how: '{how}',"
     path = broken(tmp_path, "neon.models.layer.MaxPoolingLayerDist {", own)
@@ -478,7 +478,7 @@ def test_the_recipe(run, pleiad, python_env, ranks):
     assert done.stdout.count("the recipe works") == ranks, done.stdout
 
 
-def test_layers_in_numpy_are_those_of_the_engine(run, python_env):
+def test_layers_in_numpy_agree_with_the_engine(run, python_env):
     """Outputs, and gradients by finite differences, of every class from which a user's layer may derive."""
     done = run(sys.executable, FOLDER / "neon_layers.py", timeout=600, env={**python_env, "PLEIAD_LOG_LEVEL": "error"})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -53,7 +53,7 @@ def test_fields_have_their_effect_or_are_refused_with_their_line(script):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, pytest.param(16, marks=pytest.mark.full)])
-def test_layers_of_ones_own_run_in_the_engines_net(script, ranks):
+def test_user_defined_layers_run_in_the_engines_net(script, ranks):
     """The document's layer in GBDist with and without pre-training; shared weights, rules, order, checkpoints."""
     done = script("neon_own.py", ranks=ranks)
     assert DETERMINISTIC in done.stdout, done.stdout

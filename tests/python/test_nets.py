@@ -80,7 +80,7 @@ def test_fashion_mnist_within_five_minutes(python_job, tmp_path, script, least):
     assert float(re.findall(r"accuracy ([\d.]+)%; pictures", done.stdout)[0]) >= least
 
 
-def test_without_its_libraries_the_module_says_what_it_needs(run, python_env):
+def test_without_its_libraries_the_module_names_what_it_needs(run, python_env):
     code = "import sys; sys.modules['pleiad._nn'] = None; import pleiad.nn"
     done = run(sys.executable, "-c", code, env=python_env)
     assert done.returncode == 1 and "needs the libraries oneDNN, OpenBLAS" in done.stderr

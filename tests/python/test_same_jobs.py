@@ -47,7 +47,7 @@ def said(folder, ranks=2):
     return [(folder / "1" / f"rank.{rank}" / "stdout").read_text() for rank in range(ranks)]
 
 
-def test_ranks_that_fit_differently_all_say_so(python_job, tmp_path):
+def test_ranks_that_fit_differently_all_raise(python_job, tmp_path):
     script = tmp_path / "fit.py"
     script.write_text(FIT)
     expected = {
@@ -69,7 +69,7 @@ def test_ranks_that_fit_differently_all_say_so(python_job, tmp_path):
         assert texts[0] == texts[1]
 
 
-def test_ranks_with_different_yaml_files_all_say_which_line(mpirun, python_env, tmp_path):
+def test_ranks_with_different_yaml_files_all_name_the_line(mpirun, python_env, tmp_path):
     for rank, rate in ((0, 0.1), (1, 0.3)):
         (tmp_path / f"own{rank}.yaml").write_text(f"a: 1\nb:\n  learning_rate: {rate}\n")
     program = (
@@ -116,7 +116,7 @@ with pleiad.init(timeout=30) as session:
 """
 
 
-def test_ranks_with_different_experiments_all_say_what_differs(python_job, tmp_path):
+def test_ranks_with_different_experiments_all_name_the_difference(python_job, tmp_path):
     """Experiments that a script builds itself, so there is no file to compare."""
     script = tmp_path / "experiments.py"
     script.write_text(NEON)

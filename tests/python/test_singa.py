@@ -91,7 +91,7 @@ def test_a_script_and_its_job_file_give_the_same_losses(root, in_world, name, co
     near(script[1], results(workspace, "test"))
 
 
-def test_a_script_that_resumes_goes_on_where_it_was(root, in_world):
+def test_a_resumed_script_continues_where_it_stopped(root, in_world):
     """Parameters, momentum and the position in the data are restored: the losses equal those of an uninterrupted run."""
     script = short_script(root, "cifar10_cnn.py", 6)
     path = root / script
@@ -168,7 +168,7 @@ def test_machines_then_the_auto_encoder(root, in_world):
     assert len(results(root / "examples" / "rbm" / "autoencoder", metric="se")) == 2
 
 
-def test_a_run_that_nobody_evaluates_is_trained_at_the_end(root, in_world):
+def test_a_run_without_evaluate_is_trained_at_the_end(root, in_world):
     program = """
 from singa.model import *
 x, y, w = mnist.load_data()
@@ -227,7 +227,7 @@ assert 'ip1' in m.summary() and 'AllReduce, 2 ranks' in m.explain(2)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_layer_and_an_updater_of_a_scripts_own(root, in_world):
+def test_a_layer_and_an_updater_that_a_script_defines(root, in_world):
     program = """
 import numpy
 from singa.driver import Driver
@@ -302,7 +302,7 @@ def test_configure_looks_for_python(root, run, tmp_path):
     assert done.returncode == 1 and "nowhere: there is no Python.h in it" in done.stderr
 
 
-def test_a_root_that_is_not_built_says_what_to_do(root, run, tmp_path):
+def test_a_root_that_is_not_built_names_the_remedy(root, run, tmp_path):
     env = {"PLEIAD_BUILD": str(tmp_path / "nowhere"), "PATH": "/usr/bin:/bin"}
     done = run("bin/singa-run.sh", "-conf", "examples/mnist/job.conf", cwd=root, env=env)
     assert done.returncode == 1 and "make in" in done.stderr and "nowhere/bin/pleiad" in done.stderr, done.stderr

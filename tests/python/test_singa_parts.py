@@ -38,7 +38,7 @@ assert list(machine.batchsize) == [100] and machine.std_value == 255 and not mac
         assert "mnist: records of mnist: " in done.stdout, done.stdout
 
 
-def test_stores_are_built_anew_where_other_files_are_named_or_come(in_world, tmp_path):
+def test_stores_are_rebuilt_if_other_files_are_named_or_appear(in_world, tmp_path):
     """MNIST replaces its substitute once it is present. A named folder supplies the records or is an error. A store
     that was not built by the package is not changed.
     """
@@ -88,7 +88,7 @@ assert records(folder='third') == 20
     assert "mnist: records of mnist: other/train-images-idx3-ubyte" in done.stdout, done.stdout
 
 
-def test_a_job_whose_files_are_missing_says_who_makes_them(in_world, tmp_path):
+def test_a_job_with_missing_files_names_the_script_that_creates_them(in_world, tmp_path):
     shutil.copytree(
         COMPAT, tmp_path / "new", ignore=shutil.ignore_patterns("*.bin", "*.txt", "checkpoint", "generated")
     )
@@ -156,7 +156,7 @@ def test_data_is_made_for_jobs(in_world, tmp_path):
         ),
     ],
 )
-def test_mistakes_are_told(run, python_env, code, words):
+def test_errors_name_the_mistake(run, python_env, code, words):
     head = "from singa.model import *\n"
     if "compiled" in code:
         head += "def compiled():\n m = Sequential('a')\n m.compile(optimizer=SGD(), cluster=Cluster('w'))\n return m\n"
@@ -194,7 +194,7 @@ assert rate.step_conf.change_freq == 3 and rate.step_conf.gamma == 0.25, rate
     assert done.returncode == 0, done.stderr
 
 
-def test_tests_beside_the_training_have_as_many_batches_as_asked_for(root, in_world):
+def test_tests_during_training_use_the_requested_number_of_batches(root, in_world):
     program = """
 from singa.model import *
 x, y, w = mnist.load_data(batch_size=50)

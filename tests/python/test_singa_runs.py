@@ -161,7 +161,7 @@ def test_the_documents_scripts_run_on_ranks_that_do_not_divide_the_batch(root, i
         assert abs(a[2] - b[2]) <= 1e-5 * abs(a[2]) and abs(a[3] - b[3]) < 1e-6, (a, b)
 
 
-def test_ranks_with_different_job_files_all_say_what_differs(root, env, mpirun, pleiad, tmp_path):
+def test_ranks_with_different_job_files_all_name_the_difference(root, env, mpirun, pleiad, tmp_path):
     for rank, steps in ((0, 20), (1, 25)):
         (root / f"job{rank}.conf").write_text(job_text(root, steps))
     words = ["bash", "-c", f"{pleiad} run {root}/job$OMPI_COMM_WORLD_RANK.conf; echo ended with $?"]

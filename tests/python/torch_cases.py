@@ -165,7 +165,7 @@ def test_gradients_accumulate_in_no_sync():
         close(model, serial)
 
 
-def test_a_parameter_that_nobody_used_has_no_gradient():
+def test_an_unused_parameter_has_no_gradient():
     with start() as s:
         model = nn.ModuleDict({"all": nn.Linear(2, 2), "first": nn.Linear(2, 2), "none": nn.Linear(2, 2)})
         ours = pleiad.torch.DistributedOptimizer(torch.optim.SGD(model.parameters(), 1.0, weight_decay=1), module=model)
@@ -281,7 +281,7 @@ def test_asynchronous_changes_all_arrive():
         equal_on_all(s, model)
 
 
-def test_gradient_mode_lies_in_the_table_until_it_is_finished():
+def test_gradient_mode_keeps_the_parameters_in_the_table_until_it_is_finished():
     for settings in ({"clock": "sync"}, {"live": True}):
         with start() as s:
             model = seeded(s.rank, mlp)

@@ -137,7 +137,7 @@ TEST_P(RolesOnHosts, WhatTheyHoldIsSavedAndLoaded) {
   loads({{"server", "worker", "server"}, 3});
 }
 
-TEST(Roles, WhoOnlyServesTakesPartInSavingTablesThatHaveBackupWorkers) {
+TEST(Roles, ARankThatOnlyServesSavesTablesWithBackupWorkers) {
   const test::Folder folder;
   const TableOptions options{.name = "late", .clock = "sync", .backup = 0.34, .apply = "round"};
   const std::vector<float> ones(10, 1);

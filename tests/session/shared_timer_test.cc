@@ -79,7 +79,7 @@ TEST(SharedTimer, ADeathIsHeardOf) {
 }
 
 // A rank that is ahead must wait for the first rank to make all earlier calls.
-TEST(SharedTimer, NobodyRunsFarAheadOfTheFirstRank) {
+TEST(SharedTimer, NoRankRunsFarAheadOfTheFirstRank) {
   std::atomic<int> first_made{0};
   run_cluster(
       2,

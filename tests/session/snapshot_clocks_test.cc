@@ -46,7 +46,7 @@ std::map<std::string, std::string> said_in(const std::filesystem::path& set) {
 }
 
 // Rank 0 only serves, so the snapshot must not use its own count of calls.
-TEST(SnapshotClocks, SaysHowFarTheClocksWere) {
+TEST(SnapshotClocks, RecordsTheClocks) {
   for (const int host_count : {1, 2}) {
     const Folder folder;
     test::run_roles({"server", "worker", "worker"}, host_count, [&](Session& session) {
@@ -71,7 +71,7 @@ TEST(SnapshotClocks, SaysHowFarTheClocksWere) {
 }
 
 // Two of three workers are enough for a round. The next get closes it, and there was none before the snapshot.
-TEST(SnapshotClocks, ARoundThatEnoughWorkersAddedToIsInItThoughNobodyAskedSince) {
+TEST(SnapshotClocks, ContainsARoundThatEnoughWorkersHaveAddedTo) {
   for (const int host_count : {1, 3}) {
     const Folder folder;
     const TableOptions options{.name = "w", .clock = "sync", .backup = 0.34, .apply = "round"};
@@ -95,7 +95,7 @@ TEST(SnapshotClocks, ARoundThatEnoughWorkersAddedToIsInItThoughNobodyAskedSince)
   }
 }
 
-TEST(SnapshotClocks, AWorkerThatIsOneCallShortIsToldAtTheSave) {
+TEST(SnapshotClocks, AWorkerWithAMissingCallIsNamedAtTheSave) {
   const Folder folder;
   TableOptions options;
   options.clock = "sync";

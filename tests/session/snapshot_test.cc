@@ -256,7 +256,7 @@ class LittleRoom {
   rlimit before_{};
 };
 
-TEST(Snapshot, ADiskThatIsFullLeavesThePreviousOneWhole) {
+TEST(Snapshot, AFullDiskLeavesThePreviousOneIntact) {
   const Folder folder;
   run_cluster(2, [&](Session& session) {
     Tables tables(session, "sum");
@@ -285,7 +285,7 @@ TEST(Snapshot, ADiskThatIsFullLeavesThePreviousOneWhole) {
 // The first rank writes one of three stripes, the second two. This limit fails only the second rank.
 constexpr rlim_t kRoomForOne = 200'000;
 
-TEST(Snapshot, WhereOneRankHasNoRoomTheOthersLeaveNothingEither) {
+TEST(Snapshot, IfOneRankHasNoRoomNoRankLeavesFiles) {
   const Folder folder;
   run_cluster(
       2,
@@ -317,7 +317,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
 }
 
 // The flush of the folder and the removal of old snapshots may fail after the new snapshot is committed.
-TEST(Snapshot, WhatFailsAfterTheSetIsCommittedLeavesItWhole) {
+TEST(Snapshot, AFailureAfterTheCommitLeavesTheSetIntact) {
   const Folder folder;
   run_cluster(1, [&](Session& session) {
     Tables tables(session, "sum");
@@ -392,7 +392,7 @@ TEST(Snapshots, TheCopyIsOfOneMomentThoughTheWorkersGoOn) {
 }
 
 // The memory of a copy is reused for the next one, whose tables may have grown or increased in number.
-TEST(Snapshots, ACopyAfterAnotherIsRight) {
+TEST(Snapshots, ASecondCopyIsCorrect) {
   const Folder folder;
   constexpr std::int64_t kMany = 3'000'001;
   for (const int host_count : {1, 2}) {
@@ -439,7 +439,7 @@ TEST(Snapshots, ACopyAfterAnotherIsRight) {
 }
 
 // The committing rank does not wait for a part that will never come.
-TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNothing) {
+TEST(Snapshots, ABackgroundFailureOfAnotherRankIsReportedAndLeavesNoFiles) {
   const Folder folder;
   SessionOptions options = hosts(1);
   options.timeout = 240;  // how long it would wait
@@ -468,7 +468,7 @@ TEST(Snapshots, AFailureOfAnotherRankInTheBackgroundIsToldByItsWordsAndLeavesNot
   EXPECT_EQ(names_in(folder / "run"), (std::vector<std::string>{"step-00000001", "step-00000003"}));
 }
 
-TEST(Snapshots, AFailureInTheBackgroundIsToldAndTheNextSaveTriesAgain) {
+TEST(Snapshots, ABackgroundFailureIsReportedAndTheNextSaveTriesAgain) {
   const Folder folder;
   run_cluster(
       2,
@@ -559,7 +559,7 @@ TEST(Snapshots, ByTheWatchOfOneRank) {
 }
 
 // The timer is checked in time, however the caller counts its steps and when it restarts the count.
-TEST(Snapshots, ByTheWatchWhateverTheStepsAreCalled) {
+TEST(Snapshots, ByTimeHoweverTheStepsAreCounted) {
   const Folder folder;
   run_cluster(2, [&](Session& session) {
     const ArrayTable table = session.create_array(4, Tables::options("w", "sum"));

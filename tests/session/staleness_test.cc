@@ -88,7 +88,7 @@ TEST_P(Ssp, AWorkerRunsAheadByTheBoundAndNoFurther) {
 }
 
 // A worker's adds before a tick are visible to every worker that is at most `staleness` ticks ahead of that tick.
-TEST_P(Ssp, EveryGetSeesWhatTheBoundPromises) {
+TEST_P(Ssp, EveryGetSeesTheAddsThatTheBoundGuarantees) {
   constexpr int kWorkers = 4;
   constexpr int kStaleness = 2;
   constexpr int kTicks = 60;
@@ -190,7 +190,7 @@ TEST_P(Backup, RoundsCloseWithoutTheSlowestAndItsLateAddIsDropped) {
       on(GetParam()));
 }
 
-TEST_P(Backup, WithNobodyToSpareItIsASynchronousTable) {
+TEST_P(Backup, WithoutASpareWorkerItIsASynchronousTable) {
   run_cluster(
       3,
       [](Session& session) {

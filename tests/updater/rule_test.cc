@@ -119,7 +119,7 @@ TEST_P(Conformance, NaNStaysVisibleAndInItsElement) {
   for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(std::isnan(shard.values[i]), i == 20) << i;
 }
 
-TEST_P(Conformance, AscendStepsTheOppositeWay) {
+TEST_P(Conformance, AscendStepsInTheOppositeDirection) {
   UpdaterOptions wanted = options();
   wanted.ascend = true;
   if (is_sum() || GetParam() == "ftrl") {
@@ -225,7 +225,7 @@ TEST(Sgd, RoundsTheProductSoThatTheBitsAreTheSameOnEveryCpu) {
   }
 }
 
-TEST(StateLayouts, AreWhatTheVariantsNeed) {
+TEST(StateLayouts, HoldTheStateThatTheVariantsNeed) {
   struct Expected {
     UpdaterOptions options;
     StateLayout layout;
@@ -269,7 +269,7 @@ TEST(Workers, KeepTheirOwnAdaGradHistory) {
   EXPECT_NEAR(shard.values[0], -0.4, 1e-5);  // a first step has length rho, whatever the other worker did
 }
 
-TEST(Workers, DelayIsCompensatedForTheOthersChangesOnly) {
+TEST(Workers, DelayIsCompensatedForOtherWorkersChangesOnly) {
   const UpdaterOptions options = usual("dcasgd");
   const auto rule = make_updater(options, DType::float64);
   const Rates rates = merge(options, {});
@@ -306,7 +306,7 @@ TEST(Prescaled, ARateOfZeroThatReachesARuleMovesNothing) {
   }
 }
 
-TEST(Merge, TheAddsNumbersReplaceTheTables) {
+TEST(Merge, OptionsOfAnAddOverrideThoseOfTheTable) {
   const UpdaterOptions table = usual("momentum");
   const Rates unset = merge(table, {});
   EXPECT_EQ(unset.learning_rate, 0.05);

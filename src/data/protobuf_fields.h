@@ -1,4 +1,4 @@
-// The parts of Protocol Buffers' wire format that flat messages of numbers and bytes need.
+// Reads and writes the Protocol Buffers encoding of flat messages, whose fields are numbers and bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace pleiad::data {
 
-enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum class ProtobufType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 /// Iterates over the fields of a message. After next() has returned false, failed() distinguishes a damaged message
 /// from its end.
-class WireReader {
+class ProtobufReader {
  public:
-  explicit WireReader(std::span<const std::byte> message) : left_(message) {}
+  explicit ProtobufReader(std::span<const std::byte> message) : left_(message) {}
 
   /// Advances to the next field.
   bool next() {
@@ -25,17 +25,17 @@ class WireReader {
     const std::optional<std::uint64_t> tag = take_varint();
     if (!tag) return false;
     field_ = *tag >> 3;
-    type_ = static_cast<WireType>(*tag & 7);
+    type_ = static_cast<ProtobufType>(*tag & 7);
     if (field_ == 0) return fail();
     switch (type_) {
-      case WireType::varint: {
+      case ProtobufType::varint: {
         const std::optional<std::uint64_t> value = take_varint();
         number_ = value.value_or(0);
         return value.has_value();
       }
-      case WireType::fixed64: return take_bytes(8);
-      case WireType::fixed32: return take_bytes(4);
-      case WireType::bytes: {
+      case ProtobufType::fixed64: return take_bytes(8);
+      case ProtobufType::fixed32: return take_bytes(4);
+      case ProtobufType::bytes: {
         const std::optional<std::uint64_t> length = take_varint();
         return length && take_bytes(*length);
       }
@@ -45,7 +45,7 @@ class WireReader {
   [[nodiscard]] bool failed() const { return failed_; }
 
   [[nodiscard]] std::uint64_t field() const { return field_; }
-  [[nodiscard]] WireType type() const { return type_; }
+  [[nodiscard]] ProtobufType type() const { return type_; }
   /// The value of a varint field.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   /// The value of any other field.
@@ -80,14 +80,14 @@ class WireReader {
 
   std::span<const std::byte> left_;
   std::uint64_t field_ = 0;
-  WireType type_ = WireType::varint;
+  ProtobufType type_ = ProtobufType::varint;
   std::uint64_t number_ = 0;
   std::span<const std::byte> bytes_;
   bool failed_ = false;
 };
 
 /// Builds a message.
-class WireWriter {
+class ProtobufWriter {
  public:
   void varint(std::uint64_t field, std::uint64_t value) {
     put(field << 3);

@@ -25,7 +25,7 @@
 namespace pleiad {
 
 // An impostor that listens at the address of a process of the job. It receives neither a proof nor a request.
-TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
+TEST(Transport, SendsNoProofToAServerWithoutTheKey) {
   zmq::context_t context;
   zmq::socket_t impostor(context, zmq::socket_type::router);
   set_up_socket(impostor);
@@ -80,7 +80,7 @@ TEST(Wire, AServerWithoutTheKeyIsNotSpokenTo) {
 
 // A client sends a hello about once a second. If the round trip takes more than half of that, each reply comes after
 // the next hello. The reply must still count, or no connection would ever be authenticated.
-TEST(Wire, AWelcomeThatComesAfterTheNextHelloCounts) {
+TEST(Transport, AcceptsAReplyThatArrivesAfterTheNextHello) {
   const JobKey key = JobKey::random();
   zmq::context_t context;
   zmq::socket_t server(context, zmq::socket_type::router);
@@ -168,7 +168,7 @@ class Hesitant final : public RequestHandler {
 
 constexpr std::int64_t kMany = 6'000'000;  // 24 MB, half of them on the other host
 
-TEST(Wire, ALongCallGoesInChunksOfWhichFewAreUnderWay) {
+TEST(Transport, SendsALongCallInChunksWithFewInFlight) {
   const auto rank = [](Session& session) {
     const ArrayTable table = session.create_array(kMany);
     RpcTransport& rpc = *session.core().engine().rpc();
@@ -237,7 +237,7 @@ class Socket {
 };
 
 // A repeated request has no effect on any kind of table.
-TEST(Wire, ARepeatedRequestChangesNoTable) {
+TEST(Transport, ARepeatedRequestChangesNoTable) {
   const auto rank = [](Session& session) {
     TableOptions options;
     options.dtype = DType::int64;
@@ -296,7 +296,7 @@ TEST(Wire, ARepeatedRequestChangesNoTable) {
 }
 
 // A host without power does not close its connections. A connection that does not answer ZeroMQ's heartbeats is closed.
-TEST(Wire, AConnectionThatFallsSilentIsClosed) {
+TEST(Transport, ClosesASilentConnection) {
   zmq::context_t context;
   zmq::socket_t router(context, zmq::socket_type::router);
   set_up_socket(router);
@@ -368,7 +368,7 @@ struct Pair {
   std::vector<std::unique_ptr<RpcTransport>> transports;
 };
 
-TEST(Wire, AHostThatTakesConnectionsAndNeverAnswersIsNamedAfterTheDeadline) {
+TEST(Transport, NamesAHostThatAcceptsConnectionsAndNeverReplies) {
   int port = 0;
   const Socket mute = Socket::listening(port);
   Pair pair(1);
@@ -450,7 +450,7 @@ class Breaker {
   std::thread thread_;
 };
 
-TEST(Wire, ConnectionsThatBreakInTheMiddleLoseNothingAndRepeatNothing) {
+TEST(Transport, BrokenConnectionsNeitherLoseNorRepeatARequest) {
   class Counter final : public RequestHandler {
    public:
     bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)>) override {

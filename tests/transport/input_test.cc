@@ -17,7 +17,7 @@
 #include "session/core.h"
 #include "table/request.h"
 #include "tests/eventually.h"
-#include "tests/under_attack.h"
+#include "tests/transport/under_attack.h"
 
 namespace pleiad {
 
@@ -98,7 +98,7 @@ std::optional<ReceivedFrame> answer(zmq::socket_t& socket, int milliseconds = 60
 
 }  // namespace
 
-TEST(Wire, GarbageAndPiecesOfFramesAreNoFrames) {
+TEST(Transport, GarbageAndPartsOfFramesAreNotFrames) {
   std::mt19937_64 random(7);
   const FrameHead good;
   for (int round = 0; round < 20000; ++round) {
@@ -111,7 +111,7 @@ TEST(Wire, GarbageAndPiecesOfFramesAreNoFrames) {
   }
 }
 
-TEST(Wire, GarbageOnTheNetworkDisturbsNobody) {
+TEST(Transport, GarbageOnTheNetworkDisturbsNoRank) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     zmq::socket_t socket = dealer(context, target.endpoint);
@@ -133,7 +133,7 @@ TEST(Wire, GarbageOnTheNetworkDisturbsNobody) {
   });
 }
 
-TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
+TEST(Transport, InvalidRequestsOfAnAuthenticatedClientGetErrors) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     RpcConnection channel(context, target.key, 0, 1, target.endpoint);
@@ -164,7 +164,7 @@ TEST(Wire, AWelcomedClientThatSendsNonsenseGetsErrorsAndDisturbsNobody) {
   });
 }
 
-TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
+TEST(Transport, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
   under_attack(
       [](const Target& target) {
         zmq::context_t context;
@@ -183,7 +183,7 @@ TEST(Wire, OnlyProcessesOfTheJobCompleteTheHandshakeOfAnEncryptedTransport) {
       "encrypt");
 }
 
-TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
+TEST(Transport, AClaimedRoutingIdGivesAForeignProcessNoAccess) {
   under_attack(
       [](const Target& target) {
         // The form of ids that ZeroMQ generates. An open router would abort when a second connection gets the same id.
@@ -217,7 +217,7 @@ TEST(Wire, AClaimedRoutingIdGivesAStrangerNothing) {
       "encrypt");
 }
 
-TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
+TEST(Transport, AForeignProcessWithoutTheKeyIsRefused) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     RpcConnection stranger(context, JobKey::random(), 0, 1, target.endpoint);
@@ -261,7 +261,7 @@ TEST(Wire, AStrangerWithoutTheKeyIsRefused) {
   });
 }
 
-TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
+TEST(Transport, AProofIsValidOnItsOwnConnectionOnly) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     zmq::socket_t first = dealer(context, target.endpoint);
@@ -293,7 +293,7 @@ TEST(Wire, AProofOfOneConnectionIsNoneOnAnother) {
   });
 }
 
-TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
+TEST(Transport, ARepeatedRequestIsCarriedOutOnce) {
   under_attack([](const Target& target) {
     // Sends adds of zeros over its own connection, each many times: every one is acknowledged, whether or not it was a
     // repeat. Then sends ones and minus ones, of which a repeat would be visible.
@@ -324,7 +324,7 @@ TEST(Wire, ARequestThatComesAgainIsCarriedOutOnce) {
   });
 }
 
-TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
+TEST(Transport, AReplayedFrameGetsNoReply) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     RpcConnection channel(context, target.key, 0, 1, target.endpoint);
@@ -349,7 +349,7 @@ TEST(Wire, AnOldFrameThatIsPlayedAgainIsNotAnswered) {
   });
 }
 
-TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
+TEST(Transport, RandomlyReplayedFramesAreCarriedOutOnce) {
   under_attack([](const Target& target) {
     zmq::context_t context;
     RpcConnection channel(context, target.key, 0, 1, target.endpoint);
@@ -388,7 +388,7 @@ TEST(Wire, RandomReplaysOfFramesAreCarriedOutOnce) {
   });
 }
 
-TEST(Wire, ADeathOnAnotherHostIsNamedWhereItIsWaitedFor) {
+TEST(Transport, ADeathOnAnotherHostIsNamedByTheWaitingRank) {
   std::atomic<int> told{0};
   const auto rank = [&](Session& session) {
     TableOptions options{.name = "steps"};
@@ -414,7 +414,7 @@ TEST(Wire, ADeathOnAnotherHostIsNamedWhereItIsWaitedFor) {
   EXPECT_EQ(told.load(), 3);
 }
 
-TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
+TEST(Transport, AnAsynchronousTableContinuesWithAnotherRankOfTheHost) {
   std::atomic<int> went_on{0};
   std::atomic<int> ready{0};
   const auto rank = [&](Session& session) {
@@ -446,7 +446,7 @@ TEST(Wire, AnAsynchronousTableGoesOnWithANeighbourOfTheDead) {
 }
 
 // Rank 0 dies while it combines or sends rank 1's add with its own.
-TEST(Wire, ANeighbourThatDiesWithOurAddIsNamedAndTheTableGoesOn) {
+TEST(Transport, ADeadRankThatCombinedAnAddIsNamedAndTheTableContinues) {
   for (const char* fault : {"0:combine:5", "0:combine:40"}) {
     std::atomic<int> went_on{0};
     std::atomic<int> ended{0};
@@ -476,7 +476,7 @@ TEST(Wire, ANeighbourThatDiesWithOurAddIsNamedAndTheTableGoesOn) {
   }
 }
 
-TEST(Wire, ASilentHostIsNamedWithinTheDeadline) {
+TEST(Transport, ASilentHostIsNamedWithinTheDeadline) {
   SessionOptions options = options_for_tests();
   options.host_timeout = 5;
   const auto rank = [](Session& session) {

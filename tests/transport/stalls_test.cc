@@ -32,7 +32,7 @@ SessionOptions short_of_patience() {
 
 }  // namespace
 
-TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
+TEST(TransportStalls, ALockThatIsHeldForLongBlocksOnlyItsStripe) {
   std::atomic<bool> held{false};
   std::atomic<bool> release{false};
   run_cluster(
@@ -73,7 +73,7 @@ TEST(Stalls, ALockThatIsHeldForLongBlocksNothingButItsStripe) {
       short_of_patience());
 }
 
-TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
+TEST(TransportStalls, AGetUsesAnotherRankOfASilentRanksHost) {
   class Mute final : public RequestHandler {
    public:
     bool handle(const IncomingRequest&, FunctionRef<std::span<char>(std::size_t)>) override {
@@ -112,7 +112,7 @@ TEST(Stalls, AGetGoesOnWithANeighbourOfASilentRank) {
       short_of_patience());
 }
 
-TEST(Stalls, AClockIsAskedForAtItsHomeEvenIfThatRankIsSilentDuringAHandshake) {
+TEST(TransportStalls, ClockRequestsGoToRank0EvenIfItIsSilentDuringAHandshake) {
   class Blocked final : public RequestHandler {
    public:
     bool handle(const IncomingRequest& request, FunctionRef<std::span<char>(std::size_t)> answer) override {
@@ -177,7 +177,7 @@ TEST(Stalls, AClockIsAskedForAtItsHomeEvenIfThatRankIsSilentDuringAHandshake) {
       short_of_patience());
 }
 
-TEST(Stalls, AConnectionForWhichThereIsNoDescriptorIsAnErrorOfOurs) {
+TEST(TransportStalls, AMissingFileDescriptorIsALocalError) {
   std::string problem;
   run_cluster(
       2,

@@ -19,7 +19,7 @@
 #include "engine/inproc.h"
 #include "engine/listener.h"
 #include "tests/eventually.h"
-#include "tests/under_attack.h"
+#include "tests/transport/under_attack.h"
 
 namespace pleiad {
 
@@ -166,7 +166,7 @@ struct Door {
 
 }  // namespace
 
-TEST(Strangers, AFloodOfHandshakesTakesLittleMemory) {
+TEST(ForeignProcess, AFloodOfHandshakesUsesLittleMemory) {
   if (!kMeasuresMemory) GTEST_SKIP() << "the sanitizers' allocators keep freed memory";
   under_attack(
       [](const Target& target) {
@@ -211,7 +211,7 @@ TEST(Strangers, AFloodOfHandshakesTakesLittleMemory) {
       "encrypt");
 }
 
-TEST(Strangers, AStrangerThatNeverReadsTakesLittleMemory) {
+TEST(ForeignProcess, APeerThatNeverReadsUsesLittleMemory) {
   if (!kMeasuresMemory) GTEST_SKIP() << "the sanitizers' allocators keep freed memory";
   // Without encryption, foreign processes receive replies.
   under_attack([](const Target& target) {
@@ -242,7 +242,7 @@ TEST(Strangers, AStrangerThatNeverReadsTakesLittleMemory) {
   });
 }
 
-TEST(Strangers, HalfHandshakesAndGarbageAreClosedAndGetNoAnswer) {
+TEST(ForeignProcess, HalfHandshakesAndGarbageAreClosedWithoutAReply) {
   under_attack(
       [](const Target& target) {
         const int port = port_of(target.endpoint);
@@ -275,7 +275,7 @@ TEST(Strangers, HalfHandshakesAndGarbageAreClosedAndGetNoAnswer) {
       "encrypt");
 }
 
-TEST(Strangers, ARecordedConnectionIsWorthNothingOnAnother) {
+TEST(ForeignProcess, AReplayedConnectionHasNoEffect) {
   under_attack(
       [](const Target& target) {
         Recorder recorder(port_of(target.endpoint));
@@ -310,7 +310,7 @@ TEST(Strangers, ARecordedConnectionIsWorthNothingOnAnother) {
       "encrypt");
 }
 
-TEST(Strangers, TooManyHandshakesCloseThePortUntilSomeHaveEnded) {
+TEST(ForeignProcess, TooManyHandshakesCloseThePortUntilSomeHaveEnded) {
   Door door;
   {
     std::list<Stranger> strangers;
@@ -330,7 +330,7 @@ TEST(Strangers, TooManyHandshakesCloseThePortUntilSomeHaveEnded) {
   }));
 }
 
-TEST(Strangers, RefusalsAreToldTogetherAndSeldom) {
+TEST(ForeignProcess, RefusalsAreLoggedTogetherAndRarely) {
   Door door;
   std::int64_t now = 1'000'000'000'000;
   std::size_t told = 0;
