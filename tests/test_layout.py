@@ -72,3 +72,35 @@ def test_a_bad_tree_fails(check, path, text, complaint):
     assert code == 1
     assert len(complaints) == 1
     assert complaints[0].startswith(complaint)
+
+
+PATHS = """# Paths
+## An add
+![it](images/path_add.svg)
+
+1. `Table::add` in [src/table/a.cc](../src/table/a.cc): starts.
+2. `Shard::apply` in [src/table/b.cc](../src/table/b.cc): ends.
+"""
+CALLER, CALLED = "void Table::add() { shard.apply(1); }\n", "void Shard::apply(int) {}\n"
+
+
+@pytest.mark.parametrize(
+    "caller, called, complaint",
+    [
+        (CALLER, "void Shard::run(int) {}\n", "Shard::apply: src/table/b.cc has no function of this name"),
+        (CALLER, None, "Shard::apply: there is no file src/table/b.cc"),
+        ("void Table::add() {}\n", CALLED, "Shard::apply: no file of this path calls it"),
+        (CALLER, CALLED, "docs/images/path_add.svg: differs from docs/architecture.md; run tools/draw_paths.py"),
+    ],
+)
+def test_the_paths_of_data_follow_the_code(check, caller, called, complaint):
+    files = {"docs/architecture.md": PATHS, "src/table/a.cc": caller}
+    if called is not None:
+        files["src/table/b.cc"] = called
+    code, problems = check(files)
+    assert code == 1
+    assert any(complaint in problem for problem in problems), problems
+    if called == CALLED and caller == CALLER:
+        assert len(problems) == 1
+        drawn = "<svg>1. Table::add 2. Shard::apply</svg>"
+        assert check({**files, "docs/images/path_add.svg": drawn}) == (0, [])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what no compiler checks: that folder order is dependency order, that files stay short, and that no file names
-a machine's own paths or the host of a package registry.
+"""Checks what no compiler checks: that folder order is dependency order, that files stay short, that no file names a machine's own
+paths or the host of a package registry, and that the paths of data on docs/architecture.md exist.
 
     tools/check_layout.py [ROOT]
 """
@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from data_paths import PAGE, data_paths, picture_of, problems_of_paths
 
 # In src/ an include must point to its own folder or to an earlier one in this list.
 ORDER = [
@@ -104,6 +106,16 @@ def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent).resolve()
     files = files_of(root)
     problems = [problem for path in files for problem in problems_of(root, path)]
+    if (root / PAGE).is_file():
+        problems += problems_of_paths(root)
+        for title, steps in data_paths(root).items():
+            drawn = (
+                (root / picture_of(title)).read_text(encoding="utf-8") if (root / picture_of(title)).is_file() else ""
+            )
+            if any(
+                f"{number}. {step.function}" not in drawn.replace("&#45;", "-") for number, step in enumerate(steps, 1)
+            ):
+                problems.append(f"{picture_of(title)}: differs from {PAGE}; run tools/draw_paths.py")
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"layout: {len(files)} files, {len(problems)} problem{'' if len(problems) == 1 else 's'}")
