@@ -165,6 +165,12 @@ class PLEIAD_API Trainer {
   /// Returns the metrics averaged over `batches` batches of `samples`, over all ranks. batches = 0 uses all samples
   /// except an incomplete last batch. `batch` is the batch size over all ranks; 0: same as in training.
   [[nodiscard]] Report evaluate(Samples& samples, nn::Phase phase, std::int64_t batches = 0, std::int64_t batch = 0);
+  /// For callers that evaluate by their own forward passes: says where the loss of the net's last pass is not finite.
+  /// Empty if it is finite.
+  [[nodiscard]] std::string where_not_finite() const;
+  /// Collective. Ends such an evaluation. `where` is this rank's first text that is not empty. If any rank has one,
+  /// throws StateError on every rank; with options.check_finite off, rank 0 prints it instead.
+  void expect_finite(const std::string& where);
 
   /// For callers that run their own loop of step(): declares that the following steps use these samples, from
   /// current_place() on. If a checkpoint was loaded, it must be of the same samples (Samples::identity). The next

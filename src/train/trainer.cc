@@ -178,17 +178,6 @@ void Trainer::Impl::check_loss(double loss) {
   throw StateError(fmt::format("step {}: {}", now(), where));
 }
 
-void Trainer::Impl::check_report(const Report& report, const std::string& mine) {
-  // All ranks have the same averages, so they broadcast_initial_state on whether to report.
-  const bool bad =
-      std::ranges::any_of(report.metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
-  if (!bad || !any(!mine.empty())) return;
-  const std::string where = comm->size() > 1 ? first_error(*comm, mine) : mine;
-  const std::string text = fmt::format("evaluation at step {}: {}", report.step, where);
-  if (options.check_finite) throw StateError(text);
-  if (rank() == 0) fmt::print(stderr, "pleiad: {}\n", text);
-}
-
 void Trainer::Impl::check_rule() {
   if (!own_rule) return;
   std::string problem = exchange->take_problem();
@@ -256,6 +245,20 @@ std::int64_t Trainer::batch() const { return impl_->options.batch; }
 int Trainer::share() const { return impl_->share(); }
 int Trainer::shares() const { return impl_->shares; }
 
+std::string Trainer::where_not_finite() const {
+  const double loss = impl_->net.loss();
+  return std::isfinite(loss) ? "" : impl_->where_not_finite(loss);
+}
+
+void Trainer::expect_finite(const std::string& where) {
+  Impl& in = *impl_;
+  if (!in.any(!where.empty())) return;
+  const std::string first = in.comm->size() > 1 ? first_error(*in.comm, where) : where;
+  const std::string text = fmt::format("evaluation at step {}: {}", in.now(), first);
+  if (in.options.check_finite) throw StateError(text);
+  if (in.rank() == 0) fmt::print(stderr, "pleiad: {}\n", text);
+}
+
 Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches, std::int64_t batch) {
   Impl& in = *impl_;
   if (batch <= 0) {
@@ -287,13 +290,11 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
     samples.fill(in.net, b * batch + part.begin, part.size());
     in.net.forward(phase, in.now(), part.begin);
     mean.add(in.net.metrics(), part.size());
-    if (const double loss = in.net.loss(); not_finite.empty() && !std::isfinite(loss)) {
-      not_finite = in.where_not_finite(loss);
-    }
+    if (not_finite.empty()) not_finite = where_not_finite();
   }
   Report report{.step = in.now(), .phase = phase, .metrics = mean.take(*in.comm, in.options.plan.deterministic)};
   report.samples_per_second = static_cast<double>(batches * batch) * 1e9 / static_cast<double>(now_ns() - start);
-  in.check_report(report, not_finite);
+  expect_finite(not_finite);
   in.net.prepare(in.local());
   return report;
 }

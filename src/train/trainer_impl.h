@@ -63,8 +63,6 @@ struct Trainer::Impl {
   double train();
   /// Throws StateError if the loss is not finite. With options.check_finite off, prints the first occurrence instead.
   void check_loss(double loss);
-  /// Collective. Does the same for the averages of an evaluation. `mine` says where a loss of this rank was not finite.
-  void check_report(const Report& report, const std::string& mine);
   [[nodiscard]] std::string where_not_finite(double loss) const;
   /// Throws the error of a user's update rule, after a step. Throws on all ranks if they make each step together.
   void check_rule();

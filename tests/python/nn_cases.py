@@ -433,6 +433,28 @@ def test_a_nan_loss_names_step_and_layer():
         trainer.fit(X, LABELS, epochs=1, progress=False)
 
 
+def test_an_evaluation_whose_loss_is_not_finite_raises_on_all_ranks():
+    with quiet() as session:
+        for wrong in (np.nan, np.inf):
+            x = X.copy()
+            x[1] = wrong  # a sample of rank 0
+            for check in (True, False):
+                trainer = nn.Trainer(mlp(), batch=16, check_finite=check)
+                for call in (
+                    lambda t=trainer: t.evaluate(x, LABELS),
+                    lambda t=trainer: t.fit(X, LABELS, epochs=1, validation=(x, LABELS), progress=False),
+                ):
+                    if check:
+                        rank = "on rank 0 " if session.size > 1 else ""
+                        with cases.raises(
+                            pleiad.StateError, f"evaluation at step \\d+: {rank}the loss is .*nan", '"hidden"'
+                        ):
+                            call()
+                    else:
+                        call()
+            assert np.isnan(trainer.evaluate(x, LABELS)["loss"])
+
+
 def test_a_launched_process_without_a_session_does_not_train_a_net_of_its_own():
     if int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1")) > 1:
         with cases.raises(pleiad.StateError, r"pleiad\.init\(\)", 'exchange="none"'):

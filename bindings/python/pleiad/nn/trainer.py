@@ -237,7 +237,8 @@ class Trainer:
 
     def evaluate(self, x: Any, y: Any = None, *, phase: str = "test") -> dict[str, float]:
         """Returns the loss and metrics, averaged over all samples. With several ranks each evaluates its shard. If the plan
-        splits layers, an incomplete last batch is ignored."""
+        splits layers, an incomplete last batch is ignored. A loss that is not finite raises StateError on every rank, unless
+        check_finite is False."""
         return self._evaluate(dataset(self.net, x, y, shuffle=False, seed=1), phase)
 
     def predict(self, x: Any, outputs: "str | Sequence[str] | None" = None, *, phase: str = "test") -> Any:

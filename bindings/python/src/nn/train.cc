@@ -105,11 +105,13 @@ class TrainerHandle {
     });
   }
 
-  /// Returns the metrics of `count` samples from `first` on, each multiplied by its number of samples.
+  /// Returns the metrics of `count` samples from `first` on, each multiplied by its number of samples. Collective,
+  /// because a loss that is not finite on one rank is an error on all.
   Sums evaluate(Samples& samples, const std::string& phase_name, std::int64_t first, std::int64_t count) {
     const nn::Phase phase = phase_named(phase_name);
     return use([&](Trainer& trainer) {
       Sums sums;
+      std::string not_finite;
       const std::int64_t end = first + count;
       samples.expect(trainer.local_batch(), 0, 1);  // this rank reads all positions, not a shard
       if (phase != nn::Phase::train) net_.forget(phase);
@@ -119,8 +121,10 @@ class TrainerHandle {
         samples.fill(net_, at, rows);
         net_.forward(phase, trainer.current_step(), at);
         add(sums, net_.metrics(), static_cast<double>(rows));
+        if (not_finite.empty()) not_finite = trainer.where_not_finite();
         at += rows;
       }
+      trainer.expect_finite(not_finite);
       net_.prepare(trainer.local_batch());
       return sums;
     });
