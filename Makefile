@@ -14,7 +14,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages install-lua lint format format-check layout clean help
+.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -73,7 +73,13 @@ test-full: ## all tests, all sanitizers and the linter
 	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
+	@tools/timed.sh "build without MPI" $(MAKE) --no-print-directory build-without-mpi
 	$(call run_suites,$(SANITIZE) sanitize || code=1; $(call CTEST,),)
+
+build-without-mpi: ## build the libraries, the commands and the Python modules with PLEIAD_MPI=OFF, and run jobs with them
+	@mkdir -p build; $(CMAKE) --preset no-mpi >build/configure.log || { cat build/configure.log; exit 1; }
+	$(BUILD_PRESET) no-mpi --target pleiad_cli pleiad_tools multiverso pleiad_python pleiad_python_nn pleiad_python_job process
+	env PLEIAD_BUILD=$(CURDIR)/build/no-mpi $(PYTHON) -m pytest tests/without_mpi.py -q -raR -o cache_dir=build/pytest_cache
 
 # Configures again, because the set-up may have installed more libraries, and builds.
 configured:
