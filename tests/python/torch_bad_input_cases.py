@@ -66,7 +66,7 @@ def test_arguments():
             ParameterManager(model, updater="sgd")
         with raises(Bad, "needs an updater"):
             ParameterManager(model, mode="gradient")
-        with raises(Bad, "climb"):
+        with raises(Bad, "loss would grow"):
             ParameterManager(model, mode="gradient", updater="sum")
         with raises(Bad, "live", "gradient", "delta"):
             ParameterManager(model, live=True)
