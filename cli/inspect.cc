@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "core/text.h"
 #include "file/saved_set.h"
@@ -77,10 +80,29 @@ void print(const std::vector<Line>& lines) {
   }
 }
 
-void print(const Metadata& metadata) {
+std::string summary_of_net(const std::string& text) {
+  const auto net = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!net.is_object() || !net.contains("layers")) return fmt::format("{} characters", text.size());
+  return fmt::format("{} layers", net["layers"].size());
+}
+
+void print(const Metadata& metadata, const InspectOptions& options) {
   for (const auto& [key, value] : metadata) {
-    fmt::print("  {} = {}\n", printable(key), printable(value, true));
+    if (key == "net" && !options.net) {
+      fmt::print("  net = {} (--net prints them)\n", summary_of_net(value));
+    } else {
+      fmt::print("  {} = {}\n", printable(key), printable(value, true));
+    }
   }
+}
+
+/// Prints how many arrays and values follow.
+void print_totals(const std::vector<Line>& lines) {
+  std::int64_t values = 0;
+  for (const Line& line : lines) {
+    values += std::accumulate(line.shape.begin(), line.shape.end(), std::int64_t{1}, std::multiplies<>());
+  }
+  fmt::print("  {} array{}, {} values\n", lines.size(), lines.size() == 1 ? "" : "s", grouped(values));
 }
 
 int inspect_set(const InspectOptions& options) {
@@ -90,8 +112,6 @@ int inspect_set(const InspectOptions& options) {
   for (const PartEntry& part : manifest.parts) bytes += part.written.bytes;
   fmt::print("{}: {} in {} part{}, {}\n", options.path.string(), printable(manifest.kind), manifest.parts.size(),
              manifest.parts.size() == 1 ? "" : "s", byte_size(static_cast<std::uint64_t>(bytes)));
-  print(manifest.metadata);
-  fmt::print("arrays:\n");
   std::vector<Line> lines;
   for (const std::string& name : set.names()) {
     const SavedSet::Array& array = set.at(name);
@@ -101,6 +121,9 @@ int inspect_set(const InspectOptions& options) {
     set.read(name, content);
     lines.back().numbers = summary(array.type, content);
   }
+  print_totals(lines);
+  print(manifest.metadata, options);
+  fmt::print("arrays:\n");
   print(lines);
   if (options.verify) {
     set.verify();
@@ -134,8 +157,6 @@ int inspect_singa(const InspectOptions& options, const std::vector<SingaParamete
 int inspect_file(const InspectOptions& options) {
   if (const auto parameters = read_singa_checkpoint(options.path)) return inspect_singa(options, *parameters);
   const Safetensors file(options.path);
-  fmt::print("{}: {} arrays\n", options.path.string(), file.arrays().size());
-  print(file.metadata());
   std::vector<Line> lines;
   for (const ArrayEntry& array : file.arrays()) {
     lines.push_back({.name = array.name,
@@ -144,6 +165,10 @@ int inspect_file(const InspectOptions& options) {
                      .numbers = options.numbers ? summary(array.type, array.bytes) : ""});
   }
   check_mapped_reads();
+  fmt::print("{}: safetensors\n", options.path.string());
+  print_totals(lines);
+  print(file.metadata(), options);
+  fmt::print("arrays:\n");
   print(lines);
   return 0;
 }

@@ -9,6 +9,7 @@ struct InspectOptions {
   std::filesystem::path path;  ///< a saved set, a folder of them, a .safetensors file or SINGA's stepN-worker0
   bool numbers = false;        ///< print minimum, maximum and mean of every array
   bool verify = false;         ///< read everything and compare the checksums
+  bool net = false;            ///< print the net of a checkpoint, as JSON, instead of its number of layers
 };
 
 /// Prints the content. Throws a FileError if the file is of another kind or is damaged. Returns the exit code of the

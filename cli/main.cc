@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "completion.h"
 #include "core/option_list.h"
 #include "core/text.h"
 #include "info.h"
@@ -121,9 +122,23 @@ int run_inspect(const Words& words) {
   app.add_option("PATH", options.path, "The snapshot, folder or file")->required();
   app.add_flag("--numbers", options.numbers, "Print minimum, maximum and mean of every array");
   app.add_flag("--verify", options.verify, "Read everything and compare the checksums");
+  app.add_flag("--net", options.net, "Print the net of a checkpoint, as JSON");
   bool done = false;
   if (const int code = parse(app, words, done); done) return code;
   return pleiad::cli::inspect(options);
+}
+
+int run_completion(const Words& words) {
+  std::string shell;
+  CLI::App app("Print the completion of this command for a shell.", "pleiad completion");
+  app.footer(
+      "Add to ~/.bashrc: source <(pleiad completion bash)\n"
+      "Add to ~/.zshrc, after compinit: source <(pleiad completion zsh)");
+  app.add_option("SHELL", shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  bool done = false;
+  if (const int code = parse(app, words, done); done) return code;
+  fmt::print("{}", shell == "bash" ? pleiad::cli::kBashCompletion : pleiad::cli::kZshCompletion);
+  return 0;
 }
 
 /// Commands that need the training engine and the data formats. They are in a separate program beside this one.
@@ -160,10 +175,18 @@ int run(const Words& words) {
   if (words.size() > 4 && words[0] == "rank" && words[3] == "--") {
     return pleiad::cli::run_rank({.grace = std::stod(words[2])}, Words(words.begin() + 4, words.end()));
   }
+  // `pleiad help launch` prints what `pleiad launch --help` prints.
+  if (!words.empty() && words[0] == "help") {
+    if (words.size() == 1) return run({"--help"});
+    if (words[1] != "help" && words[1] != "--help" && words[1] != "-h") return run({words[1], "--help"});
+    fmt::print("Print the help of a command.\nUsage: pleiad help [COMMAND]\n");
+    return 0;
+  }
   if (!words.empty() && words[0] == "launch") return run_launch(Words(words.begin() + 1, words.end()));
 
   if (!words.empty() && words[0] == "generate") return run_generate(Words(words.begin() + 1, words.end()));
   if (!words.empty() && words[0] == "inspect") return run_inspect(Words(words.begin() + 1, words.end()));
+  if (!words.empty() && words[0] == "completion") return run_completion(Words(words.begin() + 1, words.end()));
 
   if (!words.empty() && words[0] == "run" && std::ranges::any_of(words, is_yaml)) {
     return run_experiment(Words(words.begin() + 1, words.end()));
@@ -184,8 +207,10 @@ int run(const Words& words) {
   app.add_subcommand("generate", "Generate a synthetic data set");
   app.add_subcommand("inspect", "Print the content of a snapshot, a safetensors file or a SINGA checkpoint");
   app.add_subcommand("run", "Run a training job: SINGA's job.conf, or neon's experiment in YAML");
-  const Words known = {"convert", "explain", "export", "generate", "import",
-                       "info",    "inspect", "launch", "options",  "run"};
+  app.add_subcommand("completion", "Print the completion of this command for bash or zsh");
+  app.add_subcommand("help", "Print the help of a command: pleiad help launch");
+  const Words known = {"completion", "convert", "explain", "export", "generate", "help",
+                       "import",     "info",    "inspect", "launch", "options",  "run"};
   if (!words.empty() && !words[0].starts_with('-') && std::ranges::find(known, words[0]) == known.end()) {
     return fail(app, pleiad::unknown_name("subcommand", words[0], known));
   }

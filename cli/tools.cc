@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <map>
+#include <string>
 
 int main(int argc, char** argv) {
   using namespace pleiad::cli;
@@ -13,7 +14,12 @@ int main(int argc, char** argv) {
                                                                                     {"export", run_export},
                                                                                     {"import", run_import},
                                                                                     {"run", run_run}};
-  const auto command = commands.find(argc > 1 ? argv[1] : "");
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "--version") {
+    fmt::print("pleiad " PLEIAD_VERSION "\n");
+    return 0;
+  }
+  const auto command = commands.find(first);
   if (command == commands.end()) {
     fmt::print(stderr, "pleiad-tools: started by the command pleiad; try \"pleiad --help\"\n");
     return 2;

@@ -508,10 +508,10 @@ def test_info_describes_the_machine(run, pleiad):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "expected a subcommand: convert, explain, export, generate, import, info, inspect, launch, options, run"),
+        ([], "expected a subcommand: completion, convert, explain, export, generate, help, import, info"),
         (
             ["lunch"],
-            'unknown subcommand "lunch"; known: convert, explain, export, generate, import, info, inspect, launch, options, run (did you mean "launch"?)',
+            'unknown subcommand "lunch"; known: completion, convert, explain, export, generate, help, import, info, inspect, launch, options, run (did you mean "launch"?)',
         ),
         (["--verion"], 'unknown option "--verion" (did you mean "--version"?)'),
         (["info", "more"], 'unexpected argument "more"'),

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -177,3 +178,26 @@ def test_inspect_prints_control_characters_of_a_file_as_text(run, pleiad, tmp_pa
     assert shown.returncode == 0, shown.stderr
     assert "w\\x1b[2J" in shown.stdout and "one\ntwo\\x1b]0;title\\x07" in shown.stdout, shown.stdout
     assert "\x1b" not in shown.stdout
+
+
+CHECKPOINT = """
+import sys, numpy, pleiad
+from pleiad import nn
+pleiad.init(log_level="off")
+net = nn.Sequential([nn.Dense(5, "relu", name="first"), nn.Dense(2)], input=(3,), loss=nn.SoftmaxLoss())
+nn.Trainer(net, batch=4).save(sys.argv[1])
+"""
+
+
+def test_inspect_summarises_a_checkpoint_and_prints_its_net_on_request(run, pleiad, python_env, tmp_path):
+    folder = tmp_path / "checkpoint"
+    made = run(sys.executable, "-c", CHECKPOINT, folder, env=python_env)
+    assert made.returncode == 0, made.stderr
+    lines = run(pleiad, "inspect", folder).stdout.splitlines()
+    assert lines[0].startswith(f"{folder}: checkpoint in 1 part")
+    assert re.fullmatch(r"  \d+ arrays, \d+ values", lines[1]), lines
+    (net,) = [line for line in lines if line.startswith("  net = ")]
+    assert re.fullmatch(r"  net = \d layers \(--net prints them\)", net)
+    assert '"layers"' not in "".join(lines)
+    printed = run(pleiad, "inspect", folder, "--net").stdout
+    assert '"layers"' in printed and '"first"' in printed
