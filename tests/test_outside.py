@@ -64,7 +64,7 @@ def by_pkg_config(installed, tmp_path_factory):
             env={"PATH": "/usr/bin", "PKG_CONFIG_PATH": str(lib / "pkgconfig")},
         ).split()
         warnings = ["-Wall", "-Wextra", "-Werror"]
-        must_run([*COMPILERS[name], *warnings, source, *flags, f"-Wl,-rpath,{lib}", "-o", build / name])
+        must_run([*COMPILERS[name], *warnings, source, *flags, "-o", build / name])
     return {name: build / name for name in PROGRAMS}
 
 
