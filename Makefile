@@ -14,7 +14,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages install-lua lint format format-check layout clean help
+.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages wheel cli-pages install-lua lint format format-check layout clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -70,7 +70,7 @@ test: ## set up, build, check and run the tests, except those that take long
 
 test-full: ## all tests, all sanitizers and the linter
 	@rm -rf $(REPORTS)
-	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm
+	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm wheel chroot
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "build without MPI" $(MAKE) --no-print-directory build-without-mpi
@@ -205,6 +205,13 @@ stubs: build ## rewrite the type stubs of the extension modules
 
 messages: ## rewrite tests/messages, the list of all messages, from the sources
 	@python3 tools/messages.py --write
+
+cli-pages: build ## make docs/cli.md, the man page and the completions from the commands' help; then build again
+	@$(PYTHON) tools/cli_pages.py --build $(BUILD)
+
+wheel: ## make a self-contained wheel in dist, for the Python of .venv
+	@tools/setup.sh wheel
+	@$(PYTHON) tools/wheel.py
 
 PREFIX ?= /usr/local
 install-lua: build ## install the libraries and the Lua module under PREFIX (/usr/local)

@@ -2,6 +2,7 @@
 every process has a deadline.
 """
 
+import fcntl
 import os
 import resource
 import shutil
@@ -34,6 +35,7 @@ def pytest_configure(config):
 QUICK = {
     "test_capi",
     "test_cases",
+    "test_cli_pages",
     "test_convert",
     "test_docs",
     "test_durations",
@@ -43,6 +45,7 @@ QUICK = {
     "test_messages",
     "test_plot",
     "test_promises",
+    "test_release",
     "test_safetensors",
 }
 
@@ -183,6 +186,23 @@ def python_env(build_dir):
     # Without cached bytecode every process compiles the frameworks again, which takes longer than most tests.
     cache = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(build_dir / "pycache")}
     return {"PYTHONPATH": str(build_dir / "python"), **cache}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory, worker_id):
+    """The self-contained wheel: $PLEIAD_WHEEL, or one built once a run by whichever of its processes needs it first."""
+    if "PLEIAD_WHEEL" in os.environ:
+        return Path(os.environ["PLEIAD_WHEEL"]).resolve()
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            done = run_with_deadline([sys.executable, ROOT / "tools" / "wheel.py", "--folder", folder], timeout=1200)
+            assert done.returncode == 0, done.stderr
+    (made,) = folder.glob("*.whl")
+    return made
 
 
 @pytest.fixture(scope="session")

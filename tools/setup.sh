@@ -11,6 +11,10 @@
 #   tools/setup.sh bench        frameworks: the benchmarks compare with PyTorch
 #   tools/setup.sh fuzz         base, and clang with libFuzzer
 #   tools/setup.sh slurm        base, and Slurm for a cluster of one machine, which a test starts itself
+#   tools/setup.sh wheel        base, and what `make wheel` needs
+#   tools/setup.sh chroot       wheel, and build/debian12.tar: Debian 12 with Python and nothing else, in which tests install the wheel
+#   tools/setup.sh docs         base, and what `make docs` needs: Sphinx and Doxygen
+#   tools/setup.sh screenshots  base, and a browser that takes pictures of the documentation
 #
 # Several stages may be named in one call.
 set -euo pipefail
@@ -28,13 +32,16 @@ build_packages=(
 )
 demo_packages=(dataset-fashion-mnist luajit)
 base_packages=(
-  "${demo_packages[@]}" graphviz iproute2 libboost-test-dev
+  "${demo_packages[@]}" graphviz groff-base iproute2 libboost-test-dev zsh
   libluajit-5.1-dev lua5.1 liblua5.1-0-dev lua5.2 liblua5.2-dev lua5.3 liblua5.3-dev lua5.4 liblua5.4-dev luarocks
 )
 lint_packages=(clang-format-19 clang-tidy-19 clang-19 libclang-rt-19-dev libomp-19-dev)
 fuzz_packages=(clang-19 libclang-rt-19-dev libomp-19-dev)
 theano_packages=(libopenblas-dev)
 slurm_packages=(slurmctld slurmd slurm-client munge)
+chroot_packages=(mmdebstrap)
+docs_packages=(doxygen)
+screenshots_packages=(chromium fonts-dejavu-core)
 
 build_tools=(cmake ninja g++ make pkg-config python3 mpirun mpicxx)
 lint_tools=(clang-format-19 clang-tidy-19)
@@ -142,9 +149,10 @@ install_build() { quiet_pip "$1" -r "$2"; }
 install_torch() { quiet_pip "$1" -r "$2"; }
 install_base() { quiet_pip "$1" -r "$2"; }
 install_frameworks() { quiet_pip "$1" -r "$2"; }
+install_wheel() { quiet_pip "$1" -r "$2"; }
+install_docs() { quiet_pip "$1" -r "$2"; }
 # The set-up scripts of the old packages need the old setuptools, and numpy, in the environment itself. Keras 1 is in a
-# separate
-# folder beside Keras 2: PYTHONPATH=.venv-theano/keras1 selects it.
+# separate folder beside Keras 2: PYTHONPATH=.venv-theano/keras1 selects it.
 install_theano() {
   quiet_pip "$1" wheel $(grep -E '^(numpy|setuptools)==' "$2")
   quiet_pip "$1" --no-build-isolation -r "$2"
@@ -155,7 +163,7 @@ install_theano() {
 [ $# -gt 0 ] || set -- base
 packages=("${build_packages[@]}")
 tools=("${build_tools[@]}")
-base=no torch=no frameworks=no theano=no
+base=no torch=no frameworks=no theano=no wheel=no chroot=no docs=no
 for stage in "$@"; do
   case $stage in
     build) continue ;;
@@ -184,7 +192,18 @@ for stage in "$@"; do
       tools+=(clang++-19)
       ;;
     slurm) packages+=("${slurm_packages[@]}") ;;
-    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, fuzz, slurm" ;;
+    wheel) wheel=yes ;;
+    chroot)
+      wheel=yes chroot=yes
+      packages+=("${chroot_packages[@]}")
+      ;;
+    docs)
+      docs=yes
+      packages+=("${docs_packages[@]}")
+      tools+=(doxygen)
+      ;;
+    screenshots) packages+=("${screenshots_packages[@]}") ;;
+    *) die "unknown stage \"$stage\"; known: build, demo, base, lint, frameworks, theano, bench, fuzz, slurm, wheel, chroot, docs, screenshots" ;;
   esac
 done
 
@@ -203,6 +222,18 @@ if [ $torch = yes ] || [ $frameworks = yes ]; then
 fi
 if [ $frameworks = yes ]; then
   install_once .venv frameworks tools/requirements-frameworks.txt
+fi
+if [ $wheel = yes ]; then
+  install_once .venv wheel tools/requirements-wheel.txt
+fi
+if [ $docs = yes ]; then
+  install_once .venv docs tools/requirements-docs.txt
+fi
+if [ $chroot = yes ] && [ ! -e build/debian12.tar ]; then
+  [ "$(id -u)" -eq 0 ] || die "the stage chroot needs root"
+  say "making build/debian12.tar"
+  quietly mmdebstrap --variant=minbase --include=python3,python3-venv bookworm build/part-debian12.tar
+  mv build/part-debian12.tar build/debian12.tar
 fi
 if [ $theano = yes ]; then
   make_environment .venv-theano "sys.version_info[:2] == (3, 11)" "3.11 (the original Theano runs on no later one)"

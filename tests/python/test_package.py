@@ -1,6 +1,5 @@
 """The package as a whole: stubs, types, examples in docstrings, and the result of pip install."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -96,48 +95,27 @@ mv.shutdown()
 PIP = ["-m", "pip", "--disable-pip-version-check"]
 
 
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory, worker_id):
-    """Built once per run, by the first process that needs it."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "wheel"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not list(folder.glob("pleiad-*.whl")):
-            build = f"build-dir={folder / 'build'}"
-            words = [sys.executable, *PIP, "wheel", "-q", "--no-deps", "-C", build, "-w", folder, ROOT]
-            done = run_with_deadline(words, timeout=1200)
-            assert done.returncode == 0, done.stderr
-    (made,) = folder.glob("pleiad-*.whl")
-    return made
-
-
 @pytest.mark.full
 def test_pip_installs_it_into_a_clean_environment(run, mpirun, tmp_path, wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name.split("/")[0]} == {
-        "pleiad",
-        "multiverso",
-        "singa",
-        "neon",
+    tops = {name.split("/")[0] for name in names}
+    packages = {"pleiad", "multiverso", "singa", "neon"}
+    assert {top for top in tops if not top.startswith("pleiad_train")} == packages
+    libraries = {name.removeprefix("pleiad/lib/") for name in names if name.startswith("pleiad/lib/")}
+    ours = {
+        "libpleiad_base.so.0",
+        "libpleiad.so.0",
+        "libpleiad_nn.so.0",
+        "libpleiad_job.so.0",
+        "libmultiverso.so.0",
+        "libpleiad_mpi.so",
+        "pleiad-hdf5",
     }
-    libraries = {name for name in names if name.startswith("pleiad/lib/")}
-    assert libraries == {
-        f"pleiad/lib/{name}"
-        for name in (
-            "libpleiad_base.so.0",
-            "libpleiad.so.0",
-            "libpleiad_nn.so.0",
-            "libpleiad_job.so.0",
-            "libmultiverso.so.0",
-            "libpleiad_mpi.so",
-            "pleiad-hdf5",
-        )
+    assert libraries == {*ours, "libopenblas.so.0"}
+    assert {name for name in names if name.startswith("pleiad/bin/")} == {
+        "pleiad/bin/pleiad",
+        "pleiad/bin/pleiad-tools",
     }
-    programs = {name for name in names if name.startswith("pleiad/bin/")}
-    others = ("convert", "explain", "export", "import", "run")
-    assert programs == {"pleiad/bin/pleiad", *(f"pleiad/bin/pleiad-{name}" for name in others)}
     assert {
         "pleiad/py.typed",
         "pleiad/_core.pyi",
@@ -186,12 +164,11 @@ EXTRAS = {
     "torch": "import pleiad.torch, torch; print(torch.__version__)",
     "jax": "import pleiad.jax, jax; print(jax.__version__)",
     "singa": "import singa.model, google.protobuf; print(google.protobuf.__version__)",
-    "neon": "import neon.cli, yaml; print(yaml.__version__)",
     "plot": "import pleiad.nn, matplotlib; print(matplotlib.__version__)",
 }
-VERSIONS = {"theano": "1.0.5", "lasagne": "0.1", "keras1": "1.2.2", "keras2": "2.3.1", "keras": "3.15.1"}
-VERSIONS |= {"pytensor": "3.0.7", "torch": "2.13.0", "jax": "0.10.2"}
-VERSIONS |= {"singa": "", "neon": "6.0.3", "plot": "3.11.2"}  # protobuf: any
+VERSIONS = {"theano": "1.0.5", "lasagne": "0.1", "keras1": "1.2.2", "keras2": "2.3.1", "keras": "3."}
+VERSIONS |= {"pytensor": "3.", "torch": "2.", "jax": "0."}
+VERSIONS |= {"singa": "", "plot": "3."}
 
 
 @pytest.mark.full

@@ -36,6 +36,7 @@ def main(words: "list[str] | None" = None) -> int:
     parser.add_argument(
         "-d", "--deterministic", action="store_true", help="bit-identical results for any number of ranks; slow"
     )
+    parser.add_argument("--version", action="version", version=f"pleiad {pleiad.__version__}")
     given = parser.parse_args(words)
     session = None
     try:

@@ -4,6 +4,8 @@ python -m pleiad.info
 pleiad launch -n 4 python -m pleiad.info
 """
 
+import argparse
+import ctypes
 import importlib.metadata
 import os
 import platform
@@ -31,10 +33,13 @@ def library_path() -> str:
     return "not found"
 
 
-def engines() -> list[str]:
-    """Returns the engines that `init` accepts."""
-    mpi = Path(library_path()).parent / "libpleiad_mpi.so"
-    return ["solo", *(["mpi"] if mpi.exists() else [])]
+def engines() -> str:
+    """Returns the engines that `init` accepts, and why the one for MPI is missing."""
+    try:
+        ctypes.CDLL(str(Path(library_path()).parent / "libpleiad_mpi.so"))
+    except OSError as problem:
+        return f"solo (no MPI: {problem})"
+    return "solo, mpi"
 
 
 def versions() -> Iterator[tuple[str, str]]:
@@ -49,7 +54,7 @@ def versions() -> Iterator[tuple[str, str]]:
             pass
     yield "extension", str(_core.__file__)
     yield "library", library_path()
-    yield "engines", ", ".join(engines())
+    yield "engines", engines()
     yield "mpirun", shutil.which("mpirun") or "none on the PATH"
 
 
@@ -72,6 +77,9 @@ def exercise(session: pleiad.Session) -> None:
 
 def main() -> None:
     """Runs the report; every rank takes part, and rank 0 prints."""
+    parser = argparse.ArgumentParser("pleiad.info", description="Print what is installed, the ranks, and timings.")
+    parser.add_argument("--version", action="version", version=f"pleiad {pleiad.__version__}")
+    parser.parse_args()
     session = pleiad.init(log_level=os.environ.get("PLEIAD_LOG_LEVEL", "warn"))
     exercise(session)
     hosts = sorted({session.host_name(rank) for rank in range(session.size)})

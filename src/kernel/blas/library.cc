@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #if defined(__x86_64__)
@@ -35,6 +36,15 @@ const char* better_kernels() {
   return nullptr;
 }
 
+/// Returns the OpenBLAS beside this library, which a wheel contains, or else the name by which the loader finds the
+/// system's.
+std::string path_of_library() {
+  Dl_info here{};
+  dladdr(reinterpret_cast<void*>(&path_of_library), &here);
+  const auto beside = std::filesystem::absolute(here.dli_fname).parent_path() / kLibrary;
+  return std::filesystem::exists(beside) ? beside.string() : kLibrary;
+}
+
 template <class Function>
 Function symbol(void* library, const char* name) {
   void* found = dlsym(library, name);
@@ -45,7 +55,7 @@ Function symbol(void* library, const char* name) {
 Blas load() {
   const char* kernels = std::getenv(kChoice) == nullptr ? better_kernels() : nullptr;
   if (kernels != nullptr) setenv(kChoice, kernels, 1);
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path_of_library().c_str(), RTLD_NOW | RTLD_LOCAL);
   const std::string problem = library == nullptr ? dlerror() : "";
   if (kernels != nullptr) unsetenv(kChoice);  // other programs' OpenBLAS, for example numpy's, must not see it
   if (library == nullptr) {
