@@ -27,6 +27,7 @@ int pleiad::cli::run_explain(const Words& words) {
   int ranks = 0;
   std::int64_t batch = 64;
   PlanOptions options;
+  std::string plan(options.kind.text());
   bool layers = false;
   CLI::App app("Print which rank does what for a net, and the bytes that each exchanges in a step.", "pleiad explain");
   app.add_option("NET", name,
@@ -35,13 +36,14 @@ int pleiad::cli::run_explain(const Words& words) {
       ->required();
   app.add_option("-n,--ranks", ranks, "Number of ranks; default: that of the job, or 2 for a net");
   app.add_option("-b,--batch", batch, "Batch size over all ranks")->capture_default_str();
-  app.add_option("--plan", options.kind, "data, feature, hybrid or spatial")->capture_default_str();
+  app.add_option("--plan", plan, "data, feature, hybrid or spatial")->capture_default_str();
   app.add_option("--split", options.split, "hybrid: the layers to split by their outputs")->delimiter(',');
   app.add_option("--grid", options.grid, "spatial: ROWSxCOLS, ROWSxCOLSxGROUPS, or auto (expected to be the fastest)")
       ->capture_default_str();
   app.add_flag("--layers", layers, "Also print the net itself: shapes, parameters, multiplications");
   bool done = false;
   if (const int code = cli::parse(app, words, done); done) return code;
+  options.kind = plan;
   if (is_job(name)) {
     const Job job = Job::from_file(name);
     if (layers) fmt::print("{}", describe_job(job));

@@ -8,75 +8,133 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/choice.h"
 #include "pleiad/grid.h"
 #include "pleiad/nn/net.h"
 
 namespace pleiad {
 
+/// How a net is split over the ranks.
+/// data: every rank holds all parameters, and gradients are summed. feature: every layer that supports it is split by
+/// its outputs (SINGA's partition_dim 1). hybrid: the layers in `split` are split by their outputs, or all dense layers
+/// if `split` is empty. spatial: images are split by a grid of ranks.
+enum class PlanKind : std::uint8_t { data, feature, hybrid, spatial };
+template <>
+struct ChoiceNames<PlanKind> {
+  static constexpr std::string_view family = "plan";
+  static constexpr std::string_view names[] = {"data", "feature", "hybrid", "spatial"};
+};
+
+/// Whether a rank computes what needs no halo while halos are in transit. automatic ("auto"): only if ranks of the grid
+/// are on several hosts, or messages are delayed; on one host halos arrive at once.
+enum class Overlap : std::uint8_t { always, automatic, never };
+template <>
+struct ChoiceNames<Overlap> {
+  static constexpr std::string_view family = "overlap";
+  static constexpr std::string_view names[] = {"always", "auto", "never"};
+};
+
 struct PlanOptions {
-  /// data: every rank holds all parameters, and gradients are summed. feature: every layer that supports it is split by
-  /// its outputs (SINGA's partition_dim 1). hybrid: the layers in `split` are split by their outputs, or all dense
-  /// layers if `split` is empty. spatial: images are split by a grid of ranks.
-  std::string kind = "data";
-  std::vector<std::string> split = {};
+  Choice<PlanKind> kind = PlanKind::data;
+  std::vector<std::string> split = {};  ///< hybrid: the layers to split by their outputs
   /// spatial: "2x3" (rows, columns) or "2x3x2" (with groups, which split the batch). "auto" chooses the grid without
   /// groups that the cost model expects to be fastest.
   std::string grid = "auto";
-  /// spatial: whether to compute what needs no halo while halos are in transit. always, never, or auto: only if ranks
-  /// of the grid are on several hosts (or messages are delayed); on one host halos arrive at once.
-  std::string overlap = "auto";
-  double halo_delay = 0;  ///< seconds to delay each halo message, to measure what overlap hides
+  Choice<Overlap> overlap = Overlap::automatic;  ///< spatial
+  double halo_delay = 0;                         ///< seconds to delay each halo message, to measure what overlap hides
   /// Produces bit-identical results for every number of ranks, including one, of a spatial plan without groups.
   /// Disables overlap and uses plain loops as kernels.
   bool deterministic = false;
 };
 
+/// A rank computes the whole layer for its samples. The ranks of a spatial group all do the same.
+struct WholeWork {};
+
+/// A rank computes some of the layer's outputs, for the samples of all ranks.
+struct SplitWork {
+  std::vector<std::int64_t> begin;  ///< rank r has the outputs begin[r] to begin[r + 1] - 1
+};
+
+/// Images that are split into tiles: the size of the first tiled input, and the positions of it that each rank has.
+struct ImageTiles {
+  std::int64_t in_h = 0, in_w = 0, in_c = 0;
+  std::vector<Rect> own = {};
+};
+
+/// A rank gathers the tiles and computes the whole layer.
+struct GatherWork : ImageTiles {};
+
+/// A rank multiplies its positions by their weights; the partial sums of all ranks are added. If every rank has the
+/// whole input, `own` has the range of it that each rank takes, as columns of one row.
+struct TowerWork : ImageTiles {};
+
+/// A rank computes the contribution of its positions to a loss.
+struct LossWork : ImageTiles {};
+
+/// Images from images: the size of the output, and the positions of it that each rank has.
+struct TiledWork : ImageTiles {
+  std::int64_t out_h = 0, out_w = 0;
+  std::vector<Rect> out = {};
+};
+
+/// A rank computes its positions of the output from its tile and the halo around it.
+struct TileWork : TiledWork {
+  std::vector<Rect> need = {};  ///< the input positions that the outputs of each rank depend on
+};
+
+/// A rank computes what its input positions contribute to the outputs; contributions are summed at the rank that has
+/// the output.
+struct SpreadWork : TiledWork {
+  std::vector<Rect> reach = {};  ///< the outputs that each rank contributes to
+};
+
+using LayerWork = std::variant<WholeWork, SplitWork, TileWork, SpreadWork, TowerWork, GatherWork, LossWork>;
+
 /// The work of a rank for one layer, and the bytes that it exchanges with the other ranks in a step. A byte count is
 /// the larger of the bytes that the collective calls send from a rank and those that they deliver to it.
-struct LayerPlan {
+struct PLEIAD_API LayerPlan {
   std::string name;
   std::string kind;
-  bool cut = false;
-  std::string why = {};                  ///< the reason, if the plan asks to split the layer but it cannot be split
-  std::int64_t outputs = 0;              ///< length of the last axis of a sample's outputs that may be split
-  std::vector<std::int64_t> begin = {};  ///< split layer: rank r has the outputs begin[r] to begin[r + 1] - 1
-  double products = 0;                   ///< multiplications of a rank in one forward pass
-  std::int64_t parameter_bytes = 0;      ///< bytes of parameters on the first rank, which has the most
-  std::int64_t forward_bytes = 0;        ///< inputs and outputs that are exchanged in forward
-  std::int64_t backward_bytes = 0;       ///< gradients of those that are exchanged in backward
-  std::int64_t gradient_bytes = 0;       ///< gradients of the parameters
-  /// spatial: what a rank computes. "tile": its positions, from its tile and halo. "tower": a dense layer whose weights
-  /// are split by input position; partial sums are added. "gather": the whole layer, from gathered tiles. "whole": the
-  /// whole layer, as each rank of a group does. "spread": what its positions contribute to the outputs, summed at the
-  /// positions of the outputs. "loss": the share of its positions in a loss.
-  std::string mode = {};
-  std::int64_t in_h = 0, in_w = 0, in_c = 0;  ///< tile, tower, gather: size of the first tiled input
-  std::int64_t out_h = 0, out_w = 0;          ///< tile, spread: size of the output
-  std::vector<Rect> own = {};                 ///< for each tile: the input positions that its rank has
-  /// tile: the positions that its outputs depend on; spread: the outputs that it contributes to
-  std::vector<Rect> need = {};
-  std::vector<Rect> out = {};    ///< tile, spread: the positions of its outputs
-  std::vector<bool> tiled = {};  ///< for each input: whether it is split into tiles
+  std::string why = {};              ///< the reason, if the plan asks to split the layer but it cannot be split
+  std::int64_t outputs = 0;          ///< length of the last axis of a sample's outputs that may be split
+  double products = 0;               ///< multiplications of a rank in one forward pass
+  std::int64_t parameter_bytes = 0;  ///< bytes of parameters on the first rank, which has the most
+  std::int64_t forward_bytes = 0;    ///< inputs and outputs that are exchanged in forward
+  std::int64_t backward_bytes = 0;   ///< gradients of those that are exchanged in backward
+  std::int64_t gradient_bytes = 0;   ///< gradients of the parameters
+  std::vector<bool> tiled = {};      ///< spatial: for each input, whether it is split into tiles
+  LayerWork work = WholeWork{};
   [[nodiscard]] std::int64_t bytes() const { return forward_bytes + backward_bytes + gradient_bytes; }
+  /// Returns the name of the work: whole, split, tile, spread, tower, gather or loss.
+  [[nodiscard]] std::string_view mode() const;
+  /// Returns the work if it is of the type `Work`, or null.
+  template <class Work>
+  [[nodiscard]] const Work* as() const {
+    return std::get_if<Work>(&work);
+  }
+  /// Returns the tiles of the layer's input, or null if a rank has all of it.
+  [[nodiscard]] const ImageTiles* tiles() const;
 };
 
 struct Plan {
   std::string net;
-  std::string kind;
+  PlanKind kind = PlanKind::data;
   int ranks = 1;
   std::int64_t batch = 0;  ///< batch size over all ranks
   std::vector<LayerPlan> layers;
   Grid grid = {};                              ///< spatial
   std::vector<std::string> tiled_inputs = {};  ///< spatial: the inputs of the net that are split into tiles
   double seconds = 0;                          ///< spatial: time of a step by the cost model that chooses grids
-  std::string overlap = "auto";
+  Overlap overlap = Overlap::automatic;
   double halo_delay = 0;
   bool deterministic = false;
   /// Returns the number of shards of the batch.
-  [[nodiscard]] int shares() const { return kind == "spatial" ? grid.groups : ranks; }
+  [[nodiscard]] int shares() const { return kind == PlanKind::spatial ? grid.groups : ranks; }
 };
 
 /// Makes the plan for a net that is not split yet. An unknown kind or layer is an InvalidArgument that lists the known

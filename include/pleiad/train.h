@@ -240,10 +240,10 @@ PLEIAD_API bool log_pictures(EventLog& log, const std::string& tag, const Tensor
 /// part is invalid.
 PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
 /// Writes parameters and states as a safetensors file. layout "torch": names and memory order of PyTorch's modules
-/// (Net::torch_state); "pleiad": unchanged.
+/// (nn::torch_state); "pleiad": unchanged.
 PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout = "torch");
 /// Reads a safetensors file of either layout, or a state dict that torch.save wrote, without executing anything from
-/// it. `modules` is that of Net::load_torch_state. A mismatch is a FileError that names the file, and nothing is
+/// it. `modules` is that of nn::load_torch_state. A mismatch is a FileError that names the file, and nothing is
 /// changed.
 PLEIAD_API void import_parameters(nn::Net& net, const std::string& path,
                                   const std::vector<std::pair<std::string, std::string>>& modules = {});

@@ -251,7 +251,7 @@ std::vector<std::string> import_blobs(const JobNet& built, nn::Net& net, const s
   const auto format = file.metadata().find("format");
   if (format != file.metadata().end() && format->second != "singa" &&
       (std::ranges::all_of(net.parameters(), has, &nn::Parameter::name) ||
-       std::ranges::all_of(net.torch_state(), has, &nn::NamedTensors::value_type::first))) {
+       std::ranges::all_of(nn::torch_state(net), has, &nn::NamedTensors::value_type::first))) {
     return {};
   }
   BlobProtos blobs;

@@ -515,7 +515,7 @@ class Builder {
 
   void name_parameters(int i) {
     const LayerProto& layer = layers_[i];
-    const nn::Shapes in = built_.net.input_shapes(layer.name());
+    const nn::Shapes in = built_.net.graph().input_shapes(layer.name());
     const std::vector<nn::ParamSpec> specs = built_.net.layer(layer.name()).parameters(in);
     const bool convolution = built_.net.layer(layer.name()).kind() == "convolution";
     if (layer.type() == kGRU) return name_gates(i, specs);

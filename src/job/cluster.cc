@@ -88,7 +88,7 @@ void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, 
   const auto check_batches = [&] {
     for (const Source& source : built.sources) {
       if ((source.phases & static_cast<unsigned>(nn::Phase::train)) == 0) continue;
-      check_batch(job, source, topology.ranks / topology.groups, options.plan.kind != "data");
+      check_batch(job, source, topology.ranks / topology.groups, options.plan.kind != PlanKind::data);
     }
   };
   check_batches();
@@ -102,11 +102,11 @@ void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, 
   // whole.
   const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch size will do
   for (const LayerPlan& layer : all.layers) {
-    if (layer.cut && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
+    if (layer.as<SplitWork>() != nullptr && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
       options.plan.split.push_back(layer.name);
     }
   }
-  if (!options.plan.split.empty()) options.plan.kind = "hybrid";
+  if (!options.plan.split.empty()) options.plan.kind = PlanKind::hybrid;
   check_batches();
 }
 
@@ -162,7 +162,7 @@ std::string traffic(const Topology& t, const Plan& plan) {
   if (t.exchange != "tables" && t.exchange != "replicas") return {};
   std::int64_t shared = 0, between = 0;
   for (const LayerPlan& layer : plan.layers) {
-    if (!layer.cut) shared += layer.parameter_bytes;
+    if (layer.as<SplitWork>() == nullptr) shared += layer.parameter_bytes;
     between += layer.forward_bytes + layer.backward_bytes;
   }
   const auto size = [](std::int64_t bytes) { return byte_size(static_cast<std::uint64_t>(bytes)); };

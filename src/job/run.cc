@@ -253,7 +253,7 @@ class JobRun {
   /// Tests are distributed over all workers.
   void check_share(const Source& source, nn::Phase phase, bool used, const TrainOptions& train) const {
     if (!used || (source.phases & static_cast<unsigned>(phase)) == 0) return;
-    check_batch(in_, source, topology_.ranks, train.plan.kind != "data");
+    check_batch(in_, source, topology_.ranks, train.plan.kind != PlanKind::data);
   }
 
   JobResult test(Trainer& trainer, const TrainOptions& train) {
@@ -341,7 +341,7 @@ class JobRun {
 
   /// Writes a parameter file. The trainer has just saved its state, which contains the whole parameters.
   void write_blobs(const TrainOptions& train, std::int64_t step) {
-    if (train.plan.kind == "data") {
+    if (train.plan.kind == PlanKind::data) {
       save_blobs(built_, built_.net, result_.checkpoint, step);
     } else {
       JobNet whole = build(job_);

@@ -54,11 +54,10 @@ std::string Net::describe() const {
     std::vector<std::string> from;
     for (const int id : node.inputs) from.push_back(in.values[static_cast<std::size_t>(id)].name);
     const Shape& shape = in.values[static_cast<std::size_t>(node.outputs[0])].data.shape();
-    const bool loss = !node.layer->metrics().empty();
     const std::string summary = node.layer->summary();
     out += fmt::format(fmt::runtime(row), node.name,
                        summary.empty() ? node.layer->kind() : node.layer->kind() + ", " + summary,
-                       loss ? join(node.layer->metrics()) : shape.sample().text(), own == 0 ? "" : grouped(own),
+                       node.scores.empty() ? shape.sample().text() : join(node.scores), own == 0 ? "" : grouped(own),
                        work == 0 ? "" : with_unit(work / static_cast<double>(rows)), join(from));
     products += work / static_cast<double>(rows);
     numbers += own;
@@ -72,8 +71,8 @@ std::string Net::describe() const {
   return out;
 }
 
-std::string Net::dot() const {
-  const Impl& in = *impl_;
+std::string NetGraph::dot() const {
+  const Net::Impl& in = *net_->impl_;
   std::string out =
       fmt::format("digraph {} {{\n  rankdir=BT;\n  node [shape=box, fontname=\"sans\"];\n", quoted(in.options.name));
   for (const Value& value : in.values) {

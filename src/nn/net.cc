@@ -90,8 +90,9 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
         }
         return node.layer->outputs(in.input_shapes(node));
       });
-  node.metrics = !node.layer->metrics().empty();
-  node.loss = node.metrics && node.layer->has_loss();
+  const ScoringLayer* const scoring = node.layer->capabilities().scoring;
+  if (scoring != nullptr) node.scores = scoring->scores();
+  node.loss = scoring != nullptr && scoring->has_loss();
   with_layer_name(node, [&] {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value& value = in.values[static_cast<std::size_t>(node.inputs[i])];
@@ -105,7 +106,7 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
     Value value{.name = k == 0 ? name : fmt::format("{}:{}", name, k),
                 .dtype = node.layer->output_type(k, in.options.dtype),
                 .producer = index};
-    value.single = node.metrics;
+    value.single = !node.scores.empty();
     value.data = Tensor(value.dtype, shapes[k], nullptr);
     const int id = static_cast<int>(in.values.size());
     node.outputs.push_back(id);
@@ -122,9 +123,9 @@ Net& Net::add(const std::string& name, LayerPtr layer, Placement placement) {
   return *this;
 }
 
-void Net::replace(const std::string& name, LayerPtr layer) {
-  Impl& in = *impl_;
-  (void)this->layer(name);  // throws an error that lists the known layers
+void NetControl::replace(const std::string& name, LayerPtr layer) {
+  Net::Impl& in = *net_->impl_;
+  (void)net_->layer(name);  // throws an error that lists the known layers
   Node& node = in.nodes[static_cast<std::size_t>(in.node_of.at(name))];
   const Shapes shapes = in.input_shapes(node);
   with_layer_name(node, [&] {
@@ -186,8 +187,8 @@ void Net::fix(const std::string& name, bool fixed) {
   impl_->batch = 0;
 }
 
-void Net::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
-  Impl& in = *impl_;
+void NetControl::set_update(std::size_t parameter, kernel::BlockUpdate* update) {
+  Net::Impl& in = *net_->impl_;
   const Parameter& p = in.parameters.at(parameter);
   if (update != nullptr && (!p.pieces || p.uses > 1)) {
     throw InvalidArgument(fmt::format("parameter \"{}\" cannot be updated block by block", p.name));
@@ -249,18 +250,18 @@ void Net::backward(const std::function<void(std::size_t)>& ready) {
   }
 }
 
-void Net::set_seed(std::uint64_t seed) {
-  impl_->options.seed = seed;
-  for (Node& node : impl_->nodes) node.pass.seed = seed;
+void NetControl::set_seed(std::uint64_t seed) {
+  net_->impl_->options.seed = seed;
+  for (Node& node : net_->impl_->nodes) node.pass.seed = seed;
 }
 
-void Net::set_deterministic(bool on) {
-  if (impl_->deterministic != on) impl_->batch = 0;
-  impl_->deterministic = on;
+void NetControl::set_deterministic(bool on) {
+  if (net_->impl_->deterministic != on) net_->impl_->batch = 0;
+  net_->impl_->deterministic = on;
 }
-void Net::set_parts(BatchParts* parts) { impl_->parts = parts; }
-void Net::set_trace(Trace* trace) { impl_->trace = trace; }
-void Net::set_gradient_scale(double scale) { impl_->gradient_scale = scale; }
+void NetControl::set_parts(BatchParts* parts) { net_->impl_->parts = parts; }
+void NetControl::set_trace(Trace* trace) { net_->impl_->trace = trace; }
+void NetControl::set_gradient_scale(double scale) { net_->impl_->gradient_scale = scale; }
 
 double Net::loss() const {
   double sum = 0;
@@ -272,16 +273,18 @@ double Net::loss() const {
 
 std::vector<std::pair<std::string, double>> Net::metrics() const {
   std::vector<std::pair<std::string, double>> all;
-  const auto losses = std::ranges::count_if(impl_->nodes, &Node::metrics);
+  const auto scoring = std::ranges::count_if(impl_->nodes, [](const Node& node) { return !node.scores.empty(); });
   for (const Node& node : impl_->nodes) {
     if (!impl_->active(node)) continue;
-    const std::vector<std::string> names = node.layer->metrics();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      all.emplace_back(losses == 1 ? names[i] : node.name + "/" + names[i], node.pass.y[i].at(0));
+    for (std::size_t i = 0; i < node.scores.size(); ++i) {
+      all.emplace_back(scoring == 1 ? node.scores[i] : node.name + "/" + node.scores[i], node.pass.y[i].at(0));
     }
   }
   return all;
 }
+
+NetGraph Net::graph() const { return NetGraph(*this); }
+NetControl Net::control() { return NetControl(*this); }
 
 std::int64_t Net::batch() const { return impl_->batch; }
 const NetOptions& Net::options() const { return impl_->options; }
@@ -306,23 +309,23 @@ const Layer& Net::layer(const std::string& name) const {
   return *impl_->nodes[static_cast<std::size_t>(found->second)].layer;
 }
 
-Shapes Net::input_shapes(const std::string& name) const {
-  (void)layer(name);  // throws an error that lists the known layers
-  return impl_->input_shapes(impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))]);
+Shapes NetGraph::input_shapes(const std::string& name) const {
+  (void)net_->layer(name);  // throws an error that lists the known layers
+  return net_->impl_->input_shapes(net_->impl_->nodes[static_cast<std::size_t>(net_->impl_->node_of.at(name))]);
 }
 
-bool Net::needs_input_gradient(const std::string& name) const {
-  (void)layer(name);
-  const Node& node = impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))];
-  return impl_->values[static_cast<std::size_t>(node.inputs[0])].needs_gradient;
+bool NetGraph::needs_input_gradient(const std::string& name) const {
+  (void)net_->layer(name);
+  const Node& node = net_->impl_->nodes[static_cast<std::size_t>(net_->impl_->node_of.at(name))];
+  return net_->impl_->values[static_cast<std::size_t>(node.inputs[0])].needs_gradient;
 }
 
 Tensor Net::output(const std::string& name) const {
   return impl_->values[static_cast<std::size_t>(impl_->find_value("output", name))].data;
 }
 
-Tensor Net::output_gradient(const std::string& name) const {
-  return impl_->values[static_cast<std::size_t>(impl_->find_value("output_gradient", name))].gradient;
+Tensor NetGraph::output_gradient(const std::string& name) const {
+  return net_->impl_->values[static_cast<std::size_t>(net_->impl_->find_value("output_gradient", name))].gradient;
 }
 
 std::vector<Parameter>& Net::parameters() { return impl_->parameters; }
@@ -338,10 +341,10 @@ Parameter& Net::parameter(const std::string& name) {
 
 std::vector<std::pair<std::string, Tensor>> Net::states() const { return impl_->states; }
 
-std::vector<std::pair<std::string, Tensor>> Net::carried() const {
+NamedTensors NetControl::carried() const {
   std::vector<std::pair<std::string, Tensor>> all;
-  for (const Node& node : impl_->nodes) {
-    if (impl_->batch == 0 || node.carried[0].empty()) continue;
+  for (const Node& node : net_->impl_->nodes) {
+    if (net_->impl_->batch == 0 || node.carried[0].empty()) continue;
     const std::vector<Tensor>& tensors = node.carried[0].at(node.pass.x[0].shape()[0]);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       all.emplace_back(fmt::format("{}/carried{}", node.name, i), tensors[i]);
@@ -350,17 +353,17 @@ std::vector<std::pair<std::string, Tensor>> Net::carried() const {
   return all;
 }
 
-void Net::forget(Phase phase) {
-  for (const Node& node : impl_->nodes) {
+void NetControl::forget(Phase phase) {
+  for (const Node& node : net_->impl_->nodes) {
     for (const auto& [batch, tensors] : node.carried[phase == Phase::train ? 0 : 1]) {
       for (const Tensor& tensor : tensors) tensor.fill(0);
     }
   }
 }
 
-std::string Net::first_not_finite() const {
-  for (const Node& node : impl_->nodes) {
-    if (!impl_->active(node)) continue;
+std::string first_not_finite(const Net& net) {
+  for (const Node& node : net.impl_->nodes) {
+    if (!net.impl_->active(node)) continue;
     for (const Tensor& y : node.pass.y) {
       if (y.dtype() == DType::int32 || y.dtype() == DType::int64) continue;
       const auto count = static_cast<std::size_t>(y.count());

@@ -41,7 +41,7 @@ struct Node {
   std::vector<Tensor> own_piece = {};
   unsigned phases = 0;
   bool needs_gradient = false;
-  bool metrics = false;  // its outputs are single values, not one per sample
+  std::vector<std::string> scores = {};  // names of its outputs if they are single values, not one per sample
   bool loss = false;
   // hidden state by batch size: [0] in training, [1] in the other phases
   std::array<std::map<std::int64_t, std::vector<Tensor>>, 2> carried = {};

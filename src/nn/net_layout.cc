@@ -6,9 +6,9 @@
 
 namespace pleiad::nn {
 
-void Net::lay_out(const std::map<std::string, Rect>& tiles,
-                  const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with) {
-  Impl& in = *impl_;
+void NetControl::lay_out(const std::map<std::string, Rect>& tiles,
+                         const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with) {
+  Net::Impl& in = *net_->impl_;
   in.batch = 0;
   for (Value& value : in.values) {
     if (value.producer >= 0) continue;
@@ -45,19 +45,19 @@ void Net::lay_out(const std::map<std::string, Rect>& tiles,
   }
 }
 
-std::optional<Rect> Net::input_tile(const std::string& name) const {
-  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_tile", name))].tile;
+std::optional<Rect> NetGraph::input_tile(const std::string& name) const {
+  return net_->impl_->values[static_cast<std::size_t>(net_->impl_->find_value("input_tile", name))].tile;
 }
 
-Shape Net::input_sample(const std::string& name) const {
-  return impl_->values[static_cast<std::size_t>(impl_->find_value("input_sample", name))].sample;
+Shape NetGraph::input_sample(const std::string& name) const {
+  return net_->impl_->values[static_cast<std::size_t>(net_->impl_->find_value("input_sample", name))].sample;
 }
 
-Placement Net::placement(const std::string& name) const {
-  (void)layer(name);  // throws an error that lists the known layers
-  const Node& node = impl_->nodes[static_cast<std::size_t>(impl_->node_of.at(name))];
+Placement NetGraph::placement(const std::string& name) const {
+  (void)net_->layer(name);  // throws an error that lists the known layers
+  const Node& node = net_->impl_->nodes[static_cast<std::size_t>(net_->impl_->node_of.at(name))];
   Placement placement{.inputs = {}, .phases = {}};
-  for (const int id : node.inputs) placement.inputs.push_back(impl_->values[static_cast<std::size_t>(id)].name);
+  for (const int id : node.inputs) placement.inputs.push_back(net_->impl_->values[static_cast<std::size_t>(id)].name);
   for (const Phase phase : {Phase::train, Phase::validate, Phase::test}) {
     if ((node.phases & static_cast<unsigned>(phase)) != 0) placement.phases.push_back(phase);
   }

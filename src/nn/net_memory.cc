@@ -59,7 +59,7 @@ void Net::Impl::add_parameters(Node& node) {
     parameters.push_back(std::move(parameter));
     updates.push_back(nullptr);
   }
-  for (const ParamSpec& spec : node.layer->states(in)) {
+  for (const ParamSpec& spec : states_of(*node.layer, in)) {
     Tensor value(options.dtype, spec.shape);
     initialise(value, spec.wanted.init, 1, 1, options.seed, node.name + "/" + spec.name);
     node.states.push_back(static_cast<int>(states.size()));
@@ -98,7 +98,7 @@ void Net::Impl::plan_activations() {
     }
     const Shapes in = input_shapes(node);
     for (auto& carried : node.carried) {  // the state of other batch sizes is kept until that batch size is used again
-      const Shapes wanted = node.layer->carried(in);
+      const Shapes wanted = carried_by(*node.layer, in);
       if (wanted.empty() || carried.contains(in[0][0])) continue;
       for (const Shape& shape : wanted) carried[in[0][0]].emplace_back(options.dtype, shape);
     }
@@ -185,7 +185,9 @@ std::pair<int, std::size_t> Net::Impl::first_consumer_in_backward(const Value& v
 
 bool Net::Impl::shift_is_removed(const Node& node) const {
   const Value& out = values[static_cast<std::size_t>(node.outputs[0])];
-  return out.consumers.size() == 1 && nodes[static_cast<std::size_t>(out.consumers[0])].layer->removes_shift();
+  if (out.consumers.size() != 1) return false;
+  const ShiftLayer* const next = nodes[static_cast<std::size_t>(out.consumers[0])].layer->capabilities().shift;
+  return next != nullptr && next->removes_shift();
 }
 
 void Net::Impl::bind() {
@@ -228,7 +230,8 @@ void Net::Impl::bind() {
       pass.dy.push_back(values[static_cast<std::size_t>(id)].gradient);
     }
     const bool trains = (node.phases & static_cast<unsigned>(Phase::train)) != 0;
-    const int shift = shift_is_removed(node) ? node.layer->shift_parameter() : -1;
+    const ShiftLayer* const adds = node.layer->capabilities().shift;
+    const int shift = adds != nullptr && shift_is_removed(node) ? adds->shift_parameter() : -1;
     for (const int id : node.parameters) {
       const auto p = static_cast<std::size_t>(id);
       if (trains && node.needs_gradient) ++active_uses[p];

@@ -206,9 +206,10 @@ bool is_count(const std::string& name) { return name.ends_with(".num_batches_tra
 
 }  // namespace
 
-NamedTensors Net::torch_state() const {
+NamedTensors torch_state(const Net& net) {
+  const Net::Impl& in = *net.impl_;
   NamedTensors state;
-  for (const Module& module : modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states})) {
+  for (const Module& module : modules_of({in.values, in.nodes, in.parameters, in.states})) {
     for (const TorchArray& array : module.arrays) {
       const Tensor copy(array.own.dtype(), array.torch);
       const std::size_t size = size_of(copy.dtype());
@@ -223,8 +224,9 @@ NamedTensors Net::torch_state() const {
   return state;
 }
 
-void Net::load_torch_state(const NamedTensors& state, const std::vector<std::pair<std::string, std::string>>& named) {
-  const std::vector<Module> modules = modules_of({impl_->values, impl_->nodes, impl_->parameters, impl_->states});
+void load_torch_state(Net& net, const NamedTensors& state, const ModuleNames& named) {
+  const Net::Impl& in = *net.impl_;
+  const std::vector<Module> modules = modules_of({in.values, in.nodes, in.parameters, in.states});
   const std::vector<std::string> names = names_of(modules, state, named);
   struct Pair {
     const TorchArray* array;

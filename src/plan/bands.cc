@@ -8,7 +8,7 @@ namespace pleiad {
 namespace {
 
 /// Returns the positions of `out` whose inputs all lie in `own`.
-Interval inner(const nn::Layer& layer, int axis, Interval out, Interval own, std::int64_t length) {
+Interval inner(const nn::SpatialLayer& layer, int axis, Interval out, Interval own, std::int64_t length) {
   const auto inside = [&](std::int64_t at) {
     const Interval needs = intersect(layer.input_interval({at, at + 1}, axis), {0, length});
     return needs.empty() || intersect(needs, own) == needs;
@@ -35,14 +35,14 @@ void add_part(const Tensor& to, const Rect& to_rect, const Tensor& from, const R
   }
 }
 
-Rect middle_of(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile) {
-  return {inner(whole, 1, plan.out[tile].h, plan.own[tile].h, plan.in_h),
-          inner(whole, 2, plan.out[tile].w, plan.own[tile].w, plan.in_w)};
+Rect middle_of(const nn::SpatialLayer& whole, const TileWork& work, std::size_t tile) {
+  return {inner(whole, 1, work.out[tile].h, work.own[tile].h, work.in_h),
+          inner(whole, 2, work.out[tile].w, work.own[tile].w, work.in_w)};
 }
 
 /// Returns true if the layer can run over its own positions alone, with wrong results only at outputs that need a halo.
 /// This requires that every own position is needed and that the first and last window overlap own positions.
-bool can_run_alone(const nn::Layer& layer, const Rect& out, const Rect& own, const Rect& need) {
+bool can_run_alone(const nn::SpatialLayer& layer, const Rect& out, const Rect& own, const Rect& need) {
   const auto along = [&](int axis, Interval to, Interval have, Interval all) {
     const auto meets = [&](std::int64_t at) {
       return !intersect(layer.input_interval({at, at + 1}, axis), have).empty();
@@ -54,31 +54,34 @@ bool can_run_alone(const nn::Layer& layer, const Rect& out, const Rect& own, con
 
 }  // namespace
 
-bool Bands::pay(const nn::Layer& whole, const LayerPlan& plan) {
-  if (whole.of_places(0)) return false;
-  for (std::size_t m = 0; m < plan.out.size(); ++m) {
-    if (2 * middle_of(whole, plan, m).places() < plan.out[m].places()) return false;
+bool Bands::pay(const nn::Layer& whole, const TileWork& work) {
+  const nn::SpatialLayer* const spatial = whole.capabilities().spatial;
+  if (spatial == nullptr || spatial->of_places(0)) return false;
+  for (std::size_t m = 0; m < work.out.size(); ++m) {
+    if (2 * middle_of(*spatial, work, m).places() < work.out[m].places()) return false;
   }
   return true;
 }
 
-std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
-                                   const nn::Shapes& in, DType dtype) {
-  const Rect& own = plan.own[tile];
-  const Rect& out = plan.out[tile];
-  if (own.empty() || out.empty()) return nullptr;
-  const Rect middle = middle_of(whole, plan, tile);
-  const nn::Shapes images = whole_shapes(plan, in);
+std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const TileWork& work, std::size_t tile, const nn::Shapes& in,
+                                   DType dtype) {
+  const Rect& own = work.own[tile];
+  const Rect& out = work.out[tile];
+  const nn::Capabilities has = whole.capabilities();
+  if (own.empty() || out.empty() || has.spatial == nullptr) return nullptr;
+  const nn::SpatialLayer& spatial = *has.spatial;
+  const Rect middle = middle_of(spatial, work, tile);
+  const nn::Shapes images = whole_shapes(work, in);
   const std::size_t parameters = whole.parameters(images).size();
   for (std::size_t i = 0; i < parameters; ++i) {
-    if (whole.of_places(i)) return nullptr;
+    if (spatial.of_places(i)) return nullptr;
   }
   if (middle.empty() || middle == out) return nullptr;
   auto all = std::make_unique<Bands>();
-  all->need_ = plan.need[tile];
+  all->need_ = work.need[tile];
   all->out_ = out;
-  all->forward_only_ = whole.backward_in_two() && whole.workspace(images).empty();
-  const bool as_it_lies = all->forward_only_ && can_run_alone(whole, out, own, all->need_);
+  all->forward_only_ = has.two_stage != nullptr && whole.workspace(images).empty();
+  const bool as_it_lies = all->forward_only_ && can_run_alone(spatial, out, own, all->need_);
   const nn::Shapes outputs = whole.outputs(images);
   for (const Rect& part :
        {Rect{{out.h.begin, middle.h.begin}, out.w}, Rect{{middle.h.end, out.h.end}, out.w},
@@ -89,10 +92,10 @@ std::unique_ptr<Bands> Bands::make(const nn::Layer& whole, const LayerPlan& plan
     band.as_it_lies = as_it_lies && !band.border;
     band.out = band.as_it_lies ? out : part;
     band.in = band.as_it_lies ? own
-                              : Rect{intersect(whole.input_interval(part.h, 1), {0, plan.in_h}),
-                                     intersect(whole.input_interval(part.w, 2), {0, plan.in_w})};
+                              : Rect{intersect(spatial.input_interval(part.h, 1), {0, work.in_h}),
+                                     intersect(spatial.input_interval(part.w, 2), {0, work.in_w})};
     if (band.in.empty()) return nullptr;  // the band reads padding only
-    band.layer = on_region(whole, plan, band.in, band.out);
+    band.layer = on_region(whole, work, band.in, band.out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(shape[0], band.in, shape[3]));
     band.layer->prepare(shapes, dtype);

@@ -10,16 +10,16 @@ namespace pleiad {
 
 /// Runs a layer on a tile so that the halo exchange overlaps with computation. Forward computes the inner outputs while
 /// the halo arrives. Backward computes the border first and the inner part while the border's gradients travel to the
-/// ranks that own them. The parts are copied to dense buffers of their own. A layer with backward_in_two() hides the
+/// ranks that own them. The parts are copied to dense buffers of their own. A TwoStageLayer hides the
 /// exchange under its parameter gradients, so its backward runs on the whole tile; its forward computes the inner part
 /// directly from the tile as if it had no neighbours, and then computes the border again with the halo.
 class Bands {
  public:
   /// Returns true if at least half of the outputs of every tile need no halo. Then the inner part takes long enough to
   /// hide the exchange.
-  [[nodiscard]] static bool pay(const nn::Layer& whole, const LayerPlan& plan);
+  [[nodiscard]] static bool pay(const nn::Layer& whole, const TileWork& work);
   /// Returns null if every output needs the halo, or if the layer has parameters per position.
-  static std::unique_ptr<Bands> make(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+  static std::unique_ptr<Bands> make(const nn::Layer& whole, const TileWork& work, std::size_t tile,
                                      const nn::Shapes& in, DType dtype);
 
   /// True if backward runs on the whole tile. Then the caller must not call backward() of this class.

@@ -10,9 +10,10 @@ namespace pleiad {
 namespace {
 
 std::string places(const LayerPlan& layer, int ranks) {
-  if (!layer.cut) return fmt::format("1/{} of the samples", ranks);
-  const std::int64_t widest = layer.begin[1] - layer.begin[0];
-  const std::int64_t least = layer.begin.back() - layer.begin[layer.begin.size() - 2];
+  const auto* const split = layer.as<SplitWork>();
+  if (split == nullptr) return fmt::format("1/{} of the samples", ranks);
+  const std::int64_t widest = split->begin[1] - split->begin[0];
+  const std::int64_t least = split->begin.back() - split->begin[split->begin.size() - 2];
   return fmt::format("{} of {} outputs",
                      widest == least ? fmt::format("{}", widest) : fmt::format("{}-{}", least, widest), layer.outputs);
 }
@@ -20,11 +21,11 @@ std::string places(const LayerPlan& layer, int ranks) {
 }  // namespace
 
 std::string explain(const Plan& plan, const std::string& traffic) {
-  if (plan.kind == "spatial") return explain_spatial(plan);
+  if (plan.kind == PlanKind::spatial) return explain_spatial(plan);
   const std::int64_t least = plan.batch / plan.ranks;
   const bool even = plan.batch % plan.ranks == 0;
-  std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net, plan.kind,
-                                plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch,
+  std::string out = fmt::format("net \"{}\", plan {}, {} rank{}, batch {} ({} samples a rank)\n", plan.net,
+                                name_of(plan.kind), plan.ranks, plan.ranks == 1 ? "" : "s", plan.batch,
                                 even ? fmt::format("{}", least) : fmt::format("{} or {}", least, least + 1));
   const char* const row = "  {:<18} {:<14} {:<24} {:>12} {:>12} {:>12} {:>12}  {}\n";
   out += fmt::format(fmt::runtime(row), "layer", "kind", "a rank computes", "parameters", "forward", "backward",
@@ -47,11 +48,12 @@ std::string explain(const Plan& plan, const std::string& traffic) {
   out += fmt::format("  {}{} of parameters held\n", traffic.empty() ? own + ", " : traffic + "; ",
                      byte_size(static_cast<std::uint64_t>(sum.parameter_bytes)));
   for (const LayerPlan& layer : plan.layers) {
-    if (!layer.cut) continue;
+    const auto* const split = layer.as<SplitWork>();
+    if (split == nullptr) continue;
     out += fmt::format("  {}:", layer.name);
     for (int r = 0; r < plan.ranks; ++r) {
       const auto at = static_cast<std::size_t>(r);
-      out += fmt::format(" rank {}: {}-{}{}", r, layer.begin[at], layer.begin[at + 1] - 1,
+      out += fmt::format(" rank {}: {}-{}{}", r, split->begin[at], split->begin[at + 1] - 1,
                          r + 1 < plan.ranks ? "," : "\n");
     }
   }

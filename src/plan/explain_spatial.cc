@@ -23,7 +23,7 @@ std::string size_text(const std::vector<Rect>& rects, std::int64_t h, std::int64
 }
 
 /// Returns the largest halo of any rank: rows above and below, columns left and right.
-std::string halo_text(const LayerPlan& layer) {
+std::string halo_text(const TileWork& layer) {
   std::int64_t up = 0;
   std::int64_t down = 0;
   std::int64_t left = 0;
@@ -43,9 +43,9 @@ std::string halo_text(const LayerPlan& layer) {
 
 /// Draws how the first tiled input is divided over the ranks of the first group.
 std::string picture(const Plan& plan) {
-  const LayerPlan* first = nullptr;
+  const ImageTiles* first = nullptr;
   for (const LayerPlan& layer : plan.layers) {
-    if (first == nullptr && !layer.own.empty()) first = &layer;
+    if (first == nullptr) first = layer.tiles();
   }
   if (first == nullptr) return {};
   std::string out;
@@ -79,14 +79,18 @@ std::string picture(const Plan& plan) {
   return out;
 }
 
-std::string work_text(const LayerPlan& layer) {
-  if (layer.mode == "tile") return size_text(layer.out, layer.out_h, layer.out_w);
-  if (layer.mode == "tower") return fmt::format("partial sums of {}", size_text(layer.own, layer.in_h, layer.in_w));
-  if (layer.mode == "spread") return fmt::format("from {}", size_text(layer.own, layer.in_h, layer.in_w));
-  if (layer.mode == "loss") return "its part of the positions";
-  if (layer.mode == "gather") return "all, from gathered tiles";
-  return "all";
+// work_text() says what a rank computes.
+std::string work_text(const TileWork& work) { return size_text(work.out, work.out_h, work.out_w); }
+std::string work_text(const TowerWork& work) {
+  return fmt::format("partial sums of {}", size_text(work.own, work.in_h, work.in_w));
 }
+std::string work_text(const SpreadWork& work) {
+  return fmt::format("from {}", size_text(work.own, work.in_h, work.in_w));
+}
+std::string work_text(const LossWork&) { return "its part of the positions"; }
+std::string work_text(const GatherWork&) { return "all, from gathered tiles"; }
+std::string work_text(const WholeWork&) { return "all"; }
+std::string work_text(const SplitWork&) { return "a part of the outputs"; }
 
 }  // namespace
 
@@ -105,8 +109,10 @@ std::string explain_spatial(const Plan& plan) {
                      "backward", "gradients");
   LayerPlan sum;
   for (const LayerPlan& layer : plan.layers) {
-    out += fmt::format(fmt::runtime(row), layer.name, layer.kind, layer.mode, work_text(layer),
-                       layer.mode == "tile" ? halo_text(layer) : "", bytes_text(layer.parameter_bytes),
+    const auto* const tile = layer.as<TileWork>();
+    out += fmt::format(fmt::runtime(row), layer.name, layer.kind, layer.mode(),
+                       std::visit([](const auto& work) { return work_text(work); }, layer.work),
+                       tile != nullptr ? halo_text(*tile) : "", bytes_text(layer.parameter_bytes),
                        bytes_text(layer.forward_bytes), bytes_text(layer.backward_bytes),
                        bytes_text(layer.gradient_bytes));
     sum.parameter_bytes += layer.parameter_bytes;

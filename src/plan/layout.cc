@@ -16,64 +16,58 @@
 namespace pleiad {
 namespace {
 
-nn::LayerPtr with_outputs(const nn::Layer& layer, std::int64_t outputs) {
-  nn::LayerFields fields = layer.options();
-  for (auto& [name, value] : fields) {
-    if (name == outputs_option(layer)) value = fmt::format("{}", outputs);
-  }
-  return nn::make_layer(layer.kind(), fields);
+/// The positions that the parts of a layer's parameters belong to: those of each tile, and their number in the image.
+struct Positions {
+  const std::vector<Rect>* rects = nullptr;  // null if each rank holds the whole parameters
+  std::int64_t all = 0;
+};
+Positions positions_of(const TileWork& work) { return {&work.out, work.out_h * work.out_w}; }
+Positions positions_of(const SpreadWork& work) { return {&work.own, work.in_h * work.in_w}; }
+Positions positions_of(const TowerWork& work) { return {&work.own, work.in_h * work.in_w}; }
+template <class Work>
+Positions positions_of(const Work&) {
+  return {};
 }
-
-bool on_tiles(const LayerPlan& layer) { return layer.mode == "tile" || layer.mode == "spread"; }
 
 /// Tells each tile layer which layers follow it, so that their exchanges overlap with its computation.
 void link(const nn::Net& net, const std::map<std::string, TileLayer*>& layers) {
   std::map<std::string, std::vector<std::string>> consumers;
   for (const std::string& name : net.layer_names()) {
-    for (const std::string& from : net.placement(name).inputs) consumers[from].push_back(name);
+    for (const std::string& from : net.graph().placement(name).inputs) consumers[from].push_back(name);
   }
   for (const auto& [name, layer] : layers) {
     const std::vector<std::string>& after = consumers[name];
     for (const std::string& next : after) {
       const auto found = layers.find(next);
-      if (found == layers.end() || net.placement(next).phases != net.placement(name).phases) continue;
-      if (net.placement(next).inputs.size() == 1) layer->followed_by(*found->second, after.size() == 1);
+      if (found == layers.end() || net.graph().placement(next).phases != net.graph().placement(name).phases) continue;
+      if (net.graph().placement(next).inputs.size() == 1) layer->followed_by(*found->second, after.size() == 1);
     }
   }
 }
 
 }  // namespace
 
-std::string outputs_option(const nn::Layer& layer) {
-  if (layer.kind() == "dense") return "out";
-  return layer.kind() == "convolution" ? "filters" : "";
-}
-
-int split_axis(const nn::Layer& layer, std::size_t index) {
-  const auto transposed = [&] {
-    return std::ranges::any_of(layer.options(), [](const auto& o) { return o.first == "transposed"; });
-  };
-  return index == 0 && transposed() ? 1 : 0;
-}
-
 Layout::Layout(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm) {
-  plan.kind == "spatial" ? split_images(net, plan, comm) : split_outputs(net, plan, comm);
+  plan.kind == PlanKind::spatial ? split_images(net, plan, comm) : split_outputs(net, plan, comm);
 }
 
 void Layout::split_outputs(nn::Net& net, const Plan& plan, const std::shared_ptr<Communicator>& comm) {
   for (const LayerPlan& of : plan.layers) {
-    if (!of.cut) continue;
+    const auto* const work = of.as<SplitWork>();
+    if (work == nullptr) continue;
     const nn::Layer& whole = net.layer(of.name);
-    const OutputSplit cut{of.begin};
-    const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(of.name));
+    const nn::OutputSplitLayer& outputs = *whole.capabilities().output_split;
+    const OutputSplit cut{work->begin};
+    const std::vector<nn::ParamSpec> specs = whole.parameters(net.graph().input_shapes(of.name));
     std::vector<Tensor> values;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
       values.push_back(net.parameter(name).value);
       const auto rank = static_cast<std::size_t>(comm->rank());
-      parts_[name] = ParameterPart::along(specs[i].shape, split_axis(whole, i), {{of.begin[rank], of.begin[rank + 1]}});
+      parts_[name] =
+          ParameterPart::along(specs[i].shape, outputs.output_axis(i), {{cut.begin[rank], cut.begin[rank + 1]}});
     }
-    net.replace(of.name, split_layer(whole, with_outputs(whole, cut.length(comm->rank())), cut, comm));
+    net.control().replace(of.name, split_layer(whole, outputs.with_outputs(cut.length(comm->rank())), cut, comm));
     for (std::size_t i = 0; i < specs.size(); ++i) {
       const std::string name = of.name + "/" + specs[i].name;
       extract_part(parts_[name], values[i], net.parameter(name).value);
@@ -86,7 +80,7 @@ void Layout::split_images(nn::Net& net, const Plan& plan, const std::shared_ptr<
   const int tile = plan.grid.tile_of(comm->rank());
   std::map<std::string, Rect> tiles;
   for (const std::string& input : plan.tiled_inputs) {
-    const Shape sample = net.input_sample(input);
+    const Shape sample = net.graph().input_sample(input);
     tiles[input] = plan.grid.tile(sample[0], sample[1], tile);
   }
   std::map<std::string, const LayerPlan*> plans;
@@ -99,36 +93,47 @@ void Layout::split_images(nn::Net& net, const Plan& plan, const std::shared_ptr<
   };
   for (const LayerPlan& layer : plan.layers) {
     const nn::Layer& whole = net.layer(layer.name);
-    const std::vector<nn::ParamSpec> specs = whole.parameters(net.input_shapes(layer.name));
-    for (std::size_t i = 0; on_tiles(layer) && i < specs.size(); ++i) {
-      if (!whole.of_places(i) || !specs[i].wanted.share.empty()) continue;
-      const Rect& places = (layer.mode == "spread" ? layer.own : layer.out)[static_cast<std::size_t>(tile)];
+    const std::vector<nn::ParamSpec> specs = whole.parameters(net.graph().input_shapes(layer.name));
+    const Positions positions = std::visit([](const auto& work) { return positions_of(work); }, layer.work);
+    for (std::size_t i = 0; positions.rects != nullptr && i < specs.size(); ++i) {
+      if (!nn::of_places(whole, i) || !specs[i].wanted.share.empty()) continue;
+      const Rect& places = (*positions.rects)[static_cast<std::size_t>(tile)];
       ParameterPart part = ParameterPart::along(specs[i].shape, 0, {places.h});
       part.runs[1] = {places.w};
       hold(layer.name + "/" + specs[i].name, std::move(part));
     }
-    if (layer.mode != "tower") continue;
+    const auto* const tower = layer.as<TowerWork>();
+    if (tower == nullptr) continue;
     const std::string name = layer.name + "/" + specs[0].name;
-    const Rect& own = layer.own[static_cast<std::size_t>(tile)];
+    const Rect& own = tower->own[static_cast<std::size_t>(tile)];
     std::vector<Interval> runs;  // intervals of the flattened image, one per row of the tile
     for (std::int64_t h = own.h.begin; h < own.h.end; ++h) {
-      const std::int64_t row = h * layer.in_w;
-      runs.push_back({(row + own.w.begin) * layer.in_c, (row + own.w.end) * layer.in_c});
+      const std::int64_t row = h * tower->in_w;
+      runs.push_back({(row + own.w.begin) * tower->in_c, (row + own.w.end) * tower->in_c});
     }
-    hold(name, ParameterPart::along(specs[0].shape, split_axis(whole, 0) == 1 ? 0 : 1, std::move(runs)));
+    const int axis = whole.capabilities().output_split->output_axis(0) == 1 ? 0 : 1;
+    hold(name, ParameterPart::along(specs[0].shape, axis, std::move(runs)));
   }
   std::map<std::string, TileLayer*> tile_layers;
-  net.lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
+  net.control().lay_out(tiles, [&](const std::string& name, nn::LayerPtr layer) -> nn::LayerPtr {
     const LayerPlan& of = *plans.at(name);
-    if (of.mode == "tower") return tower_layer(std::move(layer), of, plan, comm);
-    if (of.mode == "gather" || (of.mode == "whole" && (layer->couples_samples() || plan.deterministic))) {
+    const nn::Capabilities has = layer->capabilities();
+    if (const auto* tower = of.as<TowerWork>()) return tower_layer(std::move(layer), of, *tower, plan, comm);
+    if (of.as<GatherWork>() != nullptr) return gather_layer(std::move(layer), of, plan, comm);
+    if (of.as<WholeWork>() != nullptr) {
+      if (has.coupled == nullptr && !plan.deterministic) return layer;
       return gather_layer(std::move(layer), of, plan, comm);
     }
-    if (of.mode == "whole" || layer->kind() == "flatten") return layer;
-    if (of.mode == "loss") return loss_layer(std::move(layer), plan);
-    if (plan.deterministic) return ordered_layer(std::move(layer), of, plan, comm);
-    if (of.mode == "spread") return spread_layer(std::move(layer), of, plan, comm);
-    auto part = std::make_unique<TileLayer>(std::move(layer), of, plan, comm);
+    if (has.flattening != nullptr) return layer;
+    if (of.as<LossWork>() != nullptr) return loss_layer(std::move(layer), plan);
+    const auto* const spread = of.as<SpreadWork>();
+    const auto* const tiled = of.as<TileWork>();
+    if (plan.deterministic) {
+      const TiledWork& work = spread != nullptr ? static_cast<const TiledWork&>(*spread) : *tiled;
+      return ordered_layer(std::move(layer), name, work, plan, comm);
+    }
+    if (spread != nullptr) return spread_layer(std::move(layer), name, *spread, plan, comm);
+    auto part = std::make_unique<TileLayer>(std::move(layer), name, *tiled, plan, comm);
     tile_layers[name] = part.get();
     return part;
   });
@@ -139,11 +144,10 @@ void Layout::split_images(nn::Net& net, const Plan& plan, const std::shared_ptr<
     // Every rank uses the size of the largest part, so that all ranks make the same exchange. Smaller parts are padded
     // with zeros.
     const LayerPlan& of = *plans.at(name.substr(0, name.find('/')));
-    const bool tower = of.mode == "tower";
+    const Positions positions = std::visit([](const auto& work) { return positions_of(work); }, of.work);
     std::int64_t places = 0;
-    const bool of_input = tower || of.mode == "spread";
-    for (const Rect& rect : of_input ? of.own : of.out) places = std::max(places, rect.places());
-    const std::int64_t most = part.whole.count() / (of_input ? of.in_h * of.in_w : of.out_h * of.out_w) * places;
+    for (const Rect& rect : *positions.rects) places = std::max(places, rect.places());
+    const std::int64_t most = part.whole.count() / positions.all * places;
     HaloSpec spec{.name = name, .teams = plan.grid.twins(), .own = {}, .need = {}};
     spec.dtype = net.options().dtype;
     for (int g = 0; g < plan.grid.groups; ++g) {

@@ -33,10 +33,4 @@ class Layout {
   std::map<std::string, std::unique_ptr<HaloExchange>> holder_sums_;  // exchanges of the parts that several ranks hold
 };
 
-/// Returns the axis along which parameter `index` of the layer (weight, bias) is split.
-[[nodiscard]] int split_axis(const nn::Layer& layer, std::size_t index);
-
-/// Returns the name of the option that sets the number of outputs, or an empty text if the layer cannot be split.
-[[nodiscard]] std::string outputs_option(const nn::Layer& layer);
-
 }  // namespace pleiad

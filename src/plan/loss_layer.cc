@@ -1,15 +1,15 @@
 #include "plan/loss_layer.h"
 
-#include "plan/layer_proxy.h"
+#include "nn/layer_proxy.h"
 
 namespace pleiad {
 namespace {
 
-class LossOnTiles final : public LayerProxy {
+class LossOnTiles final : public nn::LayerProxy {
  public:
-  LossOnTiles(nn::LayerPtr whole, int tiles) : LayerProxy(std::move(whole)), tiles_(tiles) {}
+  LossOnTiles(nn::LayerPtr whole, int tiles) : nn::LayerProxy(std::move(whole)), tiles_(tiles) {}
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
-    return in[0].count() == 0 ? nn::Shapes(metrics().size(), Shape{1}) : whole_->outputs(in);
+    return in[0].count() == 0 ? nn::Shapes(nn::scores_of(*whole_).size(), Shape{1}) : whole_->outputs(in);
   }
   [[nodiscard]] nn::Shapes workspace(const nn::Shapes& in) const override {
     return in[0].count() == 0 ? nn::Shapes{} : whole_->workspace(in);

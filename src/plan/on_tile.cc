@@ -4,37 +4,38 @@
 
 namespace pleiad {
 
-nn::Shapes whole_shapes(const LayerPlan& plan, const nn::Shapes& in) {
+nn::Shapes whole_shapes(const TiledWork& work, const nn::Shapes& in) {
   nn::Shapes all = in;
   for (Shape& shape : all) {
-    shape.set(1, plan.in_h);
-    shape.set(2, plan.in_w);
+    shape.set(1, work.in_h);
+    shape.set(2, work.in_w);
   }
   return all;
 }
 
-nn::Shapes on_tile_outputs(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile, const nn::Shapes& in) {
-  nn::Shapes all = whole.outputs(whole_shapes(plan, in));
-  for (Shape& shape : all) shape = image_shape(shape[0], plan.out[tile], shape[3]);
+nn::Shapes on_tile_outputs(const nn::Layer& whole, const TiledWork& work, std::size_t tile, const nn::Shapes& in) {
+  nn::Shapes all = whole.outputs(whole_shapes(work, in));
+  for (Shape& shape : all) shape = image_shape(shape[0], work.out[tile], shape[3]);
   return all;
 }
 
-std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const LayerPlan& plan, std::size_t tile,
+std::vector<nn::ParamSpec> on_tile_parameters(const nn::Layer& whole, const TiledWork& work, std::size_t tile,
                                               const nn::Shapes& in) {
-  std::vector<nn::ParamSpec> all = whole.parameters(whole_shapes(plan, in));
-  const Rect& places = whole.spreads() ? plan.own[tile] : plan.out[tile];
+  std::vector<nn::ParamSpec> all = whole.parameters(whole_shapes(work, in));
+  const bool spreads = whole.capabilities().spreading != nullptr;
+  const Rect& places = spreads ? work.own[tile] : work.out[tile];
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].pieces = false;
-    if (!whole.of_places(i)) continue;
+    if (!nn::of_places(whole, i)) continue;
     all[i].shape.set(0, places.h.size());
     all[i].shape.set(1, places.w.size());
   }
   return all;
 }
 
-nn::LayerPtr on_region(const nn::Layer& whole, const LayerPlan& plan, const Rect& in, const Rect& out) {
-  return whole.on_tile(
-      {.in = in, .out = out, .in_h = plan.in_h, .in_w = plan.in_w, .out_h = plan.out_h, .out_w = plan.out_w});
+nn::LayerPtr on_region(const nn::Layer& whole, const TiledWork& work, const Rect& in, const Rect& out) {
+  return nn::on_tile(
+      whole, {.in = in, .out = out, .in_h = work.in_h, .in_w = work.in_w, .out_h = work.out_h, .out_w = work.out_w});
 }
 
 Shape image_shape(std::int64_t batch, const Rect& rect, std::int64_t channels) {

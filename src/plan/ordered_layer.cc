@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/tile_layer.h"
+#include "nn/layer_proxy.h"
+#include "plan/on_tile.h"
 #include "pleiad/spatial.h"
 #include "spatial/block.h"
 
@@ -40,21 +41,22 @@ struct Regions {
 
 Interval axis_of(const Rect& rect, int axis) { return axis == 1 ? rect.h : rect.w; }
 
-Regions regions_of(const nn::Layer& layer, const LayerPlan& plan) {
+Regions regions_of(const nn::Layer& layer, const TiledWork& work) {
+  const nn::Capabilities has = layer.capabilities();
   Regions all;
-  for (std::size_t m = 0; m < plan.own.size(); ++m) {
+  for (std::size_t m = 0; m < work.own.size(); ++m) {
     Interval in[2];
     Interval out[2];
     for (const int axis : {1, 2}) {
-      const std::int64_t in_length = axis == 1 ? plan.in_h : plan.in_w;
-      const std::int64_t out_length = axis == 1 ? plan.out_h : plan.out_w;
+      const std::int64_t in_length = axis == 1 ? work.in_h : work.in_w;
+      const std::int64_t out_length = axis == 1 ? work.out_h : work.out_w;
       // An empty tile works on one position, so that its rank joins the collective calls. The result is not used.
-      const Interval own = plan.own[m].empty() ? Interval{} : axis_of(plan.own[m], axis);
-      const Interval made = plan.out[m].empty() ? Interval{} : axis_of(plan.out[m], axis);
+      const Interval own = work.own[m].empty() ? Interval{} : axis_of(work.own[m], axis);
+      const Interval made = work.out[m].empty() ? Interval{} : axis_of(work.out[m], axis);
       Interval& wide_in = in[axis - 1];
       Interval& wide_out = out[axis - 1];
-      if (layer.spreads()) {
-        const auto reached = [&](Interval from) { return layer.output_interval(from, axis); };
+      if (has.spreading != nullptr) {
+        const auto reached = [&](Interval from) { return has.spreading->output_interval(from, axis); };
         wide_in = hull(own, touching(in_length, made, reached));
         if (wide_in.empty()) wide_in = {0, 1};
         wide_out = intersect(reached(wide_in), {0, out_length});
@@ -63,7 +65,7 @@ Regions regions_of(const nn::Layer& layer, const LayerPlan& plan) {
           wide_out = intersect(reached(wide_in), {0, out_length});
         }
       } else {
-        const auto needed = [&](Interval to) { return layer.input_interval(to, axis); };
+        const auto needed = [&](Interval to) { return has.spatial->input_interval(to, axis); };
         wide_out = hull(made, touching(out_length, own, needed));
         if (wide_out.empty()) wide_out = {0, 1};
         wide_in = intersect(needed(wide_out), {0, in_length});
@@ -79,39 +81,36 @@ Regions regions_of(const nn::Layer& layer, const LayerPlan& plan) {
   return all;
 }
 
-class OrderedLayer final : public LayerProxy {
+class OrderedLayer final : public nn::LayerProxy {
  public:
-  OrderedLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
-      : LayerProxy(std::move(whole)),
-        plan_(plan),
+  OrderedLayer(nn::LayerPtr whole, std::string name, TiledWork work, const Plan& of, std::shared_ptr<Communicator> comm)
+      : nn::LayerProxy(std::move(whole)),
+        name_(std::move(name)),
+        work_(std::move(work)),
         grid_(of.grid),
         comm_(std::move(comm)),
         tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {
     // works position by position, with sums over all ranks, including those with empty tiles
-    if (whole_->couples_samples()) {
-      regions_ = {plan_.own, plan_.out};
+    if (whole_->capabilities().coupled != nullptr) {
+      regions_ = {work_.own, work_.out};
     } else {
-      regions_ = regions_of(*whole_, plan_);
+      regions_ = regions_of(*whole_, work_);
     }
-    independent_ = regions_.in == plan_.own && regions_.out == plan_.out;
+    independent_ = regions_.in == work_.own && regions_.out == work_.out;
   }
 
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
-    return on_tile_outputs(*whole_, plan_, tile_, in);
+    return on_tile_outputs(*whole_, work_, tile_, in);
   }
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
-    return on_tile_parameters(*whole_, plan_, tile_, in);
-  }
-  [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override {
-    return whole_->states(whole_shapes(plan_, in));
+    return on_tile_parameters(*whole_, work_, tile_, in);
   }
 
   void prepare(const nn::Shapes& in, DType dtype) override {
-    const nn::Shapes whole_in = whole_shapes(plan_, in);
+    const nn::Shapes whole_in = full_shapes(in);
     const nn::Shapes whole_out = whole_->outputs(whole_in);
     const std::int64_t batch = in[0][0];
-    part_ = on_region(*whole_, plan_, regions_.in[tile_], regions_.out[tile_]);
+    part_ = on_region(*whole_, work_, regions_.in[tile_], regions_.out[tile_]);
     part_->set_deterministic(true);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(batch, regions_.in[tile_], shape[3]));
@@ -121,20 +120,21 @@ class OrderedLayer final : public LayerProxy {
     inputs_.clear();
     outputs_.clear();
     filters_.clear();
-    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", plan_.own, regions_.in, batch, shape[3], dtype));
+    for (const Shape& shape : in) inputs_.push_back(exchange("inputs", work_.own, regions_.in, batch, shape[3], dtype));
     for (const Shape& shape : whole_out) {
-      outputs_.push_back(exchange("gradients", plan_.out, regions_.out, batch, shape[3], dtype));
+      outputs_.push_back(exchange("gradients", work_.out, regions_.out, batch, shape[3], dtype));
     }
     const std::vector<nn::ParamSpec> specs = whole_->parameters(whole_in);
+    const bool spreads = whole_->capabilities().spreading != nullptr;
     shared_ = false;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       filters_.emplace_back();
-      if (!whole_->of_places(i)) {
+      if (!nn::of_places(*whole_, i)) {
         shared_ = true;
         continue;
       }
-      const std::vector<Rect>& have = whole_->spreads() ? plan_.own : plan_.out;
-      const std::vector<Rect>& want = whole_->spreads() ? regions_.in : regions_.out;
+      const std::vector<Rect>& have = spreads ? work_.own : work_.out;
+      const std::vector<Rect>& want = spreads ? regions_.in : regions_.out;
       const std::int64_t channels = specs[i].shape.count(2, specs[i].shape.rank());
       filters_.back() = exchange("filters", have, want, 1, channels, dtype);
     }
@@ -183,12 +183,15 @@ class OrderedLayer final : public LayerProxy {
     part_->backward(pass_);
   }
 
+ protected:
+  [[nodiscard]] nn::Shapes full_shapes(const nn::Shapes& in) const override { return whole_shapes(work_, in); }
+
  private:
   using Exchange = std::unique_ptr<HaloExchange>;
 
   [[nodiscard]] Exchange exchange(const char* what, const std::vector<Rect>& own, const std::vector<Rect>& need,
                                   std::int64_t batch, std::int64_t channels, DType dtype) const {
-    HaloSpec spec{.name = plan_.name + ", " + what, .teams = grid_.teams(), .own = own, .need = need};
+    HaloSpec spec{.name = name_ + ", " + what, .teams = grid_.teams(), .own = own, .need = need};
     spec.batch = batch;
     spec.channels = channels;
     spec.dtype = dtype;
@@ -244,7 +247,8 @@ class OrderedLayer final : public LayerProxy {
             static_cast<std::size_t>(of.spec().channels) * size_of(tensor.dtype())};
   }
 
-  const LayerPlan plan_;
+  const std::string name_;
+  const TiledWork work_;
   const Grid grid_;
   const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
@@ -263,9 +267,9 @@ class OrderedLayer final : public LayerProxy {
 
 }  // namespace
 
-nn::LayerPtr ordered_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+nn::LayerPtr ordered_layer(nn::LayerPtr whole, const std::string& name, const TiledWork& work, const Plan& of,
                            std::shared_ptr<Communicator> comm) {
-  return std::make_unique<OrderedLayer>(std::move(whole), plan, of, std::move(comm));
+  return std::make_unique<OrderedLayer>(std::move(whole), name, work, of, std::move(comm));
 }
 
 }  // namespace pleiad

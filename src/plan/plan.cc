@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "plan/layout.h"
 #include "plan/spatial_plan.h"
 #include "plan/split_layer.h"
 #include "pleiad/error.h"
@@ -16,18 +15,13 @@ namespace {
 /// Returns why the layer cannot be split, or an empty text.
 std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
   const nn::Layer& layer = net.layer(name);
-  if (outputs_option(layer).empty()) return fmt::format("{} layers cannot be split", layer.kind());
-  if (layer.options().empty()) return "the layer does not expose its options";
-  for (const auto& [option, value] : layer.options()) {
-    if (option == "groups") return "it has groups of channels";
-    if (option.ends_with(".share")) return "it shares a parameter";
-    if (option == "last_axis") return "it works on each position";
-    if (option.ends_with(".norm")) return "its filters have a fixed norm";
-  }
+  const nn::OutputSplitLayer* const split = layer.capabilities().output_split;
+  if (split == nullptr) return fmt::format("{} layers cannot be split", layer.kind());
+  if (std::string why = split->split_obstacle(); !why.empty()) return why;
   for (const nn::Parameter& p : net.parameters()) {
     if (p.uses > 1 && p.name.starts_with(name + "/")) return "other layers share its parameter";
   }
-  const Shape out = layer.outputs(net.input_shapes(name))[0];
+  const Shape out = layer.outputs(net.graph().input_shapes(name))[0];
   const std::int64_t outputs = out[out.rank() - 1];
   if (outputs < ranks) return fmt::format("{} outputs are too few for {} ranks", outputs, ranks);
   return {};
@@ -35,7 +29,7 @@ std::string obstacle(const nn::Net& net, const std::string& name, int ranks) {
 
 LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, const Plan& plan) {
   const nn::Layer& layer = net.layer(name);
-  const nn::Shapes in = net.input_shapes(name);
+  const nn::Shapes in = net.graph().input_shapes(name);
   const double batches = static_cast<double>(plan.batch) / static_cast<double>(in[0][0]);
   const auto size = static_cast<std::int64_t>(size_of(net.options().dtype));
   LayerPlan of{.name = name, .kind = layer.kind()};
@@ -47,48 +41,64 @@ LayerPlan plan_layer(const nn::Net& net, const std::string& name, bool wanted, c
   for (const nn::ParamSpec& spec : specs) numbers.push_back(spec.wanted.share.empty() ? spec.shape.count() : 0);
 
   if (wanted && plan.ranks > 1) of.why = obstacle(net, name, plan.ranks);
-  of.cut = wanted && plan.ranks > 1 && of.why.empty();
-  if (!of.cut) {
+  const bool split = wanted && plan.ranks > 1 && of.why.empty();
+  if (!split) {
     for (const std::int64_t n : numbers) of.parameter_bytes += n * size;
     if (plan.ranks == 1) return of;
     of.gradient_bytes = of.parameter_bytes;
-    if (of.kind == "batch_norm") of.forward_bytes = of.backward_bytes = 2 * of.outputs * 8;
+    if (const nn::CoupledLayer* coupled = layer.capabilities().coupled) {
+      of.forward_bytes = of.backward_bytes = coupled->batch_sums(in) * 8;
+    }
     return of;
   }
   const OutputSplit cut = OutputSplit::of(of.outputs, plan.ranks);
-  of.begin = cut.begin;
+  of.work = SplitWork{cut.begin};
   for (const std::int64_t n : numbers) of.parameter_bytes += n / of.outputs * cut.widest() * size;
   const std::int64_t of_batch = out.count() / of.outputs;
   const auto rows = static_cast<std::int64_t>(static_cast<double>(of_batch) * batches);
   const auto inputs = static_cast<std::int64_t>(static_cast<double>(in[0].count()) * batches);
   of.forward_bytes = (inputs + rows * cut.widest() * plan.ranks) * size;
-  of.backward_bytes = (rows * of.outputs + (net.needs_input_gradient(name) ? inputs : 0)) * size;
+  of.backward_bytes = (rows * of.outputs + (net.graph().needs_input_gradient(name) ? inputs : 0)) * size;
   return of;
 }
 
 }  // namespace
 
+std::string_view LayerPlan::mode() const {
+  static constexpr std::string_view names[] = {"whole", "split", "tile", "spread", "tower", "gather", "loss"};
+  static_assert(std::size(names) == std::variant_size_v<LayerWork>);
+  return names[work.index()];
+}
+
+const ImageTiles* LayerPlan::tiles() const {
+  return std::visit(
+      []<class Work>(const Work& of) -> const ImageTiles* {
+        if constexpr (std::is_base_of_v<ImageTiles, Work>) {
+          return &of;
+        } else {
+          return nullptr;
+        }
+      },
+      work);
+}
+
 Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
-  static const std::vector<std::string> kinds = {"data", "feature", "hybrid", "spatial"};
-  if (std::ranges::find(kinds, options.kind) == kinds.end()) {
-    throw InvalidArgument(unknown_name("plan", options.kind, kinds));
-  }
-  if (options.kind == "spatial") return spatial_plan(net, options, ranks, batch);
+  if (options.kind == PlanKind::spatial) return spatial_plan(net, options, ranks, batch);
   if (options.deterministic && ranks > 1) {
-    throw InvalidArgument(
-        fmt::format("deterministic mode on several ranks requires plan \"spatial\"; received \"{}\"", options.kind));
+    throw InvalidArgument(fmt::format("deterministic mode on several ranks requires plan \"spatial\"; received \"{}\"",
+                                      options.kind.text()));
   }
   if (ranks < 1 || batch < ranks) {
     throw InvalidArgument(
         fmt::format("batch: expected at least one sample for each of the {} ranks; received {}", ranks, batch));
   }
-  if (!options.split.empty() && options.kind != "hybrid") {
-    throw InvalidArgument(
-        fmt::format("plan \"{}\" chooses its layers itself; the option split is for plan \"hybrid\"", options.kind));
+  if (!options.split.empty() && options.kind != PlanKind::hybrid) {
+    throw InvalidArgument(fmt::format("plan \"{}\" chooses its layers itself; the option split is for plan \"hybrid\"",
+                                      options.kind.text()));
   }
-  if (options.grid != "auto") {
+  if (given_grid(options, ranks)) {
     throw InvalidArgument(
-        fmt::format("plan \"{}\" takes no grid; the option grid is for plan \"spatial\"", options.kind));
+        fmt::format("plan \"{}\" takes no grid; the option grid is for plan \"spatial\"", options.kind.text()));
   }
   Plan plan{.net = net.options().name, .kind = options.kind, .ranks = ranks, .batch = batch, .layers = {}};
   plan.deterministic = options.deterministic;
@@ -100,14 +110,15 @@ Plan make_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::i
   }
   for (const std::string& name : names) {
     const bool named = std::ranges::find(options.split, name) != options.split.end();
-    const bool by_kind = options.split.empty() && net.layer(name).kind() == "dense";
-    const bool can = !outputs_option(net.layer(name)).empty();
-    const bool wanted = can && (options.kind == "feature" || (options.kind == "hybrid" && by_kind));
+    const nn::Capabilities has = net.layer(name).capabilities();
+    const bool dense = options.split.empty() && has.product != nullptr;
+    const bool wanted = has.output_split != nullptr &&
+                        (options.kind == PlanKind::feature || (options.kind == PlanKind::hybrid && dense));
     plan.layers.push_back(plan_layer(net, name, wanted || named, plan));
     if (named && !plan.layers.back().why.empty()) {
       throw InvalidArgument(fmt::format("layer \"{}\" cannot be split: {}", name, plan.layers.back().why));
     }
-    if (plan.layers.back().cut && batch % ranks != 0) {
+    if (plan.layers.back().as<SplitWork>() != nullptr && batch % ranks != 0) {
       throw InvalidArgument(
           fmt::format("batch size {} is not divisible by the {} ranks, which split layer \"{}\"; plan \"data\" takes "
                       "any batch size",

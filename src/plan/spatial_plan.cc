@@ -28,9 +28,11 @@ struct ValueLayout {
 
 Interval inside(Interval interval, std::int64_t length) { return intersect(interval, {0, length}); }
 
-/// Returns the input region that the outputs `out` need. An axis is empty if its windows only see padding.
-Rect needed(const nn::Layer& layer, const Rect& out, std::int64_t in_h, std::int64_t in_w) {
-  return {inside(layer.input_interval(out.h, 1), in_h), inside(layer.input_interval(out.w, 2), in_w)};
+/// Returns the input region that the outputs `out` need. An axis is empty if its windows only see padding. A layer that
+/// is not spatial (flatten) needs the same region.
+Rect needed(const nn::SpatialLayer* layer, const Rect& out, std::int64_t in_h, std::int64_t in_w) {
+  if (layer == nullptr) return {inside(out.h, in_h), inside(out.w, in_w)};
+  return {inside(layer->input_interval(out.h, 1), in_h), inside(layer->input_interval(out.w, 2), in_w)};
 }
 
 std::vector<Rect> tiles_of(const Grid& grid, std::int64_t h, std::int64_t w) {
@@ -42,19 +44,22 @@ std::vector<Rect> tiles_of(const Grid& grid, std::int64_t h, std::int64_t w) {
   return all;
 }
 
-HaloSpec halo_of(const LayerPlan& layer, std::int64_t batch, DType dtype) {
-  HaloSpec spec{.own = layer.own, .need = layer.need};
-  spec.batch = batch;
-  spec.channels = std::max<std::int64_t>(layer.in_c, 1);
-  spec.dtype = dtype;
-  return spec;
+std::int64_t most_places(const std::vector<Rect>& rects) {
+  std::int64_t most = 0;
+  for (const Rect& rect : rects) most = std::max(most, rect.places());
+  return most;
 }
 
 class Planner {
  public:
   Planner(const nn::Net& net, const PlanOptions& options, const Grid& grid, int ranks, std::int64_t batch)
       : net_(net), size_(static_cast<std::int64_t>(size_of(net.options().dtype))) {
-    plan_ = {.net = net.options().name, .kind = "spatial", .ranks = ranks, .batch = batch, .layers = {}, .grid = grid};
+    plan_ = {.net = net.options().name,
+             .kind = PlanKind::spatial,
+             .ranks = ranks,
+             .batch = batch,
+             .layers = {},
+             .grid = grid};
     plan_.overlap = options.overlap;
     plan_.deterministic = options.deterministic;
     plan_.halo_delay = options.halo_delay;
@@ -70,13 +75,11 @@ class Planner {
  private:
   void place_inputs() {
     for (const std::string& input : net_.input_names()) {
-      const Shape sample = net_.input_sample(input);
+      const Shape sample = net_.graph().input_sample(input);
       bool used = false;
       for (const std::string& name : net_.layer_names()) {
-        const std::vector<std::string> from = net_.placement(name).inputs;
-        const nn::Layer& layer = net_.layer(name);
-        used |= std::ranges::find(from, input) != from.end() &&
-                (layer.spatial() || layer.sums_places() || layer.kind() == "dense");
+        const std::vector<std::string> from = net_.graph().placement(name).inputs;
+        used |= std::ranges::find(from, input) != from.end() && takes_tiles(net_.layer(name).capabilities());
       }
       if (sample.rank() != 3 || !used) continue;
       layouts_[input] = {.tiled = true, .h = sample[0], .w = sample[1], .c = sample[2]};
@@ -88,11 +91,15 @@ class Planner {
     }
   }
 
+  static bool takes_tiles(const nn::Capabilities& has) {
+    return has.spatial != nullptr || has.product != nullptr || (has.scoring != nullptr && has.scoring->sums_places());
+  }
+
   LayerPlan place_layer(const std::string& name) {
     const nn::Layer& layer = net_.layer(name);
-    const nn::Shapes in = net_.input_shapes(name);
+    const nn::Shapes in = net_.graph().input_shapes(name);
     const nn::Shapes out = layer.outputs(in);
-    const std::vector<std::string> from = net_.placement(name).inputs;
+    const std::vector<std::string> from = net_.graph().placement(name).inputs;
     LayerPlan of{.name = name, .kind = layer.kind()};
     of.outputs = out[0].rank() < 2 ? 0 : out[0][out[0].rank() - 1];
     const double batches = static_cast<double>(local_batch()) / static_cast<double>(in[0][0]);
@@ -105,93 +112,98 @@ class Planner {
       if (layout.tiled && !first) first = layout;
       alike &= layout.tiled && !layout.flat && layout.h == first->h && layout.w == first->w;
     }
-    of.mode = !first                                                 ? "whole"
-              : layer.kind() == "flatten" && !first->flat            ? "tile"
-              : can_tower(layer, name)                               ? "tower"
-              : alike && layer.spreads()                             ? "spread"
-              : alike && layer.sums_places() && !plan_.deterministic ? "loss"
-              : alike && on_region(layer, in, out)                   ? "tile"
-                                                                     : "gather";
-    if (of.mode == "whole" && can_tower(layer, name) && tower_pays(name, in, out)) {
-      of.mode = "tower";
-      of.in_h = of.in_c = 1;
-      of.in_w = in[0].count(1, in[0].rank());
-      for (int m = 0; m < plan_.grid.tiles(); ++m) of.own.push_back({{0, 1}, part_of(of.in_w, plan_.grid.tiles(), m)});
-    }
+    of.work = work_of(layer, name, in, out, first, alike);
     for (const std::string& value : from) {
       const ValueLayout& layout = layouts_[value];
-      if (of.mode == "gather" && layout.tiled && (layout.h != first->h || layout.w != first->w)) {
+      if (of.as<GatherWork>() != nullptr && layout.tiled && (layout.h != first->h || layout.w != first->w)) {
         throw InvalidArgument(
             fmt::format("layer \"{}\": its inputs are images of {}x{} and {}x{}, which a spatial plan "
                         "cannot gather",
                         name, first->h, first->w, layout.h, layout.w));
       }
     }
-    if (first) {
-      of.in_h = first->h;
-      of.in_w = first->w;
-      of.in_c = first->c;
-      of.own = tiles_of(plan_.grid, of.in_h, of.in_w);
+    count_parameters(of, layer.parameters(in), layer);
+    if (plan_.grid.tiles() > 1) {
+      std::visit([&](const auto& work) { count_exchange(of, work, layer, in, out); }, of.work);
     }
-    if (of.mode == "tile") place_tile(of, layer, out);
-    if (of.mode == "spread") place_spread(of, layer, out);
-    count_bytes(of, layer, in, out);
     for (std::size_t k = 0; k < out.size(); ++k) {
       ValueLayout layout;
-      if (of.mode == "spread") layout = {.tiled = true, .h = of.out_h, .w = of.out_w, .c = out[k][3]};
-      if (of.mode == "tile") {
-        const bool flat = layer.kind() == "flatten";
-        layout = {.tiled = true, .flat = flat, .h = of.out_h, .w = of.out_w, .c = flat ? of.in_c : out[k][3]};
+      if (const auto* spread = of.as<SpreadWork>()) {
+        layout = {.tiled = true, .h = spread->out_h, .w = spread->out_w, .c = out[k][3]};
+      } else if (const auto* tile = of.as<TileWork>()) {
+        const bool flat = layer.capabilities().flattening != nullptr;
+        layout = {.tiled = true, .flat = flat, .h = tile->out_h, .w = tile->out_w, .c = flat ? tile->in_c : out[k][3]};
       }
       layouts_[k == 0 ? name : fmt::format("{}:{}", name, k)] = layout;
     }
     return of;
   }
 
+  /// Chooses what a rank computes. `first` is the layout of the first tiled input, if there is one; `alike`: all inputs
+  /// are images in the same tiles.
+  [[nodiscard]] LayerWork work_of(const nn::Layer& layer, const std::string& name, const nn::Shapes& in,
+                                  const nn::Shapes& out, const std::optional<ValueLayout>& first, bool alike) const {
+    const nn::Capabilities has = layer.capabilities();
+    const bool tower = can_tower(has, name);
+    if (!first) {
+      if (!tower || !tower_pays(name, in, out)) return WholeWork{};
+      TowerWork work{{.in_h = 1, .in_w = in[0].count(1, in[0].rank()), .in_c = 1}};
+      for (int m = 0; m < plan_.grid.tiles(); ++m) {
+        work.own.push_back({{0, 1}, part_of(work.in_w, plan_.grid.tiles(), m)});
+      }
+      return work;
+    }
+    const ImageTiles tiles{
+        .in_h = first->h, .in_w = first->w, .in_c = first->c, .own = tiles_of(plan_.grid, first->h, first->w)};
+    if (has.flattening != nullptr && !first->flat) return tile_work(tiles, nullptr, first->h, first->w);
+    if (tower) return TowerWork{tiles};
+    if (alike && has.spreading != nullptr) return spread_work(tiles, *has.spreading, out[0]);
+    if (alike && has.scoring != nullptr && has.scoring->sums_places() && !plan_.deterministic) return LossWork{tiles};
+    if (alike && runs_on_tiles(layer, in, out)) return tile_work(tiles, has.spatial, out[0][1], out[0][2]);
+    return GatherWork{tiles};
+  }
+
   /// Returns true for a spatial layer whose inputs and outputs are all images and which can run on a part of them.
-  [[nodiscard]] bool on_region(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
+  [[nodiscard]] static bool runs_on_tiles(const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) {
     const auto image = [](const Shape& shape) { return shape.rank() == 4; };
-    if (!layer.spatial() || !std::ranges::all_of(in, image) || !std::ranges::all_of(out, image)) return false;
+    const nn::Capabilities has = layer.capabilities();
+    if (has.spatial == nullptr || !nn::carried_by(layer, in).empty()) return false;
+    if (!std::ranges::all_of(in, image) || !std::ranges::all_of(out, image)) return false;
     const Rect all{{0, out[0][1]}, {0, out[0][2]}};
-    const nn::TilePlace whole{.in = needed(layer, all, in[0][1], in[0][2]),
+    const nn::TilePlace whole{.in = needed(has.spatial, all, in[0][1], in[0][2]),
                               .out = all,
                               .in_h = in[0][1],
                               .in_w = in[0][2],
                               .out_h = out[0][1],
                               .out_w = out[0][2]};
-    return layer.on_tile(whole) != nullptr;
+    return nn::on_tile(layer, whole) != nullptr;
   }
 
   /// Returns true for a dense layer with one weight per input and output that it shares with no other layer.
-  [[nodiscard]] bool can_tower(const nn::Layer& layer, const std::string& name) const {
-    const bool other = std::ranges::any_of(layer.options(), [](const auto& option) {
-      return option.first.ends_with(".share") || option.first.ends_with(".norm") || option.first == "last_axis";
-    });
-    return layer.kind() == "dense" && !other && std::ranges::none_of(net_.parameters(), [&](const nn::Parameter& p) {
-             return p.uses > 1 && p.name.starts_with(name + "/");
-           });
+  [[nodiscard]] bool can_tower(const nn::Capabilities& has, const std::string& name) const {
+    if (has.product == nullptr || !has.output_split->split_obstacle().empty()) return false;
+    return std::ranges::none_of(net_.parameters(),
+                                [&](const nn::Parameter& p) { return p.uses > 1 && p.name.starts_with(name + "/"); });
   }
 
-  void place_tile(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& out) const {
-    const bool flat = layer.kind() == "flatten";
-    of.out_h = flat ? of.in_h : out[0][1];
-    of.out_w = flat ? of.in_w : out[0][2];
-    of.out = tiles_of(plan_.grid, of.out_h, of.out_w);
-    for (const Rect& rect : of.out) {
-      of.need.push_back(rect.empty() ? Rect{} : needed(layer, rect, of.in_h, of.in_w));
+  [[nodiscard]] TileWork tile_work(const ImageTiles& tiles, const nn::SpatialLayer* layer, std::int64_t out_h,
+                                   std::int64_t out_w) const {
+    TileWork work{{tiles, out_h, out_w, tiles_of(plan_.grid, out_h, out_w)}, {}};
+    for (const Rect& rect : work.out) {
+      work.need.push_back(rect.empty() ? Rect{} : needed(layer, rect, work.in_h, work.in_w));
     }
+    return work;
   }
 
-  /// Here `need` is the region of outputs that the positions of a tile reach.
-  void place_spread(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& out) const {
-    of.out_h = out[0][1];
-    of.out_w = out[0][2];
-    of.out = tiles_of(plan_.grid, of.out_h, of.out_w);
-    for (const Rect& rect : of.own) {
-      of.need.push_back(rect.empty() ? Rect{}
-                                     : Rect{inside(layer.output_interval(rect.h, 1), of.out_h),
-                                            inside(layer.output_interval(rect.w, 2), of.out_w)});
+  [[nodiscard]] SpreadWork spread_work(const ImageTiles& tiles, const nn::SpreadingLayer& layer,
+                                       const Shape& out) const {
+    SpreadWork work{{tiles, out[1], out[2], tiles_of(plan_.grid, out[1], out[2])}, {}};
+    for (const Rect& rect : work.own) {
+      work.reach.push_back(rect.empty() ? Rect{}
+                                        : Rect{inside(layer.output_interval(rect.h, 1), work.out_h),
+                                               inside(layer.output_interval(rect.w, 2), work.out_w)});
     }
+    return work;
   }
 
   /// Returns true if it pays to split a dense layer whose inputs every rank has: compares the saved computation and
@@ -206,60 +218,71 @@ class Planner {
     double saved = 3 * batch * inputs * outputs * (1 - 1 / tiles) / kProducts;
     // With several groups, the gradient of a part is exchanged like that of the whole.
     if (plan_.grid.groups == 1) saved += inputs * outputs * size / kBandwidth;
-    const double bytes = batch * (2 * outputs + (net_.needs_input_gradient(name) ? inputs : 0)) * size;
+    const double bytes = batch * (2 * outputs + (net_.graph().needs_input_gradient(name) ? inputs : 0)) * size;
     return saved > bytes / kBandwidth + 3 * (tiles - 1) * kLatency;
   }
 
-  void count_bytes(LayerPlan& of, const nn::Layer& layer, const nn::Shapes& in, const nn::Shapes& out) const {
-    const std::int64_t batch = local_batch();
-    std::int64_t widest = 0;
-    for (const Rect& rect : of.own) widest = std::max(widest, rect.places());
-    const std::vector<nn::ParamSpec> specs = layer.parameters(in);
-    std::int64_t widest_out = 0;
-    for (const Rect& rect : of.out) widest_out = std::max(widest_out, rect.places());
+  void count_parameters(LayerPlan& of, const std::vector<nn::ParamSpec>& specs, const nn::Layer& layer) const {
     for (std::size_t i = 0; i < specs.size(); ++i) {
       if (!specs[i].wanted.share.empty()) continue;
       std::int64_t bytes = specs[i].shape.count() * size_;
-      const bool tower = of.mode == "tower" && i == 0;
-      const bool spread = of.mode == "spread" && layer.of_places(i);
-      const bool places = spread || (of.mode == "tile" && layer.of_places(i));
-      if (tower || spread) bytes = bytes / (of.in_h * of.in_w) * widest;
-      if (places && !spread) bytes = bytes / (of.out_h * of.out_w) * widest_out;
+      bool split = true;
+      if (const auto* tower = of.as<TowerWork>(); tower != nullptr && i == 0) {
+        bytes = bytes / (tower->in_h * tower->in_w) * most_places(tower->own);
+      } else if (const auto* spread = of.as<SpreadWork>(); spread != nullptr && nn::of_places(layer, i)) {
+        bytes = bytes / (spread->in_h * spread->in_w) * most_places(spread->own);
+      } else if (const auto* tile = of.as<TileWork>(); tile != nullptr && nn::of_places(layer, i)) {
+        bytes = bytes / (tile->out_h * tile->out_w) * most_places(tile->out);
+      } else {
+        split = false;
+      }
       of.parameter_bytes += bytes;
-      if (plan_.ranks > 1 && ((!tower && !places) || plan_.grid.groups > 1)) of.gradient_bytes += bytes;
+      if (plan_.ranks > 1 && (!split || plan_.grid.groups > 1)) of.gradient_bytes += bytes;
     }
-    if (plan_.grid.tiles() == 1) return;
-    if (of.mode == "tile") {
-      const HaloSpec spec = halo_of(of, batch, net_.options().dtype);
-      std::int64_t most = 0;
-      for (int m = 0; m < plan_.grid.tiles(); ++m) most = std::max({most, halo_bytes(spec, m), received(spec, m)});
-      const auto inputs = static_cast<std::int64_t>(in.size());
-      of.forward_bytes = most * inputs;
-      of.backward_bytes = net_.needs_input_gradient(of.name) ? most * inputs : 0;
-      if (layer.couples_samples()) {
-        of.forward_bytes += (2 * of.in_c + 1) * 8;
-        of.backward_bytes += 2 * of.in_c * 8;
-      }
-      double share = 0;
-      const auto all = static_cast<double>(of.out_h * of.out_w);
-      for (const Rect& rect : of.out) share = std::max(share, static_cast<double>(rect.places()) / all);
-      of.products *= share;
-    } else if (of.mode == "spread") {
-      HaloSpec spec = halo_of(of, batch, net_.options().dtype);
-      spec.own = of.out;
-      spec.channels = out[0][3];
-      for (int m = 0; m < plan_.grid.tiles(); ++m) {
-        of.forward_bytes = std::max({of.forward_bytes, halo_bytes(spec, m), received(spec, m)});
-      }
-      of.backward_bytes = of.forward_bytes;
-      of.products *= static_cast<double>(widest) / static_cast<double>(of.in_h * of.in_w);
-    } else if (of.mode == "tower") {
-      if (!of.tiled[0] && net_.needs_input_gradient(of.name)) of.backward_bytes = batch * of.in_w * size_;
-      of.forward_bytes = 2 * batch * (out[0].count() / out[0][0]) * size_;
-      of.products *= static_cast<double>(widest) / static_cast<double>(of.in_h * of.in_w);
-    } else if (of.mode == "gather") {
-      of.forward_bytes = batch * of.in_h * of.in_w * of.in_c * size_;
+  }
+
+  // count_exchange() sets the bytes that a layer's work exchanges, and the products that are left for a rank.
+  void count_exchange(LayerPlan& of, const TileWork& work, const nn::Layer& layer, const nn::Shapes& in,
+                      const nn::Shapes&) const {
+    const std::int64_t bytes = halo_traffic(work.own, work.need, work.in_c) * static_cast<std::int64_t>(in.size());
+    of.forward_bytes = bytes;
+    of.backward_bytes = net_.graph().needs_input_gradient(of.name) ? bytes : 0;
+    if (const nn::CoupledLayer* coupled = layer.capabilities().coupled) {
+      const std::int64_t sums = coupled->batch_sums(in);
+      of.forward_bytes += (sums + 1) * 8;  // and the number of rows
+      of.backward_bytes += sums * 8;
     }
+    of.products *= static_cast<double>(most_places(work.out)) / static_cast<double>(work.out_h * work.out_w);
+  }
+  void count_exchange(LayerPlan& of, const SpreadWork& work, const nn::Layer&, const nn::Shapes&,
+                      const nn::Shapes& out) const {
+    of.forward_bytes = of.backward_bytes = halo_traffic(work.out, work.reach, out[0][3]);
+    of.products *= static_cast<double>(most_places(work.own)) / static_cast<double>(work.in_h * work.in_w);
+  }
+  void count_exchange(LayerPlan& of, const TowerWork& work, const nn::Layer&, const nn::Shapes&,
+                      const nn::Shapes& out) const {
+    const std::int64_t batch = local_batch();
+    if (!of.tiled[0] && net_.graph().needs_input_gradient(of.name)) of.backward_bytes = batch * work.in_w * size_;
+    of.forward_bytes = 2 * batch * (out[0].count() / out[0][0]) * size_;
+    of.products *= static_cast<double>(most_places(work.own)) / static_cast<double>(work.in_h * work.in_w);
+  }
+  void count_exchange(LayerPlan& of, const GatherWork& work, const nn::Layer&, const nn::Shapes&,
+                      const nn::Shapes&) const {
+    of.forward_bytes = local_batch() * work.in_h * work.in_w * work.in_c * size_;
+  }
+  template <class Work>
+  static void count_exchange(LayerPlan&, const Work&, const nn::Layer&, const nn::Shapes&, const nn::Shapes&) {}
+
+  /// Returns the most bytes that a rank sends or receives in an exchange.
+  [[nodiscard]] std::int64_t halo_traffic(const std::vector<Rect>& own, const std::vector<Rect>& need,
+                                          std::int64_t channels) const {
+    HaloSpec spec{.own = own, .need = need};
+    spec.batch = local_batch();
+    spec.channels = std::max<std::int64_t>(channels, 1);
+    spec.dtype = net_.options().dtype;
+    std::int64_t most = 0;
+    for (int m = 0; m < plan_.grid.tiles(); ++m) most = std::max({most, halo_bytes(spec, m), received(spec, m)});
+    return most;
   }
 
   static std::int64_t received(const HaloSpec& spec, int m) {
@@ -272,17 +295,25 @@ class Planner {
   [[nodiscard]] double seconds_of(const LayerPlan& of) const {
     const double compute = 3 * of.products / kProducts;
     double messages = 0;
-    if (of.mode == "tile" || of.mode == "spread") {
-      for (std::size_t m = 0; m < of.own.size(); ++m) {
-        double peers = 0;
-        const std::vector<Rect>& own = of.mode == "tile" ? of.own : of.out;
-        for (std::size_t r = 0; r < own.size(); ++r) peers += r != m && !intersect(own[m], of.need[r]).empty();
-        messages = std::max(messages, peers * 2);
-      }
-    } else if (of.mode == "tower" || of.mode == "gather") {
+    if (const auto* tile = of.as<TileWork>()) {
+      messages = 2 * most_peers(tile->own, tile->need);
+    } else if (const auto* spread = of.as<SpreadWork>()) {
+      messages = 2 * most_peers(spread->out, spread->reach);
+    } else if (of.as<TowerWork>() != nullptr || of.as<GatherWork>() != nullptr) {
       messages = 2.0 * (plan_.grid.tiles() - 1);
     }
     return compute + static_cast<double>(of.bytes() + of.gradient_bytes) / kBandwidth + messages * kLatency;
+  }
+
+  /// Returns the largest number of ranks that need a part of what one rank has.
+  static double most_peers(const std::vector<Rect>& own, const std::vector<Rect>& need) {
+    double most = 0;
+    for (std::size_t m = 0; m < own.size(); ++m) {
+      double peers = 0;
+      for (std::size_t r = 0; r < own.size(); ++r) peers += r != m && !intersect(own[m], need[r]).empty();
+      most = std::max(most, peers);
+    }
+    return most;
   }
 
   [[nodiscard]] std::int64_t local_batch() const { return plan_.batch / plan_.grid.groups; }
@@ -295,28 +326,29 @@ class Planner {
 
 }  // namespace
 
+std::optional<Grid> given_grid(const PlanOptions& options, int ranks) {
+  if (options.grid == "auto") return std::nullopt;
+  return grid_named(options.grid, ranks);
+}
+
 Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch) {
   if (!options.split.empty())
     throw InvalidArgument("plan \"spatial\" splits images; the option split is for plan \"hybrid\"");
   if (ranks < 1 || batch < 1) {
     throw InvalidArgument(fmt::format("expected at least 1 rank and 1 sample; received {} and {}", ranks, batch));
   }
-  static const std::vector<std::string> ways = {"always", "auto", "never"};
-  if (std::ranges::find(ways, options.overlap) == ways.end()) {
-    throw InvalidArgument(unknown_name("overlap", options.overlap, ways));
-  }
-  if (options.deterministic && options.grid != "auto" && grid_named(options.grid, ranks).groups > 1) {
+  const std::optional<Grid> given = given_grid(options, ranks);
+  if (options.deterministic && given && given->groups > 1) {
     throw InvalidArgument(fmt::format(
         "deterministic mode does not support groups, which split the batch; received \"{}\"", options.grid));
   }
   const auto plan_on = [&](const Grid& grid) { return Planner(net, options, grid, ranks, batch).make(); };
-  if (options.grid != "auto") {
-    const Grid grid = grid_named(options.grid, ranks);
-    if (batch % grid.groups != 0) {
-      throw InvalidArgument(
-          fmt::format("expected a batch size divisible by the {} groups of the grid; received {}", grid.groups, batch));
+  if (given) {
+    if (batch % given->groups != 0) {
+      throw InvalidArgument(fmt::format("expected a batch size divisible by the {} groups of the grid; received {}",
+                                        given->groups, batch));
     }
-    return plan_on(grid);
+    return plan_on(*given);
   }
   std::optional<Plan> best;
   // Considers grids with one group only; the user must ask for more. Among grids of equal cost, prefers more rows: the

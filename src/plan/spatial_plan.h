@@ -2,6 +2,8 @@
 // the cost.
 #pragma once
 
+#include <optional>
+
 #include "core/text.h"
 #include "pleiad/plan.h"
 
@@ -10,6 +12,9 @@ namespace pleiad {
 /// Throws InvalidArgument if the grid does not have `ranks` ranks, if the batch is not divisible by the number of
 /// groups, or if the net has no image inputs.
 [[nodiscard]] Plan spatial_plan(const nn::Net& net, const PlanOptions& options, int ranks, std::int64_t batch);
+
+/// Returns the grid that the options name, or nothing if they leave the choice to the cost model.
+[[nodiscard]] std::optional<Grid> given_grid(const PlanOptions& options, int ranks);
 
 [[nodiscard]] std::string explain_spatial(const Plan& plan);
 /// Formats a table cell of explain(); empty for 0.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernel/elementwise.h"
+#include "nn/layer_proxy.h"
 
 namespace pleiad {
 
@@ -17,36 +18,29 @@ OutputSplit OutputSplit::of(std::int64_t outputs, int ranks) {
 
 namespace {
 
-class SplitLayer final : public nn::Layer {
+class SplitLayer final : public nn::LayerProxy {
  public:
   SplitLayer(const nn::Layer& whole, nn::LayerPtr own, OutputSplit cut, std::shared_ptr<Communicator> comm)
-      : kind_(whole.kind()),
-        summary_(whole.summary()),
-        own_(std::move(own)),
-        cut_(std::move(cut)),
-        comm_(std::move(comm)),
-        ranks_(comm_->size()) {
+      : nn::LayerProxy(std::move(own)), cut_(std::move(cut)), comm_(std::move(comm)), ranks_(comm_->size()) {
     set_options(whole.options());
   }
 
-  [[nodiscard]] std::string kind() const override { return kind_; }
-  [[nodiscard]] std::string summary() const override { return summary_; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
-    nn::Shapes out = own_->outputs(in);
+    nn::Shapes out = whole_->outputs(in);
     out[0].set(out[0].rank() - 1, cut_.begin.back());
     return out;
   }
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
-    std::vector<nn::ParamSpec> all = own_->parameters(in);
+    std::vector<nn::ParamSpec> all = whole_->parameters(in);
     for (nn::ParamSpec& spec : all) spec.pieces = false;
     return all;
   }
-  [[nodiscard]] double products(const nn::Shapes& in) const override { return own_->products(all_samples(in)); }
+  [[nodiscard]] double products(const nn::Shapes& in) const override { return whole_->products(all_samples(in)); }
 
   void prepare(const nn::Shapes& in, DType dtype) override {
     const nn::Shapes all = all_samples(in);
-    own_->prepare(all, dtype);
-    const Shape y = own_->outputs(all)[0];
+    whole_->prepare(all, dtype);
+    const Shape y = whole_->outputs(all)[0];
     Shape padded = y;
     padded.set(y.rank() - 1, cut_.widest());
     pass_.x = {Tensor(dtype, all[0])};
@@ -54,18 +48,16 @@ class SplitLayer final : public nn::Layer {
     pass_.dy = {Tensor(dtype, y)};
     pass_.dx = {Tensor()};
     pass_.workspace.clear();
-    for (const Shape& shape : own_->workspace(all)) pass_.workspace.emplace_back(dtype, shape);
+    for (const Shape& shape : whole_->workspace(all)) pass_.workspace.emplace_back(dtype, shape);
     sent_ = Tensor(dtype, padded);
     received_ = Tensor(dtype, {ranks_ * padded.count()});
-    whole_ = Tensor(dtype, {y.count() / y[y.rank() - 1] * cut_.begin.back()});
+    gradients_ = Tensor(dtype, {y.count() / y[y.rank() - 1] * cut_.begin.back()});
   }
-
-  [[nodiscard]] int shift_parameter() const override { return own_->shift_parameter(); }
 
   void forward(nn::Pass& pass) override {
     bind_pass(pass);
     comm_->gather(pass.x[0].view(), pass_.x[0].view());
-    own_->forward(pass_);
+    whole_->forward(pass_);
     // Every rank receives the outputs of all ranks and keeps those of its own samples.
     const std::int64_t own = cut_.length(comm_->rank());
     move({sent_, 0, cut_.widest(), 0}, {pass_.y[0], 0, own, 0}, own, rows(pass_.y[0], own));
@@ -81,11 +73,12 @@ class SplitLayer final : public nn::Layer {
   void backward(nn::Pass& pass) override {
     bind_pass(pass);
     if (!pass.dx[0].empty() && pass_.dx[0].empty()) pass_.dx[0] = Tensor(pass.x[0].dtype(), pass_.x[0].shape());
-    comm_->gather(pass.dy[0].view(), whole_.view());
+    comm_->gather(pass.dy[0].view(), gradients_.view());
     const std::int64_t own = cut_.length(comm_->rank());
-    move({pass_.dy[0], 0, own, 0}, {whole_, 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(comm_->rank())]},
-         own, rows(pass_.dy[0], own));
-    own_->backward(pass_);
+    move({pass_.dy[0], 0, own, 0},
+         {gradients_, 0, cut_.begin.back(), cut_.begin[static_cast<std::size_t>(comm_->rank())]}, own,
+         rows(pass_.dy[0], own));
+    whole_->backward(pass_);
     if (!pass.dx[0].empty()) comm_->scatter_sum(pass_.dx[0].view(), pass.dx[0].view());
   }
 
@@ -122,16 +115,13 @@ class SplitLayer final : public nn::Layer {
     pass_.step = pass.step;
   }
 
-  const std::string kind_;
-  const std::string summary_;
-  const nn::LayerPtr own_;
   const OutputSplit cut_;
   const std::shared_ptr<Communicator> comm_;
   const int ranks_;
-  nn::Pass pass_;    // passes of own_: the samples of all ranks, this rank's outputs
-  Tensor sent_;      // this rank's outputs, padded to the width of the widest rank
-  Tensor received_;  // sent_ of all ranks
-  Tensor whole_;     // gradients by all outputs of all samples
+  nn::Pass pass_;     // passes of the layer with this rank's outputs: the samples of all ranks, this rank's outputs
+  Tensor sent_;       // this rank's outputs, padded to the width of the widest rank
+  Tensor received_;   // sent_ of all ranks
+  Tensor gradients_;  // gradients by all outputs of all samples
 };
 
 }  // namespace

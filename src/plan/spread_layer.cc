@@ -2,52 +2,53 @@
 
 #include <algorithm>
 
+#include "nn/layer_proxy.h"
 #include "plan/tile_layer.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
 namespace {
 
-class SpreadLayer final : public LayerProxy {
+class SpreadLayer final : public nn::LayerProxy {
  public:
-  SpreadLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
-      : LayerProxy(std::move(whole)),
-        plan_(plan),
+  SpreadLayer(nn::LayerPtr whole, std::string name, SpreadWork work, const Plan& of, std::shared_ptr<Communicator> comm)
+      : nn::LayerProxy(std::move(whole)),
+        name_(std::move(name)),
+        work_(std::move(work)),
         grid_(of.grid),
         delay_(of.halo_delay),
         comm_(std::move(comm)),
         micro_batches_wanted_(overlaps(of, *comm_) ? 2 : 1),
         tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {}
 
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override {
-    return on_tile_outputs(*whole_, plan_, tile_, in);
+    return on_tile_outputs(*whole_, work_, tile_, in);
   }
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
-    return on_tile_parameters(*whole_, plan_, tile_, in);
+    return on_tile_parameters(*whole_, work_, tile_, in);
   }
   [[nodiscard]] double products(const nn::Shapes& in) const override {
-    return whole_->products(whole_shapes(plan_, in)) * static_cast<double>(plan_.own[tile_].places()) /
-           static_cast<double>(plan_.in_h * plan_.in_w);
+    return whole_->products(full_shapes(in)) * static_cast<double>(work_.own[tile_].places()) /
+           static_cast<double>(work_.in_h * work_.in_w);
   }
 
   void prepare(const nn::Shapes& in, DType dtype) override {
     const std::int64_t batch = in[0][0];
     const std::int64_t channels = outputs(in)[0][3];
-    HaloSpec spec{.name = plan_.name, .teams = grid_.teams(), .own = plan_.out, .need = plan_.need};
+    HaloSpec spec{.name = name_, .teams = grid_.teams(), .own = work_.out, .need = work_.reach};
     spec.batch = batch;
     spec.channels = channels;
     spec.dtype = dtype;
     spec.pieces = static_cast<int>(std::min<std::int64_t>(micro_batches_wanted_, batch));
     spec.delay = delay_;
     halo_ = std::make_unique<HaloExchange>(comm_->session(), spec);
-    const Rect& reached = plan_.need[tile_];
+    const Rect& reached = work_.reach[tile_];
     shares_ = Tensor(dtype, image_shape(batch, reached, channels));
     micro_batches_.clear();
     for (int p = 0; p < spec.pieces; ++p) {
       MicroBatch& micro_batch = micro_batches_.emplace_back();
-      if (plan_.own[tile_].empty()) continue;
-      micro_batch.layer = on_region(*whole_, plan_, plan_.own[tile_], reached);
+      if (work_.own[tile_].empty()) continue;
+      micro_batch.layer = on_region(*whole_, work_, work_.own[tile_], reached);
       Shape shape = in[0];
       shape.set(0, halo_->samples(p).size());
       micro_batch.layer->prepare({shape}, dtype);
@@ -76,6 +77,9 @@ class SpreadLayer final : public LayerProxy {
     }
   }
 
+ protected:
+  [[nodiscard]] nn::Shapes full_shapes(const nn::Shapes& in) const override { return whole_shapes(work_, in); }
+
  private:
   struct MicroBatch {
     nn::LayerPtr layer;  // null if this rank has no positions
@@ -100,7 +104,8 @@ class SpreadLayer final : public LayerProxy {
     }
   }
 
-  const LayerPlan plan_;
+  const std::string name_;
+  const SpreadWork work_;
   const Grid grid_;
   const double delay_;
   const std::shared_ptr<Communicator> comm_;
@@ -114,9 +119,9 @@ class SpreadLayer final : public LayerProxy {
 
 }  // namespace
 
-nn::LayerPtr spread_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+nn::LayerPtr spread_layer(nn::LayerPtr whole, const std::string& name, const SpreadWork& work, const Plan& of,
                           std::shared_ptr<Communicator> comm) {
-  return std::make_unique<SpreadLayer>(std::move(whole), plan, of, std::move(comm));
+  return std::make_unique<SpreadLayer>(std::move(whole), name, work, of, std::move(comm));
 }
 
 }  // namespace pleiad

@@ -4,7 +4,7 @@
 
 namespace pleiad {
 bool overlaps(const Plan& plan, const Communicator& comm) {
-  if (plan.overlap != "auto") return plan.overlap == "always";
+  if (plan.overlap != Overlap::automatic) return plan.overlap == Overlap::always;
   if (plan.halo_delay > 0) return true;
   const Session& session = comm.session();
   for (int rank = 0; rank < plan.ranks; ++rank) {  // checks all groups, so that all ranks decide alike
@@ -14,15 +14,17 @@ bool overlaps(const Plan& plan, const Communicator& comm) {
   return false;
 }
 
-TileLayer::TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Communicator> comm)
-    : LayerProxy(std::move(whole)),
-      plan_(std::move(plan)),
+TileLayer::TileLayer(nn::LayerPtr whole, std::string name, TileWork work, const Plan& of,
+                     std::shared_ptr<Communicator> comm)
+    : nn::LayerProxy(std::move(whole)),
+      name_(std::move(name)),
+      work_(std::move(work)),
       grid_(of.grid),
       delay_(of.halo_delay),
       comm_(std::move(comm)),
       overlap_(overlaps(of, *comm_)),
       tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))) {
-  exchanged_ = plan_.own != plan_.need;
+  exchanged_ = work_.own != work_.need;
 }
 
 TileLayer::~TileLayer() = default;
@@ -34,39 +36,36 @@ void TileLayer::followed_by(TileLayer& next, bool alone) {
   next.left_to_last_ = true;
 }
 
-nn::Shapes TileLayer::outputs(const nn::Shapes& in) const { return on_tile_outputs(*whole_, plan_, tile_, in); }
+nn::Shapes TileLayer::outputs(const nn::Shapes& in) const { return on_tile_outputs(*whole_, work_, tile_, in); }
 
 std::vector<nn::ParamSpec> TileLayer::parameters(const nn::Shapes& in) const {
-  return on_tile_parameters(*whole_, plan_, tile_, in);
-}
-
-std::vector<nn::ParamSpec> TileLayer::states(const nn::Shapes& in) const {
-  return whole_->states(whole_shapes(plan_, in));
+  return on_tile_parameters(*whole_, work_, tile_, in);
 }
 
 double TileLayer::products(const nn::Shapes& in) const {
-  const double share = static_cast<double>(plan_.out[tile_].places()) / static_cast<double>(plan_.out_h * plan_.out_w);
-  return whole_->products(whole_shapes(plan_, in)) * share;
+  const double share = static_cast<double>(work_.out[tile_].places()) / static_cast<double>(work_.out_h * work_.out_w);
+  return whole_->products(full_shapes(in)) * share;
 }
 
 void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
   bound_ = false;
   begun_ = finished_ = 0;
   const std::int64_t batch = in[0][0];
-  const Rect& need = plan_.need[tile_];
-  const Rect& out = plan_.out[tile_];
+  const Rect& need = work_.need[tile_];
+  const Rect& out = work_.out[tile_];
   // All ranks must split the batch alike. Whether a rank divides its tile into bands concerns only itself.
-  const bool halves = overlap_ && !whole_->couples_samples() && !(exchanged_ && Bands::pay(*whole_, plan_));
+  const bool coupled = whole_->capabilities().coupled != nullptr;
+  const bool halves = overlap_ && !coupled && !(exchanged_ && Bands::pay(*whole_, work_));
   const int count = halves ? static_cast<int>(std::min<std::int64_t>(2, batch)) : 1;
   bands_.reset();
-  if (exchanged_ && overlap_ && count == 1 && !whole_->couples_samples()) {
-    bands_ = Bands::make(*whole_, plan_, tile_, in, dtype);
+  if (exchanged_ && overlap_ && count == 1 && !coupled) {
+    bands_ = Bands::make(*whole_, work_, tile_, in, dtype);
   }
   halos_.clear();
   x_.clear();
   dx_.clear();
   for (std::size_t i = 0; exchanged_ && i < in.size(); ++i) {
-    HaloSpec spec{.name = plan_.name, .teams = grid_.teams(), .own = plan_.own, .need = plan_.need};
+    HaloSpec spec{.name = name_, .teams = grid_.teams(), .own = work_.own, .need = work_.need};
     spec.batch = batch;
     spec.channels = in[i][3];
     spec.dtype = dtype;
@@ -82,10 +81,11 @@ void TileLayer::prepare(const nn::Shapes& in, DType dtype) {
     micro_batch.samples = part_of(batch, count, p);
     if (bands_ != nullptr && !bands_->forward_only()) continue;
     // such a layer needs all ranks, including those with empty tiles
-    if (out.empty() && !whole_->couples_samples()) continue;
-    micro_batch.layer = on_region(*whole_, plan_, need, out);
+    if (out.empty() && !coupled) continue;
+    micro_batch.layer = on_region(*whole_, work_, need, out);
     nn::Shapes shapes;
     for (const Shape& shape : in) shapes.push_back(image_shape(micro_batch.samples.size(), need, shape[3]));
+    micro_batch.stages = nn::two_stages_of(*micro_batch.layer);
     micro_batch.layer->prepare(shapes, dtype);
     for (const Shape& shape : micro_batch.layer->workspace(shapes))
       micro_batch.pass.workspace.emplace_back(dtype, shape);
@@ -135,12 +135,12 @@ void TileLayer::forward(nn::Pass& pass) {
   for (std::size_t p = 0; p < micro_batches_.size(); ++p) {
     MicroBatch& micro_batch = micro_batches_[p];
     begin_until(micro_batch.samples.end);
-    if (bands_ != nullptr) bands_->forward(false, pass, tile_x_, plan_.own[tile_]);
+    if (bands_ != nullptr) bands_->forward(false, pass, tile_x_, work_.own[tile_]);
     for (std::size_t i = 0; i < halos_.size(); ++i) {
       halos_[i]->finish_forward(static_cast<int>(p), tile_x_[i].raw(), x_[i].raw());
     }
     if (bands_ != nullptr) {
-      bands_->forward(true, pass, x_, plan_.need[tile_]);
+      bands_->forward(true, pass, x_, work_.need[tile_]);
     } else if (micro_batch.layer != nullptr) {
       micro_batch.layer->forward(micro_batch.pass);
     }
@@ -167,8 +167,8 @@ void TileLayer::backward(nn::Pass& pass) {
     if (in_bands) {
       bands_->backward(true, pass, dx_);
     } else if (micro_batch.layer != nullptr) {
-      micro_batch.layer->backward_inputs(micro_batch.pass);
-      if (!overlap_) micro_batch.layer->backward_parameters(micro_batch.pass);
+      const bool now = micro_batch.stages == nullptr || !overlap_;
+      now ? micro_batch.layer->backward(micro_batch.pass) : micro_batch.stages->backward_inputs(micro_batch.pass);
     } else if (p == 0) {
       for (const Tensor& gradient : pass.gradient) gradient.fill(0);
     }
@@ -177,7 +177,7 @@ void TileLayer::backward(nn::Pass& pass) {
     }
     if (in_bands) bands_->backward(false, pass, dx_);
     if (micro_batch.layer == nullptr) continue;
-    if (overlap_) micro_batch.layer->backward_parameters(micro_batch.pass);
+    if (overlap_ && micro_batch.stages != nullptr) micro_batch.stages->backward_parameters(micro_batch.pass);
     if (p > 0) add_gradients(pass, micro_batch.pass);
   }
   if (!left_to_last_) finish_until(micro_batches_.back().samples.end);

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "nn/layer_proxy.h"
 #include "plan/bands.h"
 #include "plan/communicator.h"
-#include "plan/layer_proxy.h"
 #include "plan/on_tile.h"
 #include "pleiad/plan.h"
 #include "pleiad/spatial.h"
@@ -22,29 +22,31 @@ namespace pleiad {
 /// it splits the batch into halves and exchanges one while it computes the other. The next layer's forward exchange
 /// starts as soon as this layer has computed its input. In backward, this layer completes the exchange that the next
 /// layer has started.
-class TileLayer final : public LayerProxy {
+class TileLayer final : public nn::LayerProxy {
  public:
-  TileLayer(nn::LayerPtr whole, LayerPlan plan, const Plan& of, std::shared_ptr<Communicator> comm);
+  TileLayer(nn::LayerPtr whole, std::string name, TileWork work, const Plan& of, std::shared_ptr<Communicator> comm);
   ~TileLayer() override;
 
   /// Declares that `next` takes this layer's output in the same phases. `alone`: no other layer takes it, so `next` may
   /// leave the end of its backward exchange to this layer.
   void followed_by(TileLayer& next, bool alone);
 
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override;
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override;
-  [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override;
   [[nodiscard]] double products(const nn::Shapes& in) const override;
   void prepare(const nn::Shapes& in, DType dtype) override;
   void forward(nn::Pass& pass) override;
   void backward(nn::Pass& pass) override;
 
+ protected:
+  [[nodiscard]] nn::Shapes full_shapes(const nn::Shapes& in) const override { return whole_shapes(work_, in); }
+
  private:
   /// A part of the batch.
   struct MicroBatch {
     Interval samples;
-    nn::LayerPtr layer;  // null if this rank has no outputs
+    nn::LayerPtr layer;                   // null if this rank has no outputs
+    nn::TwoStageLayer* stages = nullptr;  // null if backward has one stage
     nn::Pass pass;
   };
   void bind(nn::Pass& pass);
@@ -53,7 +55,8 @@ class TileLayer final : public LayerProxy {
   /// Completes the backward exchange of the pieces that begin before `end`.
   void finish_until(std::int64_t end);
 
-  const LayerPlan plan_;
+  const std::string name_;
+  const TileWork work_;
   const Grid grid_;
   const double delay_;
   const std::shared_ptr<Communicator> comm_;

@@ -7,7 +7,8 @@
 #include "kernel/elementwise.h"
 #include "kernel/exact.h"
 #include "kernel/types.h"
-#include "plan/layer_proxy.h"
+#include "nn/layer_proxy.h"
+#include "pleiad/nn/layers.h"
 #include "pleiad/spatial.h"
 
 namespace pleiad {
@@ -21,45 +22,38 @@ void scale(const Tensor& to, const Tensor& from, double factor) {
   });
 }
 
-std::string option_of(const nn::Layer& layer, const std::string& name, const std::string& usual) {
-  const auto found = std::ranges::find(layer.options(), name, [](const auto& option) { return option.first; });
-  return found == layer.options().end() ? usual : found->second;
-}
-
 /// Base of the layers over gathered or summed tiles; it reports the properties of the whole layer. Gradients that every
 /// rank of a group computes alike are scaled by 1 / ranks, so that their sum over all ranks is correct; gradients of
 /// tiles are scaled by 1 / groups.
-class GatheredLayer : public LayerProxy {
+class GatheredLayer : public nn::LayerProxy {
  public:
-  GatheredLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
-      : LayerProxy(std::move(whole)),
-        plan_(plan),
+  GatheredLayer(nn::LayerPtr whole, const LayerPlan& plan, ImageTiles tiles, const Plan& of,
+                std::shared_ptr<Communicator> comm)
+      : nn::LayerProxy(std::move(whole)),
+        name_(plan.name),
+        tiled_(plan.tiled),
+        tiles_(std::move(tiles)),
         grid_(of.grid),
         comm_(std::move(comm)),
         tile_(static_cast<std::size_t>(of.grid.tile_of(comm_->rank()))),
         share_(of.deterministic ? 1 : of.grid.tiles()) {}
-  [[nodiscard]] bool takes(std::size_t i, DType given, DType net) const override {
-    return whole_->takes(i, given, net);
-  }
-  [[nodiscard]] nn::Shapes carried(const nn::Shapes& in) const override { return whole_->carried(whole_shapes(in)); }
-  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return whole_->outputs(whole_shapes(in)); }
-  [[nodiscard]] std::vector<nn::ParamSpec> states(const nn::Shapes& in) const override {
-    return whole_->states(whole_shapes(in));
-  }
+  [[nodiscard]] nn::Shapes outputs(const nn::Shapes& in) const override { return whole_->outputs(full_shapes(in)); }
 
  protected:
-  [[nodiscard]] nn::Shapes whole_shapes(const nn::Shapes& in) const {
+  [[nodiscard]] nn::Shapes full_shapes(const nn::Shapes& in) const override {
     nn::Shapes all = in;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!plan_.tiled[i]) continue;
-      all[i] = in[i].rank() == 2 ? Shape{in[i][0], plan_.in_h * plan_.in_w * plan_.in_c}
-                                 : Shape{in[i][0], plan_.in_h, plan_.in_w, in[i][3]};
+      if (!tiled_[i]) continue;
+      all[i] = in[i].rank() == 2 ? Shape{in[i][0], tiles_.in_h * tiles_.in_w * tiles_.in_c}
+                                 : Shape{in[i][0], tiles_.in_h, tiles_.in_w, in[i][3]};
     }
     return all;
   }
-  [[nodiscard]] const Rect& own() const { return plan_.own[tile_]; }
+  [[nodiscard]] const Rect& own() const { return tiles_.own[tile_]; }
 
-  const LayerPlan plan_;
+  const std::string name_;
+  const std::vector<bool> tiled_;  // for each input: whether it is split into tiles
+  const ImageTiles tiles_;
   const Grid grid_;
   const std::shared_ptr<Communicator> comm_;
   const std::size_t tile_;
@@ -68,22 +62,23 @@ class GatheredLayer : public LayerProxy {
 
 class TowerLayer final : public GatheredLayer {
  public:
-  TowerLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
-      : GatheredLayer(std::move(whole), plan, of, std::move(comm)),
-        activation_{.function = kernel::function_named(option_of(*whole_, "activation", "linear"))},
-        transposed_(option_of(*whole_, "transposed", "false") == "true"),
-        bias_(option_of(*whole_, "bias", "true") == "true") {}
+  TowerLayer(nn::LayerPtr whole, const LayerPlan& plan, const TowerWork& work, const Plan& of,
+             std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, work, of, std::move(comm)),
+        activation_{.function = kernel::function_named(product().activation)},
+        transposed_(product().transposed),
+        bias_(product().bias) {}
 
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
-    std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
+    std::vector<nn::ParamSpec> all = whole_->parameters(full_shapes(in));
     const std::int64_t places = inputs(in[0]);
     all[0].shape = transposed_ ? Shape{places, all[0].shape[1]} : Shape{all[0].shape[0], places};
     all[0].pieces = false;
     return all;
   }
   [[nodiscard]] double products(const nn::Shapes& in) const override {
-    return whole_->products(whole_shapes(in)) * static_cast<double>(own().places()) /
-           static_cast<double>(plan_.in_h * plan_.in_w);
+    return whole_->products(full_shapes(in)) * static_cast<double>(own().places()) /
+           static_cast<double>(tiles_.in_h * tiles_.in_w);
   }
 
   void prepare(const nn::Shapes& in, DType dtype) override {
@@ -91,7 +86,7 @@ class TowerLayer final : public GatheredLayer {
     dense_ = {.batch = y[0], .in = inputs(in[0]), .out = y[1], .transposed = transposed_, .activation = {}};
     partial_ = Tensor(dtype, y);
     scaled_ = Tensor(dtype, y);
-    HaloSpec spec{.name = plan_.name + ", partial sums", .teams = grid_.teams(), .own = {}, .need = {}};
+    HaloSpec spec{.name = name_ + ", partial sums", .teams = grid_.teams(), .own = {}, .need = {}};
     spec.dtype = dtype;
     for (int m = 0; m < grid_.tiles(); ++m) {
       spec.own.push_back({part_of(y.count(), grid_.tiles(), m), {0, 1}});
@@ -99,9 +94,9 @@ class TowerLayer final : public GatheredLayer {
     }
     sum_ = std::make_unique<HaloExchange>(comm_->session(), spec);
     part_ = Tensor(dtype, {sum_->own().places()});
-    if (!plan_.tiled[0]) {
-      HaloSpec inputs{.name = plan_.name + ", inputs", .teams = grid_.teams(), .own = plan_.own, .need = {}};
-      inputs.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
+    if (!tiled_[0]) {
+      HaloSpec inputs{.name = name_ + ", inputs", .teams = grid_.teams(), .own = tiles_.own, .need = {}};
+      inputs.need.assign(tiles_.own.size(), {{0, tiles_.in_h}, {0, tiles_.in_w}});
       inputs.batch = y[0];
       inputs.dtype = dtype;
       gather_ = std::make_unique<HaloExchange>(comm_->session(), inputs);
@@ -150,10 +145,11 @@ class TowerLayer final : public GatheredLayer {
   }
 
  private:
+  [[nodiscard]] const nn::DenseOptions& product() const { return whole_->capabilities().product->product(); }
   /// Returns the number of inputs that this rank multiplies: those of its tile, or its part of inputs that every rank
   /// has.
   [[nodiscard]] std::int64_t inputs(const Shape& in) const {
-    return plan_.tiled[0] ? in.count(1, in.rank()) : own().places();
+    return tiled_[0] ? in.count(1, in.rank()) : own().places();
   }
   [[nodiscard]] Tensor mine(const Tensor& x) const {
     if (gather_ == nullptr) return x;
@@ -161,7 +157,7 @@ class TowerLayer final : public GatheredLayer {
     for (std::int64_t n = 0; n < dense_.batch; ++n) {
       copy_bytes(
           static_cast<std::byte*>(x_.raw()) + static_cast<std::size_t>(n * dense_.in) * size,
-          static_cast<const std::byte*>(x.raw()) + static_cast<std::size_t>(n * plan_.in_w + own().w.begin) * size,
+          static_cast<const std::byte*>(x.raw()) + static_cast<std::size_t>(n * tiles_.in_w + own().w.begin) * size,
           static_cast<std::size_t>(dense_.in) * size);
     }
     return x_;
@@ -212,21 +208,20 @@ class PerGroupSums final : public nn::BatchParts {
 
 class GatherLayer final : public GatheredLayer {
  public:
-  GatherLayer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of, std::shared_ptr<Communicator> comm)
-      : GatheredLayer(std::move(whole), plan, of, std::move(comm)), parts_(grid_.tiles()) {}
+  GatherLayer(nn::LayerPtr whole, const LayerPlan& plan, const ImageTiles& tiles, const Plan& of,
+              std::shared_ptr<Communicator> comm)
+      : GatheredLayer(std::move(whole), plan, tiles, of, std::move(comm)), parts_(grid_.tiles()) {}
 
   [[nodiscard]] std::vector<nn::ParamSpec> parameters(const nn::Shapes& in) const override {
-    std::vector<nn::ParamSpec> all = whole_->parameters(whole_shapes(in));
+    std::vector<nn::ParamSpec> all = whole_->parameters(full_shapes(in));
     for (nn::ParamSpec& spec : all) spec.pieces = false;
     return all;
   }
-  [[nodiscard]] nn::Shapes workspace(const nn::Shapes& in) const override {
-    return whole_->workspace(whole_shapes(in));
-  }
-  [[nodiscard]] double products(const nn::Shapes& in) const override { return whole_->products(whole_shapes(in)); }
+  [[nodiscard]] nn::Shapes workspace(const nn::Shapes& in) const override { return whole_->workspace(full_shapes(in)); }
+  [[nodiscard]] double products(const nn::Shapes& in) const override { return whole_->products(full_shapes(in)); }
 
   void prepare(const nn::Shapes& in, DType dtype) override {
-    const nn::Shapes all = whole_shapes(in);
+    const nn::Shapes all = full_shapes(in);
     whole_->set_deterministic(deterministic());
     whole_->prepare(all, dtype);
     gathers_.clear();
@@ -234,11 +229,11 @@ class GatherLayer final : public GatheredLayer {
     dx_.assign(in.size(), {});
     for (std::size_t i = 0; i < in.size(); ++i) {
       gathers_.emplace_back();
-      if (!plan_.tiled[i]) continue;
-      HaloSpec spec{.name = plan_.name + ", gathered", .teams = grid_.teams(), .own = plan_.own, .need = {}};
-      spec.need.assign(plan_.own.size(), {{0, plan_.in_h}, {0, plan_.in_w}});
+      if (!tiled_[i]) continue;
+      HaloSpec spec{.name = name_ + ", gathered", .teams = grid_.teams(), .own = tiles_.own, .need = {}};
+      spec.need.assign(tiles_.own.size(), {{0, tiles_.in_h}, {0, tiles_.in_w}});
       spec.batch = in[i][0];
-      spec.channels = all[i].count(1, all[i].rank()) / (plan_.in_h * plan_.in_w);
+      spec.channels = all[i].count(1, all[i].rank()) / (tiles_.in_h * tiles_.in_w);
       spec.dtype = dtype;
       gathers_.back() = std::make_unique<HaloExchange>(comm_->session(), spec);
       x_[i] = Tensor(dtype, all[i]);
@@ -287,13 +282,13 @@ class GatherLayer final : public GatheredLayer {
   /// Copies this rank's tile of the gradient. Every rank of the group has 1 / tiles of the whole gradient.
   void take_tile(const Tensor& to, const Tensor& from) const {
     const std::int64_t batch = from.shape()[0];
-    const std::int64_t place = from.count() / (batch * plan_.in_h * plan_.in_w);
+    const std::int64_t place = from.count() / (batch * tiles_.in_h * tiles_.in_w);
     const std::size_t size = size_of(from.dtype());
     const std::int64_t length = own().w.size() * place;
     auto* out = static_cast<std::byte*>(to.raw());
     for (std::int64_t n = 0; n < batch; ++n) {
       for (std::int64_t h = own().h.begin; h < own().h.end; ++h) {
-        const std::int64_t at = ((n * plan_.in_h + h) * plan_.in_w + own().w.begin) * place;
+        const std::int64_t at = ((n * tiles_.in_h + h) * tiles_.in_w + own().w.begin) * place;
         copy_bytes(out, static_cast<const std::byte*>(from.raw()) + static_cast<std::size_t>(at) * size,
                    static_cast<std::size_t>(length) * size);
         out += static_cast<std::size_t>(length) * size;
@@ -310,14 +305,16 @@ class GatherLayer final : public GatheredLayer {
 
 }  // namespace
 
-nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
+nn::LayerPtr tower_layer(nn::LayerPtr whole, const LayerPlan& plan, const TowerWork& work, const Plan& of,
                          std::shared_ptr<Communicator> comm) {
-  return std::make_unique<TowerLayer>(std::move(whole), plan, of, std::move(comm));
+  return std::make_unique<TowerLayer>(std::move(whole), plan, work, of, std::move(comm));
 }
 
 nn::LayerPtr gather_layer(nn::LayerPtr whole, const LayerPlan& plan, const Plan& of,
                           std::shared_ptr<Communicator> comm) {
-  return std::make_unique<GatherLayer>(std::move(whole), plan, of, std::move(comm));
+  const ImageTiles* const tiles = plan.tiles();
+  return std::make_unique<GatherLayer>(std::move(whole), plan, tiles == nullptr ? ImageTiles{} : *tiles, of,
+                                       std::move(comm));
 }
 
 }  // namespace pleiad

@@ -28,11 +28,11 @@ class LocalExchange final : public Exchange {
       rules_.push_back(std::make_unique<ParameterRule>(p, options.updater));
     }
     for (std::size_t i = 0; options.fuse && !options.plan.deterministic && i < rules_.size(); ++i) {
-      if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.set_update(i, rules_[i].get());
+      if (net.parameters()[i].pieces && net.parameters()[i].uses == 1) net.control().set_update(i, rules_[i].get());
     }
   }
   ~LocalExchange() override {
-    for (std::size_t i = 0; i < rules_.size(); ++i) net_.set_update(i, nullptr);
+    for (std::size_t i = 0; i < rules_.size(); ++i) net_.control().set_update(i, nullptr);
   }
   void begin(const StepRates& rates, Trace*) override {
     for (const auto& rule : rules_) rule->begin_step(rates.learning_rate, rates.momentum);
@@ -241,7 +241,7 @@ bool exchanges(const TrainOptions& options, const Session* session) {
   if (options.clock == "async" && name != "tables") {
     throw InvalidArgument(fmt::format("clock \"async\" requires exchange \"tables\"; received \"{}\"", name));
   }
-  if (name == "tables" && options.plan.kind == "spatial") {
+  if (name == "tables" && options.plan.kind == PlanKind::spatial) {
     throw InvalidArgument("plan \"spatial\" requires exchange \"all_reduce\"; received \"tables\"");
   }
   if (session == nullptr && (name == "all_reduce" || name == "tables" || name == "replicas")) {
@@ -254,9 +254,9 @@ bool exchanges(const TrainOptions& options, const Session* session) {
     throw InvalidArgument(
         fmt::format("{} ranks cannot be divided into {} equal groups", session->workers(), options.groups));
   }
-  if (name == "replicas" && options.plan.kind != "data") {
+  if (name == "replicas" && options.plan.kind != PlanKind::data) {
     throw InvalidArgument(
-        fmt::format("exchange \"replicas\" requires plan \"data\"; received \"{}\"", options.plan.kind));
+        fmt::format("exchange \"replicas\" requires plan \"data\"; received \"{}\"", options.plan.kind.text()));
   }
   check_descends(options.updater);
   if (options.sync_every < 1) {

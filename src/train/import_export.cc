@@ -67,7 +67,7 @@ void export_parameters(const nn::Net& net, const std::string& path, const std::s
   if (std::ranges::find(kLayouts, layout) == kLayouts.end()) {
     throw InvalidArgument(unknown_name("layout", layout, kLayouts));
   }
-  const nn::NamedTensors state = layout == "torch" ? net.torch_state() : own_state(net);
+  const nn::NamedTensors state = layout == "torch" ? nn::torch_state(net) : own_state(net);
   std::vector<ArrayToWrite> arrays;
   for (const auto& [name, tensor] : state) {
     arrays.push_back({.name = name,
@@ -88,7 +88,7 @@ void import_parameters(nn::Net& net, const std::string& path,
       !own.empty() && std::ranges::any_of(state, [&](const auto& pair) { return pair.first == own[0].first; });
   if (ours) return load_own_state(net, state, path);
   try {
-    net.load_torch_state(state, modules);
+    nn::load_torch_state(net, state, modules);
   } catch (const InvalidArgument& mistake) {
     throw FileError(fmt::format("{}: {}", path, mistake.what()));
   }

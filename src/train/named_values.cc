@@ -32,10 +32,10 @@ NamedValues named_values(const TrainOptions& o) {
   add("clock", o.clock);
   add("groups", o.groups);
   add("sync_every", o.sync_every);
-  add("plan.kind", o.plan.kind);
+  add("plan.kind", o.plan.kind.text());
   to.emplace_back("plan.split", fmt::format("{}", fmt::join(o.plan.split, ", ")));
   add("plan.grid", o.plan.grid);
-  add("plan.overlap", o.plan.overlap);
+  add("plan.overlap", o.plan.overlap.text());
   add("plan.halo_delay", o.plan.halo_delay);
   add("plan.deterministic", o.plan.deterministic);
   add("fuse", o.fuse);
@@ -67,13 +67,13 @@ NamedValues named_values(const TrainOptions& o) {
 NamedValues named_values(const nn::Net& net) {
   NamedValues to = {{"dtype", std::string(name_of(net.options().dtype))}};
   for (const std::string& name : net.input_names()) {
-    to.emplace_back(fmt::format("input \"{}\"", name), net.input_sample(name).text());
+    to.emplace_back(fmt::format("input \"{}\"", name), net.graph().input_sample(name).text());
   }
   to.emplace_back("the order of layers", fmt::format("{}", fmt::join(net.layer_names(), ", ")));
   for (const std::string& name : net.layer_names()) {
     const nn::Layer& layer = net.layer(name);
     const std::string prefix = fmt::format("layer \"{}\"", name);
-    const nn::Placement placement = net.placement(name);
+    const nn::Placement placement = net.graph().placement(name);
     to.emplace_back(prefix, layer.kind());
     to.emplace_back(prefix + ", inputs", fmt::format("{}", fmt::join(placement.inputs, ", ")));
     std::string phases;

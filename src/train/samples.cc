@@ -34,8 +34,8 @@ class ArraySamples final : public Samples {
     for (const auto& [name, from] : inputs_) {
       const Tensor to = net.input_tensor(name);
       const std::int64_t row = from.count() / count_;
-      const Shape sample = net.input_sample(name);
-      const std::optional<Rect> tile = net.input_tile(name);
+      const Shape sample = net.graph().input_sample(name);
+      const std::optional<Rect> tile = net.graph().input_tile(name);
       const bool tiles = tile && row == to.count() / to.shape()[0];  // the tensor holds tiles already
       if (to.dtype() != from.dtype() || (sample.count() != row && !tiles)) {
         throw InvalidArgument(fmt::format("input \"{}\" expects {} of shape {} per sample; received {} of shape {}",

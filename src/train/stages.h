@@ -29,7 +29,7 @@ bool train_stages(Stack& stack, const char* name, Samples& samples, const TrainO
         session == nullptr ? std::make_unique<Trainer>(net, own) : std::make_unique<Trainer>(net, own, *session);
     if (!own.checkpoint_folder.empty()) trainer->resume();
     if (!trainer->run(samples, nullptr, nullptr, calls ? calls(i) : TrainCalls{})) return false;
-    if (own.plan.kind == "spatial") {
+    if (own.plan.kind == PlanKind::spatial) {
       stack.take(i, trainer->whole_net());
     } else {
       stack.take(i, net);

@@ -117,7 +117,7 @@ class StoreSamples final : public Samples {
     const Field& field = loader_->fields()[index];
     const std::int64_t samples = to.shape()[0];
     const bool image = field.shape.size() == 3;
-    const Shape sample = net.input_sample(input);
+    const Shape sample = net.graph().input_sample(input);
     const bool flat = sample.rank() <= 1;  // a net that takes vectors has no channel axis
     bool fits = sample.count() == field.count();
     if (image && !flat) {
@@ -139,7 +139,7 @@ class StoreSamples final : public Samples {
       return;
     }
     kernel::by_type(to.dtype(), [&]<class T>(T) {
-      if (const std::optional<Rect> tile = net.input_tile(input)) {
+      if (const std::optional<Rect> tile = net.graph().input_tile(input)) {
         put_tile(batch.floats(index).data(), to.values<T>().data(), samples, sample, *tile);
         return;
       }

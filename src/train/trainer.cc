@@ -76,7 +76,7 @@ void broadcast_initial_state(nn::Net& net, Communicator& comm) {
   for (const auto& [name, state] : net.states()) comm.broadcast(state.view(), 0);
   std::vector<std::int64_t> seed = {static_cast<std::int64_t>(net.options().seed)};
   comm.broadcast(seed, 0);
-  net.set_seed(static_cast<std::uint64_t>(seed[0]));
+  net.control().set_seed(static_cast<std::uint64_t>(seed[0]));
 }
 
 /// Collective. Returns the text of the first rank whose text is not empty, so that all ranks report the same error.
@@ -111,9 +111,9 @@ Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session) : net(n), opti
   layout = Layout(net, plan, comm);
   exchange = make_exchange(net, options, layout, *comm);
   own_rule = find_user_rule(options.updater.rule) != nullptr;
-  net.set_gradient_scale(plan.deterministic ? 1 : gradient_scale());
-  net.set_deterministic(plan.deterministic);
-  if (ranks() > 1 && synchronous()) net.set_parts(comm.get());
+  net.control().set_gradient_scale(plan.deterministic ? 1 : gradient_scale());
+  net.control().set_deterministic(plan.deterministic);
+  if (ranks() > 1 && synchronous()) net.control().set_parts(comm.get());
   net.prepare(local());
   seed.values<std::int64_t>()[0] = static_cast<std::int64_t>(net.options().seed);
   ready = [this](std::size_t parameter) {
@@ -123,21 +123,21 @@ Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session) : net(n), opti
 }
 
 Trainer::Impl::~Impl() {
-  net.set_gradient_scale(1);
-  net.set_deterministic(false);
-  net.set_parts(nullptr);
-  net.set_trace(nullptr);
+  net.control().set_gradient_scale(1);
+  net.control().set_deterministic(false);
+  net.control().set_parts(nullptr);
+  net.control().set_trace(nullptr);
 }
 
 void Trainer::Impl::check_servers() const {
-  if (options.exchange != "tables" || options.plan.kind != "data") {
+  if (options.exchange != "tables" || options.plan.kind != PlanKind::data) {
     throw InvalidArgument(
         fmt::format("{} of {} ranks only serve, which requires exchange \"tables\" and plan \"data\"; "
                     "received \"{}\" and \"{}\"",
-                    comm->size() - ranks(), comm->size(), options.exchange, options.plan.kind));
+                    comm->size() - ranks(), comm->size(), options.exchange, options.plan.kind.text()));
   }
   for (const std::string& name : net.layer_names()) {
-    if (net.layer(name).couples_samples()) {
+    if (net.layer(name).capabilities().coupled != nullptr) {
       throw InvalidArgument(fmt::format("layer \"{}\" sums over the batch of all ranks, of which {} only serve", name,
                                         comm->size() - ranks()));
     }
@@ -159,7 +159,7 @@ double Trainer::Impl::gradient_scale() const {
 
 std::string Trainer::Impl::where_not_finite(double loss) const {
   return fmt::format("the loss is {}; the first layer, in forward order, with an output that is not finite is \"{}\"",
-                     loss, net.first_not_finite());
+                     loss, nn::first_not_finite(net));
 }
 
 void Trainer::Impl::check_loss(double loss) {
@@ -195,14 +195,14 @@ double Trainer::Impl::train() {
     return 0;
   }
   Trace* const tracer = tracing();
-  net.set_trace(tracer);
+  net.control().set_trace(tracer);
   net.forward(nn::Phase::train, now(), first());
   const double loss = net.loss();
   check_loss(loss);
   exchange->begin(rates(), tracer);
   net.backward(ready);
   exchange->finish();
-  net.set_trace(nullptr);
+  net.control().set_trace(nullptr);
   check_rule();
   ++step.values<std::int64_t>()[0];
   place.values<std::int64_t>()[0] += options.batch;
@@ -284,7 +284,7 @@ Report Trainer::evaluate(Samples& samples, nn::Phase phase, std::int64_t batches
   } else {
     samples.expect(batch, in.share(), in.shares);
   }
-  in.net.forget(phase == nn::Phase::train ? nn::Phase::test : phase);
+  in.net.control().forget(phase == nn::Phase::train ? nn::Phase::test : phase);
   std::string not_finite;
   for (std::int64_t b = 0; b < batches; ++b) {
     samples.fill(in.net, b * batch + part.begin, part.size());

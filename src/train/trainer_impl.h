@@ -52,7 +52,7 @@ struct Trainer::Impl {
   [[nodiscard]] std::int64_t local() const { return part_of_batch(options.batch).size(); }
   [[nodiscard]] std::int64_t first() const { return part_of_batch(options.batch).begin; }
   /// Returns true if ranks may have different numbers of samples, that is, if no layer is split.
-  [[nodiscard]] bool uneven() const { return options.plan.kind == "data"; }
+  [[nodiscard]] bool uneven() const { return options.plan.kind == PlanKind::data; }
   /// Returns the weight of this rank's mean gradient in that of the batch, or of its group.
   [[nodiscard]] double gradient_scale() const;
   [[nodiscard]] StepRates rates() const;

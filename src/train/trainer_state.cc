@@ -37,7 +37,7 @@ std::vector<CheckpointTensor> Trainer::Impl::tensors(const std::vector<Optimizer
   for (const nn::Parameter& p : parameters) all.push_back({p.name, p.value, layout.part_of(p.name)});
   for (const auto& [name, tensor] : net.states()) all.push_back({name, tensor});
   carried_parts.clear();
-  for (const auto& [name, tensor] : net.carried()) {
+  for (const auto& [name, tensor] : net.control().carried()) {
     Shape whole = tensor.shape();
     whole.set(0, options.batch);
     carried_parts.push_back(
@@ -60,7 +60,7 @@ void Trainer::Impl::restore(const std::vector<OptimizerState>& memory, const std
   const std::vector<CheckpointTensor> own = tensors(memory);
   for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.copy_from(copies[i]);
   exchange->reload(memory);
-  net.set_seed(static_cast<std::uint64_t>(seed.values<std::int64_t>()[0]));
+  net.control().set_seed(static_cast<std::uint64_t>(seed.values<std::int64_t>()[0]));
 }
 
 Metadata Trainer::Impl::metadata() const {

@@ -34,7 +34,7 @@ struct Bench {
                                 : t.values<double>()[i] = static_cast<double>(static_cast<float>(v));
       }
     };
-    const bool loss = !layer->metrics().empty();
+    const bool loss = !scores_of(*layer).empty();
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       if (layer->input_type(i, dtype) == DType::int32) {  // labels below the number of scores, or below 2
         const std::int64_t most = i == 0 ? 2 : shapes[0][shapes[0].rank() - 1];
@@ -64,9 +64,9 @@ struct Bench {
       pass.gradient.emplace_back(dtype, spec.shape);
       pass.update.push_back(nullptr);
     }
-    for (const ParamSpec& spec : layer->states(shapes)) pass.state.emplace_back(dtype, spec.shape);
+    for (const ParamSpec& spec : states_of(*layer, shapes)) pass.state.emplace_back(dtype, spec.shape);
     for (const Shape& shape : layer->workspace(shapes)) pass.workspace.emplace_back(dtype, shape);
-    for (const Shape& shape : layer->carried(shapes)) pass.carried.emplace_back(dtype, shape);
+    for (const Shape& shape : carried_by(*layer, shapes)) pass.carried.emplace_back(dtype, shape);
     pass.name = "layer";
     layer->prepare(shapes, dtype);
   }

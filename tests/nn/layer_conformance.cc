@@ -205,19 +205,19 @@ TEST_P(EveryLayer, BackwardInTwoPartsEqualsBackward) {
     const Shapes shapes = GetParam().shapes(random);
     Bench whole = bench_of(GetParam(), shapes, dtype, 20);
     Bench parts = bench_of(GetParam(), shapes, dtype, 20);
-    if (parts.layer->kind() == "convolution") {
-      EXPECT_TRUE(parts.layer->backward_in_two());
-    }
+    TwoStageLayer* const stages = two_stages_of(*parts.layer);
+    EXPECT_TRUE(stages != nullptr || parts.layer->kind() != "convolution");
+    if (stages == nullptr) return;
     whole.gradients();
     (void)parts.value();
     for (std::size_t k = 0; k < parts.pass.dy.size(); ++k) parts.pass.dy[k].copy_from(parts.weights[k]);
-    parts.layer->backward_inputs(parts.pass);
+    stages->backward_inputs(parts.pass);
     for (std::size_t i = 0; i < parts.pass.dx.size(); ++i) {
       if (parts.pass.dx[i].empty()) continue;
       expect_close(parts.pass.dx[i], whole.pass.dx[i], "input gradient", 0);
       parts.pass.dx[i].fill(7);
     }
-    parts.layer->backward_parameters(parts.pass);
+    stages->backward_parameters(parts.pass);
     for (const Tensor& dx : parts.pass.dx) {
       for (std::int64_t i = 0; !dx.empty() && i < dx.count(); ++i) ASSERT_EQ(dx.at(i), 7);
     }
@@ -231,7 +231,8 @@ TEST_P(EveryLayer, OutputsDependOnlyOnTheirInterval) {
   std::mt19937 random(3);
   const Shapes shapes = GetParam().shapes(random);
   Bench bench = bench_of(GetParam(), shapes, DType::float64, 3);
-  if (!bench.layer->spatial() || shapes[0].rank() != 4 || std::string(GetParam().kind) == "batch_norm") return;
+  const SpatialLayer* const spatial = bench.layer->capabilities().spatial;
+  if (spatial == nullptr || shapes[0].rank() != 4 || std::string(GetParam().kind) == "batch_norm") return;
   (void)bench.value();
   const Tensor y = bench.pass.y[0].clone();
   const Tensor& x = bench.pass.x[0];
@@ -249,7 +250,7 @@ TEST_P(EveryLayer, OutputsDependOnlyOnTheirInterval) {
       for (std::int64_t i = 0; i < y.count(); ++i) {
         const Shape& s = y.shape();
         const std::int64_t out = axis == 1 ? i / (s[2] * s[3]) % s[1] : i / s[3] % s[2];
-        const Interval needs = bench.layer->input_interval({out, out + 1}, axis);
+        const Interval needs = spatial->input_interval({out, out + 1}, axis);
         if (place >= needs.begin && place < needs.end) continue;
         ASSERT_EQ(changed.at(i), y.at(i)) << "output " << out << " of axis " << axis << " changed with input " << place;
       }

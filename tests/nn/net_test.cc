@@ -146,7 +146,7 @@ TEST(Net, DescribesItselfAsTextAndAsAGraph) {
   const std::string words = net.describe();
   EXPECT_NE(words.find("net \"branched\", float64, batch 2"), std::string::npos) << words;
   EXPECT_NE(words.find("58 parameters"), std::string::npos) << words;  // 24 + 4, 16 + 4, 4, 6
-  const std::string graph = net.dot();
+  const std::string graph = net.graph().dot();
   EXPECT_NE(graph.find("\"enc\" -> \"left\""), std::string::npos) << graph;
   EXPECT_NE(graph.find("\"left\" -> \"right\" [style=dashed"), std::string::npos) << graph;
 }

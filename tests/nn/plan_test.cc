@@ -59,7 +59,7 @@ TEST_P(Plans, DoNotChangeTheTraining) {
     {
       TrainOptions o = options(c.rule, c.exchange);
       o.plan.kind = c.kind;
-      if (o.plan.kind == "hybrid") o.plan.split = {"a", "turned"};
+      if (o.plan.kind == PlanKind::hybrid) o.plan.split = {"a", "turned"};
       Trainer trainer(net, o, session);
       const std::vector<double> got = trace(trainer, *samples());
       ASSERT_EQ(got.size(), expected.size());
@@ -98,8 +98,8 @@ TEST(Plan, ExplainsTheWorkAndTheBytesOfEachRank) {
     return *std::ranges::find(plan.layers, name, &LayerPlan::name);
   };
   const LayerPlan a = layer(feature, "a");
-  EXPECT_TRUE(a.cut);
-  EXPECT_EQ(a.begin, (std::vector<std::int64_t>{0, 3, 6, 8, 10}));
+  ASSERT_NE(a.as<SplitWork>(), nullptr);
+  EXPECT_EQ(a.as<SplitWork>()->begin, (std::vector<std::int64_t>{0, 3, 6, 8, 10}));
   const std::int64_t inputs = 4 * 4 * 14;
   EXPECT_EQ(a.forward_bytes,
             (32 * inputs + 32 * 12) * 4);  // the inputs, and the outputs, which are three wide on four ranks
@@ -107,7 +107,7 @@ TEST(Plan, ExplainsTheWorkAndTheBytesOfEachRank) {
   EXPECT_EQ(a.gradient_bytes, 0);
   EXPECT_EQ(a.parameter_bytes, (3 * inputs + 3) * 4);
   EXPECT_EQ(layer(feature, "conv").backward_bytes, 32 * 64 * 7 * 4);  // no earlier layer has parameters
-  EXPECT_FALSE(layer(feature, "grouped").cut);
+  EXPECT_EQ(layer(feature, "grouped").as<SplitWork>(), nullptr);
   EXPECT_NE(layer(feature, "grouped").why.find("groups"), std::string::npos);
   const Plan data = make_plan(net, {}, 4, 32);
   EXPECT_EQ(layer(data, "a").gradient_bytes, (10 * inputs + 10) * 4);
@@ -138,7 +138,7 @@ TEST(Plan, RefusesWhatItCannotDo) {
   tied.add("dec", nn::dense({.out = 6, .transposed = true, .weight_param = {.share = "enc/weight"}}));
   tied.add("loss", nn::euclidean_loss(), {.inputs = {"dec", "t"}});
   for (const LayerPlan& layer : make_plan(tied, {.kind = "feature"}, 2, 8).layers)
-    EXPECT_FALSE(layer.cut) << layer.name;
+    EXPECT_EQ(layer.as<SplitWork>(), nullptr) << layer.name;
 }
 
 TEST(Net, IsTheSameFromItsText) {

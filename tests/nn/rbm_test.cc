@@ -259,7 +259,7 @@ TEST(RbmTraining, FixedParametersStayAndGetNoGradient) {
   net.add("loss", softmax_loss(), {.inputs = {"b", "label"}});
   net.fix("a/weight");
   net.fix("a/bias");
-  EXPECT_FALSE(net.needs_input_gradient("b"));
+  EXPECT_FALSE(net.graph().needs_input_gradient("b"));
   const Tensor before = net.parameter("a/weight").value.clone();
   const Tensor trained = net.parameter("b/weight").value.clone();
   Trainer trainer(net, test::options("momentum", "none"));

@@ -128,11 +128,11 @@ TEST(Bptt, CarriedStateMakesPiecesOneSequenceInForward) {
         ASSERT_NEAR(pieces.output("cell").at(i), whole.output("cell").at(s * 24 + i), 1e-12) << cell << " piece " << s;
       }
     }
-    pieces.forget(Phase::test);
+    pieces.control().forget(Phase::test);
     four->fill(pieces, 0, 1);
     pieces.forward(Phase::test);
     EXPECT_NEAR(pieces.output("cell").at(0), whole.output("cell").at(0), 1e-12);
-    EXPECT_EQ(pieces.carried()[0].second.at(0), 0) << "tests leave training's state alone";
+    EXPECT_EQ(pieces.control().carried()[0].second.at(0), 0) << "tests leave training's state alone";
   }
 }
 

@@ -93,8 +93,8 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
   const PlanOptions options{.kind = "spatial", .grid = grid, .overlap = overlap ? "always" : "never"};
   const Plan plan = make_plan(net, options, session.size(), batch);
   Layout layout(net, plan, comm);
-  net.set_gradient_scale(1.0 / session.size());
-  net.set_parts(comm.get());
+  net.control().set_gradient_scale(1.0 / session.size());
+  net.control().set_parts(comm.get());
   const std::int64_t local = batch / plan.grid.groups;
   net.prepare(local);
   const Interval mine = part_of(batch, plan.grid.groups, plan.grid.group_of(session.rank()));
@@ -104,8 +104,9 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
                                                     : cut(whole.input_tensor("x"), tile, mine));
     const Tensor t = whole.input_tensor("t");
     const std::int64_t row = t.count() / batch;
-    if (const std::optional<Rect> part = net.input_tile("t")) net.input_tensor("t").copy_from(cut(t, *part, mine));
-    if (!net.input_tile("t"))
+    if (const std::optional<Rect> part = net.graph().input_tile("t"))
+      net.input_tensor("t").copy_from(cut(t, *part, mine));
+    if (!net.graph().input_tile("t"))
       Tensor(DType::float64, net.input_tensor("t").shape(), net.input_tensor("t").raw())
           .copy_from(Tensor(DType::float64, net.input_tensor("t").shape(),
                             t.values<double>().data() + static_cast<std::size_t>(mine.begin * row)));
@@ -116,13 +117,17 @@ void check_on(Session& session, const Sandwich& made, const std::string& grid, b
     net.backward();
   }
   for (const LayerPlan& layer : plan.layers) {
-    if ((layer.mode != "tile" && layer.mode != "spread") || layer.kind == "flatten" || plan.ranks == 1) continue;
+    const auto* const tile_work = layer.as<TileWork>();
+    const auto* const spread_work = layer.as<SpreadWork>();
+    if ((tile_work == nullptr && spread_work == nullptr) || layer.kind == "flatten" || plan.ranks == 1) continue;
+    const TiledWork& work = spread_work != nullptr ? static_cast<const TiledWork&>(*spread_work) : *tile_work;
     const auto at = static_cast<std::size_t>(plan.grid.tile_of(session.rank()));
-    ASSERT_LT(distance(net.output(layer.name), cut(whole.output(layer.name), layer.out[at], mine)), 1e-10)
+    ASSERT_LT(distance(net.output(layer.name), cut(whole.output(layer.name), work.out[at], mine)), 1e-10)
         << "output of " << layer.name;
   }
   if (plan.ranks > 1) {  // the group's gradient is `groups` times that of the batch, times 1 / groups
-    ASSERT_LT(distance(net.output_gradient("pre"), cut(whole.output_gradient("pre"), tile, mine)), 1e-10);
+    ASSERT_LT(distance(net.graph().output_gradient("pre"), cut(whole.graph().output_gradient("pre"), tile, mine)),
+              1e-10);
   }
   for (std::size_t i = 0; i < net.parameters().size(); ++i) {
     const nn::Parameter& p = net.parameters()[i];
@@ -444,20 +449,21 @@ TEST(Spatial, PlanExplainsTilesHalosAndBytes) {
   const Net net = mnist(DType::float32);
   const Plan plan = make_plan(net, {.kind = "spatial", .grid = "2x2"}, 4, 16);
   const auto layer = [&](const std::string& name) { return *std::ranges::find(plan.layers, name, &LayerPlan::name); };
-  EXPECT_EQ(layer("conv1").mode, "tile");
-  EXPECT_EQ(layer("conv1").own[3], (Rect{{14, 28}, {14, 28}}));
-  EXPECT_EQ(layer("conv1").need[0], (Rect{{0, 16}, {0, 16}}));
-  EXPECT_EQ(layer("conv1").out[3], (Rect{{12, 24}, {12, 24}}));
+  EXPECT_EQ(layer("conv1").mode(), "tile");
+  const auto conv1 = std::get<TileWork>(layer("conv1").work);
+  EXPECT_EQ(conv1.own[3], (Rect{{14, 28}, {14, 28}}));
+  EXPECT_EQ(conv1.need[0], (Rect{{0, 16}, {0, 16}}));
+  EXPECT_EQ(conv1.out[3], (Rect{{12, 24}, {12, 24}}));
   // Two rows of 14, two columns of 14, and a corner of 2x2.
   EXPECT_EQ(layer("conv1").forward_bytes, (2 * 14 + 14 * 2 + 4) * 16 * 4);
   EXPECT_EQ(layer("conv1").backward_bytes, 0);  // no earlier layer has parameters
   EXPECT_EQ(layer("pool1").forward_bytes, 0);
   EXPECT_EQ(layer("conv2").backward_bytes, layer("conv2").forward_bytes);
-  EXPECT_EQ(layer("hidden").mode, "tower");
+  EXPECT_EQ(layer("hidden").mode(), "tower");
   EXPECT_EQ(layer("hidden").parameter_bytes, (500 * 200 + 500) * 4);
   EXPECT_EQ(layer("hidden").gradient_bytes, 500 * 4);
   EXPECT_EQ(layer("hidden").forward_bytes, 2 * 16 * 500 * 4);
-  EXPECT_EQ(layer("out").mode, "whole");
+  EXPECT_EQ(layer("out").mode(), "whole");
   const std::string words = explain(plan);
   for (const char* part : {"grid 2x2", "rank 3", "14x14", "12 x 12 of 24 x 24", "2,2,2,2", "tower", "cost model"}) {
     EXPECT_NE(words.find(part), std::string::npos) << part << " in\n" << words;
@@ -468,7 +474,7 @@ TEST(Spatial, PlanExplainsTilesHalosAndBytes) {
   deep.add("a", nn::dense({.out = 3000}), {.inputs = {"x"}}).add("b", nn::dense({.out = 3000}));
   deep.add("loss", nn::euclidean_loss(), {.inputs = {"b", "t"}});
   const auto mode = [&](const std::string& grid, int ranks) {
-    return make_plan(deep, {.kind = "spatial", .grid = grid}, ranks, 4).layers[1].mode;
+    return make_plan(deep, {.kind = "spatial", .grid = grid}, ranks, 4).layers[1].mode();
   };
   EXPECT_EQ(mode("2x2", 4), "tower");
   EXPECT_EQ(mode("1x1x4", 4), "whole");

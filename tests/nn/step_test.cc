@@ -200,10 +200,10 @@ TEST(Step, ComputesNoGradientByTheNetsInputs) {
   net.backward();
   EXPECT_EQ(first, 0);
   EXPECT_EQ(second, 1);
-  EXPECT_TRUE(net.output_gradient("x").empty());
-  EXPECT_TRUE(net.output_gradient("relu").empty());
-  EXPECT_TRUE(net.output_gradient("t").empty());
-  EXPECT_FALSE(net.output_gradient("first").empty());
+  EXPECT_TRUE(net.graph().output_gradient("x").empty());
+  EXPECT_TRUE(net.graph().output_gradient("relu").empty());
+  EXPECT_TRUE(net.graph().output_gradient("t").empty());
+  EXPECT_FALSE(net.graph().output_gradient("first").empty());
 }
 
 TEST(Step, AFusedGradientIsNowhereInMemory) {

@@ -50,6 +50,36 @@ struct Parameter {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+/// Pairs of a layer and the name of its module in a PyTorch state.
+using ModuleNames = std::vector<std::pair<std::string, std::string>>;
+
+class Net;
+class NetControl;
+
+/// How the layers of a net are connected. Valid as long as the net.
+class PLEIAD_API NetGraph {
+ public:
+  explicit NetGraph(const Net& net) : net_(&net) {}
+  /// Returns the inputs of a layer, with "layer:1" for a layer's second output, and the phases in which it runs.
+  [[nodiscard]] Placement placement(const std::string& layer) const;
+  /// Returns the shapes of a layer's inputs, with batch() samples, or with one sample before prepare.
+  [[nodiscard]] Shapes input_shapes(const std::string& layer) const;
+  /// Returns the shape of one sample of an input, for whole images.
+  [[nodiscard]] Shape input_sample(const std::string& name) const;
+  /// Returns the tile of an input's images that this process holds, or nothing if it holds whole images.
+  [[nodiscard]] std::optional<Rect> input_tile(const std::string& name) const;
+  /// Returns false if no layer before this one learns, so that its backward computes no gradient of its first input.
+  [[nodiscard]] bool needs_input_gradient(const std::string& layer) const;
+  /// Returns the gradient of an output ("layer" or "layer:1"), which is valid only until backward has run the layers
+  /// before it. For tests and tools.
+  [[nodiscard]] Tensor output_gradient(const std::string& name) const;
+  /// Returns the graph in Graphviz's language.
+  [[nodiscard]] std::string dot() const;
+
+ private:
+  const Net* net_;
+};
+
 /// A net of layers. Not thread-safe: one thread at a time may call it. A step allocates no memory.
 class PLEIAD_API Net {
  public:
@@ -65,30 +95,9 @@ class PLEIAD_API Net {
   /// name the layer.
   Net& add(const std::string& name, LayerPtr layer, Placement placement = {});
 
-  /// Replaces a layer by one that takes and produces the same shapes and has the same number of parameters. The
-  /// parameters keep their names and are initialised again. They must not be shared. Call it before prepare.
-  void replace(const std::string& name, LayerPtr layer);
-
-  /// Declares that this process holds a tile of each image of the given inputs: input_tensor is then (batch, rows,
-  /// columns, channels) of the tile. Passes each of the other layers to `with`, which returns its replacement (possibly
-  /// the layer itself) with the same number of parameters. Parameters whose shapes change become zeros. Call it before
-  /// prepare.
-  void lay_out(const std::map<std::string, Rect>& tiles,
-               const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with);
-  /// Returns the tile of an input's images that this process holds, or nothing if it holds whole images.
-  [[nodiscard]] std::optional<Rect> input_tile(const std::string& name) const;
-  /// Returns the shape of one sample of an input, for whole images.
-  [[nodiscard]] Shape input_sample(const std::string& name) const;
-  /// Returns the inputs of a layer, with "layer:1" for a layer's second output, and the phases in which it runs.
-  [[nodiscard]] Placement placement(const std::string& layer) const;
-
   /// Plans memory for batches of `batch` samples and initialises new parameters; existing parameters keep their values.
   /// Fast if the batch size has not changed. forward calls it if the caller did not.
   void prepare(std::int64_t batch);
-  /// Makes `update` take the gradient of a parameter block by block; null restores gradients in memory. Call it before
-  /// prepare.
-  void set_update(std::size_t parameter, kernel::BlockUpdate* update);
-
   /// Stops or resumes training of a parameter. An existing trainer follows the change. Backward skips the layers before
   /// which no layer learns.
   void fix(const std::string& parameter, bool fixed = true);
@@ -100,6 +109,62 @@ class PLEIAD_API Net {
   /// Runs a backward pass after a forward pass in the training phase. Calls ready(i) as soon as the gradient of
   /// parameter i is complete; for a parameter whose shared uses are updated separately, after each use.
   void backward(const std::function<void(std::size_t)>& ready = {});
+  /// loss() returns the sum of the losses of the last forward pass; metrics() returns the metrics as "layer/accuracy"
+  /// (or "accuracy" if there is only one loss).
+  [[nodiscard]] double loss() const;
+  [[nodiscard]] std::vector<std::pair<std::string, double>> metrics() const;
+
+  [[nodiscard]] std::int64_t batch() const;
+  [[nodiscard]] const NetOptions& options() const;
+  [[nodiscard]] std::vector<std::string> input_names() const;
+  [[nodiscard]] std::vector<std::string> layer_names() const;
+  [[nodiscard]] const Layer& layer(const std::string& name) const;
+  /// Returns the output of a layer in the last forward pass, by "layer" or "layer:1".
+  [[nodiscard]] Tensor output(const std::string& name) const;
+  [[nodiscard]] std::vector<Parameter>& parameters();
+  [[nodiscard]] const std::vector<Parameter>& parameters() const;
+  [[nodiscard]] Parameter& parameter(const std::string& name);
+  /// Returns the untrained tensors that belong to the model, such as running means, with their names.
+  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
+  /// Returns layers, shapes, parameters, memory and multiplications as text.
+  [[nodiscard]] std::string describe() const;
+  /// Returns the net without its values as JSON. net_from_text makes an equal net, unless the net has layers of
+  /// user-defined kinds.
+  [[nodiscard]] std::string text() const;
+
+  /// Returns how the layers are connected.
+  [[nodiscard]] NetGraph graph() const;
+  /// Returns what a plan and a trainer set in a net.
+  [[nodiscard]] NetControl control();
+
+ private:
+  friend class NetGraph;
+  friend class NetControl;
+  friend NamedTensors torch_state(const Net& net);
+  friend void load_torch_state(Net& net, const NamedTensors& state, const ModuleNames& modules);
+  friend std::string first_not_finite(const Net& net);
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What a plan and a trainer set in a net. Valid as long as the net.
+class PLEIAD_API NetControl {
+ public:
+  explicit NetControl(Net& net) : net_(&net) {}
+  /// Replaces a layer by one that takes and produces the same shapes and has the same number of parameters. The
+  /// parameters keep their names and are initialised again. They must not be shared. Call it before prepare.
+  void replace(const std::string& name, LayerPtr layer);
+
+  /// Declares that this process holds a tile of each image of the given inputs: input_tensor is then (batch, rows,
+  /// columns, channels) of the tile. Passes each of the other layers to `with`, which returns its replacement (possibly
+  /// the layer itself) with the same number of parameters. Parameters whose shapes change become zeros. Call it before
+  /// prepare.
+  void lay_out(const std::map<std::string, Rect>& tiles,
+               const std::function<LayerPtr(const std::string& name, LayerPtr layer)>& with);
+  /// Makes `update` take the gradient of a parameter block by block; null restores gradients in memory. Call it before
+  /// prepare.
+  void set_update(std::size_t parameter, kernel::BlockUpdate* update);
   /// Sets the seed of the random numbers that later steps draw (dropout). A resumed run takes the seed of the saved
   /// one.
   void set_seed(std::uint64_t seed);
@@ -112,59 +177,27 @@ class PLEIAD_API Net {
   void set_parts(BatchParts* parts);
   /// Records in `trace` when the passes of each layer begin and end; null disables it.
   void set_trace(Trace* trace);
-  /// loss() returns the sum of the losses of the last forward pass; metrics() returns the metrics as "layer/accuracy"
-  /// (or "accuracy" if there is only one loss).
-  [[nodiscard]] double loss() const;
-  [[nodiscard]] std::vector<std::pair<std::string, double>> metrics() const;
-
-  [[nodiscard]] std::int64_t batch() const;
-  [[nodiscard]] const NetOptions& options() const;
-  [[nodiscard]] std::vector<std::string> input_names() const;
-  [[nodiscard]] std::vector<std::string> layer_names() const;
-  [[nodiscard]] const Layer& layer(const std::string& name) const;
-  /// Returns the shapes of a layer's inputs, with batch() samples, or with one sample before prepare.
-  [[nodiscard]] Shapes input_shapes(const std::string& layer) const;
-  /// Returns false if no layer before this one learns, so that its backward computes no gradient of its first input.
-  [[nodiscard]] bool needs_input_gradient(const std::string& layer) const;
-  /// Returns the output of a layer in the last forward pass, by "layer" or "layer:1".
-  [[nodiscard]] Tensor output(const std::string& name) const;
-  /// Returns the gradient of that output, which is valid only until backward has run the layers before it. For tests
-  /// and tools.
-  [[nodiscard]] Tensor output_gradient(const std::string& name) const;
-  [[nodiscard]] std::vector<Parameter>& parameters();
-  [[nodiscard]] const std::vector<Parameter>& parameters() const;
-  [[nodiscard]] Parameter& parameter(const std::string& name);
-  /// Returns the untrained tensors that belong to the model, such as running means, with their names.
-  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> states() const;
   /// Returns the state that training carries to the next batch: name and tensor, (batch, ...). Empty before prepare.
-  [[nodiscard]] std::vector<std::pair<std::string, Tensor>> carried() const;
+  [[nodiscard]] NamedTensors carried() const;
   /// Resets the state that layers carry from batch to batch in a phase to 0.
   void forget(Phase phase);
-  /// Returns copies of parameters and states in the form of the corresponding PyTorch modules: "conv.weight" as
-  /// (filters, channels, height, width); the weight of a dense layer over an image with channels first; for batch
-  /// normalisation weight, bias, running_mean and running_var. Throws an InvalidArgument that names a layer without a
-  /// corresponding PyTorch module.
-  [[nodiscard]] NamedTensors torch_state() const;
-  /// Loads such a state, of float32 or float64. Everything is checked before anything is changed. `modules` are pairs
-  /// of a layer and the name of its module in the state. A layer that is not listed matches the module of its own name;
-  /// if no layer's name occurs in the state, modules are assigned to layers in order.
-  void load_torch_state(const NamedTensors& state,
-                        const std::vector<std::pair<std::string, std::string>>& modules = {});
-  /// Returns the name of the first layer with a NaN or an infinity in its output, or an empty string.
-  [[nodiscard]] std::string first_not_finite() const;
-
-  /// describe() returns layers, shapes, parameters, memory and multiplications as text; dot() returns the graph in
-  /// Graphviz's language.
-  [[nodiscard]] std::string describe() const;
-  [[nodiscard]] std::string dot() const;
-  /// Returns the net without its values as JSON. net_from_text makes an equal net, unless the net has layers of
-  /// user-defined kinds.
-  [[nodiscard]] std::string text() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Net* net_;
 };
+
+/// Returns copies of parameters and states in the form of the corresponding PyTorch modules: "conv.weight" as (filters,
+/// channels, height, width); the weight of a dense layer over an image with channels first; for batch normalisation
+/// weight, bias, running_mean and running_var. Throws an InvalidArgument that names a layer without a corresponding
+/// PyTorch module.
+[[nodiscard]] PLEIAD_API NamedTensors torch_state(const Net& net);
+/// Loads such a state, of float32 or float64. Everything is checked before anything is changed. A layer that `modules`
+/// does not list matches the module of its own name; if no layer's name occurs in the state, modules are assigned to
+/// layers in order.
+PLEIAD_API void load_torch_state(Net& net, const NamedTensors& state, const ModuleNames& modules = {});
+
+/// Returns the name of the first layer with a NaN or an infinity in its output, or an empty string.
+[[nodiscard]] PLEIAD_API std::string first_not_finite(const Net& net);
 
 /// Makes a net from Net::text(). Invalid text is a FileError that begins with `where` or names the layer.
 [[nodiscard]] PLEIAD_API Net net_from_text(const std::string& text, const std::string& where = "net");

@@ -32,11 +32,11 @@ class Argsort final : public Layer {
   const std::int64_t top_k_;
 };
 
-class Accuracy final : public Layer {
+class Accuracy final : public Layer, public ScoringLayer {
  public:
   explicit Accuracy(const ArgsortOptions& options) : top_k_(options.top_k) { expect_at_least("top_k", top_k_, 1); }
   [[nodiscard]] std::string kind() const override { return "accuracy"; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"accuracy"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"accuracy"}; }
   [[nodiscard]] bool has_loss() const override { return false; }
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }

@@ -9,7 +9,7 @@ namespace pleiad::nn {
 namespace {
 
 /// Base of the activations: one input, and one output of the same shape.
-class ActivationLayer : public Layer {
+class ActivationLayer : public Layer, public SpatialLayer {
  public:
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
@@ -27,7 +27,6 @@ class Elementwise final : public ActivationLayer {
     }
   }
   [[nodiscard]] std::string kind() const override { return "activation"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] std::string summary() const override { return name_; }
   void forward(Pass& pass) override { kernel::activate(activation_, pass.x[0], pass.y[0]); }
   void backward(Pass& pass) override {
@@ -43,7 +42,6 @@ class Softmax final : public ActivationLayer {
  public:
   [[nodiscard]] std::string kind() const override { return "activation"; }
   [[nodiscard]] std::string summary() const override { return "softmax"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   void forward(Pass& pass) override { kernel::softmax(pass.x[0], pass.y[0]); }
   void backward(Pass& pass) override {
     if (!pass.dx[0].empty()) kernel::softmax_backward(pass.y[0], pass.dy[0], pass.dx[0]);

@@ -10,7 +10,11 @@
 namespace pleiad::nn {
 namespace {
 
-class BatchNorm final : public Layer {
+class BatchNorm final : public Layer,
+                        public SpatialLayer,
+                        public CoupledLayer,
+                        public StatefulLayer,
+                        public ShiftLayer {
  public:
   explicit BatchNorm(const BatchNormOptions& options) : options_(options) {
     if (options.epsilon <= 0) throw InvalidArgument(fmt::format("expected epsilon > 0; received {}", options.epsilon));
@@ -19,8 +23,7 @@ class BatchNorm final : public Layer {
     }
   }
   [[nodiscard]] std::string kind() const override { return "batch_norm"; }
-  [[nodiscard]] bool spatial() const override { return true; }
-  [[nodiscard]] bool couples_samples() const override { return true; }
+  [[nodiscard]] std::int64_t batch_sums(const Shapes& in) const override { return 2 * channels(in); }
   [[nodiscard]] bool removes_shift() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);

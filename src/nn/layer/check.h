@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
 #include "pleiad/error.h"
@@ -23,6 +25,15 @@ inline const Shape& expect_image(const Shapes& in) {
     throw InvalidArgument(fmt::format("expected images (batch, height, width, channels); received {}", in[0].text()));
   }
   return in[0];
+}
+
+/// Returns why the outputs of a layer with these parameters cannot be split, or an empty text.
+inline std::string param_obstacle(std::initializer_list<const Param*> params) {
+  for (const Param* param : params) {
+    if (!param->share.empty()) return "it shares a parameter";
+    if (param->norm != 0) return "its filters have a fixed norm";
+  }
+  return {};
 }
 
 struct Padding {

@@ -8,7 +8,11 @@
 namespace pleiad::nn {
 namespace {
 
-class Convolution final : public Layer {
+class Convolution final : public Layer,
+                          public SpatialLayer,
+                          public OutputSplitLayer,
+                          public ShiftLayer,
+                          public TwoStageLayer {
  public:
   explicit Convolution(const ConvolutionOptions& o)
       : o_(o),
@@ -34,7 +38,6 @@ class Convolution final : public Layer {
   }
 
   [[nodiscard]] std::string kind() const override { return "convolution"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     const Shape& x = expect_image(in);
     if (x[3] % o_.groups != 0 || o_.filters % o_.groups != 0) {
@@ -73,7 +76,18 @@ class Convolution final : public Layer {
     o.pad_right = w.end;
     return convolution(o);
   }
-  [[nodiscard]] int shift_parameter() const override { return o_.bias && o_.activation == "linear" ? 1 : -1; }
+  [[nodiscard]] int shift_parameter() const override {
+    return o_.bias && activation_.function == kernel::Function::linear ? 1 : -1;
+  }
+  [[nodiscard]] std::string split_obstacle() const override {
+    return o_.groups == 1 ? param_obstacle({&o_.weight_param, &o_.bias_param}) : "it has groups of channels";
+  }
+  [[nodiscard]] LayerPtr with_outputs(std::int64_t count) const override {
+    ConvolutionOptions o = o_;
+    o.filters = count;
+    return convolution(o);
+  }
+  [[nodiscard]] int output_axis(std::size_t) const override { return 0; }
   [[nodiscard]] double products(const Shapes& in) const override {
     return static_cast<double>(outputs(in)[0].count() * h_.size * w_.size) * static_cast<double>(in[0][3]) /
            static_cast<double>(o_.groups);
@@ -105,7 +119,6 @@ class Convolution final : public Layer {
     backward_inputs(pass);
     backward_parameters(pass);
   }
-  [[nodiscard]] bool backward_in_two() const override { return true; }
   void backward_inputs(Pass& pass) override {
     kernel::activation_gradient(activation_, pass.y[0], pass.dy[0], nullptr, o_.filters);
     if (!pass.dx[0].empty()) plan_->backward(pass.x[0], pass.parameter[0], pass.dy[0], pass.dx[0], none_, none_);

@@ -1,34 +1,33 @@
 #include "nn/layer/cropped.h"
 
 #include "core/kernels.h"
+#include "nn/layer_proxy.h"
 
 namespace pleiad::nn {
 namespace {
 
-class Cropped final : public Layer {
+class Cropped final : public LayerProxy {
  public:
-  Cropped(LayerPtr same, const TilePlace& place) : same_(std::move(same)), region_(place) {}
-  [[nodiscard]] std::string kind() const override { return same_->kind(); }
-  [[nodiscard]] bool spatial() const override { return true; }
+  Cropped(LayerPtr same, const TilePlace& place) : LayerProxy(std::move(same)), region_(place) {}
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     return {{in[0][0], region_.out.h.size(), region_.out.w.size(), in[0][3]}};
   }
   /// The workspace of the wrapped layer, followed by the uncropped output.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {
-    Shapes all = same_->workspace(in);
+    Shapes all = whole_->workspace(in);
     all.push_back(in[0]);
     return all;
   }
   void prepare(const Shapes& in, DType dtype) override {
-    same_->set_deterministic(deterministic());
-    same_->prepare(in, dtype);
+    whole_->set_deterministic(deterministic());
+    whole_->prepare(in, dtype);
   }
 
   void forward(Pass& pass) override {
     const Tensor wide = pass.workspace.back();
     const Tensor y = pass.y[0];
     pass.y[0] = wide;
-    same_->forward(pass);
+    whole_->forward(pass);
     pass.y[0] = y;
     copy(wide, y, true);
   }
@@ -43,7 +42,7 @@ class Cropped final : public Layer {
     const Tensor dy = pass.dy[0];
     pass.y[0] = pass.workspace.back();
     pass.dy[0] = wide_gradient_;
-    same_->backward(pass);
+    whole_->backward(pass);
     pass.y[0] = y;
     pass.dy[0] = dy;
   }
@@ -63,7 +62,6 @@ class Cropped final : public Layer {
     }
   }
 
-  const LayerPtr same_;
   const TilePlace region_;
   Tensor wide_gradient_;
 };

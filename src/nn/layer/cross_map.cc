@@ -7,13 +7,12 @@
 namespace pleiad::nn {
 namespace {
 
-class CrossMapPooling final : public Layer {
+class CrossMapPooling final : public Layer, public SpatialLayer {
  public:
   explicit CrossMapPooling(const CrossMapPoolingOptions& options) : options_(options) {
     expect_at_least("maps", options.maps, 1);
   }
   [[nodiscard]] std::string kind() const override { return "cross_map_pooling"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     Shape y = expect_image(in);
     y.set(3, options_.maps);

@@ -8,7 +8,7 @@
 namespace pleiad::nn {
 namespace {
 
-class Dense final : public Layer {
+class Dense final : public Layer, public ProductLayer, public OutputSplitLayer, public ShiftLayer {
  public:
   explicit Dense(const DenseOptions& options)
       : options_(options), activation_{.function = kernel::function_named(options.activation)} {
@@ -44,6 +44,19 @@ class Dense final : public Layer {
                      .fan_out = options_.out});
     }
     return all;
+  }
+  [[nodiscard]] const DenseOptions& product() const override { return options_; }
+  [[nodiscard]] std::string split_obstacle() const override {
+    if (options_.last_axis) return "it works on each position";
+    return param_obstacle({&options_.weight_param, &options_.bias_param});
+  }
+  [[nodiscard]] LayerPtr with_outputs(std::int64_t count) const override {
+    DenseOptions o = options_;
+    o.out = count;
+    return dense(o);
+  }
+  [[nodiscard]] int output_axis(std::size_t parameter) const override {
+    return parameter == 0 && options_.transposed ? 1 : 0;
   }
   [[nodiscard]] int shift_parameter() const override {
     return options_.bias && activation_.function == kernel::Function::linear ? 1 : -1;

@@ -9,14 +9,13 @@ namespace pleiad::nn {
 namespace {
 
 /// The layer's name selects the random stream, so two dropout layers of one net draw different masks.
-class Dropout final : public Layer {
+class Dropout final : public Layer, public SpatialLayer {
  public:
   explicit Dropout(const DropoutOptions& options) : ratio_(options.ratio) {
     if (!(ratio_ >= 0 && ratio_ < 1))
       throw InvalidArgument(fmt::format("expected 0 <= ratio < 1; received {}", ratio_));
   }
   [[nodiscard]] std::string kind() const override { return "dropout"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] std::string summary() const override { return fmt::format("{}", ratio_); }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);

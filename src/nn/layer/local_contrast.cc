@@ -7,7 +7,7 @@
 namespace pleiad::nn {
 namespace {
 
-class LocalContrast final : public Layer {
+class LocalContrast final : public Layer, public SpatialLayer {
  public:
   explicit LocalContrast(const LocalContrastOptions& o)
       : o_(o),
@@ -24,7 +24,6 @@ class LocalContrast final : public Layer {
     if (o.alpha < 0) throw InvalidArgument(fmt::format("expected alpha >= 0; received {}", o.alpha));
   }
   [[nodiscard]] std::string kind() const override { return "local_contrast"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override { return {expect_image(in)}; }
   /// gaussian: v and the norms. box: the differences from the means, and s.
   [[nodiscard]] Shapes workspace(const Shapes& in) const override {

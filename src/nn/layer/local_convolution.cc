@@ -7,7 +7,7 @@
 namespace pleiad::nn {
 namespace {
 
-class LocalConvolution final : public Layer {
+class LocalConvolution final : public Layer, public SpatialLayer, public SpreadingLayer {
  public:
   explicit LocalConvolution(const LocalConvolutionOptions& o)
       : o_(o),
@@ -26,7 +26,12 @@ class LocalConvolution final : public Layer {
   }
 
   [[nodiscard]] std::string kind() const override { return "local_convolution"; }
-  [[nodiscard]] bool spatial() const override { return !o_.transposed; }
+  [[nodiscard]] Capabilities capabilities() const override {
+    Capabilities has = Layer::capabilities();
+    if (o_.transposed) has.spatial = nullptr;
+    if (!spreads()) has.spreading = nullptr;
+    return has;
+  }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     const kernel::LocalConv c = geometry(expect_image(in));
     return {o_.transposed ? Shape{c.batch, c.in_h, c.in_w, c.channels} : Shape{c.batch, c.out_h, c.out_w, c.maps}};
@@ -44,10 +49,6 @@ class LocalConvolution final : public Layer {
   }
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
     return (axis == 1 ? h_ : w_).input(out);
-  }
-  /// A transposed layer spreads: each input position adds to the output positions that its filter covers.
-  [[nodiscard]] bool spreads() const override {
-    return o_.transposed && !o_.bias && activation_.function == kernel::Function::linear;
   }
   [[nodiscard]] Interval output_interval(Interval in, int axis) const override { return input_interval(in, axis); }
   [[nodiscard]] bool of_places(std::size_t) const override { return !o_.transposed || spreads(); }
@@ -95,6 +96,10 @@ class LocalConvolution final : public Layer {
   }
 
  private:
+  /// A transposed layer spreads: each input position adds to the output positions that its filter covers.
+  [[nodiscard]] bool spreads() const {
+    return o_.transposed && !o_.bias && activation_.function == kernel::Function::linear;
+  }
   /// Returns the layer that computes, from maps at the positions `in`, all image positions `out` that they reach.
   [[nodiscard]] LayerPtr transposed_on(const TilePlace& place) const {
     LocalConvolutionOptions o = o_;

@@ -6,7 +6,7 @@
 namespace pleiad::nn {
 namespace {
 
-class LocalResponse final : public Layer {
+class LocalResponse final : public Layer, public SpatialLayer {
  public:
   explicit LocalResponse(const LrnOptions& o) : lrn_{.size = o.size, .alpha = o.alpha, .beta = o.beta, .k = o.k} {
     expect_at_least("size", o.size, 1);
@@ -15,7 +15,6 @@ class LocalResponse final : public Layer {
     }
   }
   [[nodiscard]] std::string kind() const override { return "lrn"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override { return {expect_image(in)}; }
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {in[0]}; }
   [[nodiscard]] std::string summary() const override { return fmt::format("over {} maps", lrn_.size); }

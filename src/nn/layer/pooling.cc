@@ -7,7 +7,7 @@
 namespace pleiad::nn {
 namespace {
 
-class Pooling final : public Layer {
+class Pooling final : public Layer, public SpatialLayer {
  public:
   explicit Pooling(const PoolingOptions& options) : options_(options) {
     const std::vector<std::string> known = {"average", "l2", "max"};
@@ -33,7 +33,6 @@ class Pooling final : public Layer {
              .count_padding = options.count_padding};
   }
   [[nodiscard]] std::string kind() const override { return "pooling"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     const Shape& x = expect_image(in);
     const Shape y = {x[0], pool_.h.output(x[1]), pool_.w.output(x[2]), x[3]};

@@ -17,7 +17,7 @@ bool is_gaussian(const std::string& what, const std::string& units) {
   return units == "gaussian";
 }
 
-class Rbm final : public Layer {
+class Rbm final : public Layer, public StatefulLayer, public ScoringLayer {
  public:
   explicit Rbm(const RbmOptions& options)
       : o_(options),
@@ -33,7 +33,7 @@ class Rbm final : public Layer {
   }
 
   [[nodiscard]] std::string kind() const override { return "rbm"; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss", "se"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"loss", "se"}; }
   [[nodiscard]] bool differentiable(std::size_t) const override { return false; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);

@@ -21,7 +21,7 @@ Tensor as_sequence(const Tensor& tensor) {
 }
 
 /// A layer over (batch, steps, features). (batch, features) is a sequence of one step.
-class RecurrentLayer final : public Layer {
+class RecurrentLayer final : public Layer, public CarryingLayer {
  public:
   RecurrentLayer(Cell cell, const RecurrentOptions& options, const std::string& activation)
       : cell_(cell), o_(options), function_{.function = kernel::function_named(activation)} {

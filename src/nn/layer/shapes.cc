@@ -11,7 +11,7 @@
 namespace pleiad::nn {
 namespace {
 
-class Flatten final : public Layer {
+class Flatten final : public Layer, public FlatteningLayer {
  public:
   [[nodiscard]] std::string kind() const override { return "flatten"; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
@@ -114,13 +114,12 @@ class Concat final : public Layer {
 };
 
 /// Copies its input to each output.
-class Split final : public Layer {
+class Split final : public Layer, public SpatialLayer {
  public:
   Split(const char* kind, const SplitOptions& options) : kind_(kind), copies_(options.copies) {
     expect_at_least("copies", copies_, 1);
   }
   [[nodiscard]] std::string kind() const override { return kind_; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
     return Shapes(static_cast<std::size_t>(copies_), in[0]);
@@ -167,10 +166,9 @@ class Dummy final : public Layer {
   const Shape shape_;
 };
 
-class Sum final : public Layer {
+class Sum final : public Layer, public SpatialLayer {
  public:
   [[nodiscard]] std::string kind() const override { return "sum"; }
-  [[nodiscard]] bool spatial() const override { return true; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     if (in.empty()) throw InvalidArgument("expected inputs; received none");
     for (const Shape& shape : in) {

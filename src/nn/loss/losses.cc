@@ -7,7 +7,7 @@
 namespace pleiad::nn {
 namespace {
 
-class Loss : public Layer {
+class Loss : public Layer, public ScoringLayer {
  public:
   [[nodiscard]] bool differentiable(std::size_t i) const override { return i == 0; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
@@ -16,7 +16,7 @@ class Loss : public Layer {
       throw InvalidArgument(fmt::format("expected (batch, ...); received {}", in[0].text()));
     }
     check_target(in);
-    return Shapes(metrics().size(), Shape{1});
+    return Shapes(scores().size(), Shape{1});
   }
 
  protected:
@@ -34,7 +34,7 @@ class SoftmaxLoss final : public Loss {
     expect_at_least("top_k", options.top_k, 1);
   }
   [[nodiscard]] std::string kind() const override { return "softmax_loss"; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss", "accuracy"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"loss", "accuracy"}; }
   [[nodiscard]] Shapes workspace(const Shapes& in) const override { return {in[0]}; }
   [[nodiscard]] DType input_type(std::size_t i, DType net) const override { return i == 1 ? DType::int32 : net; }
   void forward(Pass& pass) override {
@@ -72,7 +72,7 @@ class SigmoidLoss final : public Loss {
  public:
   [[nodiscard]] std::string kind() const override { return "sigmoid_loss"; }
   [[nodiscard]] bool sums_places() const override { return true; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"loss"}; }
   void forward(Pass& pass) override { pass.y[0].fill(kernel::sigmoid_loss(pass.x[0], pass.x[1]) / batch(pass)); }
   void backward(Pass& pass) override {
     if (pass.dx[0].empty()) return;
@@ -84,7 +84,7 @@ class EuclideanLoss final : public Loss {
  public:
   [[nodiscard]] std::string kind() const override { return "euclidean_loss"; }
   [[nodiscard]] bool sums_places() const override { return true; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss", "se"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"loss", "se"}; }
   void forward(Pass& pass) override {
     const double se = kernel::squared_distance(pass.x[0], pass.x[1]) / batch(pass);
     pass.y[0].fill(se / 2);
@@ -101,7 +101,7 @@ class SumLoss final : public Loss {
   explicit SumLoss(const SumLossOptions& options) : scale_(options.scale) {}
   [[nodiscard]] std::string kind() const override { return "sum_loss"; }
   [[nodiscard]] bool sums_places() const override { return true; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return {"loss"}; }
+  [[nodiscard]] std::vector<std::string> scores() const override { return {"loss"}; }
   [[nodiscard]] Shapes outputs(const Shapes& in) const override {
     expect_inputs(in, 1);
     return {{1}};

@@ -71,10 +71,10 @@ class LoneLayer {
     for (std::size_t i = 0; i < updates_.size(); ++i) updates_[i].step(pass_.gradient[i], rate, options.momentum);
   }
 
-  [[nodiscard]] bool loss() const { return !layer_->metrics().empty(); }
+  [[nodiscard]] bool loss() const { return !metrics().empty(); }
   [[nodiscard]] nb::object output(std::size_t i) const { return array_of(pass_.y.at(i)); }
   [[nodiscard]] nb::object input_gradient(std::size_t i) const { return array_of(pass_.dx.at(i)); }
-  [[nodiscard]] std::vector<std::string> metrics() const { return layer_->metrics(); }
+  [[nodiscard]] std::vector<std::string> metrics() const { return nn::scores_of(*layer_); }
   [[nodiscard]] double metric(std::size_t i) const { return pass_.y.at(i).at(0); }
   [[nodiscard]] nb::dict parameters(bool gradients) const {
     std::vector<std::pair<std::string, Tensor>> all;
@@ -113,7 +113,7 @@ class LoneLayer {
         pass_.gradient.emplace_back(DType::float32, spec.shape);
         pass_.update.push_back(nullptr);
       }
-      for (const nn::ParamSpec& spec : layer_->states(shapes)) {
+      for (const nn::ParamSpec& spec : nn::states_of(*layer_, shapes)) {
         pass_.state.emplace_back(DType::float32, spec.shape);
         nn::initialise(pass_.state.back(), spec.wanted.init, 1, 1, seed_, spec.name);
       }

@@ -73,7 +73,8 @@ void bind_building(nb::class_<Net>& c) {
       .def(
           "fixed", [](Net& net, const std::string& name) { return net.parameter(name).fixed; }, nb::arg("parameter"))
       .def(
-          "forget", [](Net& net, const std::string& phase) { net.forget(phase_named(phase)); }, nb::arg("phase"))
+          "forget", [](Net& net, const std::string& phase) { net.control().forget(phase_named(phase)); },
+          nb::arg("phase"))
       .def_prop_ro("name", [](const Net& net) { return net.options().name; })
       .def_prop_ro("dtype", [](const Net& net) { return std::string(name_of(net.options().dtype)); })
       .def_prop_ro("seed", [](const Net& net) { return net.options().seed; })
@@ -82,7 +83,7 @@ void bind_building(nb::class_<Net>& c) {
       .def("layer_names", &Net::layer_names)
       .def("describe", &Net::describe)
       .def("text", &Net::text)
-      .def("dot", &Net::dot);
+      .def("dot", [](const Net& net) { return net.graph().dot(); });
 }
 
 void bind_passing(nb::class_<Net>& c) {
@@ -96,8 +97,8 @@ void bind_passing(nb::class_<Net>& c) {
       .def("backward", [](Net& net) { waiting([&] { net.backward(); }); })
       .def("loss", &Net::loss)
       .def("metrics", &Net::metrics)
-      .def("first_not_finite", &Net::first_not_finite)
-      .def("set_seed", &Net::set_seed, nb::arg("seed"));
+      .def("first_not_finite", [](const Net& net) { return nn::first_not_finite(net); })
+      .def("set_seed", [](Net& net, std::uint64_t seed) { net.control().set_seed(seed); }, nb::arg("seed"));
 }
 
 void bind_arrays_of(nb::class_<Net>& c) {
@@ -105,12 +106,13 @@ void bind_arrays_of(nb::class_<Net>& c) {
        "input_array", [](const Net& net, const std::string& name) { return array_of(net.input_tensor(name)); },
        nb::arg("name"), nb::sig("def input_array(self, name: str) -> numpy.typing.NDArray[typing.Any]"))
       .def(
-          "input_sample", [](const Net& net, const std::string& name) { return lengths_of(net.input_sample(name)); },
+          "input_sample",
+          [](const Net& net, const std::string& name) { return lengths_of(net.graph().input_sample(name)); },
           nb::arg("name"))
       .def(
           "input_tile",
           [](const Net& net, const std::string& name) -> nb::object {
-            const std::optional<Rect> tile = net.input_tile(name);
+            const std::optional<Rect> tile = net.graph().input_tile(name);
             if (!tile) return nb::none();
             return nb::make_tuple(tile->h.begin, tile->h.end, tile->w.begin, tile->w.end);
           },
@@ -142,12 +144,12 @@ void bind_arrays_of(nb::class_<Net>& c) {
              return names;
            })
       .def(
-          "torch_state", [](const Net& net) { return arrays_of(net.torch_state()); },
+          "torch_state", [](const Net& net) { return arrays_of(nn::torch_state(net)); },
           nb::sig("def torch_state(self) -> dict[str, numpy.typing.NDArray[typing.Any]]"))
       .def(
           "load_torch_state",
           [](Net& net, const nb::dict& state, const Modules& modules) {
-            net.load_torch_state(tensors_of(state, "state"), modules);
+            nn::load_torch_state(net, tensors_of(state, "state"), modules);
           },
           nb::arg("state"), nb::arg("modules"),
           nb::sig("def load_torch_state(self, state: dict[str, numpy.typing.NDArray[typing.Any]], modules: "

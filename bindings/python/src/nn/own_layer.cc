@@ -50,12 +50,12 @@ auto with_python(const char* what, Body&& body) {
   }
 }
 
-class PythonLayer final : public nn::Layer {
+class PythonLayer final : public nn::Layer, public nn::SpatialLayer, public nn::ScoringLayer {
  public:
   PythonLayer(nb::object object, std::optional<nn::TilePlace> place) : object_(std::move(object)), place_(place) {
     kind_ = nb::cast<std::string>(object_.attr("kind"));
     spatial_ = nb::cast<bool>(object_.attr("spatial"));
-    metrics_ = nb::cast<std::vector<std::string>>(object_.attr("metrics"));
+    scores_ = nb::cast<std::vector<std::string>>(object_.attr("metrics"));
     of_places_ = nb::cast<bool>(object_.attr("of_places"));
     if (!spatial_) return;
     using Side = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
@@ -75,14 +75,18 @@ class PythonLayer final : public nn::Layer {
   PythonLayer& operator=(const PythonLayer&) = delete;
 
   [[nodiscard]] std::string kind() const override { return kind_; }
-  [[nodiscard]] std::vector<std::string> metrics() const override { return metrics_; }
-  [[nodiscard]] bool spatial() const override { return spatial_; }
+  [[nodiscard]] nn::Capabilities capabilities() const override {
+    nn::Capabilities has = Layer::capabilities();
+    if (!spatial_) has.spatial = nullptr;
+    if (scores_.empty()) has.scoring = nullptr;
+    return has;
+  }
+  [[nodiscard]] std::vector<std::string> scores() const override { return scores_; }
   [[nodiscard]] bool of_places(std::size_t) const override { return of_places_; }
   [[nodiscard]] Interval input_interval(Interval out, int axis) const override {
-    return spatial_ ? windows_[axis == 1 ? 0 : 1].input(out) : Layer::input_interval(out, axis);
+    return windows_[axis == 1 ? 0 : 1].input(out);
   }
   [[nodiscard]] nn::LayerPtr on_tile(const nn::TilePlace& place) const override {
-    if (!spatial_) return nullptr;
     return with_python("on_tile", [&] {
       auto tile = std::make_unique<PythonLayer>(object_, place);
       tile->set_options(options());
@@ -153,7 +157,7 @@ class PythonLayer final : public nn::Layer {
   nb::object object_;
   std::optional<nn::TilePlace> place_;  // set if the layer computes a tile
   std::string kind_;
-  std::vector<std::string> metrics_;
+  std::vector<std::string> scores_;
   SlidingWindow windows_[2];
   bool spatial_ = false;
   bool of_places_ = false;

@@ -114,7 +114,7 @@ class TrainerHandle {
       std::string not_finite;
       const std::int64_t end = first + count;
       samples.expect(trainer.local_batch(), 0, 1);  // this rank reads all positions, not a shard
-      if (phase != nn::Phase::train) net_.forget(phase);
+      if (phase != nn::Phase::train) net_.control().forget(phase);
       for (std::int64_t at = first; at < end && !(ranks_ == 1 && Interrupt::raised());) {
         const std::int64_t rows = std::min(trainer.local_batch(), end - at);
         net_.prepare(rows);
