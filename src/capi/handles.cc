@@ -128,7 +128,7 @@ std::shared_ptr<pleiad::Table> pleiad_table::find(std::string_view where) const 
     if (auto strong = table.lock()) return strong;
   }
   (void)session->use(where);
-  throw pleiad::StateError(fmt::format("[{}] the session was shut down", where));
+  throw pleiad::StateError(fmt::format("[{}] the table was closed", where));
 }
 
 void pleiad_pending::finish() {

@@ -504,6 +504,21 @@ def a_session_freed_with_operations_under_way_ends_at_once():
 
 
 @case()
+def a_closed_table_refuses_calls_and_the_others_go_on():
+    with Session() as s:
+        closed, kept = s.array(3), s.array(3)
+        check(c.pleiad_table_close(closed.handle))
+        out = array(FLOAT32, [7] * 3)
+        fails(STATE, c.pleiad_table_get(closed.handle, out, 3, FLOAT32), "the table was closed")
+        fails(STATE, c.pleiad_table_add(closed.handle, out, 3, FLOAT32, None), "the table was closed")
+        fails(STATE, c.pleiad_table_close(closed.handle), "the table was closed")
+        assert list(out) == [7] * 3
+        check(c.pleiad_table_add(kept.handle, out, 3, FLOAT32, None))
+        s.barrier()
+        assert list(kept.get()) == [7 * s.size] * 3
+
+
+@case()
 def a_second_session_in_a_launched_world_is_refused():
     with Session() as s:
         engine = c_char_p()

@@ -310,6 +310,30 @@ case("a_table_outlives_the_handler_of_one_worker", function()
   end)
 end)
 
+case("a_closed_table_refuses_calls_and_gives_its_memory_back", function()
+  session(nil, function(workers)
+    local kept = multiverso.ArrayTableHandler:new(3)
+    local zeros = multiverso.FloatTensor(1000, 500)
+    for _ = 1, 20 do
+      local matrix = multiverso.MatrixTableHandler:new(1000, 500) -- 2 MB
+      matrix:add(zeros, true)
+      matrix:close()
+      raises(function() matrix:get() end, "MatrixTableHandler:get", "the table was closed")
+      raises(function() matrix:close() end, "the table was closed")
+      matrix = nil
+      collectgarbage()
+    end
+    local resident = io.open("/proc/self/status"):read("*a"):match("VmRSS:%s+(%d+) kB")
+    assert(tonumber(resident) < 40000, resident .. " kB are resident after 20 closed tables of 2 MB")
+    local array = multiverso.ArrayTableHandler:new(2)
+    array:close()
+    raises(function() array:add({1, 2}) end, "ArrayTableHandler:add", "the table was closed")
+    kept:add({1, 2, 3}, true)
+    multiverso.barrier()
+    equal(kept:get(), {workers, 2 * workers, 3 * workers})
+  end)
+end)
+
 case("gotten_tensors_do_not_change_and_share_nothing", function()
   session(nil, function(_, id)
     local array = multiverso.ArrayTableHandler:new(30000)
