@@ -106,6 +106,9 @@ class Wrapper {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == self) {
         sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
+        // A shell script that starts a command with "&" makes it ignore SIGINT. The launcher obeys SIGINT all the same,
+        // and so do its ranks.
+        signal(SIGINT, SIG_DFL);
         execvp(words[0], words.data());
       }
       const int error = errno;

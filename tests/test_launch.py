@@ -407,6 +407,16 @@ def test_user_signals_to_the_launcher_reach_every_rank_once(start, tmp_path):
     assert sorted(got) == sorted(f"{rank} got {name}" for rank in range(3) for name in ("SIGUSR1", "SIGUSR2"))
 
 
+def test_ranks_of_a_launcher_that_a_shell_script_starts_with_an_ampersand_get_sigint(start):
+    """Such a shell ignores SIGINT in its children, and Python keeps a signal ignored that was ignored at its start."""
+    body = "try:\n  print('up')\n  time.sleep(600)\nexcept KeyboardInterrupt: print('saved')\n"
+    job = start("-n", 2, *script(body), preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+    job.wait_for("up", 2)
+    job.process.send_signal(signal.SIGINT)
+    assert job.finish() == 128 + signal.SIGINT, job.lines
+    assert job.lines.count("saved") == 2, job.lines
+
+
 @pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_to_the_wrapper_reaches_its_command_once(start, tmp_path, name):
     stop = tmp_path / "stop"
