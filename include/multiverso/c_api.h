@@ -41,12 +41,12 @@ PLEIAD_API void MV_ShutDown(void);
 /* Completes this worker's asynchronous adds, then blocks until every rank has arrived. */
 PLEIAD_API void MV_Barrier(void);
 PLEIAD_API int MV_NumWorkers(void);
-/* MV_WorkerId and MV_ServerId return -1 if this rank is no worker or no server. */
+/* MV_WorkerId and MV_ServerId return -1 if this rank is not a worker or not a server. */
 PLEIAD_API int MV_WorkerId(void);
 PLEIAD_API int MV_ServerId(void);
 
 /* Collective: all ranks create the same tables in the same order. Tables start as zeros. *out becomes null on a rank
- * that is no worker. A table may have fewer elements than there are servers. */
+ * that is not a worker. A table may have fewer elements than there are servers. */
 PLEIAD_API void MV_NewArrayTable(int size, TableHandler* out);
 PLEIAD_API void MV_NewMatrixTable(int num_row, int num_col, TableHandler* out);
 

@@ -44,7 +44,7 @@ PLEIAD_API int MV_Rank();
 PLEIAD_API int MV_Size();
 PLEIAD_API int MV_NumWorkers();
 PLEIAD_API int MV_NumServers();
-/// MV_WorkerId and MV_ServerId return -1 if this rank is no worker or no server.
+/// MV_WorkerId and MV_ServerId return -1 if this rank is not a worker or not a server.
 PLEIAD_API int MV_WorkerId();
 PLEIAD_API int MV_ServerId();
 PLEIAD_API int MV_WorkerIdToRank(int worker_id);
@@ -57,7 +57,7 @@ void MV_SetFlag(const std::string& name, const T& value) {
   detail::SetFlag(name.c_str(), detail::TextOf(value).c_str());
 }
 
-/// Collective: all ranks create the same tables in the same order. Returns null on a rank that is no worker, and on
+/// Collective: all ranks create the same tables in the same order. Returns null on a rank that is not a worker, and on
 /// failure. The caller may delete the result at any time; the table's values stay available to the other ranks.
 template <typename OptionType>
 typename OptionType::WorkerTableType* MV_CreateTable(const OptionType& option) {

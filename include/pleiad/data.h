@@ -207,12 +207,14 @@ struct TransformOptions {
   std::optional<Window> tile = {};  ///< keep only this rectangle of every result: a rank's tile of a split image
 };
 
+/// The treatment of the last records of an epoch if they do not fill a batch.
 enum class LastBatch : std::uint8_t {
   wrap,     ///< fill it up with the next epoch's first records; only the very last batch is short
   shorter,  ///< deliver the remaining records as a shorter batch
   drop      ///< skip the remaining records
 };
 
+/// The order, size and preparation of a loader's batches.
 struct LoaderOptions {
   std::int64_t batch = 100;  ///< batch size, over all ranks
   bool shuffle = false;      ///< use a new random order for every epoch

@@ -8,6 +8,7 @@
 
 namespace pleiad {
 
+/// The element type of a table, tensor or view.
 enum class DType : std::uint8_t { float32, float64, int32, int64 };
 
 inline constexpr DType kDTypes[] = {DType::float32, DType::float64, DType::int32, DType::int64};

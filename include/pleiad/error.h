@@ -22,6 +22,7 @@ enum class ErrorKind : int {
   rule = 10,             ///< a user's update rule threw; the message contains that of the rule
 };
 
+/// The base class of Pleiad's exceptions. Derived classes below have the meaning of their kind.
 class PLEIAD_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}

@@ -57,6 +57,7 @@ struct JobReport {
   double samples_per_second = 0;
 };
 
+/// Options of a run that are not part of the job.
 struct JobOptions {
   bool resume = false;              ///< resume from the last checkpoint of the workspace; the job may ask for it too
   bool test = false;                ///< do not train: run one test of the parameters in checkpoint_path
@@ -66,6 +67,7 @@ struct JobOptions {
   std::function<bool()> stop = {};                    ///< called after each step on every rank; true ends the run
 };
 
+/// The outcome of a run.
 struct JobResult {
   std::vector<JobReport> reports;  ///< the same on every rank, unless groups do not wait for one another
   bool ended = true;               ///< false if the run was stopped

@@ -10,6 +10,7 @@
 
 namespace pleiad {
 
+/// Options of Session::start: how this process joins its world, and how long it waits for others.
 struct SessionOptions {
   std::string engine = "auto";  ///< auto | solo | mpi. auto: mpi under a launcher, otherwise a world of one rank
   /// both | worker | server | none | 3+2: of five ranks, the first three work and the other two serve
@@ -64,6 +65,7 @@ struct AddOptions {
   std::optional<double> lambda = std::nullopt;
 };
 
+/// Options of a table: its element type, when calls take effect, and how adds change it.
 struct TableOptions {
   std::string name = {};  ///< name in messages; empty: "table 3" and so on
   DType dtype = DType::float32;

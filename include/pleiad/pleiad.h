@@ -73,8 +73,8 @@ typedef struct pleiad_world {
   int32_t size;
   int32_t workers;
   int32_t servers;
-  int32_t worker_id; /* -1 for a rank that is no worker */
-  int32_t server_id; /* -1 for a rank that is no server */
+  int32_t worker_id; /* -1 for a rank that is not a worker */
+  int32_t server_id; /* -1 for a rank that is not a server */
   int32_t hosts;
   int32_t host; /* the host of this rank */
 } pleiad_world;

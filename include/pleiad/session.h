@@ -25,6 +25,7 @@ struct CollectiveStats {
   double seconds = 0;  ///< including the time spent waiting
 };
 
+/// This process as a rank of a world: creates tables, takes part in collectives and sends messages.
 class PLEIAD_API Session {
  public:
   /// Joins the world that the launcher made (mpirun, srun), or makes a world of one rank if there is no launcher.
@@ -41,7 +42,7 @@ class PLEIAD_API Session {
   [[nodiscard]] int size() const;
   [[nodiscard]] int workers() const;
   [[nodiscard]] int servers() const;
-  /// worker_id() and server_id() return -1 if this rank is no worker or no server.
+  /// worker_id() and server_id() return -1 if this rank is not a worker or not a server.
   [[nodiscard]] int worker_id() const;
   [[nodiscard]] int server_id() const;
   [[nodiscard]] int worker_rank(int worker) const;

@@ -20,6 +20,7 @@ struct SnapshotNote {
   std::map<std::string, std::string> text;  ///< any text that the caller wants to read back
 };
 
+/// Options of load_tables.
 struct LoadOptions {
   bool values_only = false;  ///< do not load the state of the rules: for tables that now have another rule
 };
@@ -31,12 +32,13 @@ struct LoadOptions {
 PLEIAD_API void save_tables(Session& session, const std::filesystem::path& folder, const SnapshotNote& note = {});
 
 /// Collective. Fills the session's tables, which the caller has created, from those of the same names in `folder`;
-/// shape, element type and rule must be the same. Per-worker state of a rule starts anew if the number of workers
+/// shape, element type and rule must be the same. Per-worker state of a rule is reset if the number of workers
 /// differs. If any rank fails, all ranks throw the error. An error found before the first value is written leaves the
 /// tables unchanged.
 PLEIAD_API SnapshotNote load_tables(Session& session, const std::filesystem::path& folder,
                                     const LoadOptions& options = {});
 
+/// When and how Snapshots saves.
 struct SnapshotOptions {
   std::int64_t every_steps = 0;  ///< save every N steps; 0 disables saving by steps
   double every_seconds = 0;      ///< save about every N seconds; 0 disables saving by time

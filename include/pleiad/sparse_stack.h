@@ -14,6 +14,7 @@
 
 namespace pleiad {
 
+/// One stage of a sparse auto-encoder: local filters, pooling and contrast normalisation.
 struct SparseStage {
   std::int64_t filter = 4;  ///< height and width of the filters
   std::int64_t maps = 8;
@@ -23,6 +24,7 @@ struct SparseStage {
   std::int64_t contrast = 3;  ///< height and width of the contrast window; odd
 };
 
+/// The images, stages and penalties of a sparse auto-encoder.
 struct SparseStackOptions {
   std::string name = "gb";
   Shape image = {};  ///< height, width, channels
@@ -35,7 +37,8 @@ struct SparseStackOptions {
   std::uint64_t seed = 1;
 };
 
-/// The filters of the stages, and the nets in which they learn.
+/// A sparse auto-encoder that is trained stage by stage (neon's GB). Holds the filters of its stages, and makes the
+/// nets in which they learn.
 class PLEIAD_API SparseStack {
  public:
   /// Throws an InvalidArgument that names the field if the options are invalid.

@@ -13,6 +13,7 @@
 
 namespace pleiad {
 
+/// The sizes and kinds of the machines of a stack of RBMs.
 struct StackOptions {
   std::string name = "stack";
   std::int64_t visible = 0;               ///< number of values in a sample
@@ -26,7 +27,8 @@ struct StackOptions {
   std::uint64_t seed = 1;
 };
 
-/// The parameters of the machines, and the nets that train and use them. All nets have the input "x".
+/// A stack of restricted Boltzmann machines, each of which is trained on the hidden units of the one below. Holds their
+/// parameters, and makes the nets that train and use them. All nets have the input "x".
 class PLEIAD_API RbmStack {
  public:
   /// Throws an InvalidArgument that names the field if the options are invalid.

@@ -79,6 +79,7 @@ struct TextSamplesOptions {
 /// Returns the distinct bytes of a text in ascending order.
 [[nodiscard]] PLEIAD_API std::string vocabulary_of(const std::string& text);
 
+/// Options of a trainer.
 struct TrainOptions {
   std::int64_t batch = 64;                             ///< batch size, summed over all ranks
   UpdaterOptions updater = {.rule = "sgd"};            ///< update rule, the same rules as for tables
@@ -103,11 +104,11 @@ struct TrainOptions {
   std::int64_t steps = 1000;
   std::int64_t display = 0;        ///< print a report every N steps; 0 disables it
   std::int64_t display_after = 0;  ///< first step to report at; the interval counts from this step
-  std::int64_t validate = 0;
+  std::int64_t validate = 0;       ///< run a validation every N steps; 0 disables it
   std::int64_t validate_after = 0;
   std::int64_t validate_batches = 0;  ///< number of batches in a validation; 0: all samples once
   std::int64_t validate_batch = 0;    ///< batch size of a validation, over all ranks; 0: same as in training
-  std::int64_t test = 0;
+  std::int64_t test = 0;              ///< run a test every N steps; 0 disables it
   std::int64_t test_after = 0;
   std::int64_t test_batches = 0;
   std::int64_t test_batch = 0;
@@ -128,6 +129,7 @@ struct TrainOptions {
   std::vector<std::string> events_pictures = {};
 };
 
+/// The metrics of the steps since the last report, or of a validation or test.
 struct Report {
   std::int64_t step = 0;
   nn::Phase phase = nn::Phase::train;

@@ -124,6 +124,7 @@ struct DropoutOptions {
 };
 [[nodiscard]] PLEIAD_API LayerPtr dropout(const DropoutOptions& options = {});
 
+/// y = f(x) for each element, or softmax over the last axis.
 struct ActivationOptions {
   std::string function = "relu";  ///< a function of dense, or softmax over the last axis
   double slope = 0.01;            ///< slope of leaky for x < 0
@@ -178,6 +179,7 @@ struct RecurrentOptions {
   Param recurrent_param = {.init = {.type = "auto_uniform"}};
   Param bias_param = {.init = {.type = "constant", .value = 0}};
 };
+/// A plain recurrent layer: h = f(W x + b + U h').
 struct RnnOptions : RecurrentOptions {
   std::string activation = "tanh";
 };
@@ -211,12 +213,13 @@ struct ArgsortOptions {
 [[nodiscard]] PLEIAD_API LayerPtr accuracy(const ArgsortOptions& options = {});
 
 /// csv_output and record_output write each sample that passes through to a file, with its label if there is a second
-/// input: as a line of text, or as a SINGA record. The file is created anew with the layer; rank n > 0 writes "path.n".
+/// input: as a line of text, or as a SINGA record. The file is recreated with the layer; rank n > 0 writes "path.n".
 struct CsvOutputOptions {
   std::string path = {};
   std::string separator = ",";
 };
 [[nodiscard]] PLEIAD_API LayerPtr csv_output(const CsvOutputOptions& options);
+/// Options of record_output.
 struct RecordOutputOptions {
   std::string path = {};
 };

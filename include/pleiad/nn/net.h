@@ -18,6 +18,7 @@ class Trace;
 
 namespace pleiad::nn {
 
+/// The name, element type and seed of a net.
 struct NetOptions {
   std::string name = "net";
   DType dtype = DType::float32;  ///< float32 or float64
