@@ -14,7 +14,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages wheel cli-pages install-lua lint format format-check layout clean help
+.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages wheel cli-pages install-lua lint format format-check layout prose clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -218,7 +218,7 @@ install-lua: build ## install the libraries and the Lua module under PREFIX (/us
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX)
 	$(CMAKE) --install $(BUILD) --prefix $(PREFIX) --component lua
 
-lint: format-check layout ## check the format, the layout, and the C++ sources by clang-tidy
+lint: format-check layout prose ## check the format, the layout, the prose, and the C++ sources with clang-tidy
 	@[ -f build/dev/build.ninja ] || $(CMAKE) --preset dev
 	$(BUILD_PRESET) dev --target pleiad multiverso pleiad_nn pleiad_job pleiad_mpi pleiad_cli pleiad_tools
 	@tools/tidy.py build/dev src cli
@@ -233,6 +233,9 @@ format-check:
 
 layout:
 	@python3 tools/check_layout.py
+
+prose: ## check spelling and wording of comments, messages and pages (tools/prose.txt)
+	@$(PYTHON) tools/prose.py
 
 clean: ## remove all build results; the Python environments stay
 	rm -rf build out

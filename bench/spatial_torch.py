@@ -1,4 +1,4 @@
-"""The peer of bench/spatial.py: the same net split in two by columns, with the halos exchanged by hand over gloo.
+"""The peer of bench/spatial.py: the same net split in two by columns, with the halos exchanged over gloo by hand.
 
 python bench/spatial_torch.py RANK SIZE FILE SIDE BATCH STEPS
 """

@@ -18,7 +18,7 @@ import sys
 from measure import ROOT, mpirun_words
 
 RANKS = 4
-CLOCKS = {"sync": "synchronous (BSP)", "ssp": "stale-bounded (SSP, 8 ticks)", "async": "asynchronous"}
+CLOCKS = {"sync": "synchronous (BSP)", "ssp": "bounded staleness (SSP, 8 ticks)", "async": "asynchronous"}
 COLORS = {"sync": "#b4532a", "ssp": "#2563a8", "async": "#5b8c3e"}
 INK, FAINT = "#22272e", "#d9dee5"
 

@@ -171,7 +171,8 @@ class Wrapper {
     kill(child_, SIGKILL);
   }
 
-  /// Waits until the launcher closes the connection, a signal tells that the job ends, or the grace period is over.
+  /// Waits until the launcher closes the connection, a signal announces the end of the job, or the grace period is
+  /// over.
   void wait_for_release() {
     using std::chrono::duration;
     const double longest = launcher_ >= 0 ? 1e6 : std::min(options_.grace, 1e6);  // the launcher measures the time

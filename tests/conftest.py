@@ -45,6 +45,7 @@ QUICK = {
     "test_messages",
     "test_plot",
     "test_promises",
+    "test_prose",
     "test_release",
     "test_safetensors",
 }

@@ -76,7 +76,7 @@ def test_bash_completes_commands_options_and_values():
 
 
 def complete_in_zsh(*words):
-    """What the function asks zsh's own functions to offer."""
+    """Returns the completions that the function passes to zsh's own functions."""
     script = f"""
       _arguments() {{ print -rl -- "$@" }}
       _describe() {{ print -rl -- $commands }}

@@ -97,7 +97,7 @@ def test_a_missing_library_is_an_error_with_the_searched_paths(job, tmp_path):
     script = tmp_path / "script.lua"
     script.write_text('print(pcall(require, "multiverso"))')
     said = job("luajit", "alone", script, env={"PLEIAD_LIBRARY": str(tmp_path)}).stdout
-    assert said.startswith("false") and "Looked at" in said and f"{tmp_path}/libpleiad.so (PLEIAD_LIBRARY)" in said
+    assert said.startswith("false") and "Searched:" in said and f"{tmp_path}/libpleiad.so (PLEIAD_LIBRARY)" in said
     shutil.copytree(ROOT / "bindings" / "lua" / "multiverso", tmp_path / "there" / "multiverso")
     path = {"LUA_PATH": f"{tmp_path}/there/?.lua;{tmp_path}/there/?/init.lua"}
     said = job("luajit", "alone", script, env=path).stdout

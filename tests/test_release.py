@@ -1,4 +1,4 @@
-"""What must agree before a release: the version, the name of the distribution, and what its extras ask for."""
+"""The version, the name of the distribution and the requirements of its extras agree, as a release needs."""
 
 import re
 import subprocess

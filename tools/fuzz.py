@@ -3,7 +3,7 @@
 
     tools/fuzz.py --seconds 600               runs each target for ten minutes
     tools/fuzz.py --seconds 60 csv lmdb       runs these two alone
-    tools/fuzz.py --runs 100000000 --jobs 2   runs until all targets together have executed so many inputs
+    tools/fuzz.py --runs 100000000 --jobs 2   runs until all targets together have executed this number of inputs
 
 With --runs, each target first executes --least inputs. After that, the target that has used the least processor time runs next.
 The counts are kept in build/fuzz/executed.json, so a run that was stopped continues. Delete the file to count from zero.

@@ -52,12 +52,12 @@ CODE = re.compile(r"(?:[;{]|\):)(?:\\n|\n)|^def \w+\(|\[(?:shape|label|style)=")
 
 
 def is_prose(text):
-    """Whether a literal is a text for people, and not a name, a format or code."""
+    """Returns whether a literal is a text for people, and not a name, a format or code."""
     return bool(WORDS.search(text)) and bool(LOWER.search(text)) and not CODE.search(text)
 
 
 def literals(text, token, plus):
-    """The string literals of a C++ or Lua source, adjacent ones joined, with ... for a neighbour that is added to it."""
+    """Returns the string literals of a C++ or Lua source, adjacent ones joined, with ... for a neighbour that is added to it."""
     found, before, parts = [], "", []
 
     def end(after):
@@ -80,7 +80,7 @@ def literals(text, token, plus):
 
 
 def of_python(text):
-    """The texts of a Python source, without docstrings."""
+    """Returns the texts of a Python source, without docstrings."""
     tree = ast.parse(text)
     skipped = {
         node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -125,12 +125,12 @@ def of_python(text):
 
 
 def of_shell(text):
-    """What a shell script prints."""
+    """Returns the texts that a shell script prints."""
     return [said.strip().strip("\"'").replace("\n", "\\n") for said in SHELL_SAID.findall(text)]
 
 
 def texts_of(path):
-    """The texts of one file, in its order, each once."""
+    """Returns the texts of one file, in its order, each once."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         found = of_python(text)
@@ -144,7 +144,7 @@ def texts_of(path):
 
 
 def sources(root):
-    """The sources whose texts are collected, sorted."""
+    """Returns the sources whose texts are collected, sorted."""
     found = []
     for folder in FOLDERS:
         found += [path for path in (root / folder).rglob("*") if path.suffix in SUFFIXES and path.is_file()]
@@ -152,13 +152,13 @@ def sources(root):
 
 
 def golden_name(path):
-    """The golden file of a source: src-table.txt for src/table/table.cc, bindings-python-neon.txt for bindings/python/neon/cli.py."""
+    """Returns the golden file of a source: src-table.txt for src/table/table.cc, bindings-python-neon.txt for bindings/python/neon/cli.py."""
     folders = path.parts[:-1]
     return "-".join(folders[: 3 if folders[0] == "bindings" else 2]) + ".txt"
 
 
 def collect(root):
-    """The content of each golden file."""
+    """Returns the content of each golden file."""
     pages = {}
     for path in sources(root):
         if texts := texts_of(path):
@@ -168,7 +168,7 @@ def collect(root):
 
 
 def differences(root):
-    """The unified diff between the golden files and the sources; empty if they agree."""
+    """Returns the unified diff between the golden files and the sources; empty if they agree."""
     now = collect(root)
     kept = {path.name: path.read_text(encoding="utf-8") for path in (root / GOLDEN).glob("*.txt")}
     lines = []

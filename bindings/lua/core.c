@@ -1,7 +1,7 @@
 /* multiverso.core: the backend of plain Lua 5.1 to 5.4, with the functions of multiverso/backend_ffi.lua.
  *
- * libpleiad is opened by path, so one search and one message serve both backends. What can fail returns nil and words.
- * A buffer is a userdata with a header, indexed from 0; every access is checked against its size. */
+ * libpleiad is opened by path, so one search and one message serve both backends. A function that can fail returns nil
+ * and a message. A buffer is a userdata with a header, indexed from 0; every access is checked against its size. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>

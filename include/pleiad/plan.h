@@ -39,6 +39,7 @@ struct ChoiceNames<Overlap> {
   static constexpr std::string_view names[] = {"always", "auto", "never"};
 };
 
+/// The request for a plan: which kind, and its settings.
 struct PlanOptions {
   Choice<PlanKind> kind = PlanKind::data;
   std::vector<std::string> split = {};  ///< hybrid: the layers to split by their outputs
@@ -121,6 +122,7 @@ struct PLEIAD_API LayerPlan {
   [[nodiscard]] const ImageTiles* tiles() const;
 };
 
+/// A plan for a net: the work and the communication of each rank, layer by layer.
 struct Plan {
   std::string net;
   PlanKind kind = PlanKind::data;

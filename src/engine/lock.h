@@ -1,5 +1,5 @@
 // A lock in shared memory that survives the death of its holder. The word stores the holder's rank. A waiter takes the
-// lock over from a rank that died, and from one that left and whose process has ended since; it is told about this. (A
+// lock over from a rank that died, and from one that left and whose process has ended since; it learns about this. (A
 // POSIX robust mutex is released when the thread that holds it ends, while other threads of the killed process may
 // still be writing. Here a rank is declared dead only after its whole process has ended.)
 #pragma once

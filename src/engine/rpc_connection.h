@@ -76,7 +76,7 @@ class RpcConnection {
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
   [[nodiscard]] zmq::socket_t& socket() { return socket_; }
   [[nodiscard]] bool authenticated() const { return authenticated_; }
-  /// How many handshakes the connection has completed. Frames sent before the last handshake may be lost.
+  /// The number of handshakes that the connection has completed. Frames sent before the last handshake may be lost.
   [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
   [[nodiscard]] std::uint64_t next_sequence() { return ++sequence_; }
   [[nodiscard]] FrameHead head(FrameKind kind) const;

@@ -15,7 +15,8 @@
 
 namespace pleiad {
 
-static_assert(std::endian::native == std::endian::little, "arrays are read where they lie: little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "arrays are read in place, so the machine must be little-endian");
 
 using nlohmann::json;
 

@@ -44,7 +44,7 @@ struct JobNet {
   bool squared = false;               ///< the loss is reported as the squared distance
 };
 
-/// What a layer factory receives: the position of the layer in the job, and its parameters.
+/// The arguments of a layer factory: the position of the layer in the job, and its parameters.
 struct LayerSpec {
   const JobImpl& job;
   int index;

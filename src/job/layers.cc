@@ -202,7 +202,7 @@ nn::LayerPtr user_layer(const LayerSpec& o) {
   throw_invalid(o.job, o.index, "user_type",
                 known.empty()
                     ? fmt::format("no layer is registered under \"{}\", nor under any other name", o.conf.user_type())
-                    : unknown_name("layer of the user's own", o.conf.user_type(), known));
+                    : unknown_name("user-defined layer", o.conf.user_type(), known));
 }
 
 struct LayerTypeEntry {

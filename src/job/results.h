@@ -25,8 +25,8 @@ class Results {
   /// them.
   void keep();
   /// Writes a line to job.log and to stderr. If nobody reads stderr for two seconds, lines are dropped; when the reader
-  /// continues, it is told how many. This happens because mpirun stops reading while it ends a job, and the run must
-  /// still be able to save.
+  /// continues, it receives their number. This happens because mpirun stops reading while it ends a job, and the run
+  /// must still be able to save.
   void line(const std::string& text);
   void add(const JobReport& report);
   /// Returns true if the progress line on a terminal should be redrawn.

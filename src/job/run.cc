@@ -326,7 +326,7 @@ class JobRun {
         found ? fmt::format("resumed at step {}", trainer.current_step())
         : !resumed_file_.empty()
             ? fmt::format("resumed at step {} from {}, which has the parameters alone: the updater's history "
-                          "starts anew",
+                          "restarts",
                           first_step_, resumed_file_)
             : fmt::format("{} has no checkpoint to resume from: starts at step 0", state_folder(job_.workspace())));
   }

@@ -12,7 +12,7 @@ namespace pleiad::job {
 [[nodiscard]] bool distorts(const MnistProto& conf);
 /// Distorts each image in training: by a smooth random displacement field (kernel, sigma, alpha), a rotation and a
 /// shear of up to `beta` degrees and a scaling of up to `gamma` percent. Draws a new distortion for every
-/// `elastic_freq` consecutive samples of a batch (0: for each sample), starting anew with each batch. `resize` is the
+/// `elastic_freq` consecutive samples of a batch (0: for each sample), starting again with each batch. `resize` is the
 /// side of the output images in every phase; 0 keeps the size.
 [[nodiscard]] nn::LayerPtr elastic_distortion(const MnistProto& conf);
 

@@ -31,7 +31,7 @@ UpdaterOptions user_updater(const JobImpl& job, const std::string& type) {
     throw_invalid(job, "updater.type", "expected one of the built-in types, such as kSGD; received none");
   throw_invalid(job, "updater.user_type",
                 known.empty() ? fmt::format("no updater is registered under \"{}\", nor under any other name", type)
-                              : unknown_name("updater of the user's own", type, known));
+                              : unknown_name("user-defined updater", type, known));
 }
 
 /// Converts a float of the job without the digits that its binary form adds.

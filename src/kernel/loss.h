@@ -11,8 +11,9 @@ namespace pleiad::kernel {
 void softmax(const Tensor& x, const Tensor& y);
 void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx);
 
-/// Returns true if the score of `label` is among the k highest of n. Of equal scores, the first one counts as higher. A
-/// NaN counts as higher than every other score, but a label whose own score is NaN is never among the highest.
+/// Returns true if the score of `label` is among the k highest of n. Among equal scores, the first one counts as
+/// higher. A NaN counts as higher than every other score, but a label whose own score is NaN is never among the
+/// highest.
 template <class T>
 [[nodiscard]] bool among_top(const T* score, std::int64_t n, std::int64_t label, std::int64_t k) {
   const T own = score[label];

@@ -1,5 +1,5 @@
-// What a restricted Boltzmann machine needs besides dense products: sampling of units, and the difference between the
-// two phases.
+// The operations of a restricted Boltzmann machine besides dense products: sampling of units, and the difference
+// between the two phases.
 #pragma once
 
 #include "core/random.h"

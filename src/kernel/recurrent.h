@@ -31,7 +31,7 @@ struct RecurrentParameters {
   Tensor bias;
 };
 
-/// What forward leaves for backward. Backward overwrites it.
+/// The values that forward passes to backward. Backward overwrites it.
 struct RecurrentMemory {
   Tensor gates;     ///< (batch, steps, gates * hidden)
   Tensor previous;  ///< (batch, steps, hidden): the outputs of the previous step

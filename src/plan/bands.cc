@@ -7,7 +7,7 @@
 namespace pleiad {
 namespace {
 
-/// Returns the positions of `out` whose inputs all lie in `own`.
+/// Returns the positions of `out` whose inputs are all in `own`.
 Interval inner(const nn::SpatialLayer& layer, int axis, Interval out, Interval own, std::int64_t length) {
   const auto inside = [&](std::int64_t at) {
     const Interval needs = intersect(layer.input_interval({at, at + 1}, axis), {0, length});

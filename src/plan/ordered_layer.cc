@@ -26,7 +26,7 @@ Interval touching(std::int64_t length, Interval with, Regions&& reach) {
 }
 
 /// Returns `interval`, extended to the nearest position of `some` if it has no connection to the other side. Windows
-/// may lie in the padding entirely, but no layer accepts an empty image.
+/// may be in the padding entirely, but no layer accepts an empty image.
 Interval reaching(Interval interval, Interval some) {
   if (some.empty()) return interval;
   return hull(interval,

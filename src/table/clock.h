@@ -1,4 +1,4 @@
-// Clocks: when a call to a synchronous or stale-bounded table may start.
+// Clocks: when a call to a table with clock sync or ssp may start.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace pleiad {
 
-/// What a worker learns when its call may start.
+/// The result of waiting for the start of a call.
 struct Turn {
   std::int64_t waited = 0;  ///< nanoseconds
-  bool dropped = false;     ///< the add came too late for its round and must not be applied
+  bool dropped = false;     ///< the add is too late for its round and must not be applied
 };
 
 class Clock {
@@ -31,7 +31,7 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t round() const { return 0; }
   /// Returns the number of complete rounds that this worker knows of.
   [[nodiscard]] virtual std::uint64_t complete_rounds() const { return round() - 1; }
-  /// Backup workers on several hosts: returns the last closed round that this worker was told of, which the shards need
+  /// Backup workers on several hosts: returns the last closed round that this worker knows, which the shards need
   /// to know.
   [[nodiscard]] virtual std::uint64_t closed() const { return 0; }
   /// Backup workers, while no worker is in a call: closes the last round if enough workers have added to it, even if no
@@ -55,9 +55,9 @@ std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bo
 /// The clock for workers that are all on one host. A synchronous table counts operations:
 ///   get(w) starts when every living worker v has adds_done(v) >= adds_issued(w),
 ///   add(w) starts when every living worker v has gets_done(v) >= gets_done(w),
-/// and with rounds an add also waits until the previous round is complete. A stale-bounded table (ssp) counts ticks:
-/// get(w) starts when every living worker has made at least ticks(w) - staleness ticks. The get then sees all that any
-/// worker added before its tick of that number. Adds do not wait.
+/// and with rounds an add also waits until the previous round is complete. A table with bounded staleness (ssp) counts
+/// ticks: get(w) starts when every living worker has made at least ticks(w) - staleness ticks. The get then sees all
+/// that any worker added before its tick of that number. Adds do not wait.
 class LocalClock final : public Clock {
  public:
   LocalClock(TableContext& context, const Storage& storage, std::uint32_t table, const ClockRule& rule);

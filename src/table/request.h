@@ -37,7 +37,7 @@ struct TableHead {
   Rates rates;
   std::int64_t first = 0;
   std::int64_t count = 0;
-  std::int64_t kept = 0;  ///< add, add_get: so many ranges of the shard's elements stand before the deltas
+  std::int64_t kept = 0;  ///< add, add_get: number of ranges of the shard's elements that precede the deltas
 };
 static_assert(std::is_trivially_copyable_v<TableHead> && sizeof(TableHead) % 8 == 0);
 

@@ -20,7 +20,7 @@ namespace pleiad {
 
 /// The worker that a shard does something for.
 struct Requester {
-  int worker = 0;           ///< its index among the workers; 0 for a rank that is no worker
+  int worker = 0;           ///< its index among the workers; 0 for a rank that is not a worker
   std::uint64_t round = 0;  ///< apply = round: the round that an add belongs to, starting at one
 };
 

@@ -110,7 +110,7 @@ void ShardMap::take_changed(std::vector<std::vector<std::uint64_t>>& seen,
   // A reply may contain all rows of its stripes.
   const std::int64_t together = std::max<std::int64_t>(1, (1 << 20) / std::max(kStripeBytes, row_bytes));
   for (std::size_t p = 0; p < entries_.size(); ++p) {
-    // A stripe stays in use once it was, unless the table is loaded anew.
+    // A stripe stays in use once it was, unless the table is loaded again.
     const std::int64_t stripes = extents[p].stripes;
     seen[p].resize(static_cast<std::size_t>(stripes));
     if (entries_[p].shard != nullptr) continue;

@@ -1,4 +1,4 @@
-// What one rank saves and loads of a table in a snapshot: each rank handles some of the stripes of its host.
+// The part of a table that one rank saves and loads in a snapshot: each rank handles some of the stripes of its host.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ struct StepRates {
   double momentum = 0;
 };
 
-/// What an update rule stores for a parameter: arrays of its shape and a few single values.
+/// The state of an update rule for a parameter: arrays of its shape and a few single values.
 struct OptimizerState {
   std::vector<Tensor> arrays;
   Tensor numbers;

@@ -274,7 +274,7 @@ TEST(Spatial, SupportsEveryKindOfLayer) {
                   {"convolution", conv},
                   {"local_contrast", {{"size", "3"}}},
                   {"dense", dense}}},
-      // Dense layers that are worth splitting, of widths that no number of ranks divides.
+      // Dense layers that are worth splitting, of widths that the ranks do not divide.
       {.layers = {{"convolution", conv},
                   {"dense", {{"out", "257"}, {"activation", "tanh"}, {"weight.init", "he"}}},
                   {"dense", {{"out", "251"}, {"activation", "sigmoid"}, {"weight.init", "he"}, {"transposed", "true"}}},

@@ -1,4 +1,4 @@
-// What a process may do in a world, one mode per case (test_processes.py). Every rank prints lines of JSON.
+// The behaviour of processes in a world, one mode per case (test_processes.py). Every rank prints lines of JSON.
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-"""Layers of a user's own in the engine's net, on any number of ranks: they have the values, rule, order of samples and
+"""User-defined layers in the engine's net, on any number of ranks: they have the values, rule, order of samples and
 checkpoints of neon's own layers. The first block is the document's.
 """
 
@@ -219,7 +219,7 @@ with pleiad.init(timeout=600):
     for rule, values in gains.items():
         for name in ("Gain", "GainDist"):
             same(run(cnn(f"!obj:my.{name} {{name: g}},", rule)), values, (name, rule))
-    for rule, values in plain.items():  # a layer of a user's own changes neither the rule nor the order of samples
+    for rule, values in plain.items():  # a user-defined layer changes neither the rule nor the order of samples
         same(run(cnn("", rule, last="OwnOutput")), values, rule)
     # The windows reach into the neighbouring tiles, and the layer returns the error of the halo.
     same(run(cnn(pool="ReturningL2PoolingLayerDist", **overlapping)), pooled, "returned halo")

@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/neon.md as printed: a layer, a model and a data set of a user's own, on a grid of ranks,
+"""Runs the recipes of docs/neon.md as printed: a user-defined layer, model and data set, on a grid of ranks,
 compared with one process. Arguments: the page.
 """
 
@@ -141,7 +141,7 @@ for of_places in (False, True):
     assert alone.costs[-1] < alone.costs[0], alone.costs
     assert alone.passes == 12 * 101  # three epochs of four batches
     expected.append((alone.costs, alone.predict(data, "test")))
-    # The document's step 5: without Dist and without classes of a user's own, the engine has the same losses.
+    # The document's step 5: without Dist and without user-defined classes, the engine has the same losses.
     twin, data = experiment(False, of_places, Convnet, L2PoolingLayer)
     twin.fit(data)
     assert numpy.allclose(twin.costs, alone.costs, rtol=1e-10), (twin.costs, alone.costs)

@@ -1,4 +1,4 @@
-"""neon's files: every form compared with a reference in NumPy, every field, layers of a user's own, data sets, invalid
+"""neon's files: every form compared with a reference in NumPy, every field, user-defined layers, data sets, invalid
 files.
 """
 

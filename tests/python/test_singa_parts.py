@@ -84,7 +84,7 @@ assert records(folder='third') == 20
     done = in_world("alone", tmp_path, sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr
     assert "mnist: records of fashion-mnist: " in done.stdout
-    assert "mnist: building examples/mnist/train_data.bin and examples/mnist/test_data.bin anew" in done.stdout
+    assert "mnist: building examples/mnist/train_data.bin and examples/mnist/test_data.bin again" in done.stdout
     assert "mnist: records of mnist: other/train-images-idx3-ubyte" in done.stdout, done.stdout
 
 

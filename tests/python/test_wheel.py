@@ -81,7 +81,7 @@ def test_it_installs_and_trains_on_a_debian_without_compiler_headers_and_our_pac
     (debian / "wheels").mkdir()
     (debian / "wheels" / wheel.name).write_bytes(wheel.read_bytes())
     (debian / "train.py").write_text(TRAIN)
-    # What Pleiad needs of the index is fetched before: the new system has no network.
+    # The requirements are fetched from the index before, because the new system has no network.
     fetch = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--dest", debian / "wheels"]
     subprocess.run([*fetch, "numpy", "pyyaml", "safetensors"], check=True, timeout=600)
 

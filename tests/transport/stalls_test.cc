@@ -19,7 +19,7 @@ namespace {
 
 // Ranks 0 and 1 are on the first host, rank 2 on the second.
 constexpr int kFar = 2;
-constexpr std::int64_t kBoth = 100'000;  // number of values; each host holds a part of so many
+constexpr std::int64_t kBoth = 100'000;  // number of values; each host holds a part of them
 
 SessionOptions short_of_patience() {
   SessionOptions options;

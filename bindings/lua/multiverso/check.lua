@@ -31,7 +31,7 @@ function check.describe(value)
   return kind
 end
 
---- Tells whether a value is an integer that a double holds exactly.
+--- Returns whether a value is an integer that a double holds exactly.
 function check.whole(value)
   return type(value) == "number" and value % 1 == 0 and value > -2 ^ 53 and value < 2 ^ 53
 end

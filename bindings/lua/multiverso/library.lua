@@ -46,7 +46,7 @@ function library.load(open)
     end
     said[#said + 1] = ("  %s (%s): %s"):format(candidate.path, candidate.why, why)
   end
-  error("multiverso: libpleiad.so was not found; set PLEIAD_LIBRARY to its path or folder. Looked at:\n"
+  error("multiverso: libpleiad.so was not found; set PLEIAD_LIBRARY to its path or folder. Searched:\n"
     .. table.concat(said, "\n"), 0)
 end
 

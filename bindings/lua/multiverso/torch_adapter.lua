@@ -30,7 +30,7 @@ local whole_types = {
   int64 = {"Byte", "Char", "Short", "Int", "Long"},
 }
 
---- Tells whether a table of `kind` accepts such a tensor. A table of integers refuses floating-point and wider types.
+--- Returns whether a table of `kind` accepts such a tensor. A table of integers refuses floating-point and wider types.
 function adapter.fits(torch, tensor, kind)
   local allowed = whole_types[kind.name]
   if not allowed then return true end
@@ -40,7 +40,7 @@ function adapter.fits(torch, tensor, kind)
   return false
 end
 
---- Tells whether a tensor has the element type of `kind`.
+--- Returns whether a tensor has the element type of `kind`.
 function adapter.is_exactly(torch, tensor, kind) return torch.typename(tensor) == "torch." .. kind.tensor end
 
 --- Returns the tensor itself, or a dense copy of the type that a table of `kind` needs.

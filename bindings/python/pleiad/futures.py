@@ -33,7 +33,7 @@ class Future(Generic[T]):
         self._table = table
 
     def done(self) -> bool:
-        """Tells whether the operation is complete, so that `wait` returns immediately."""
+        """Returns whether the operation is complete, so that `wait` returns immediately."""
         return self._pending.done()
 
     def wait(self, timeout: float | None = None) -> None:

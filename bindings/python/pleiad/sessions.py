@@ -167,7 +167,7 @@ class Session:
         return self._core.options
 
     def alive(self, rank: int) -> bool:
-        """Tells whether a rank is alive. Detects dead ranks of this host only; ranks of other hosts count as alive."""
+        """Returns whether a rank is alive. Detects dead ranks of this host only; ranks of other hosts count as alive."""
         return self._core.alive(rank)
 
     # Tables.

@@ -47,7 +47,7 @@ class _Sparse(_Table):
         return iter(self.items()[0].tolist())
 
     def __contains__(self, key: object) -> bool:
-        """Tells whether a row or key exists. Reads the whole table, so prefer one `items` for many lookups."""
+        """Returns whether a row or key exists. Reads the whole table, so prefer one `items` for many lookups."""
         return isinstance(key, int | numpy.integer) and bool((numpy.asarray(self.items()[0]) == key).any())
 
     def changed(self) -> tuple[Array, Array]:

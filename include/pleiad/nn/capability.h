@@ -64,9 +64,9 @@ class PLEIAD_API OutputSplitLayer {
  public:
   /// Returns why the outputs cannot be split, or an empty text.
   [[nodiscard]] virtual std::string split_obstacle() const = 0;
-  /// Returns an equal layer with so many outputs.
+  /// Returns an equal layer with this many outputs.
   [[nodiscard]] virtual LayerPtr with_outputs(std::int64_t count) const = 0;
-  /// Returns the axis of a parameter along which the outputs lie.
+  /// Returns the axis of a parameter that holds the outputs.
   [[nodiscard]] virtual int output_axis(std::size_t parameter) const = 0;
 
  protected:
@@ -142,8 +142,8 @@ class PLEIAD_API TwoStageLayer {
   ~TwoStageLayer() = default;
 };
 
-/// A pointer to an optional interface, or null. It has no default: whoever fills Capabilities names each interface, so
-/// that a layer that wraps another one cannot forget any.
+/// A pointer to an optional interface, or null. It has no default, so the code that fills Capabilities must name each
+/// interface, and a layer that wraps another one cannot forget any.
 template <class Interface>
 class Capability {
  public:

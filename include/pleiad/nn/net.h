@@ -149,7 +149,7 @@ class PLEIAD_API Net {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a plan and a trainer set in a net. Valid as long as the net.
+/// The settings of a net that a plan and a trainer change. Valid as long as the net.
 class PLEIAD_API NetControl {
  public:
   explicit NetControl(Net& net) : net_(&net) {}

@@ -1,4 +1,4 @@
-// What a layer works with: its parameters, its tensors in a step, and its part of a batch or an image.
+// The data that a layer works with: its parameters, its tensors in a step, and its part of a batch or an image.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ class BlockUpdate;
 
 namespace pleiad::nn {
 
+/// The purpose of a pass through a net. Values may be combined as bits.
 enum class Phase : std::uint8_t { train = 1, validate = 2, test = 4 };
 
 /// A user's settings for one parameter.

@@ -44,7 +44,7 @@ PLEIAD_INLINE void store_row(const typename Lanes<T, kBytes>::Vector* v, T* to, 
   if constexpr (!kWhole) std::copy_n(part, wide, to);
 }
 
-/// Adds so many samples at once that their sums stay in registers and additions need not wait for each other.
+/// Adds kSamples samples at once, so that their sums stay in registers and additions need not wait for each other.
 template <class T, int kBytes, bool kWhole, int kSamples>
 PLEIAD_INLINE void add_samples(const PickLoop<T>& j, std::int64_t s, const T* sums) {
   using V = typename Lanes<T, kBytes>::Vector;

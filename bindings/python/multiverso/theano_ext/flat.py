@@ -70,7 +70,7 @@ class FlatTable:
         return givers[0] if len(givers) == 1 else session.worker_rank(0)
 
     def fits(self, arrays: Sequence[Any]) -> bool:
-        """Tells whether the table can be restarted with `arrays`."""
+        """Returns whether the table can be restarted with `arrays`."""
         shapes = [tuple(numpy.shape(array)) for array in arrays]
         return self.session is api._session() and not self.table.table.closed and shapes == self._shapes
 

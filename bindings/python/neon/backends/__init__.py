@@ -29,7 +29,7 @@ class Backend(Component):
     dtype: str
     deterministic: bool
     seterr_handling: Any
-    #: What the file requests that this machine does differently. Printed once.
+    #: Names the settings of the file that this machine treats differently. Printed once.
     notice = ""
 
     def __init__(self, **given: Any) -> None:

@@ -52,7 +52,7 @@ class Dataset(Component):
         super().__init__(**given)
         self.inputs: dict[str, Array] = {}
         self.targets: dict[str, Array] = {}
-        #: What read_image_file reports about the whole files, by name. Equal on all ranks, although each keeps only its tiles.
+        #: The reports of read_image_file about the whole files, by name. Equal on all ranks, although each keeps only its tiles.
         self.file_marks: dict[str, str] = {}
         if not 0 < self.sample_pct <= 100:
             self.refuse(

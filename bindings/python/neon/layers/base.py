@@ -1,4 +1,4 @@
-"""What layers have in common."""
+"""The base classes of all layers."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ class FCLayer(WeightLayer):
     nin: int
     nout: int
     use_biases: bool
-    #: How many of `nin` are the constant 1 of a bias.
+    #: Number of elements of `nin` that are the constant 1 of a bias.
     bias_inputs: "tuple[int, ...]" = (0,)
 
     def __init__(self, **given: Any) -> None:

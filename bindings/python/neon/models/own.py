@@ -298,7 +298,7 @@ def _of_shape(layer: Layer, what: str, value: Any, shape: "tuple[int, ...]") -> 
 
 
 def joins(model: Any) -> bool:
-    """Tells the last layer whether the cost returns the gradient of its sums."""
+    """Passes to the last layer whether the cost returns the gradient of its sums."""
     last = model.computing[-1]
     joined = isinstance(last, FCLayer) and bool(model.cost.joins(last.activation))
     if isinstance(last, FCLayer):

@@ -1,1 +1,1 @@
-"""What the classes share: their registry, YAML files and collectives."""
+"""Utilities of all classes: their registry, YAML files and collectives."""

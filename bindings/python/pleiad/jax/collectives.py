@@ -235,7 +235,7 @@ def _send(found: Session, held: list[NDArray[Any]], names: list[str], root: int)
 
 
 def _traced(leaves: list[Any]) -> bool:
-    """Tells whether code is being traced. Tracing also traces operations on constants, so creating one detects it."""
+    """Returns whether code is being traced. Tracing also traces operations on constants, so creating one detects it."""
     if not leaves:
         return False
     return any(isinstance(leaf, jax.core.Tracer) for leaf in [*leaves, jax.numpy.zeros(())])

@@ -22,7 +22,7 @@ class Watch:
         self._marks = self._state()
 
     def changed(self) -> bool:
-        """Tells whether weights were assigned since the last mark or training step, whichever came later."""
+        """Returns whether weights were assigned since the last mark or training step, whichever came later."""
         now = self._state()
         if not self._jax:
             return self._marks != now

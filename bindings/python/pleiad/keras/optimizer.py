@@ -68,7 +68,7 @@ def DistributedOptimizer(  # noqa: N802, it stands for a class, as in pleiad.tor
 
 
 def is_distributed(optimizer: Any) -> bool:
-    """Tells whether DistributedOptimizer was applied to an optimizer."""
+    """Returns whether DistributedOptimizer was applied to an optimizer."""
     return isinstance(optimizer, _Distributed)
 
 

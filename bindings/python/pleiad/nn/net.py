@@ -44,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Placed:
-    """What Python records about a layer of a net."""
+    """The record of a layer of a net in Python."""
 
     kind: str
     inputs: tuple[str, ...]

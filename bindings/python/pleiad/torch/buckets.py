@@ -47,7 +47,7 @@ class Bucket:
             return self.buffer
 
     def resized(self) -> bool:
-        """Tells whether a parameter's number of elements has changed since the bucket was made."""
+        """Returns whether a parameter's number of elements has changed since the bucket was made."""
         return self.buffer is not None and self.buffer.numel() != sum(x.numel() for _, x in self.named)
 
     def _give_back(self) -> None:

@@ -46,7 +46,7 @@ def as_line(x: Tensor) -> Tensor:
 
 
 def is_dense(x: Tensor) -> bool:
-    """Tells whether the tensor's elements fill a contiguous block of memory, each exactly once."""
+    """Returns whether the tensor's elements fill a contiguous block of memory, each exactly once."""
     expected = 1
     for stride, side in sorted(zip(x.stride(), x.shape, strict=True)):
         if side == 1:

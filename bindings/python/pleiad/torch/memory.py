@@ -11,7 +11,7 @@ _kept = False
 
 
 def keep_freed_memory() -> None:
-    """Tells the C library to keep up to 1 GiB of freed memory for later allocations. Every backward pass allocates the
+    """Makes the C library keep up to 1 GiB of freed memory for later allocations. Every backward pass allocates the
     gradients again, and returning that memory to the kernel and faulting it in page by page takes a quarter of a step of
     a large model. User settings take precedence: the function does nothing if MALLOC_TRIM_THRESHOLD_,
     MALLOC_MMAP_THRESHOLD_, LD_PRELOAD or GLIBC_TUNABLES is set, or PLEIAD_KEEP_MEMORY=0."""

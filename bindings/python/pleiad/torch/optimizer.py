@@ -391,7 +391,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return [(name, x) for name, x in plain_parameters(self._module) if id(x) not in own]
 
     def _changed(self) -> bool:
-        """Tells whether parameters were added, removed, frozen, unfrozen or resized since the last call."""
+        """Returns whether parameters were added, removed, frozen, unfrozen or resized since the last call."""
         now = _plain(self.optimizer)
         return (
             len(now) != len(self._known)

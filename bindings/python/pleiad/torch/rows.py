@@ -55,7 +55,7 @@ class BatchRows:
         return self.ids, grad.detach()
 
     def is_local(self) -> bool:
-        """Tells whether there are gradients that no exchange has seen."""
+        """Returns whether there are gradients that no exchange has seen."""
         return not self.exchanged and self.gradient()[0].numel() > 0
 
     def exchange(self, session: Session, average: bool) -> None:

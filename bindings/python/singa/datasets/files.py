@@ -48,7 +48,7 @@ def build_once(
         stood_in = was != "" and not was.startswith(f"{name}: ")
         found = find(folder, missing) if missing or (was and (folder or stood_in)) else None
         if found is not None and (missing or _source(found) != was):
-            say(f"{name}: building {' and '.join(str(path) for path in paths[:2])}{' anew' if not missing else ''}")
+            say(f"{name}: building {' and '.join(str(path) for path in paths[:2])}{' again' if not missing else ''}")
             paths[0].parent.mkdir(parents=True, exist_ok=True)
             for old in (origin, *paths):  # removed first, so that an interrupted build leaves a file missing
                 old.unlink(missing_ok=True)
