@@ -60,7 +60,10 @@ def spatial(build):
         launch = [] if ranks == 1 else [build / "bin" / "pleiad", "launch", "-n", ranks]
         command = [str(word) for word in (*launch, build / "bin" / "bench_spatial", *words)]
         done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PLEIAD_LOG_LEVEL": "error"}
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PLEIAD_LOG_LEVEL": "error"},
         )
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed: {done.stderr.strip()[-2000:]}")
@@ -74,7 +77,11 @@ class NetProcess:
     def __init__(self, build, threads):
         environment = {**os.environ, "PYTHONPATH": str(build / "python"), "OMP_NUM_THREADS": str(threads)}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [sys.executable, __file__, "--serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
 
     def ask(self, **request):
