@@ -220,7 +220,7 @@ TEST(Sparse, ARowThatIsLargerThanTheMemoryIsRefusedByName) {
           ADD_FAILURE() << "it was not refused";
         } catch (const MemoryError& error) {
           const std::string text = error.what();
-          for (const char* word : {"vast", "no room for another row", "more than the machine has"}) {
+          for (const char* word : {"vast", "no room for another row", "more than this process can get"}) {
             EXPECT_NE(text.find(word), text.npos) << text;
           }
         }

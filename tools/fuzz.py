@@ -6,7 +6,10 @@
     tools/fuzz.py --runs 100000000 --jobs 2   runs until all targets together have executed this number of inputs
 
 With --runs, each target first executes --least inputs. After that, the target that has used the least processor time runs next.
-The counts are kept in build/fuzz/executed.json, so a run that was stopped continues. Delete the file to count from zero.
+The counts are kept in executed.json beside the programs, so a run that was stopped continues. Delete the file to count from zero.
+
+With --build build/fuzz-fast, the programs have the assertions of the standard library and a limit for allocations, but no address sanitizer.
+They execute several times as many inputs in a second. A later run of the other build repeats the inputs that reached new code.
 
 Inputs that reach new code stay in build/fuzz/corpus. An input that breaks a target is kept in build/fuzz/found. Copy it to
 tests/fuzz/corpus/TARGET once the mistake is fixed."""
@@ -24,24 +27,25 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "fuzz"
-COUNTS = BUILD / "executed.json"
+WORK = BUILD / "corpus"
+FOUND = BUILD / "found"
 LIMITS = ["-rss_limit_mb=2048", "-malloc_limit_mb=256", "-timeout=10"]
 # The omitted checks take half the time of a target that throws. The address sanitizer's replay of the corpus keeps
 # them.
 SANITIZER = "detect_stack_use_after_return=0:quarantine_size_mb=8:malloc_context_size=4"
 
-Target = collections.namedtuple("Target", "program name longest")
+Target = collections.namedtuple("Target", "program name longest")  # program: its path
 Slice = collections.namedtuple("Slice", "runs cpu well")
 
 
-def targets(wanted):
+def targets(build, wanted):
     """Returns all targets, or those in `wanted`. A program that is started without a target lists its targets and their
     maximum input lengths.
     """
     found = []
-    for program in ("fuzz_file", "fuzz_job"):
+    for program in (build / "bin" / "fuzz_file", build / "bin" / "fuzz_job"):
         environment = {name: value for name, value in os.environ.items() if name != "FUZZ_TARGET"}
-        told = subprocess.run([BUILD / "bin" / program, "-runs=0"], capture_output=True, text=True, env=environment)
+        told = subprocess.run([program, "-runs=0"], capture_output=True, text=True, env=environment)
         listed = re.findall(r"([\w-]+):(\d+)", told.stderr.split("FUZZ_TARGET is one of")[1])
         found += [Target(program, name, int(longest)) for name, longest in listed]
     if unknown := set(wanted) - {target.name for target in found}:
@@ -53,7 +57,7 @@ def execute(target, *words):
     """Runs libFuzzer. Returns its exit code, its output and the processor time that it used."""
     environment = {**os.environ, "FUZZ_TARGET": target.name}
     environment["ASAN_OPTIONS"] = f"{SANITIZER}:{os.environ.get('ASAN_OPTIONS', '')}"
-    command = [BUILD / "bin" / target.program, *LIMITS, f"-max_len={target.longest}", "-verbosity=0", *words]
+    command = [target.program, *LIMITS, f"-max_len={target.longest}", "-verbosity=0", *words]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
     text = process.stderr.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
@@ -63,7 +67,7 @@ def execute(target, *words):
 
 def run(target, seconds):
     """Runs one target for this many seconds."""
-    work, found = BUILD / "corpus" / target.name, BUILD / "found" / target.name
+    work, found = WORK / target.name, FOUND / target.name
     for folder in (work, found):
         folder.mkdir(parents=True, exist_ok=True)
     limits = [f"-max_total_time={seconds:.0f}", "-print_final_stats=1", f"-artifact_prefix={found}/"]
@@ -90,12 +94,13 @@ class Campaign:
     def __init__(self, chosen, options):
         self.targets = chosen
         self.options = options
+        self.counts = options.build / "executed.json"
         self.runs, self.cpu, self.wall = collections.Counter(), collections.Counter(), collections.Counter()
         self.busy, self.broken = set(), set()
         self.began = time.monotonic()
         self.least = min(options.least, options.runs // len(chosen))
-        if options.runs and COUNTS.exists():
-            before = json.loads(COUNTS.read_text())
+        if options.runs and self.counts.exists():
+            before = json.loads(self.counts.read_text())
             self.runs.update(before["runs"])
             self.cpu.update(before["cpu"])
         self.inherited = self.total()
@@ -122,7 +127,7 @@ class Campaign:
         if not done.well:
             self.broken.add(target.name)
         if self.options.runs:
-            COUNTS.write_text(json.dumps({"runs": self.runs, "cpu": self.cpu}, indent=1))
+            self.counts.write_text(json.dumps({"runs": self.runs, "cpu": self.cpu}, indent=1))
         rate = (self.total() - self.inherited) / (time.monotonic() - self.began)
         print(
             f"{target.name}: {done.runs:,} inputs, {done.runs / max(done.cpu, 0.01):,.0f} per second of a processor"
@@ -152,16 +157,17 @@ def main():
     parser.add_argument("--least", type=int, default=300_000, help="inputs that each target executes, with --runs")
     parser.add_argument("--slice", type=int, default=60, help="seconds that a target runs at a time, with --runs")
     parser.add_argument("--jobs", type=int, default=1, help="targets that run at once")
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD, help="the folder of the programs")
     parser.add_argument("targets", nargs="*")
     options = parser.parse_args()
-    campaign = Campaign(targets(options.targets), options)
+    campaign = Campaign(targets(options.build.resolve(), options.targets), options)
     campaign.work()
     for target in campaign.targets:
         name = target.name
         print(f"{name:16}{campaign.runs[name]:14,} inputs in {campaign.cpu[name]:9,.1f} s of a processor")
     result = "no crash, no hang, no large allocation"
     if campaign.broken:
-        result = f"broken: {', '.join(sorted(campaign.broken))}; see {BUILD / 'found'}"
+        result = f"broken: {', '.join(sorted(campaign.broken))}; see {FOUND}"
     print(f"{campaign.total():,} inputs in total; {result}")
     sys.exit(bool(campaign.broken))
 

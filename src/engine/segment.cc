@@ -27,7 +27,7 @@ namespace {
 
 // A committed segment takes its memory at once. An error now is better than the kernel's OOM killer later.
 void check_room(std::size_t bytes, bool reserve_only) {
-  if (!reserve_only && bytes > available_memory()) refuse_memory(bytes, "more than the machine has");
+  if (!reserve_only && bytes > available_memory()) refuse_memory(bytes, "more than this process can get");
 }
 
 // Commits in small steps: a signal undoes the step that it interrupts, so a large one would never finish under a timer.

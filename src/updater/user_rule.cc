@@ -1,8 +1,6 @@
 #include "updater/user_rule.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include <fmt/format.h>
 
@@ -64,17 +62,6 @@ class UserRule final : public Updater {
   const std::function<void(const RuleUpdate<double>&)> float64_;
 };
 
-struct List {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<const Updater>> rules;  // guarded by mutex
-};
-
-// Never destroyed: a thread that serves tables at the end of the process may still access it.
-List& list() {
-  static auto* const one = new List;
-  return *one;
-}
-
 }  // namespace
 
 bool in_user_rule() { return in_rule; }
@@ -101,22 +88,7 @@ void register_rule(const std::string& name, const RuleLayout& layout,
     refuse("a rule with state cannot be additive");
   }
   if (!apply_float32 || !apply_float64) refuse("expected a function for each element type; received none");
-  auto rule = std::make_shared<UserRule>(name, layout, std::move(apply_float32), std::move(apply_float64));
-  const std::lock_guard lock(list().mutex);
-  list().rules[name] = std::move(rule);
-}
-
-std::shared_ptr<const Updater> find_user_rule(const std::string& name) {
-  const std::lock_guard lock(list().mutex);
-  const auto found = list().rules.find(name);
-  return found == list().rules.end() ? nullptr : found->second;
-}
-
-std::vector<std::string> user_rule_names() {
-  const std::lock_guard lock(list().mutex);
-  std::vector<std::string> names;
-  for (const auto& [name, rule] : list().rules) names.push_back(name);
-  return names;
+  add_user_rule(name, std::make_shared<UserRule>(name, layout, std::move(apply_float32), std::move(apply_float64)));
 }
 
 }  // namespace pleiad

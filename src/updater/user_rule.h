@@ -1,4 +1,4 @@
-// The registry of user-defined update rules.
+// User-defined update rules. The list is in libpleiad_base.so, so that a process has one.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,11 @@
 
 namespace pleiad {
 
-/// Returns null if the name is not registered. Exported, because only one library may hold the registry.
-[[nodiscard]] PLEIAD_API std::shared_ptr<const Updater> find_user_rule(const std::string& name);
-[[nodiscard]] PLEIAD_API std::vector<std::string> user_rule_names();
+/// Replaces a rule of the same name.
+void add_user_rule(const std::string& name, std::shared_ptr<const Updater> rule);
+/// Returns null if the name is not registered.
+[[nodiscard]] std::shared_ptr<const Updater> find_user_rule(const std::string& name);
+[[nodiscard]] std::vector<std::string> user_rule_names();
 
 /// Returns true while this thread runs a user's rule. It then holds a lock and must not call tables.
 [[nodiscard]] bool in_user_rule();

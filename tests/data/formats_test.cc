@@ -54,7 +54,7 @@ TEST(Lmdb, ErrorsNameTheProblem) {
   expect_error<FileError>([&] { (void)open_pairs("lmdb", path); }, {path, "not an LMDB file"});
   const auto out = create_pairs("lmdb", folder / "set");
   out->put("a", "1");
-  expect_error<InvalidArgument>([&] { out->put("", "2"); }, {"keys have 1 to 511 bytes"});
+  expect_error<InvalidArgument>([&] { out->put("", "2"); }, {"expected a key of 1 to 511 bytes"});
   out->put("a", "2");
   expect_error<InvalidArgument>([&] { out->commit(); }, {"\"a\" twice"});
 }

@@ -328,7 +328,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   refuses({.threads = -1}, {"threads"});
   refuses({.depth = 0}, {"depth"});
   refuses({.timeout = 0}, {"timeout"});
-  refuses({.batch = 54, .last = LastBatch::drop}, {"no batch is left", "54", "53 records"});
+  refuses({.batch = 54, .last = LastBatch::drop}, {"expected at least one whole batch", "54", "53 records"});
   refuses({.transformed = "image"}, {"unknown field \"image\"; known: data, label"});
   expect_error<InvalidArgument>([] { Loader loader(nullptr, {}); }, {"expected a store"});
 }

@@ -124,7 +124,7 @@ TEST(Records, ErrorsNameTheProblem) {
   };
   refuses("\x08", {"key \"k1\"", "truncated or damaged"});
   refuses(std::string("\x08\x00", 2), {"extent of 0"});
-  refuses(record(1, false), {"24 bytes of pixels", "it has 0"});
+  refuses(record(1, false), {"24 bytes of pixels", "received 0"});
   refuses(record(1, true).substr(0, 6) + record(1, true).substr(8), {"no label"});
   refuses(record(1, true), {"label 3", "0 to 2"}, {.kind = {}, .paths = {}, .classes = 3});
   const auto first = [&](const std::string& value, const std::string& word, std::vector<std::int64_t> shape = {}) {

@@ -40,7 +40,7 @@ TEST_F(BadIdx, IsRefused) {
   refuses(good.substr(0, good.size() - 5), {"truncated in record 1"});
   refuses(good + "x", {"continues after its last record"});
   refuses(idx_header({3, 0, 2}), {"extent 0"});
-  refuses(idx_header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}), {"larger than memory"});
+  refuses(idx_header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}), {"larger than the address space"});
   refuses(idx_header({0xFFFFFFFF, 1000, 1000}) + images(1, 100), {"truncated in record 0"});
 }
 

@@ -170,7 +170,7 @@ TEST(Transform, RefusesWhatDoesNotFit) {
   };
   refuses({.mean = {1, 2}}, {"\"data\" [3, 4, 4]", "mean of 1, 3 (channels) or 48 (pixels)", "received 2"});
   refuses({.deviation = {1, 0, 1}}, {"deviations above 0", "value 1"});
-  refuses({.mean = {NAN}}, {"mean 0 is nan"});
+  refuses({.mean = {NAN}}, {"value 0 is nan"});
   refuses({.scale = INFINITY}, {"finite scale"});
   refuses({.pad = -1}, {"pad"});
   refuses({.pad = 1, .crop_height = 7}, {"at most 6 x 6", "received 7 x 6"});

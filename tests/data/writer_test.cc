@@ -121,7 +121,7 @@ TEST_P(EveryWriter, RefusesWhatItCannotHold) {
   }
   WriterOptions many = options_;
   many.paths = {"a", "b", "c"};
-  expect_error<InvalidArgument>([&] { (void)create_store(many); }, {"received 3 paths"});
+  expect_error<InvalidArgument>([&] { (void)create_store(many); }, {"received 3 path"});
   WriterOptions nowhere = options_;
   for (std::string& path : nowhere.paths) path = folder_ / "no/such/folder";
   expect_error<FileError>(

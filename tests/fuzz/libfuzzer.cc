@@ -25,6 +25,32 @@ const pleiad::fuzz::Target& chosen() {
 
 }  // namespace
 
+#ifndef __SANITIZE_ADDRESS__
+// Without the address sanitizer, libFuzzer cannot limit the size of an allocation.
+extern "C" void* __libc_malloc(std::size_t bytes);
+extern "C" void* __libc_calloc(std::size_t count, std::size_t bytes);
+extern "C" void* __libc_realloc(void* memory, std::size_t bytes);
+
+namespace {
+std::size_t checked(std::size_t bytes) {
+  constexpr std::size_t kLimit = std::size_t{256} << 20U;
+  if (bytes > kLimit) {
+    std::fprintf(stderr, "an allocation of %zu bytes; the limit is %zu\n", bytes, kLimit);
+    std::abort();
+  }
+  return bytes;
+}
+}  // namespace
+
+extern "C" void* malloc(std::size_t bytes) { return __libc_malloc(checked(bytes)); }
+extern "C" void* calloc(std::size_t count, std::size_t bytes) {
+  std::size_t all = 0;
+  checked(__builtin_mul_overflow(count, bytes, &all) ? SIZE_MAX : all);
+  return __libc_calloc(count, bytes);
+}
+extern "C" void* realloc(void* memory, std::size_t bytes) { return __libc_realloc(memory, checked(bytes)); }
+#endif
+
 /// Runs the target once, so that its one-time initialisation does not count for the first input.
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   chosen().run({});

@@ -55,7 +55,7 @@ TEST(JobResults, ATestNeedsEveryParameterFromItsCheckpoint) {
     return told([&] { (void)run_job(small_job(folder, {.more = more}), testing_alone(resume)); });
   };
   const auto with_path = [](const fs::path& path) { return fmt::format("checkpoint_path: \"{}\"", path.string()); };
-  expect_words(tested(""), {"small.conf", "checkpoint_path", "there is none"});
+  expect_words(tested(""), {"small.conf", "checkpoint_path", "received neither"});
   expect_words(tested(with_path(folder / "gone")), {"gone", "no such checkpoint"});
   std::ofstream(folder / "empty").close();
   expect_words(tested(with_path(folder / "empty")), {"empty", "none of the net's parameters", "w1, b1, w2, b2"});
@@ -85,7 +85,7 @@ TEST(JobResults, TrainingNeedsANumberOfSteps) {
   (void)points(folder);
   text.replace(text.find("train_steps: 20"), 15, "");
   const Job job = Job::from_text(text, "small.conf");
-  expect_words(told([&] { (void)run_job(job, silent()); }), {"small.conf", "train_steps", "there is none"});
+  expect_words(told([&] { (void)run_job(job, silent()); }), {"small.conf", "train_steps", "received none"});
   const JobResult result = run_job(job.with("train_steps: 2"), silent());
   const Job test = job.with(fmt::format("checkpoint_path: \"{}\"", result.checkpoint));
   EXPECT_EQ(run_job(test, testing_alone()).reports.size(), 1U);  // a run without steps

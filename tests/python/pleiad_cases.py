@@ -78,7 +78,7 @@ def test_a_stale_bounded_table_ticks():
             table.add(np.ones(3, np.float32))
             table.tick()
             assert table.get()[0] >= step + (s.size - 1) * (step - 1)
-        with raises(pleiad.StateError, "only clock = ssp ticks"):
+        with raises(pleiad.StateError, "call tick only with clock = ssp"):
             s.array(3).tick()
         rounds = s.array(3, clock="sync", apply="round", backup=0.0)
         rounds.add(np.ones(3, np.float32))

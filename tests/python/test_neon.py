@@ -396,9 +396,9 @@ def test_a_ranks_failure_before_a_data_set_is_made_keeps_no_one_waiting(neon, tm
     ("change", "words"),
     [
         (lambda data: data + b"x", ["train-images", "longer", "[3, 28, 28]"]),
-        (lambda data: data[:-1], ["train-images", "expected", "there are 2351"]),
-        (lambda data: data[:7], ["train-images", "16 bytes", "there are 7"]),
-        (lambda data: b"", ["train-images", "16 bytes", "there are 0"]),
+        (lambda data: data[:-1], ["train-images", "expected", "found 2351"]),
+        (lambda data: data[:7], ["train-images", "16 bytes", "found 7"]),
+        (lambda data: b"", ["train-images", "16 bytes", "found 0"]),
         (lambda data: b"\0" * 16, ["train-images", "received [0, 0, 0, 0]"]),
     ],
 )

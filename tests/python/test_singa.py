@@ -463,8 +463,8 @@ def test_servers_that_are_ranks_are_named(root, in_world, pleiad, run):
     job = shortened(root / "examples" / "mnist" / "sandblaster.conf", 4)
     done = run(pleiad, "explain", job, "-n", "4", cwd=root)
     assert "Sandblaster, 2 ranks, and 2 that only serve" in done.stdout, done.stdout
-    assert "no processes of their own" not in in_world(4, root, pleiad, "run", job).stderr
-    assert "no processes of their own" in in_world(2, root, pleiad, "run", job).stderr
+    assert "do not run as separate processes" not in in_world(4, root, pleiad, "run", job).stderr
+    assert "do not run as separate processes" in in_world(2, root, pleiad, "run", job).stderr
 
 
 def test_the_options_of_a_run(root, run, pleiad):

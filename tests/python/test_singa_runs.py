@@ -204,7 +204,7 @@ def test_missing_steps_are_an_error(root, run, env, pleiad):
     conf = write_job(root, 3)
     conf.write_text(conf.read_text().replace("train_steps: 3", ""))
     done = run(pleiad, "run", conf, env=env)
-    assert done.returncode == 1 and "train_steps" in done.stderr and "there is none" in done.stderr, done.stderr
+    assert done.returncode == 1 and "train_steps" in done.stderr and "received none" in done.stderr, done.stderr
 
 
 def read_terminal(command, env, cwd, seconds=60):
