@@ -98,6 +98,7 @@ def serve():
     import numpy
     from nn_more import MORE
     from nn_nets import NETS as CASES
+
     from pleiad import nn
 
     answers = sys.stdout
