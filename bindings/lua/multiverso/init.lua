@@ -49,6 +49,7 @@ function multiverso.shutdown()
   if not good then check.fail("[multiverso.shutdown] %s", words) end
 end
 
+--- Returns the number of workers.
 function multiverso.num_workers()
   world.session("multiverso.num_workers")
   return numbers.workers
@@ -60,6 +61,7 @@ function multiverso.worker_id()
   return numbers.worker_id
 end
 
+--- Returns the number of this rank as a server, counted from 0, or -1 if it is not a server.
 function multiverso.server_id()
   world.session("multiverso.server_id")
   return numbers.server_id

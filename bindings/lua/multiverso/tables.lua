@@ -55,15 +55,10 @@ return function(backend, data, world)
     return good
   end
 
-  local function close(class, name)
-    --- Releases the table's memory on all workers. Later calls on the handler raise an error. Collective.
-    return function(self)
-      local where = name .. ":close"
-      must(where, backend.close(handle_of(self, class, where)))
-    end
+  local function close(self, class, name)
+    local where = name .. ":close"
+    must(where, backend.close(handle_of(self, class, where)))
   end
-  ArrayTableHandler.close = close(ArrayTableHandler, "ArrayTableHandler")
-  MatrixTableHandler.close = close(MatrixTableHandler, "MatrixTableHandler")
 
   -- A one-dimensional table.
 
@@ -108,8 +103,12 @@ return function(backend, data, world)
     return data.written(tensor, buffer)
   end
 
+  --- Releases the table's memory on all workers. Later calls on the handler raise an error. Collective.
+  function ArrayTableHandler:close() close(self, ArrayTableHandler, "ArrayTableHandler") end
+
   -- A two-dimensional table, read and written as a whole or by rows.
 
+  --- Creates a matrix of `rows` times `cols` values. `init` and `more` are those of arrays. Collective.
   function MatrixTableHandler:new(rows, cols, init, more)
     local where = "MatrixTableHandler:new"
     local session = world.session(where)
@@ -138,6 +137,7 @@ return function(backend, data, world)
     return buffer, offset, count
   end
 
+  --- Applies the values with the table's update rule, to all rows or to those of row_ids, which count from 0:
   --- add(values), add(values, row_ids), add(values, sync) or add(values, row_ids, sync).
   function MatrixTableHandler:add(values, row_ids, sync)
     local where = "MatrixTableHandler:add"
@@ -162,6 +162,9 @@ return function(backend, data, world)
     must(where, backend.get(handle, kind, ids, n or 0, buffer, offset, count))
     return data.written(tensor, buffer)
   end
+
+  --- Releases the table's memory on all workers. Later calls on the handler raise an error. Collective.
+  function MatrixTableHandler:close() close(self, MatrixTableHandler, "MatrixTableHandler") end
 
   return ArrayTableHandler, MatrixTableHandler
 end

@@ -157,12 +157,17 @@ return function(backend)
     if not size then fail("[Tensor:size] a %s has no dimension %s", describe(self), tostring(dimension)) end
     return size
   end
+  --- Returns the number of dimensions.
   function methods:dim() return #self._shape end
   methods.nDimension = methods.dim
+  --- Returns the number of values.
   function methods:nElement() return self._count end
   methods.numel = methods.nElement
+  --- Returns true: these tensors are always dense.
   function methods:isContiguous() return true end
+  --- Returns the tensor itself, which is dense.
   function methods:contiguous() return self end
+  --- Returns the name of the class, such as "multiverso.FloatTensor".
   function methods:type() return "multiverso." .. self._kind.tensor end
   --- Returns the memory, indexed from 0: a pointer under LuaJIT, otherwise a checked buffer, which views do not have.
   function methods:data()
@@ -233,10 +238,14 @@ return function(backend)
     return self
   end
 
+  --- Returns a copy.
   function methods:clone() return Tensor.empty(self._kind, self:size()):copy(self) end
+  --- Returns the values as a FloatTensor, or the tensor itself if it is one.
   function methods:float() return self._kind == kinds.float32 and self or Tensor.FloatTensor(self) end
+  --- Returns the values as a DoubleTensor, or the tensor itself if it is one.
   function methods:double() return self._kind == kinds.float64 and self or Tensor.DoubleTensor(self) end
 
+  --- Returns the values as a Lua table, nested like the shape.
   function methods:totable()
     local list = {}
     for i = 1, self._shape[1] or 0 do
@@ -246,12 +255,14 @@ return function(backend)
     return list
   end
 
+  --- Sets all values to one number.
   function methods:fill(value)
     if self._count > 0 then put(self, self._offset, value) end
     local buffer, from = self._buffer, self._offset
     for i = from, from + self._count - 1 do buffer[i] = value end
     return self
   end
+  --- Sets all values to 0.
   function methods:zero() return self:fill(0) end
 
   --- Replaces each value by change(value), unless that returns nil.
@@ -295,10 +306,15 @@ return function(backend)
     if type(first) ~= "number" then fail("[Tensor:add] expected a number first; received %s", describe(first)) end
     return in_place("add", self, second, function(a, b) return a + first * b end)
   end
+  --- Multiplies in place by a number.
   function methods:mul(number) return in_place("mul", self, number, times) end
+  --- Divides in place by a number.
   function methods:div(number) return in_place("div", self, number, over_by) end
+  --- Multiplies in place by another tensor, elementwise.
   function methods:cmul(other) return in_place("cmul", self, other, times) end
+  --- Divides in place by another tensor, elementwise.
   function methods:cdiv(other) return in_place("cdiv", self, other, over_by) end
+  --- Subtracts another tensor or a number in place.
   function methods:csub(other) return in_place("csub", self, other, minus) end
 
   local function folded(tensor, start, step)
@@ -306,11 +322,17 @@ return function(backend)
     for i = tensor._offset, tensor._offset + tensor._count - 1 do result = step(result, value_at(tensor, i)) end
     return result
   end
+  --- Returns the sum of all values.
   function methods:sum() return folded(self, 0, plus) end
+  --- Returns the mean of all values.
   function methods:mean() return folded(self, 0, plus) / self._count end
+  --- Returns the largest value.
   function methods:max() return folded(self, -math.huge, math.max) end
+  --- Returns the smallest value.
   function methods:min() return folded(self, math.huge, math.min) end
+  --- Returns the Euclidean norm.
   function methods:norm() return math.sqrt(folded(self, 0, function(a, b) return a + b * b end)) end
+  --- Returns the inner product with another tensor of as many values.
   function methods:dot(other) return self:clone():cmul(other):sum() end
 
   meta.__add = function(a, b)
