@@ -1,13 +1,15 @@
 """The Python API of Multiverso, implemented by Pleiad.
 
-import multiverso as mv
+    import multiverso as mv
 
-mv.init()
-table = mv.ArrayTableHandler(1000)
-table.add(gradient)
-mv.barrier()
-values = table.get()
-mv.shutdown()
+    mv.init()
+    table = mv.ArrayTableHandler(1000)
+    table.add(gradient)
+    mv.barrier()
+    values = table.get()
+    mv.shutdown()
+
+docs/python.md describes each part.
 """
 
 from multiverso.api import (

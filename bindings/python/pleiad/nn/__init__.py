@@ -1,13 +1,15 @@
 """Neural nets and their training by Pleiad's C++ engine. The same script runs in one process or in many.
 
-import pleiad
-from pleiad import nn
+    import pleiad
+    from pleiad import nn
 
-session = pleiad.init()  # one process, or one rank of `pleiad launch -n 2 python script.py`
-net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
-trainer = nn.Trainer(net, nn.SGD(0.1, momentum=0.9), batch=64)
-history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_labels))
-history.plot("curves.png")
+    session = pleiad.init()  # one process, or one rank of `pleiad launch -n 2 python script.py`
+    net = nn.Sequential([nn.Dense(128, "relu"), nn.Dense(10)], input=(784,), loss=nn.SoftmaxLoss())
+    trainer = nn.Trainer(net, nn.SGD(0.1, momentum=0.9), batch=64)
+    history = trainer.fit(images, labels, epochs=5, validation=(test_images, test_labels))
+    history.plot("curves.png")
+
+docs/nn_python.md shows each part by an example.
 """
 
 from collections.abc import Sequence
