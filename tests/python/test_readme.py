@@ -4,7 +4,22 @@ import pytest
 from conftest import ROOT
 from run_page import PIECE, sections
 
-PAGES = ["README.md", "docs/updaters.md", "docs/snapshots.md", "docs/data.md", "docs/spatial.md", "docs/frameworks.md"]
+PAGES = [
+    "README.md",
+    "docs/updaters.md",
+    "docs/snapshots.md",
+    "docs/data.md",
+    "docs/spatial.md",
+    "docs/frameworks.md",
+    "docs/tutorial_pytorch.md",
+    "docs/tutorial_nn.md",
+    "docs/tutorial_multiverso.md",
+    "docs/tutorial_singa.md",
+    "docs/howto_embeddings.md",
+    "docs/howto_failures.md",
+    "docs/howto_large_images.md",
+    "docs/questions.md",
+]
 # These pages have tests of their own.
 OTHERS = ["docs/python.md", "docs/nn_python.md", "docs/singa.md", "docs/neon.md"]
 
