@@ -14,7 +14,7 @@ PYTEST = env PLEIAD_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -m pytest tests -q -raR -
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := build
-.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz fuzz-fast test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages wheel cli-pages install-lua lint format format-check layout prose clean help
+.PHONY: build build-without-mpi benches configured all-tests setup demo check test test-full sanitize sanitize-short fuzz fuzz-fast test-chaos bench-tables bench-messages bench-snapshots bench-nn bench-nn-scale bench-spatial bench-data bench-lua bench-python bench-singa show-singa stubs messages wheel cli-pages docs screenshots install-lua lint format format-check layout prose clean help
 
 build: ## build into build/release (the default)
 	@[ -f $(BUILD)/build.ninja ] || $(CMAKE) --preset release
@@ -70,7 +70,7 @@ test: ## set up, build, check and run the tests, except those that take long
 
 test-full: ## all tests, all sanitizers and the linter
 	@rm -rf $(REPORTS)
-	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm wheel chroot
+	@tools/timed.sh "set-up" tools/setup.sh lint frameworks theano slurm wheel chroot docs
 	@tools/timed.sh "build" $(MAKE) --no-print-directory all-tests benches
 	@tools/timed.sh "lint" $(MAKE) --no-print-directory lint
 	@tools/timed.sh "build without MPI" $(MAKE) --no-print-directory build-without-mpi
@@ -214,6 +214,14 @@ messages: ## rewrite tests/messages, the list of all messages, from the sources
 
 cli-pages: build ## make docs/cli.md, the man page and the completions from the commands' help; then build again
 	@$(PYTHON) tools/cli_pages.py --build $(BUILD)
+
+docs: ## build the documentation as a site into build/docs
+	@tools/setup.sh docs
+	@$(PYTHON) tools/site/build.py
+
+screenshots: docs ## take pictures of the site's pages, wide and narrow, into build/screenshots
+	@tools/setup.sh docs screenshots
+	@$(PYTHON) tools/site/screenshots.py build/docs build/screenshots
 
 wheel: ## make a self-contained wheel in dist, for the Python of .venv
 	@tools/setup.sh wheel

@@ -33,12 +33,14 @@ def pytest_configure(config):
 
 # Test files whose cases take seconds and need no framework.
 QUICK = {
+    "test_bench_plots",
     "test_capi",
     "test_cases",
     "test_cli_pages",
     "test_convert",
     "test_docs",
     "test_durations",
+    "test_example_pages",
     "test_generate",
     "test_glossary",
     "test_layout",
@@ -48,6 +50,7 @@ QUICK = {
     "test_prose",
     "test_release",
     "test_safetensors",
+    "test_site",
 }
 
 
