@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/choice.h"
 
 namespace pleiad {
 
@@ -151,10 +152,18 @@ class PLEIAD_API StoreWriter {
 PLEIAD_API bool copy_store(const Store& store, StoreWriter& to,
                            const std::function<bool(std::int64_t done)>& progress = {});
 
+/// The records to train on, or those to test with.
+enum class DatasetPart : std::uint8_t { test, train };
+template <>
+struct ChoiceNames<DatasetPart> {
+  static constexpr std::string_view family = "part of a data set";
+  static constexpr std::string_view names[] = {"test", "train"};
+};
+
 /// A well-known data set that is installed on this machine.
 struct DatasetOptions {
-  std::string name;                   ///< mnist | fashion-mnist | cifar10
-  std::string part = "train";         ///< train | test
+  std::string name;  ///< mnist | fashion-mnist | cifar10
+  Choice<DatasetPart> part = DatasetPart::train;
   std::string folder = {};            ///< empty: $PLEIAD_DATA/NAME, then the folders of Debian's packages
   std::optional<Window> window = {};  ///< same as in StoreOptions
 };

@@ -14,6 +14,9 @@
 
 namespace pleiad {
 
+/// How a halo reaches another rank. automatic: through shared memory on one host, otherwise by messages.
+enum class HaloPath : std::uint8_t { automatic, messages };
+
 /// Which member has and which member needs which positions. A team is a set of ranks that exchange among themselves. In
 /// every team, member m has own[m] and needs need[m].
 struct HaloSpec {
@@ -24,9 +27,9 @@ struct HaloSpec {
   std::int64_t batch = 1;
   std::int64_t channels = 1;  ///< number of values per position
   DType dtype = DType::float32;
-  int pieces = 1;         ///< number of parts of the batch that are exchanged independently
-  double delay = 0;       ///< seconds to delay each message, to measure what overlap hides
-  std::string path = {};  ///< empty: shared memory on one host, otherwise messages; "messages": always messages
+  int pieces = 1;    ///< number of parts of the batch that are exchanged independently
+  double delay = 0;  ///< seconds to delay each message, to measure what overlap hides
+  HaloPath path = HaloPath::automatic;
 };
 
 /// An exchange derived from global positions: member s sends the intersection of own[s] and need[r] to member r. The

@@ -4,25 +4,35 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/choice.h"
 #include "pleiad/nn/layers.h"
 #include "pleiad/nn/net.h"
 #include "pleiad/train.h"
 
 namespace pleiad {
 
+/// The loss of an auto-encoder: the squared distance, or the cross-entropy after a sigmoid, for binary units.
+enum class StackLoss : std::uint8_t { euclidean, sigmoid };
+template <>
+struct ChoiceNames<StackLoss> {
+  static constexpr std::string_view family = "stack: loss";
+  static constexpr std::string_view names[] = {"euclidean", "sigmoid"};
+};
+
 /// The sizes and kinds of the machines of a stack of RBMs.
 struct StackOptions {
   std::string name = "stack";
-  std::int64_t visible = 0;               ///< number of values in a sample
-  std::vector<std::int64_t> hidden = {};  ///< number of units of each machine, from the lowest up
-  std::string visible_units = "binary";   ///< units of the lowest machine: binary or gaussian
-  std::string code_units = "gaussian";    ///< hidden units of the highest machine: gaussian or binary
-  nn::RbmOptions rbm = {};                ///< settings shared by all machines: k, chains, sample, parameters
-  bool tied = false;                      ///< in the auto-encoder, the decoder uses the weights of the encoder
-  std::string loss = "euclidean";  ///< loss of the auto-encoder: euclidean, or sigmoid (cross-entropy) for binary units
+  std::int64_t visible = 0;                                   ///< number of values in a sample
+  std::vector<std::int64_t> hidden = {};                      ///< number of units of each machine, from the lowest up
+  Choice<nn::RbmUnits> visible_units = nn::RbmUnits::binary;  ///< units of the lowest machine
+  Choice<nn::RbmUnits> code_units = nn::RbmUnits::gaussian;   ///< hidden units of the highest machine
+  nn::RbmOptions rbm = {};  ///< settings shared by all machines: k, chains, sample, parameters
+  bool tied = false;        ///< in the auto-encoder, the decoder uses the weights of the encoder
+  Choice<StackLoss> loss = StackLoss::euclidean;
   DType dtype = DType::float32;
   std::uint64_t seed = 1;
 };
@@ -57,6 +67,8 @@ class PLEIAD_API RbmStack {
   };
   [[nodiscard]] nn::Net empty_net(const std::string& name) const;
   [[nodiscard]] std::string function(std::size_t i) const;
+  [[nodiscard]] nn::RbmUnits visible_units(std::size_t i) const;
+  [[nodiscard]] nn::RbmUnits hidden_units(std::size_t i) const;
   void encode(nn::Net& net, std::size_t count) const;
 
   StackOptions options_;

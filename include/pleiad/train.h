@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "pleiad/api.h"
+#include "pleiad/choice.h"
 #include "pleiad/data.h"
 #include "pleiad/events.h"
 #include "pleiad/nn/init.h"
@@ -79,17 +81,32 @@ struct TextSamplesOptions {
 /// Returns the distinct bytes of a text in ascending order.
 [[nodiscard]] PLEIAD_API std::string vocabulary_of(const std::string& text);
 
+/// How the ranks combine what they learn in a step. automatic ("auto"): all_reduce if there is more than one rank. With
+/// replicas, every group of ranks has its own parameters, and the groups add their changes every `sync_every` steps
+/// without waiting for one another.
+enum class ExchangeKind : std::uint8_t { all_reduce, automatic, none, replicas, tables };
+template <>
+struct ChoiceNames<ExchangeKind> {
+  static constexpr std::string_view family = "exchange";
+  static constexpr std::string_view names[] = {"all_reduce", "auto", "none", "replicas", "tables"};
+};
+
+/// The clock of parameters in tables. sync: all ranks add to one round. async: no rank waits.
+enum class TrainClock : std::uint8_t { async, sync };
+template <>
+struct ChoiceNames<TrainClock> {
+  static constexpr std::string_view family = "clock";
+  static constexpr std::string_view names[] = {"async", "sync"};
+};
+
 /// Options of a trainer.
 struct TrainOptions {
   std::int64_t batch = 64;                             ///< batch size, summed over all ranks
   UpdaterOptions updater = {.rule = "sgd"};            ///< update rule, the same rules as for tables
   nn::Schedule schedule = {.type = "", .base = 0.01};  ///< learning rate schedule; type "" keeps updater.learning_rate
   nn::Schedule momentum = {.type = "", .base = 0};     ///< momentum schedule; type "" keeps updater.momentum
-  /// auto | none | all_reduce | tables | replicas. auto means all_reduce if there is more than one rank. With replicas,
-  /// every group of ranks has its own parameters, and the groups add their changes every `sync_every` steps without
-  /// waiting for one another.
-  std::string exchange = "auto";
-  std::string clock = "sync";  ///< with tables: sync (all ranks add to one round) or async (no rank waits)
+  Choice<ExchangeKind> exchange = ExchangeKind::automatic;
+  Choice<TrainClock> clock = TrainClock::sync;  ///< with tables
   /// With asynchronous tables or replicas: the number of groups that the ranks form. The ranks of a group make one step
   /// together, with the mean gradient over their samples. Groups do not wait for one another. 0: every rank is a group,
   /// with steps of 1/ranks.
@@ -241,9 +258,17 @@ PLEIAD_API bool log_pictures(EventLog& log, const std::string& tag, const Tensor
 /// Loads the parameters and states of a net with the same names and shapes from a checkpoint. Changes nothing if any
 /// part is invalid.
 PLEIAD_API void load_parameters(nn::Net& net, const std::string& folder);
+/// The names and the order of the values in a file of parameters.
+enum class ParameterLayout : std::uint8_t { pleiad, torch };
+template <>
+struct ChoiceNames<ParameterLayout> {
+  static constexpr std::string_view family = "layout";
+  static constexpr std::string_view names[] = {"pleiad", "torch"};
+};
 /// Writes parameters and states as a safetensors file. layout "torch": names and memory order of PyTorch's modules
 /// (nn::torch_state); "pleiad": unchanged.
-PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout = "torch");
+PLEIAD_API void export_parameters(const nn::Net& net, const std::string& path,
+                                  Choice<ParameterLayout> layout = ParameterLayout::torch);
 /// Reads a safetensors file of either layout, or a state dict that torch.save wrote, without executing anything from
 /// it. `modules` is that of nn::load_torch_state. A mismatch is a FileError that names the file, and nothing is
 /// changed.

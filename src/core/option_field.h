@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pleiad/choice.h"
 #include "pleiad/dtype.h"
 
 namespace pleiad {
@@ -20,6 +21,19 @@ struct OptionType {
 /// Defined for bool, the integer and floating-point types, std::string, DType and std::vector<std::int64_t> ("3,1,4").
 template <class T>
 [[nodiscard]] const OptionType& option_type();
+
+template <class T>
+[[nodiscard]] const OptionType& type_of_member(const T*) {
+  return option_type<T>();
+}
+template <class E>
+[[nodiscard]] const OptionType& type_of_member(const Choice<E>*) {
+  static constexpr OptionType type{
+      .set = [](void* value, std::string_view,
+                std::string_view text) { *static_cast<Choice<E>*>(value) = Choice<E>(text); },
+      .get = [](const void* value) { return std::string(static_cast<const Choice<E>*>(value)->text()); }};
+  return type;
+}
 
 /// An option of any struct. Its value is located by its offset, so that no code is generated per struct and field.
 struct AnyOptionField {
@@ -50,13 +64,14 @@ std::ptrdiff_t offset_of(T Options::* member) {
 
 template <class Options, class T>
 OptionField<Options> field(std::string name, T Options::* member, std::string help) {
-  return {{std::move(name), std::move(help), &option_type<T>(), {offset_of(member)}}};
+  return {{std::move(name), std::move(help), &type_of_member(static_cast<const T*>(nullptr)), {offset_of(member)}}};
 }
 
 /// Makes one name that sets several options of the same type.
 template <class Options, class T>
 OptionField<Options> alias_field(std::string name, std::initializer_list<T Options::*> members, std::string help) {
-  OptionField<Options> out{{std::move(name), std::move(help), &option_type<T>(), {}, true}};
+  OptionField<Options> out{
+      {std::move(name), std::move(help), &type_of_member(static_cast<const T*>(nullptr)), {}, true}};
   for (const auto member : members) out.offsets.push_back(offset_of(member));
   return out;
 }

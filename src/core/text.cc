@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "pleiad/choice.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -92,15 +91,6 @@ std::string unknown_name(std::string_view family, std::string_view word, std::sp
 
 void require_known(std::string_view family, std::string_view word, const std::vector<std::string>& known) {
   if (std::ranges::find(known, word) == known.end()) throw InvalidArgument(unknown_name(family, word, known));
-}
-
-std::size_t detail::choice_named(std::string_view family, std::string_view text,
-                                 std::span<const std::string_view> names) {
-  const auto found = std::ranges::find(names, text);
-  if (found == names.end()) {
-    throw InvalidArgument(unknown_name(family, text, std::vector<std::string>(names.begin(), names.end())));
-  }
-  return static_cast<std::size_t>(found - names.begin());
 }
 
 }  // namespace pleiad

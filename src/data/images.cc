@@ -7,6 +7,8 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 
 #include "core/text.h"
 #include "data/image.h"
@@ -33,7 +35,8 @@ struct ImageFile {
 bool is_picture(const fs::path& path) {
   std::string ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+  constexpr std::string_view kEndings[] = {".jpeg", ".jpg", ".png"};
+  return std::ranges::find(kEndings, ending) != std::end(kEndings);
 }
 
 /// Returns the entries of a folder sorted by name, without hidden files.

@@ -13,11 +13,16 @@ namespace pleiad {
 namespace data {
 
 constexpr StoreKind kKinds[] = {
-    {"cifar10", open_cifar10, create_bytes},  {"cifar10_python", open_cifar10_python, create_bytes},
-    {"csv", open_csv, create_text},           {"hdf5", open_hdf5, create_hdf5},
-    {"idx", open_idx, create_bytes},          {"images", open_images, create_images},
-    {"kvfile", open_records, create_records}, {"libsvm", open_libsvm, create_libsvm},
-    {"lmdb", open_records, create_records},   {"textfile", open_csv, create_text},
+    {"cifar10", open_cifar10, create_cifar10},
+    {"cifar10_python", open_cifar10_python, create_cifar10_python},
+    {"csv", open_csv, create_text},
+    {"hdf5", open_hdf5, create_hdf5},
+    {"idx", open_idx, create_idx},
+    {"images", open_images, create_images},
+    {"kvfile", open_records, create_records},
+    {"libsvm", open_libsvm, create_libsvm},
+    {"lmdb", open_records, create_records},
+    {"textfile", open_csv, create_text},
 };
 
 std::span<const StoreKind> kinds() { return kKinds; }

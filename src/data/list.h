@@ -26,7 +26,9 @@ std::unique_ptr<Store> open_images(const StoreOptions& options);
 std::unique_ptr<Store> open_libsvm(const StoreOptions& options);
 std::unique_ptr<Store> open_records(const StoreOptions& options);
 
-std::unique_ptr<StoreWriter> create_bytes(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_cifar10(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_cifar10_python(const WriterOptions& options);
+std::unique_ptr<StoreWriter> create_idx(const WriterOptions& options);
 std::unique_ptr<StoreWriter> create_hdf5(const WriterOptions& options);
 std::unique_ptr<StoreWriter> create_images(const WriterOptions& options);
 std::unique_ptr<StoreWriter> create_libsvm(const WriterOptions& options);

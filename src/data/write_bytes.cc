@@ -148,28 +148,37 @@ class Cifar10PythonWriter final : public StoreWriter {
   std::string labels_;
 };
 
+/// Throws InvalidArgument unless the records have the form of CIFAR-10's.
+void expect_cifar10(const WriterOptions& options) {
+  expect_type(options, {FieldType::uint8});
+  expect_paths(options, 1, 1, "one path");
+  if (options.label && options.data.shape == std::vector<std::int64_t>{3, kCifarSide, kCifarSide}) return;
+  throw InvalidArgument(fmt::format("{}: CIFAR-10's records have labels and the shape [3, 32, 32]; received {}[{}]",
+                                    options.paths.front(), options.label ? "" : "no labels, and ",
+                                    fmt::join(options.data.shape, ", ")));
+}
+
 }  // namespace
 
-std::unique_ptr<StoreWriter> create_bytes(const WriterOptions& options) {
+std::unique_ptr<StoreWriter> create_idx(const WriterOptions& options) {
   expect_type(options, {FieldType::uint8});
-  const std::vector<std::int64_t>& shape = options.data.shape;
-  if (options.kind == "idx") {
-    expect_paths(options, options.label ? 2 : 1, options.label ? 2 : 1,
-                 options.label ? "two paths, of images and labels" : "one path");
-    if (shape.size() > 3) {
-      throw InvalidArgument(fmt::format("{}: an IDX file's records have at most 3 axes; received [{}]",
-                                        options.paths.front(), fmt::join(shape, ", ")));
-    }
-    return std::make_unique<IdxWriter>(options);
+  expect_paths(options, options.label ? 2 : 1, options.label ? 2 : 1,
+               options.label ? "two paths, of images and labels" : "one path");
+  if (options.data.shape.size() > 3) {
+    throw InvalidArgument(fmt::format("{}: an IDX file's records have at most 3 axes; received [{}]",
+                                      options.paths.front(), fmt::join(options.data.shape, ", ")));
   }
-  expect_paths(options, 1, 1, "one path");
-  if (!options.label || shape != std::vector<std::int64_t>{3, kCifarSide, kCifarSide}) {
-    throw InvalidArgument(fmt::format("{}: CIFAR-10's records have labels and the shape [3, 32, 32]; received {}[{}]",
-                                      options.paths.front(), options.label ? "" : "no labels, and ",
-                                      fmt::join(shape, ", ")));
-  }
-  if (options.kind == "cifar10_python") return std::make_unique<Cifar10PythonWriter>(options);
+  return std::make_unique<IdxWriter>(options);
+}
+
+std::unique_ptr<StoreWriter> create_cifar10(const WriterOptions& options) {
+  expect_cifar10(options);
   return std::make_unique<Cifar10Writer>(options);
+}
+
+std::unique_ptr<StoreWriter> create_cifar10_python(const WriterOptions& options) {
+  expect_cifar10(options);
+  return std::make_unique<Cifar10PythonWriter>(options);
 }
 
 }  // namespace pleiad::data

@@ -375,7 +375,8 @@ class Builder {
     nn::RbmOptions to;
     to.hidden = vis.rbm_conf().hdim();
     to.k = job_.proto.train_one_batch().cd_conf().cd_k();
-    to.hidden_units = hid.rbm_conf().gaussian() || vis.rbm_conf().gaussian() ? "gaussian" : "binary";
+    to.hidden_units =
+        hid.rbm_conf().gaussian() || vis.rbm_conf().gaussian() ? nn::RbmUnits::gaussian : nn::RbmUnits::binary;
     to.weight_param = visible.param(0, {.type = "gaussian", .std = 0.1});
     to.visible_bias_param = visible.param(1, {.type = "constant", .value = 0});
     to.hidden_bias_param = above.param(1, {.type = "constant", .value = 0});

@@ -15,6 +15,26 @@ constexpr const char* kNoServers =
     "servers do not run as separate processes: each worker's host holds a part of the parameters (to run them "
     "separately, start as many ranks as the job has workers and servers)";
 
+struct FrameworkText {
+  const char* name;
+  const char* update;  ///< how gradients reach the parameters, or empty
+};
+
+FrameworkText text_of(Framework framework) {
+  switch (framework) {
+    case Framework::one_worker: break;
+    case Framework::all_reduce:
+      return {"AllReduce", "  gradients are summed by all workers; each makes the same update\n"};
+    case Framework::sandblaster:
+      return {"Sandblaster", "  gradients are summed in tables, whose hosts make the update, once a round\n"};
+    case Framework::downpour:
+      return {"Downpour",
+              "  each group adds its gradients to the one set of parameters; groups do not wait for one another\n"};
+    case Framework::hogwild: return {"distributed Hogwild", ""};
+  }
+  return {"one worker", ""};
+}
+
 constexpr int kShown = 7;  // number of groups that describe() lists before it abbreviates
 
 std::string ranks_text(int first, int count) {
@@ -43,17 +63,17 @@ Topology topology_of(const JobImpl& job, int ranks) {
                   fmt::format("expected 1, or as many as worker groups, {}; received {}", groups, c.nserver_groups()));
   }
   if (ranks == 1) {
-    t.mode = "one worker";
+    t.framework = Framework::one_worker;
   } else if (groups == 1) {
-    t.mode = c.server_worker_separate() ? "Sandblaster" : "AllReduce";
-    t.exchange = c.server_worker_separate() ? "tables" : "all_reduce";
+    t.framework = c.server_worker_separate() ? Framework::sandblaster : Framework::all_reduce;
+    t.exchange = c.server_worker_separate() ? ExchangeKind::tables : ExchangeKind::all_reduce;
   } else if (c.nserver_groups() == 1) {
-    t.mode = "Downpour";
-    t.exchange = "tables";
-    t.clock = "async";
+    t.framework = Framework::downpour;
+    t.exchange = ExchangeKind::tables;
+    t.clock = TrainClock::async;
   } else {
-    t.mode = "distributed Hogwild";
-    t.exchange = "replicas";
+    t.framework = Framework::hogwild;
+    t.exchange = ExchangeKind::replicas;
     t.sync_every = c.sync_freq();
   }
   if (c.server_worker_separate() && ranks > 1) t.notes.emplace_back(kNoServers);
@@ -62,7 +82,7 @@ Topology topology_of(const JobImpl& job, int ranks) {
 
 void note_servers(const JobImpl& job, int servers, Topology& topology) {
   if (servers == 0) return;
-  if (topology.exchange == "replicas") {
+  if (topology.exchange == ExchangeKind::replicas) {
     throw_invalid(
         job, "cluster.server_worker_separate",
         fmt::format("in distributed Hogwild each worker group holds its own parameters, so there is nothing to "
@@ -72,8 +92,8 @@ void note_servers(const JobImpl& job, int servers, Topology& topology) {
   topology.servers = servers;
   std::erase(topology.notes, kNoServers);
   if (topology.ranks == 1) {
-    topology.mode = "Sandblaster";
-    topology.exchange = "tables";
+    topology.framework = Framework::sandblaster;
+    topology.exchange = ExchangeKind::tables;
   }
 }
 
@@ -100,7 +120,8 @@ void lay_out(const JobImpl& job, const Topology& topology, const JobNet& built, 
   }
   // Splits only layers that can be split. A layer that shares its parameters or has fewer outputs than ranks stays
   // whole.
-  const Plan all = make_plan(built.net, {.kind = "feature"}, topology.ranks, topology.ranks);  // any batch size will do
+  const Plan all =
+      make_plan(built.net, {.kind = PlanKind::feature}, topology.ranks, topology.ranks);  // any batch size will do
   for (const LayerPlan& layer : all.layers) {
     if (layer.as<SplitWork>() != nullptr && std::ranges::find(built.cut, layer.name) != built.cut.end()) {
       options.plan.split.push_back(layer.name);
@@ -125,7 +146,8 @@ void check_batch(const JobImpl& job, const Source& source, int workers, bool spl
 }
 
 std::string describe(const Topology& t, std::int64_t batch) {
-  std::string text = fmt::format("cluster: {}, {} rank{}", t.mode, t.ranks, t.ranks == 1 ? "" : "s");
+  const FrameworkText framework = text_of(t.framework);
+  std::string text = fmt::format("cluster: {}, {} rank{}", framework.name, t.ranks, t.ranks == 1 ? "" : "s");
   const int per_group = t.ranks / t.groups;
   if (t.groups > 1) text += fmt::format(" in {} groups of {}", t.groups, per_group);
   if (t.servers > 0) text += fmt::format(", and {} that only serve{}", t.servers, t.servers == 1 ? "s" : "");
@@ -144,12 +166,8 @@ std::string describe(const Topology& t, std::int64_t batch) {
                         batch % per_group == 0 ? fmt::format("{}", least) : fmt::format("{} or {}", least, least + 1),
                         batch, t.groups > 1 ? "group's " : "");
   }
-  if (t.mode == "AllReduce") text += "  gradients are summed by all workers; each makes the same update\n";
-  if (t.mode == "Sandblaster") text += "  gradients are summed in tables, whose hosts make the update, once a round\n";
-  if (t.mode == "Downpour") {
-    text += "  each group adds its gradients to the one set of parameters; groups do not wait for one another\n";
-  }
-  if (t.exchange == "replicas") {
+  text += framework.update;
+  if (t.exchange == ExchangeKind::replicas) {
     text += fmt::format(
         "  each group has parameters of its own, and adds its changes to those of the others every {} step{}\n",
         t.sync_every, t.sync_every == 1 ? "" : "s");
@@ -159,7 +177,7 @@ std::string describe(const Topology& t, std::int64_t batch) {
 }
 
 std::string traffic(const Topology& t, const Plan& plan) {
-  if (t.exchange != "tables" && t.exchange != "replicas") return {};
+  if (t.exchange != ExchangeKind::tables && t.exchange != ExchangeKind::replicas) return {};
   std::int64_t shared = 0, between = 0;
   for (const LayerPlan& layer : plan.layers) {
     if (layer.as<SplitWork>() == nullptr) shared += layer.parameter_bytes;
@@ -168,7 +186,7 @@ std::string traffic(const Topology& t, const Plan& plan) {
   const auto size = [](std::int64_t bytes) { return byte_size(static_cast<std::uint64_t>(bytes)); };
   const char* const who = t.groups > 1 ? "group" : "worker";
   std::string text;
-  if (t.exchange == "replicas") {
+  if (t.exchange == ExchangeKind::replicas) {
     text = fmt::format(
         "{} a step are exchanged with each group: every {} step{} {} of changes, and {} of parameters back",
         size(2 * shared / t.sync_every), t.sync_every, t.sync_every == 1 ? "" : "s", size(shared), size(shared));

@@ -1,6 +1,7 @@
 // Maps SINGA's cluster configuration to a world of ranks.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,18 @@
 
 namespace pleiad::job {
 
+/// SINGA's training frameworks.
+enum class Framework : std::uint8_t { one_worker, all_reduce, sandblaster, downpour, hogwild };
+
 /// How the work is divided. The ranks that were started are the workers, even if the job asks for another number; the
 /// number of groups is the job's.
 struct Topology {
-  std::string mode;  ///< "one worker", AllReduce, Sandblaster, Downpour or distributed Hogwild
-  int ranks = 1;     ///< number of ranks that work
-  int servers = 0;   ///< number of ranks that only hold parameters
+  Framework framework = Framework::one_worker;
+  int ranks = 1;    ///< number of ranks that work
+  int servers = 0;  ///< number of ranks that only hold parameters
   int groups = 1;
-  std::string exchange = "none";
-  std::string clock = "sync";
+  ExchangeKind exchange = ExchangeKind::none;
+  TrainClock clock = TrainClock::sync;
   std::int64_t sync_every = 1;
   std::vector<std::string> notes;  ///< requests of the job that are handled differently here
 };

@@ -57,7 +57,7 @@ nn::LayerPtr convolution(const LayerSpec& o) {
 nn::LayerPtr pooling(const LayerSpec& o) {
   const PoolingProto& c = o.conf.pooling_conf();
   nn::PoolingOptions to;
-  to.type = c.pool() == MAX ? "max" : "average";
+  to.type = c.pool() == MAX ? nn::PoolingType::max : nn::PoolingType::average;
   std::tie(to.kernel, to.kernel_w) =
       both(o, "pooling_conf.kernel", c.kernel(), c.has_kernel_x(), c.kernel_x(), c.has_kernel_y(), c.kernel_y(), 1);
   std::tie(to.stride, to.stride_w) =

@@ -209,8 +209,10 @@ class JobRun {
     if (session_ != nullptr) note_servers(in_, session_->size() - session_->workers(), topology_);
     if (options_.test) {  // a test has no use for groups
       topology_.groups = 1;
-      topology_.exchange = session_ == nullptr ? "none" : topology_.servers > 0 ? "tables" : "all_reduce";
-      topology_.clock = "sync";
+      topology_.exchange = session_ == nullptr     ? ExchangeKind::none
+                           : topology_.servers > 0 ? ExchangeKind::tables
+                                                   : ExchangeKind::all_reduce;
+      topology_.clock = TrainClock::sync;
       if (test_ == nullptr)
         throw_invalid(in_, "neuralnet", "expected a layer that provides records to test, with include: kTest");
     } else if (train_ == nullptr) {

@@ -21,14 +21,19 @@
 namespace pleiad::kernel {
 
 enum class Level : std::uint8_t { any, v3, v4 };
+inline constexpr std::pair<std::string_view, Level> kLevels[] = {
+    {"any", Level::any}, {"v3", Level::v3}, {"v4", Level::v4}};
 /// Returns the level of this CPU, or less if PLEIAD_CPU_LEVEL is `v3` or `any`, so that all levels can be tested and
 /// measured.
 inline Level cpu_level() {
 #if defined(__x86_64__)
   const char* const wanted = std::getenv("PLEIAD_CPU_LEVEL");
-  const std::string_view most = wanted == nullptr ? "v4" : wanted;
-  if (most == "v4" && __builtin_cpu_supports("x86-64-v4") != 0) return Level::v4;
-  if (most != "any" && __builtin_cpu_supports("x86-64-v3") != 0) return Level::v3;
+  Level most = Level::v4;
+  for (const auto& [name, level] : kLevels) {
+    if (wanted != nullptr && name == wanted) most = level;
+  }
+  if (most >= Level::v4 && __builtin_cpu_supports("x86-64-v4") != 0) return Level::v4;
+  if (most >= Level::v3 && __builtin_cpu_supports("x86-64-v3") != 0) return Level::v3;
 #endif
   return Level::any;
 }

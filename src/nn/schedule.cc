@@ -14,6 +14,7 @@ namespace {
 struct ScheduleEntry {
   const char* name;
   double (*rate)(const Schedule&, double step);
+  void (*check)(const Schedule&) = nullptr;  ///< throws InvalidArgument if its settings are invalid
 };
 
 double fixed_step(const Schedule& s, double step) {
@@ -24,22 +25,40 @@ double fixed_step(const Schedule& s, double step) {
   return rate;
 }
 
+void check_fixed_step(const Schedule& s) {
+  if (!s.steps.empty() && s.steps.size() == s.rates.size() && std::ranges::is_sorted(s.steps)) return;
+  throw InvalidArgument(fmt::format(
+      "schedule \"fixed_step\": expected increasing steps and one rate per step; received {} steps and {} rates",
+      s.steps.size(), s.rates.size()));
+}
+
+void check_inverse_t(const Schedule& s) {
+  if (s.final == 0) throw InvalidArgument("schedule \"inverse_t\": expected final other than 0; received 0");
+}
+
+void check_momentum(const Schedule& s) {
+  if (s.freq > s.start) return;
+  throw InvalidArgument(
+      fmt::format("schedule \"momentum\": expected freq > start; received {} and {}", s.freq, s.start));
+}
+
 double share(const Schedule& s, double step) { return step / static_cast<double>(s.freq); }
 
 const ScheduleEntry kSchedules[] = {
     {"epochs", [](const Schedule& s, double e) { return s.base * std::pow(s.gamma, std::floor(share(s, e + 1))); }},
     {"exponential", [](const Schedule& s, double t) { return s.base / std::exp2(share(s, t)); }},
     {"fixed", [](const Schedule& s, double) { return s.base; }},
-    {"fixed_step", fixed_step},
+    {"fixed_step", fixed_step, check_fixed_step},
     {"inverse", [](const Schedule& s, double t) { return s.base * std::pow(1 + s.gamma * t, -s.power); }},
-    {"inverse_t", [](const Schedule& s, double t) { return s.base / (1 + t / s.final); }},
+    {"inverse_t", [](const Schedule& s, double t) { return s.base / (1 + t / s.final); }, check_inverse_t},
     {"linear", [](const Schedule& s, double t) { return (1 - share(s, t)) * s.base + share(s, t) * s.final; }},
     {"momentum",
      [](const Schedule& s, double t) {
        const double begin = static_cast<double>(s.start);
        const double along = std::clamp((t - begin) / (static_cast<double>(s.freq) - begin), 0.0, 1.0);
        return s.base + along * (s.final - s.base);
-     }},
+     },
+     check_momentum},
     {"step", [](const Schedule& s, double t) { return s.base * std::pow(s.gamma, std::floor(share(s, t))); }},
 };
 
@@ -58,21 +77,10 @@ std::vector<std::string> schedule_names() {
 }
 
 void check(const Schedule& s) {
-  (void)find(s);
+  const ScheduleEntry& entry = find(s);
   if (s.freq < 1)
     throw InvalidArgument(fmt::format("schedule \"{}\": expected freq >= 1; received {}", s.type, s.freq));
-  if (s.type == "inverse_t" && s.final == 0)
-    throw InvalidArgument("schedule \"inverse_t\": expected final other than 0; received 0");
-  if (s.type == "momentum" && s.freq <= s.start) {
-    throw InvalidArgument(
-        fmt::format("schedule \"momentum\": expected freq > start; received {} and {}", s.freq, s.start));
-  }
-  if (s.type != "fixed_step") return;
-  if (s.steps.empty() || s.steps.size() != s.rates.size() || !std::ranges::is_sorted(s.steps)) {
-    throw InvalidArgument(fmt::format(
-        "schedule \"fixed_step\": expected increasing steps and one rate per step; received {} steps and {} rates",
-        s.steps.size(), s.rates.size()));
-  }
+  if (entry.check != nullptr) entry.check(s);
 }
 
 double rate_at(const Schedule& schedule, std::int64_t step) {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "core/text.h"
 #include "kernel/types.h"
@@ -55,41 +57,105 @@ std::optional<Shape> image_behind(const Graph& net, int id) {
     if (value.data.shape().rank() == 4) return value.data.shape();
     if (value.producer < 0) return std::nullopt;
     const Node& node = net.nodes[static_cast<std::size_t>(value.producer)];
-    const std::string kind = node.layer->kind();
-    if (kind != "flatten" && kind != "dropout" && kind != "activation" && kind != "batch_norm") return std::nullopt;
+    constexpr std::string_view kKeepOrder[] = {"activation", "batch_norm", "dropout", "flatten"};
+    if (std::ranges::find(kKeepOrder, node.layer->kind()) == std::end(kKeepOrder)) return std::nullopt;
     id = node.inputs[0];
   }
 }
 
-TorchArray dense_weight(const Tensor& own, const std::optional<Shape>& image, bool transposed) {
+/// A parameter or a state of a layer, and what its conversion depends on.
+struct LayerArray {
+  std::string torch;  ///< name in the PyTorch module
+  const Tensor& own;
+  std::optional<Shape> image;  ///< shape of the image that the layer's input was made from
+  bool flat = false;           ///< the layer's input is (batch, values)
+  bool transposed = false;     ///< the layer has the option transposed
+};
+
+TorchArray same(const LayerArray& array) { return as_is(array.torch, array.own); }
+
+TorchArray filters(const LayerArray& array) {
+  const Shape& s = array.own.shape();
+  return {.name = array.torch, .own = array.own, .view = s, .axes = {0, 3, 1, 2}, .torch = {s[0], s[3], s[1], s[2]}};
+}
+
+TorchArray dense_weight(const LayerArray& array) {
+  const Tensor& own = array.own;
+  const bool transposed = array.transposed;
   const std::int64_t in = own.shape()[transposed ? 0 : 1];
   const std::int64_t out = own.shape()[transposed ? 1 : 0];
-  TorchArray weight{.name = "weight", .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
+  TorchArray weight{.name = array.torch, .own = own, .view = own.shape(), .axes = {0, 1}, .torch = {out, in}};
   if (transposed) weight.axes = {1, 0};
-  if (image) {
-    const Shape& i = *image;
+  if (array.image) {
+    const Shape& i = *array.image;
     weight.view = transposed ? Shape{i[1], i[2], i[3], out} : Shape{out, i[1], i[2], i[3]};
     weight.axes = transposed ? std::vector{3, 2, 0, 1} : std::vector{0, 3, 1, 2};
   }
   return weight;
 }
 
-/// Converts an array of batch normalisation: one element per channel, or per element of a flattened image.
-TorchArray by_place(const std::string& name, const Tensor& own, const std::optional<Shape>& flattened) {
-  if (!flattened) return as_is(name, own);
-  const Shape& i = *flattened;
-  return {.name = name, .own = own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = own.shape()};
+/// Converts the weight of a pooling over maps, which is equivalent to a convolution with 1x1 filters.
+TorchArray one_by_one(const LayerArray& array) {
+  TorchArray weight = same(array);
+  weight.torch = {array.own.shape()[0], array.own.shape()[1], 1, 1};
+  return weight;
 }
 
-/// Converts an array of a recurrent layer. PyTorch has a second bias next to U h'. It is equivalent to ours except in
-/// the gate n of a GRU, where r multiplies it.
-TorchArray recurrent_array(const std::string& kind, const std::string& name, const Tensor& own) {
-  if (name == "weight") return as_is("weight_ih_l0", own);
-  if (name == "recurrent") return as_is("weight_hh_l0", own);
-  TorchArray bias = as_is("bias_ih_l0", own);
+/// Converts an array of batch normalisation: one element per channel, or per element of a flattened image.
+TorchArray by_place(const LayerArray& array) {
+  if (!array.flat || !array.image) return same(array);
+  const Shape& i = *array.image;
+  return {
+      .name = array.torch, .own = array.own, .view = {i[1], i[2], i[3]}, .axes = {2, 0, 1}, .torch = array.own.shape()};
+}
+
+/// Converts the bias of a recurrent layer. PyTorch has a second bias next to U h', which is equivalent to ours.
+TorchArray recurrent_bias(const LayerArray& array) {
+  TorchArray bias = same(array);
   bias.also = "bias_hh_l0";
-  bias.apart = kind == "gru" ? own.count() / 3 * 2 : own.count();
+  bias.apart = array.own.count();
   return bias;
+}
+
+/// The second bias is not equivalent to ours in the gate n of a GRU, where r multiplies it.
+TorchArray gru_bias(const LayerArray& array) {
+  TorchArray bias = recurrent_bias(array);
+  bias.apart = array.own.count() / 3 * 2;
+  return bias;
+}
+
+/// The PyTorch array for each array of the layers that have a module in PyTorch.
+struct Conversion {
+  std::string_view kind;  ///< of the layer
+  std::string_view name;  ///< of the parameter or state in the layer
+  const char* torch;      ///< name in the PyTorch module
+  TorchArray (*convert)(const LayerArray& array);
+};
+constexpr Conversion kConversions[] = {
+    {"batch_norm", "scale", "weight", by_place},
+    {"batch_norm", "shift", "bias", by_place},
+    {"batch_norm", "mean", "running_mean", by_place},
+    {"batch_norm", "variance", "running_var", by_place},
+    {"convolution", "weight", "weight", filters},
+    {"convolution", "bias", "bias", same},
+    {"cross_map_pooling", "weight", "weight", one_by_one},
+    {"dense", "weight", "weight", dense_weight},
+    {"dense", "bias", "bias", same},
+    {"embedding", "weight", "weight", same},
+    {"gru", "weight", "weight_ih_l0", same},
+    {"gru", "recurrent", "weight_hh_l0", same},
+    {"gru", "bias", "bias_ih_l0", gru_bias},
+    {"lstm", "weight", "weight_ih_l0", same},
+    {"lstm", "recurrent", "weight_hh_l0", same},
+    {"lstm", "bias", "bias_ih_l0", recurrent_bias},
+    {"rnn", "weight", "weight_ih_l0", same},
+    {"rnn", "recurrent", "weight_hh_l0", same},
+    {"rnn", "bias", "bias_ih_l0", recurrent_bias},
+};
+
+bool is_transposed(const LayerFields& options) {
+  const auto found = std::ranges::find(options, std::string("transposed"), [](const auto& o) { return o.first; });
+  return found != options.end() && found->second != "false";
 }
 
 Module module_of(const Graph& net, const Node& node) {
@@ -97,42 +163,27 @@ Module module_of(const Graph& net, const Node& node) {
   const std::string kind = node.layer->kind();
   const std::optional<Shape> image = image_behind(net, node.inputs[0]);
   const bool flat = net.values[static_cast<std::size_t>(node.inputs[0])].data.shape().rank() == 2;
-  const LayerFields& options = node.layer->options();
-  const auto transposed = std::ranges::find(options, std::string("transposed"), [](const auto& o) { return o.first; });
-  for (const int id : node.parameters) {
-    const Parameter& parameter = net.parameters[static_cast<std::size_t>(id)];
-    const std::string name = parameter.name.substr(parameter.name.rfind('/') + 1);
-    if (parameter.name != node.name + "/" + name) continue;  // the parameter belongs to another layer
-    const Tensor& own = parameter.value;
-    if (kind == "convolution" && name == "weight") {
-      const Shape& s = own.shape();
-      module.arrays.push_back(
-          {.name = name, .own = own, .view = s, .axes = {0, 3, 1, 2}, .torch = {s[0], s[3], s[1], s[2]}});
-    } else if (kind == "dense" && name == "weight") {
-      module.arrays.push_back(dense_weight(own, image, transposed != options.end() && transposed->second != "false"));
-    } else if (((kind == "convolution" || kind == "dense") && name == "bias") || kind == "embedding") {
-      module.arrays.push_back(as_is(name, own));
-    } else if (kind == "cross_map_pooling") {  // equivalent to a convolution with 1x1 filters
-      TorchArray weight = as_is(name, own);
-      weight.torch = {own.shape()[0], own.shape()[1], 1, 1};
-      module.arrays.push_back(weight);
-    } else if (kind == "rnn" || kind == "gru" || kind == "lstm") {
-      module.arrays.push_back(recurrent_array(kind, name, own));
-    } else if (kind == "batch_norm") {
-      module.arrays.push_back(by_place(name == "scale" ? "weight" : "bias", own, flat ? image : std::nullopt));
-    } else {
-      throw InvalidArgument(
-          fmt::format("layer \"{}\": PyTorch has no module for layers of the kind \"{}\"", node.name, kind));
-    }
-  }
-  for (const int id : node.states) {
-    const auto& [name, own] = net.states[static_cast<std::size_t>(id)];
-    if (kind != "batch_norm") {
+  const bool transposed = is_transposed(node.layer->options());
+  const auto add = [&](std::string_view name, const Tensor& own) {
+    const auto* const found = std::ranges::find_if(
+        kConversions, [&](const Conversion& each) { return each.kind == kind && each.name == name; });
+    if (found == std::end(kConversions)) {
       throw InvalidArgument(
           fmt::format("layer \"{}\": PyTorch has no module for layers of the kind \"{}\"", node.name, kind));
     }
     module.arrays.push_back(
-        by_place(name.ends_with("/mean") ? "running_mean" : "running_var", own, flat ? image : std::nullopt));
+        found->convert({.torch = found->torch, .own = own, .image = image, .flat = flat, .transposed = transposed}));
+  };
+  const auto name_in_layer = [](std::string_view full) { return full.substr(full.rfind('/') + 1); };
+  for (const int id : node.parameters) {
+    const Parameter& parameter = net.parameters[static_cast<std::size_t>(id)];
+    const std::string_view name = name_in_layer(parameter.name);
+    if (parameter.name != fmt::format("{}/{}", node.name, name)) continue;  // the parameter belongs to another layer
+    add(name, parameter.value);
+  }
+  for (const int id : node.states) {
+    const auto& [name, own] = net.states[static_cast<std::size_t>(id)];
+    add(name_in_layer(name), own);
   }
   return module;
 }

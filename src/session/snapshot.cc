@@ -285,8 +285,13 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
     }
     for (const auto& [key, value] : set->manifest().metadata) {
       if (key.starts_with(kNote)) note.text[key.substr(kNote.size())] = value;
-      if (key == "workers") same_workers = value == std::to_string(core.context().roster.workers.size());
-      if (key == "step") note.step = number_option<std::int64_t>("step", value);
+    }
+    const Metadata& metadata = set->manifest().metadata;
+    if (const auto workers = metadata.find("workers"); workers != metadata.end()) {
+      same_workers = workers->second == std::to_string(core.context().roster.workers.size());
+    }
+    if (const auto step = metadata.find("step"); step != metadata.end()) {
+      note.step = number_option<std::int64_t>("step", step->second);
     }
     for (const auto& table : core.tables()) check_snapshot(*table, *set, options.values_only, folder.string());
     // Finds damage before the first value changes.

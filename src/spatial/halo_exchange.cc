@@ -31,9 +31,6 @@ void check(const HaloSpec& spec, const Engine& engine) {
   }
   if (spec.pieces > kMaxPieces)
     throw wrong(fmt::format("expected at most {} pieces; received {}", kMaxPieces, spec.pieces));
-  if (spec.path != "" && spec.path != "messages") {
-    throw wrong(fmt::format("expected an empty path or \"messages\"; received \"{}\"", spec.path));
-  }
   if (spec.own.size() != spec.need.size()) {
     throw wrong(fmt::format("received {} owned and {} needed regions; expected equal numbers", spec.own.size(),
                             spec.need.size()));
@@ -113,7 +110,7 @@ class HaloExchange::Impl {
     std::int64_t covered = self_.places();
     for (const Peer& peer : in_) covered += peer.part.places();
     whole_need_ = covered == need.places();
-    transfers_.emplace(engine, spec.name, std::move(plans), spec.path == "messages", spec.delay);
+    transfers_.emplace(engine, spec.name, std::move(plans), spec.path == HaloPath::messages, spec.delay);
   }
 
   [[nodiscard]] Interval samples(int piece) const { return part_of(spec.batch, spec.pieces, piece); }

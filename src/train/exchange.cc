@@ -125,7 +125,7 @@ class TableExchange final : public Exchange {
  public:
   TableExchange(nn::Net& net, const TrainOptions& options, const Layout& layout, Communicator& comm)
       : net_(net), comm_(comm) {
-    const bool sync = options.clock == "sync";
+    const bool sync = options.clock == TrainClock::sync;
     if (options.groups > 0) group_.emplace(comm, options.groups);
     for (nn::Parameter& p : net.parameters()) {
       if (p.norm > 0) {
@@ -140,7 +140,7 @@ class TableExchange final : public Exchange {
       }
       TableOptions table{.name = p.name,
                          .dtype = p.value.dtype(),
-                         .clock = options.clock,
+                         .clock = std::string(options.clock.text()),
                          .apply = sync ? "round" : "each",
                          .ordered = sync,
                          .updater = options.updater};
@@ -231,30 +231,25 @@ class TableExchange final : public Exchange {
 }  // namespace
 
 bool exchanges(const TrainOptions& options, const Session* session) {
-  static const std::vector<std::string> known = {"all_reduce", "auto", "none", "replicas", "tables"};
-  static const std::vector<std::string> clocks = {"async", "sync"};
-  const std::string& name = options.exchange;
-  if (std::ranges::find(known, name) == known.end()) throw InvalidArgument(unknown_name("exchange", name, known));
-  if (std::ranges::find(clocks, options.clock) == clocks.end()) {
-    throw InvalidArgument(unknown_name("clock", options.clock, clocks));
+  const ExchangeKind kind = options.exchange;
+  const bool given = kind == ExchangeKind::all_reduce || kind == ExchangeKind::replicas || kind == ExchangeKind::tables;
+  if (options.clock == TrainClock::async && kind != ExchangeKind::tables) {
+    throw InvalidArgument(fmt::format("clock \"async\" requires exchange \"tables\"; received \"{}\"", name_of(kind)));
   }
-  if (options.clock == "async" && name != "tables") {
-    throw InvalidArgument(fmt::format("clock \"async\" requires exchange \"tables\"; received \"{}\"", name));
-  }
-  if (name == "tables" && options.plan.kind == PlanKind::spatial) {
+  if (kind == ExchangeKind::tables && options.plan.kind == PlanKind::spatial) {
     throw InvalidArgument("plan \"spatial\" requires exchange \"all_reduce\"; received \"tables\"");
   }
-  if (session == nullptr && (name == "all_reduce" || name == "tables" || name == "replicas")) {
-    throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name));
+  if (session == nullptr && given) {
+    throw InvalidArgument(fmt::format("exchange \"{}\" needs a session", name_of(kind)));
   }
-  if (options.groups > 0 && name != "replicas" && options.clock != "async") {
+  if (options.groups > 0 && kind != ExchangeKind::replicas && options.clock != TrainClock::async) {
     throw InvalidArgument("groups require exchange \"replicas\", or \"tables\" with clock \"async\"");
   }
   if (session != nullptr && options.groups > 0 && session->workers() % options.groups != 0) {
     throw InvalidArgument(
         fmt::format("{} ranks cannot be divided into {} equal groups", session->workers(), options.groups));
   }
-  if (name == "replicas" && options.plan.kind != PlanKind::data) {
+  if (kind == ExchangeKind::replicas && options.plan.kind != PlanKind::data) {
     throw InvalidArgument(
         fmt::format("exchange \"replicas\" requires plan \"data\"; received \"{}\"", options.plan.kind.text()));
   }
@@ -262,15 +257,14 @@ bool exchanges(const TrainOptions& options, const Session* session) {
   if (options.sync_every < 1) {
     throw InvalidArgument(fmt::format("sync_every: expected 1 or more; received {}", options.sync_every));
   }
-  return name == "tables" || name == "all_reduce" || name == "replicas" ||
-         (name == "auto" && session != nullptr && session->size() > 1);
+  return given || (kind == ExchangeKind::automatic && session != nullptr && session->size() > 1);
 }
 
 std::unique_ptr<Exchange> make_exchange(nn::Net& net, const TrainOptions& options, Layout& layout, Communicator& comm) {
   // In deterministic mode every rank has the complete gradient of what it holds.
   if (!comm.shared() || options.plan.deterministic) return std::make_unique<LocalExchange>(net, options);
-  if (options.exchange == "replicas") return replicas(net, options, comm);
-  if (options.exchange == "tables") return std::make_unique<TableExchange>(net, options, layout, comm);
+  if (options.exchange == ExchangeKind::replicas) return replicas(net, options, comm);
+  if (options.exchange == ExchangeKind::tables) return std::make_unique<TableExchange>(net, options, layout, comm);
   return std::make_unique<AllReduceExchange>(net, options, layout, comm);
 }
 

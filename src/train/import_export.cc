@@ -14,8 +14,6 @@ namespace pleiad {
 
 namespace {
 
-const std::vector<std::string> kLayouts = {"pleiad", "torch"};
-
 nn::NamedTensors own_state(const nn::Net& net) {
   nn::NamedTensors all;
   for (const nn::Parameter& parameter : net.parameters()) all.emplace_back(parameter.name, parameter.value);
@@ -63,11 +61,9 @@ void load_own_state(const nn::Net& net, const nn::NamedTensors& state, const std
 
 }  // namespace
 
-void export_parameters(const nn::Net& net, const std::string& path, const std::string& layout) {
-  if (std::ranges::find(kLayouts, layout) == kLayouts.end()) {
-    throw InvalidArgument(unknown_name("layout", layout, kLayouts));
-  }
-  const nn::NamedTensors state = layout == "torch" ? nn::torch_state(net) : own_state(net);
+void export_parameters(const nn::Net& net, const std::string& path, Choice<ParameterLayout> layout) {
+  const bool torch = layout == ParameterLayout::torch;
+  const nn::NamedTensors state = torch ? nn::torch_state(net) : own_state(net);
   std::vector<ArrayToWrite> arrays;
   for (const auto& [name, tensor] : state) {
     arrays.push_back({.name = name,
@@ -76,7 +72,7 @@ void export_parameters(const nn::Net& net, const std::string& path, const std::s
                       .bytes = {static_cast<const std::byte*>(tensor.raw()), tensor.bytes()}});
   }
   // PyTorch's readers check the key "format".
-  const Metadata metadata = {{"format", layout == "torch" ? "pt" : "pleiad"}};
+  const Metadata metadata = {{"format", torch ? "pt" : "pleiad"}};
   write_safetensors(path, arrays, metadata);
 }
 

@@ -28,8 +28,8 @@ NamedValues named_values(const TrainOptions& o) {
   for (const auto& field : updater_fields()) to.emplace_back("updater." + field.name, field.get(o.updater));
   add_schedule(to, "schedule", o.schedule);
   add_schedule(to, "momentum", o.momentum);
-  add("exchange", o.exchange);
-  add("clock", o.clock);
+  add("exchange", o.exchange.text());
+  add("clock", o.clock.text());
   add("groups", o.groups);
   add("sync_every", o.sync_every);
   add("plan.kind", o.plan.kind.text());

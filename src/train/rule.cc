@@ -24,7 +24,7 @@ UpdaterOptions for_parameter(const nn::Parameter& parameter, const UpdaterOption
 }  // namespace
 
 void check_descends(const UpdaterOptions& options) {
-  if (resolve_dialect(options).rule != "sum") return;
+  if (make_updater(options, DType::float32)->descends()) return;
   throw InvalidArgument(
       fmt::format("updater \"{}\" adds gradients to the parameters, so the loss would grow; use a rule for training, "
                   "such as \"sgd\", \"momentum\" or \"adam\"",

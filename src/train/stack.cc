@@ -17,10 +17,7 @@ RbmStack::RbmStack(StackOptions options) : options_(std::move(options)), numbers
     if (units < 1)
       throw InvalidArgument(fmt::format("stack: expected at least 1 hidden unit per machine; received {}", units));
   }
-  require_known("stack: visible_units", options_.visible_units, {"binary", "gaussian"});
-  require_known("stack: code_units", options_.code_units, {"binary", "gaussian"});
-  require_known("stack: loss", options_.loss, {"euclidean", "sigmoid"});
-  if (options_.loss == "sigmoid" && options_.visible_units == "gaussian") {
+  if (options_.loss == StackLoss::sigmoid && options_.visible_units == nn::RbmUnits::gaussian) {
     throw InvalidArgument("stack: the loss \"sigmoid\" is for binary units; visible_units is \"gaussian\"");
   }
 }
@@ -31,8 +28,18 @@ nn::Net RbmStack::empty_net(const std::string& name) const {
   return net;
 }
 
+nn::RbmUnits RbmStack::visible_units(std::size_t i) const {
+  if (i == 0) return options_.visible_units;
+  return nn::RbmUnits::binary;
+}
+
+nn::RbmUnits RbmStack::hidden_units(std::size_t i) const {
+  if (i + 1 == size()) return options_.code_units;
+  return nn::RbmUnits::binary;
+}
+
 std::string RbmStack::function(std::size_t i) const {
-  return i + 1 == size() && options_.code_units == "gaussian" ? "linear" : "sigmoid";
+  return hidden_units(i) == nn::RbmUnits::gaussian ? "linear" : "sigmoid";
 }
 
 void RbmStack::encode(nn::Net& net, std::size_t count) const {
@@ -55,8 +62,8 @@ nn::Net RbmStack::stage(std::size_t i) const {
   for (const nn::Parameter& p : std::vector<nn::Parameter>(net.parameters())) net.fix(p.name);
   nn::RbmOptions rbm = options_.rbm;
   rbm.hidden = options_.hidden[i];
-  rbm.visible_units = i == 0 ? options_.visible_units : "binary";
-  rbm.hidden_units = i + 1 == size() ? options_.code_units : "binary";
+  rbm.visible_units = visible_units(i);
+  rbm.hidden_units = hidden_units(i);
   net.add("rbm", nn::rbm(rbm));
   if (!numbers_[i].weight.empty()) {
     net.parameter("rbm/weight").value.copy_from(numbers_[i].weight);
@@ -68,10 +75,13 @@ nn::Net RbmStack::stage(std::size_t i) const {
 
 void RbmStack::take(std::size_t i, const nn::Net& stage) {
   Numbers numbers;
+  const std::pair<std::string_view, Tensor Numbers::*> members[] = {{"rbm/weight", &Numbers::weight},
+                                                                    {"rbm/hidden_bias", &Numbers::hidden_bias},
+                                                                    {"rbm/visible_bias", &Numbers::visible_bias}};
   for (const nn::Parameter& p : stage.parameters()) {
-    if (p.name == "rbm/weight") numbers.weight = p.value.clone();
-    if (p.name == "rbm/hidden_bias") numbers.hidden_bias = p.value.clone();
-    if (p.name == "rbm/visible_bias") numbers.visible_bias = p.value.clone();
+    for (const auto& [name, member] : members) {
+      if (p.name == name) numbers.*member = p.value.clone();
+    }
   }
   if (i >= size() || numbers.weight.empty() || numbers.weight.dtype() != options_.dtype ||
       numbers.weight.shape() != Shape{options_.hidden[i], i == 0 ? options_.visible : options_.hidden[i - 1]}) {
@@ -85,8 +95,8 @@ nn::Net RbmStack::unrolled() const {
   encode(net, size());
   for (std::size_t i = size(); i-- > 0;) {
     const std::string name = stage_name("dec", i);
-    std::string activation = i == 0 && options_.visible_units == "gaussian" ? "linear" : "sigmoid";
-    if (i == 0 && options_.loss == "sigmoid") activation = "linear";  // the loss applies the sigmoid
+    std::string activation = visible_units(i) == nn::RbmUnits::gaussian ? "linear" : "sigmoid";
+    if (i == 0 && options_.loss == StackLoss::sigmoid) activation = "linear";  // the loss applies the sigmoid
     nn::DenseOptions dense{.out = i == 0 ? options_.visible : options_.hidden[i - 1],
                            .activation = activation,
                            .transposed = true,
@@ -98,7 +108,8 @@ nn::Net RbmStack::unrolled() const {
     if (!options_.tied) net.parameter(name + "/weight").value.copy_from(numbers_[i].weight);
     net.parameter(name + "/bias").value.copy_from(numbers_[i].visible_bias);
   }
-  net.add("loss", options_.loss == "sigmoid" ? nn::sigmoid_loss() : nn::euclidean_loss(), {.inputs = {"dec1", "x"}});
+  net.add("loss", options_.loss == StackLoss::sigmoid ? nn::sigmoid_loss() : nn::euclidean_loss(),
+          {.inputs = {"dec1", "x"}});
   return net;
 }
 

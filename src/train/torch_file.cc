@@ -140,11 +140,12 @@ bool calls(const PickleValue& value, std::string_view what) {
 }
 
 std::optional<DType> type_of(std::string_view storage) {
-  if (storage == "torch FloatStorage") return DType::float32;
-  if (storage == "torch DoubleStorage") return DType::float64;
-  if (storage == "torch IntStorage") return DType::int32;
-  if (storage == "torch LongStorage") return DType::int64;
-  return std::nullopt;
+  static constexpr std::pair<std::string_view, DType> kStorages[] = {{"torch FloatStorage", DType::float32},
+                                                                     {"torch DoubleStorage", DType::float64},
+                                                                     {"torch IntStorage", DType::int32},
+                                                                     {"torch LongStorage", DType::int64}};
+  const auto* const found = std::ranges::find(kStorages, storage, [](const auto& pair) { return pair.first; });
+  return found == std::end(kStorages) ? std::nullopt : std::optional(found->second);
 }
 
 class StateDict {

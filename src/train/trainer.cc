@@ -130,11 +130,11 @@ Trainer::Impl::~Impl() {
 }
 
 void Trainer::Impl::check_servers() const {
-  if (options.exchange != "tables" || options.plan.kind != PlanKind::data) {
+  if (options.exchange != ExchangeKind::tables || options.plan.kind != PlanKind::data) {
     throw InvalidArgument(
         fmt::format("{} of {} ranks only serve, which requires exchange \"tables\" and plan \"data\"; "
                     "received \"{}\" and \"{}\"",
-                    comm->size() - ranks(), comm->size(), options.exchange, options.plan.kind.text()));
+                    comm->size() - ranks(), comm->size(), options.exchange.text(), options.plan.kind.text()));
   }
   for (const std::string& name : net.layer_names()) {
     if (net.layer(name).capabilities().coupled != nullptr) {

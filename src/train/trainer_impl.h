@@ -57,7 +57,7 @@ struct Trainer::Impl {
   [[nodiscard]] double gradient_scale() const;
   [[nodiscard]] StepRates rates() const;
   /// Returns true if all ranks make each step together.
-  [[nodiscard]] bool synchronous() const { return options.clock == "sync" && options.groups <= 1; }
+  [[nodiscard]] bool synchronous() const { return options.clock == TrainClock::sync && options.groups <= 1; }
 
   /// Runs a step on the samples in the net's inputs. Returns this rank's loss.
   double train();

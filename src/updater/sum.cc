@@ -12,6 +12,7 @@ class Sum final : public Updater {
   void apply(const Update<std::int32_t>& update) const override { add(update); }
   void apply(const Update<std::int64_t>& update) const override { add(update); }
   [[nodiscard]] bool additive() const override { return true; }
+  [[nodiscard]] bool descends() const override { return false; }
 
  private:
   template <class T>

@@ -64,6 +64,9 @@ class Updater {
   /// sgd without decay and clipping).
   [[nodiscard]] virtual bool additive() const { return false; }
 
+  /// Returns true if an add moves the values against the delta, as training by gradients requires.
+  [[nodiscard]] virtual bool descends() const { return true; }
+
   /// value = keep * value + factor * delta.
   struct Linear {
     double keep = 1;

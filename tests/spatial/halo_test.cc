@@ -197,7 +197,7 @@ TEST(Halo, TravelsBetweenHostsToo) {
 /// All ranks need the whole vector, and each owns a part. Forward gathers, backward reduces and scatters. Pieces of the
 /// batch overlap in time, and messages are larger than the engine's buffers.
 TEST(Halo, GathersAndReducesInPieces) {
-  for (const std::string path : {"", "messages"}) {
+  for (const HaloPath path : {HaloPath::automatic, HaloPath::messages}) {
     run_cluster(4, [&](Session& session) {
       constexpr std::int64_t kLength = 50'003;
       HaloSpec spec{.name = "vector", .teams = {{3, 0}, {1, 2}}};

@@ -4,10 +4,53 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "pleiad/choice.h"
 #include "pleiad/nn/layer.h"
+
+namespace pleiad::nn {
+/// The value that a pooling layer computes of each window.
+enum class PoolingType : std::uint8_t { average, l2, max };
+/// The formula of a local contrast normalisation.
+enum class ContrastType : std::uint8_t { box, gaussian };
+/// Which operations of a gaussian local contrast are computed.
+enum class ContrastPart : std::uint8_t { both, divide, subtract };
+/// Units of a restricted Boltzmann machine: 0 or 1, or real with variance 1.
+enum class RbmUnits : std::uint8_t { binary, gaussian };
+/// Which units are sampled in a chain; with none, all are means.
+enum class RbmSample : std::uint8_t { both, hidden, none };
+}  // namespace pleiad::nn
+
+namespace pleiad {
+template <>
+struct ChoiceNames<nn::PoolingType> {
+  static constexpr std::string_view family = "pooling";
+  static constexpr std::string_view names[] = {"average", "l2", "max"};
+};
+template <>
+struct ChoiceNames<nn::ContrastType> {
+  static constexpr std::string_view family = "type";
+  static constexpr std::string_view names[] = {"box", "gaussian"};
+};
+template <>
+struct ChoiceNames<nn::ContrastPart> {
+  static constexpr std::string_view family = "part";
+  static constexpr std::string_view names[] = {"both", "divide", "subtract"};
+};
+template <>
+struct ChoiceNames<nn::RbmUnits> {
+  static constexpr std::string_view family = "units";
+  static constexpr std::string_view names[] = {"binary", "gaussian"};
+};
+template <>
+struct ChoiceNames<nn::RbmSample> {
+  static constexpr std::string_view family = "sample";
+  static constexpr std::string_view names[] = {"both", "hidden", "none"};
+};
+}  // namespace pleiad
 
 namespace pleiad::nn {
 
@@ -49,7 +92,7 @@ struct ConvolutionOptions {
 /// of 0 counts as 1. kernel, stride and pad apply to both directions, or to height alone if the option for width is
 /// given.
 struct PoolingOptions {
-  std::string type = "max";  ///< max, average or l2
+  Choice<PoolingType> type = PoolingType::max;
   std::int64_t kernel = 3;
   std::int64_t stride = 2;
   std::int64_t pad = 0;
@@ -91,8 +134,8 @@ struct LocalConvolutionOptions {
 /// operations. box: y = x * (1 + alpha / size^2 * sum of (x - mean)^2)^-beta in each map, with windows clipped to the
 /// image.
 struct LocalContrastOptions {
-  std::string type = "gaussian";  ///< gaussian or box
-  std::string part = "both";      ///< for gaussian: both, subtract or divide
+  Choice<ContrastType> type = ContrastType::gaussian;
+  Choice<ContrastPart> part = ContrastPart::both;  ///< for gaussian
   std::int64_t size = 9;
   double alpha = 1;
   double beta = 0.5;
@@ -260,12 +303,12 @@ struct SumLossOptions {
 /// computes h from v; a transposed one computes v from h.
 struct RbmOptions {
   std::int64_t hidden = 0;
-  std::string visible_units = "binary";  ///< binary, or gaussian with variance 1
-  std::string hidden_units = "binary";
+  Choice<RbmUnits> visible_units = RbmUnits::binary;
+  Choice<RbmUnits> hidden_units = RbmUnits::binary;
   std::int64_t k = 1;  ///< number of Gibbs steps
   /// above 0: the number of persistent chains, which are saved with the parameters and equal on all ranks
   std::int64_t chains = 0;
-  std::string sample = "hidden";  ///< which units are sampled in the chain: hidden, both or none (means)
+  Choice<RbmSample> sample = RbmSample::hidden;
   Param weight_param = {};
   Param hidden_bias_param = {.init = {.type = "constant", .value = 0}};
   Param visible_bias_param = {.init = {.type = "constant", .value = 0}};

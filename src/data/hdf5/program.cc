@@ -48,11 +48,14 @@ struct Type {
 };
 
 Type type_named(const std::string& name) {
-  if (name == "uint8") return {"uint8", H5T_NATIVE_UINT8, 1};
-  if (name == "float32") return {"float32", H5T_NATIVE_FLOAT, 4};
-  if (name == "float64") return {"float64", H5T_NATIVE_DOUBLE, 8};
-  if (name == "int32") return {"int32", H5T_NATIVE_INT32, 4};
-  if (name == "int64") return {"int64", H5T_NATIVE_INT64, 8};
+  static const Type kTypes[] = {{"uint8", H5T_NATIVE_UINT8, 1},
+                                {"float32", H5T_NATIVE_FLOAT, 4},
+                                {"float64", H5T_NATIVE_DOUBLE, 8},
+                                {"int32", H5T_NATIVE_INT32, 4},
+                                {"int64", H5T_NATIVE_INT64, 8}};
+  for (const Type& type : kTypes) {
+    if (name == type.name) return type;
+  }
   throw std::runtime_error("unknown element type " + name);
 }
 

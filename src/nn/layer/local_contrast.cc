@@ -11,16 +11,14 @@ class LocalContrast final : public Layer, public SpatialLayer {
  public:
   explicit LocalContrast(const LocalContrastOptions& o)
       : o_(o),
-        box_(o.type == "box"),
-        subtracts_(o.part != "divide"),
-        divides_(o.part != "subtract"),
+        box_(o.type == ContrastType::box),
+        subtracts_(o.part != ContrastPart::divide),
+        divides_(o.part != ContrastPart::subtract),
         window_{.size = o.size},
         contrast_{.size = o.size, .alpha = o.alpha, .beta = o.beta} {
-    require_known("type", o.type, {"box", "gaussian"});
-    require_known("part", o.part, {"both", "divide", "subtract"});
     expect_at_least("size", o.size, 1);
     if (o.size % 2 == 0) throw InvalidArgument(fmt::format("expected an odd size; received {}", o.size));
-    if (box_ && o.part != "both") throw InvalidArgument("part: the type \"box\" supports only \"both\"");
+    if (box_ && o.part != ContrastPart::both) throw InvalidArgument("part: the type \"box\" supports only \"both\"");
     if (o.alpha < 0) throw InvalidArgument(fmt::format("expected alpha >= 0; received {}", o.alpha));
   }
   [[nodiscard]] std::string kind() const override { return "local_contrast"; }
@@ -38,7 +36,8 @@ class LocalContrast final : public Layer, public SpatialLayer {
   }
   [[nodiscard]] LayerPtr on_tile(const TilePlace& place) const override { return cropped(local_contrast(o_), place); }
   [[nodiscard]] std::string summary() const override {
-    return fmt::format("{} {}x{}{}", o_.type, o_.size, o_.size, o_.part == "both" ? "" : ", " + o_.part);
+    return fmt::format("{} {}x{}{}", o_.type.text(), o_.size, o_.size,
+                       o_.part == ContrastPart::both ? "" : fmt::format(", {}", o_.part.text()));
   }
   void forward(Pass& pass) override {
     if (box_) return kernel::box_contrast(contrast_, pass.x[0], pass.y[0], pass.workspace[0], pass.workspace[1]);

@@ -10,10 +10,6 @@ namespace {
 class Pooling final : public Layer, public SpatialLayer {
  public:
   explicit Pooling(const PoolingOptions& options) : options_(options) {
-    const std::vector<std::string> known = {"average", "l2", "max"};
-    if (std::ranges::find(known, options.type) == known.end()) {
-      throw InvalidArgument(unknown_name("pooling", options.type, known));
-    }
     expect_at_least("kernel", options.kernel, 1);
     expect_at_least("stride", options.stride, 1);
     expect_at_least("pad", options.pad, 0);
@@ -26,8 +22,8 @@ class Pooling final : public Layer, public SpatialLayer {
     if (options.kernel_w > 0) w.size = options.kernel_w;
     if (options.stride_w > 0) w.stride = options.stride_w;
     if (options.pad_w >= 0) w.pad_begin = w.pad_end = options.pad_w;
-    pool_ = {.max = options.type == "max",
-             .l2 = options.type == "l2",
+    pool_ = {.max = options.type == PoolingType::max,
+             .l2 = options.type == PoolingType::l2,
              .h = h,
              .w = w,
              .count_padding = options.count_padding};
@@ -57,7 +53,7 @@ class Pooling final : public Layer, public SpatialLayer {
     return part;
   }
   [[nodiscard]] std::string summary() const override {
-    return fmt::format("{} {}x{}", options_.type, pool_.h.size, pool_.w.size);
+    return fmt::format("{} {}x{}", options_.type.text(), pool_.h.size, pool_.w.size);
   }
   void forward(Pass& pass) override { kernel::pool_forward(pool_, pass.x[0], pass.y[0]); }
   void backward(Pass& pass) override {

@@ -12,23 +12,15 @@
 namespace pleiad::nn {
 namespace {
 
-bool is_gaussian(const std::string& what, const std::string& units) {
-  require_known(what, units, {"binary", "gaussian"});
-  return units == "gaussian";
-}
-
 class Rbm final : public Layer, public StatefulLayer, public ScoringLayer {
  public:
   explicit Rbm(const RbmOptions& options)
       : o_(options),
-        gaussian_visible_(is_gaussian("visible units", options.visible_units)),
-        gaussian_hidden_(is_gaussian("hidden units", options.hidden_units)) {
+        gaussian_visible_(options.visible_units == RbmUnits::gaussian),
+        gaussian_hidden_(options.hidden_units == RbmUnits::gaussian) {
     expect_at_least("hidden", o_.hidden, 1);
     expect_at_least("k", o_.k, 1);
     expect_at_least("chains", o_.chains, 0);
-    const std::vector<std::string> known = {"both", "hidden", "none"};
-    if (std::ranges::find(known, o_.sample) == known.end())
-      throw InvalidArgument(unknown_name("sample", o_.sample, known));
     if (o_.weight_param.norm != 0) throw InvalidArgument("weight.norm is not supported for RBMs");
   }
 
@@ -102,8 +94,8 @@ class Rbm final : public Layer, public StatefulLayer, public ScoringLayer {
     }
     for (std::int64_t i = 0; i < o_.k; ++i) {
       down(pass, at, negative, i > 0 || o_.chains == 0);
-      if (o_.sample == "both") sample(pass, ++draw, gaussian_visible_, negative, negative);
-      up(pass, negative, hidden_negative, o_.sample == "both" && !gaussian_visible_);
+      if (o_.sample == RbmSample::both) sample(pass, ++draw, gaussian_visible_, negative, negative);
+      up(pass, negative, hidden_negative, o_.sample == RbmSample::both && !gaussian_visible_);
       if (i + 1 < o_.k || o_.chains > 0) sample(pass, ++draw, gaussian_hidden_, hidden_negative, at);
     }
     if (o_.chains > 0) kernel::copy(pass.state[0], at);
@@ -146,12 +138,12 @@ class Rbm final : public Layer, public StatefulLayer, public ScoringLayer {
                            .out = v.shape()[1],
                            .transposed = true,
                            .activation = of(gaussian_visible_),
-                           .picks = sampled && !gaussian_hidden_ && o_.sample != "none"},
+                           .picks = sampled && !gaussian_hidden_ && o_.sample != RbmSample::none},
                           h, pass.parameter[0], pass.parameter[2], v);
   }
   /// The draws of one step take consecutive random numbers. Persistent chains are identical on all ranks.
   void sample(const Pass& pass, std::uint64_t draw, bool gaussian, const Tensor& mean, const Tensor& to) const {
-    if (o_.sample == "none") return mean.raw() == to.raw() ? void() : kernel::copy(to, mean);
+    if (o_.sample == RbmSample::none) return mean.raw() == to.raw() ? void() : kernel::copy(to, mean);
     const std::int64_t widest = std::max(o_.hidden, pass.workspace[0].shape()[1]);
     const kernel::Draw of{.stream = RandomStream(pass.seed, pass.name),
                           .step = pass.step,

@@ -48,7 +48,7 @@ class TrainerHandle {
     const std::shared_ptr<Session> shared = session->share();
     session_ = shared;
     in_session_ = true;
-    if (options.exchange != "none") {
+    if (options.exchange != ExchangeKind::none) {
       rank_ = shared->rank();
       ranks_ = shared->size();
     }
