@@ -7,7 +7,8 @@
 
 #include "core/text.h"
 #include "job/data.h"
-#include "job/dummy.h"
+#include "job/inputs.h"
+#include "job/parameter_names.h"
 #include "job/singa_layers.h"
 #include "job/symbols.h"
 
@@ -16,23 +17,13 @@ namespace {
 
 constexpr unsigned kEvery = 7;
 
-/// The output that another layer receives when it names this one as a source.
-struct LayerOutput {
-  std::string features;
-  int source = -1;        ///< index in JobNet::sources of the source that has its labels
-  int parts = 0;          ///< of a slice: each layer that names it takes the next part
-  bool is_label = false;  ///< the features are labels
-  std::string next = {};  ///< of symbols: the name of the value that holds the next symbols
-};
-
 class Builder {
  public:
   explicit Builder(const Job& job)
       : job_(job.impl()), layers_(job_.proto.neuralnet().layer()), built_{.net = nn::Net(net_options(job_.proto))} {}
 
   JobNet run() {
-    find_names();
-    find_sources();
+    inputs_.add_all(values_);
     std::vector<int> left;
     for (int i = 0; i < layers_.size(); ++i) {
       if (!is_source(layers_[i])) left.push_back(i);
@@ -45,7 +36,7 @@ class Builder {
       left.erase(next);
     }
     if (job_.proto.train_one_batch().alg() == kCD) fix_all_but_machines();
-    check_feeding();
+    inputs_.check_feeding();
     return std::move(built_);
   }
 
@@ -63,22 +54,6 @@ class Builder {
     }
   }
 
-  /// Checks that the layer that feeds a dummy exists and provides enough values per sample.
-  void check_feeding() const {
-    for (const Source& source : built_.sources) {
-      const std::string& from = feeding_layer(layers_[source.index]);
-      if (from.empty() || !is_dummy(layers_[source.index])) continue;
-      const std::vector<std::string> known = built_.net.layer_names();
-      if (std::ranges::find(known, from) == known.end()) {
-        throw_invalid(job_, source.index, "rnn_dummy_conf.dynamic_srclayer", unknown_name("layer", from, known));
-      }
-      if (const std::int64_t count = built_.net.output(from).count(); count < source.sample.count()) {
-        throw_invalid(job_, source.index, "rnn_dummy_conf.dynamic_srclayer",
-                      fmt::format("\"{}\" provides {} values; a sample needs {}", from, count, source.sample.count()));
-      }
-    }
-  }
-
   /// Fixes the parameters of the machines below the one that is trained.
   void fix_all_but_machines() {
     for (const nn::Parameter& p : built_.net.parameters()) {
@@ -89,80 +64,6 @@ class Builder {
   }
 
   static nn::NetOptions net_options(const JobProto& proto) { return {.name = proto.name(), .seed = proto.seed()}; }
-
-  /// A parameter name that several layers use is qualified by the layer's name.
-  void find_names() {
-    std::map<std::string, int> count;
-    for (const LayerProto& layer : layers_) {
-      for (const ParamProto& param : layer.param()) ++count[param.name()];
-    }
-    for (const auto& [name, n] : count) {
-      if (n == 1 && !name.empty()) unique_.insert(name);
-    }
-  }
-
-  void find_sources() {
-    for (int i = 0; i < layers_.size(); ++i) {
-      const LayerProto& layer = layers_[i];
-      if (!is_source(layer)) continue;
-      Source source{.index = i, .input = layer.name(), .phases = phases_of(layer), .sample = sample_shape(job_, i)};
-      for (Source& other : built_.sources) {
-        if (other.input != source.input) continue;
-        share_validation(other, source);
-        if ((other.phases & source.phases) != 0) {
-          throw_invalid(job_, i, "include", "another layer with this name provides records in the same phase");
-        }
-        if (other.sample != source.sample) {
-          throw_invalid(job_, i, "store_conf.shape",
-                        fmt::format("expected samples of shape {}, as in the other layer with this name; received {}",
-                                    other.sample.text(), source.sample.text()));
-        }
-      }
-      if (!values_.contains(layer.name())) add_input(layer, source);
-      built_.sources.push_back(std::move(source));
-    }
-    if (built_.sources.empty())
-      throw_invalid(job_, "neuralnet", "expected a layer that provides records, such as kRecordInput");
-  }
-
-  /// In SINGA 0.1, one data layer excludes kTest and the other excludes kTrain, so both bring records for validation.
-  /// Validation then uses the layer that does not train.
-  void share_validation(Source& a, Source& b) const {
-    constexpr auto kValidate = static_cast<unsigned>(nn::Phase::validate);
-    constexpr auto kTraining = static_cast<unsigned>(nn::Phase::train);
-    if ((a.phases & b.phases) != kValidate) return;
-    for (Source* const source : {&a, &b}) {
-      const bool excludes = layers_[source->index].exclude_size() > 0;
-      if (excludes && (source->phases & kTraining) != 0) source->phases &= ~kValidate;
-    }
-  }
-
-  void add_input(const LayerProto& layer, const Source& source) {
-    LayerOutput& value = values_[layer.name()];
-    value.source = static_cast<int>(built_.sources.size());
-    if (layer.type() == kRNNDummy) {
-      built_.sequence = true;
-      fed_ = fed_ || !feeding_layer(layer).empty();
-      value.features = layer.name();
-      built_.net.input(layer.name(), source.sample, is_symbols(layer) ? DType::int32 : DType::float32);
-      return;
-    }
-    if (layer.type() != kCharRNN) {
-      value.features = layer.name();
-      built_.net.input(layer.name(), source.sample);
-      return;
-    }
-    built_.sequence = true;
-    if (layer.char_rnn_conf().unroll_len() != job_.proto.neuralnet().unroll_len()) {
-      throw_invalid(job_, source.index, "char_rnn_conf.unroll_len",
-                    fmt::format("expected the value of the net, {}; received {}", job_.proto.neuralnet().unroll_len(),
-                                layer.char_rnn_conf().unroll_len()));
-    }
-    value.features = layer.name() + ".symbols";
-    value.next = value.features + ":1";
-    built_.net.input(layer.name(), source.sample, DType::int32);
-    built_.net.add(value.features, nn::char_rnn(), {.inputs = {layer.name()}});
-  }
 
   /// Returns true if all sources of a layer have been added. The two halves of a machine name each other as sources.
   [[nodiscard]] bool ready(int i) const {
@@ -212,31 +113,13 @@ class Builder {
     return part;
   }
 
-  /// Returns the name of the labels of the k-th source. Adds the input for them if needed.
-  std::string labels(int i, int k) {
-    const LayerOutput& value = values_.at(layers_[i].srclayers(k));
-    if (value.is_label) return value.features;
-    if (!value.next.empty()) return value.next;
-    if (value.source < 0) {
-      throw_invalid(job_, i, fmt::format("srclayers[{}]", k), "expected a layer that provides labels");
-    }
-    const std::string input = built_.sources[static_cast<std::size_t>(value.source)].input;
-    const std::string label = input + ".label";
-    for (Source& source : built_.sources) {
-      if (source.input != input || !source.label.empty()) continue;
-      if (is_dummy(layers_[source.index])) {
-        throw_invalid(job_, i, fmt::format("srclayers[{}]", k), fmt::format("\"{}\" provides no labels", input));
-      }
-      if (!layers_[source.index].store_conf().has_label()) {
-        throw_invalid(
-            job_, source.index, "store_conf.has_label",
-            fmt::format("layer \"{}\" needs labels, but this field says that there are none", layers_[i].name()));
-      }
-      source.label = label;
-    }
-    const std::vector<std::string> inputs = built_.net.input_names();
-    if (std::ranges::find(inputs, label) == inputs.end()) built_.net.input(label, {}, DType::int32);
-    return label;
+  /// Returns the name of the labels of the k-th source.
+  std::string labels(int i, int k) { return inputs_.labels(values_.at(layers_[i].srclayers(k)), i, k); }
+
+  /// Records a layer that says how the records of its source are scaled.
+  void parse_source(int i) {
+    expect_sources(i, 1, 1);
+    inputs_.parse(values_.at(layers_[i].srclayers(0)), i);
   }
 
   void expect_sources(int i, int least, int most) const {
@@ -339,20 +222,6 @@ class Builder {
     return from;
   }
 
-  /// Records a layer that says how the records of its source are scaled.
-  void parse_source(int i) {
-    expect_sources(i, 1, 1);
-    const LayerOutput& from = values_.at(layers_[i].srclayers(0));
-    if (from.source < 0) throw_invalid(job_, i, "srclayers", "expected the layer that provides the images");
-    const std::string input = built_.sources[static_cast<std::size_t>(from.source)].input;
-    for (Source& source : built_.sources) {
-      if (source.input != input) continue;
-      if (source.parser >= 0)
-        throw_invalid(job_, i, "srclayers", fmt::format("another layer parses \"{}\" already", input));
-      source.parser = i;
-    }
-  }
-
   /// Adds the two halves of a machine as one layer with the name of the visible half.
   void add_machine(int i) {
     const int hidden = partner(i);
@@ -384,7 +253,7 @@ class Builder {
     const auto name = [&](int layer, int k, const std::string& what) {
       const bool told = k < layers_[layer].param_size();
       const std::string parameter = fmt::format("{}/{}", vis.name(), what);
-      built_.parameters.push_back({.name = told ? key(layer, k, what) : parameter,
+      built_.parameters.push_back({.name = told ? names_.key(layer, k, what) : parameter,
                                    .parameter = parameter,
                                    .layer = layer,
                                    .index = k,
@@ -403,10 +272,10 @@ class Builder {
   void add_own(int i) {
     const LayerProto& layer = layers_[i];
     check_unrolling(i);
-    LayerSpec order{.job = job_, .index = i, .conf = layer, .shares = shares(i)};
+    LayerSpec order{.job = job_, .index = i, .conf = layer, .shares = names_.shares(i)};
     const bool softmax = layer.type() == kSoftmax || layer.type() == kCudnnSoftmax;
     order.each_place = built_.sequence && (softmax || layer.type() == kInnerProduct);
-    order.carry = fed_;
+    order.carry = inputs_.fed();
     if (softmax) {
       expect_sources(i, 1, 1);
       order.image = built_.net.output(values_.at(layer.srclayers(0)).features).shape().rank() == 4;
@@ -450,7 +319,7 @@ class Builder {
       default: expect_sources(i, 1, 1); from = {features(i, 0)};
     }
     place(i, std::move(made), std::move(from));
-    name_parameters(i);
+    names_.add(i);
     note_cut(i);
   }
 
@@ -489,77 +358,6 @@ class Builder {
     values_[layers_[i].name()] = {.features = layers_[i].name()};
   }
 
-  std::string key(int i, int k, const std::string& usual) const {
-    const std::string& name = layers_[i].param(k).name();
-    if (unique_.contains(name)) return name;
-    return fmt::format("{}/{}", layers_[i].name(), name.empty() ? usual : name);
-  }
-
-  /// Returns, for each parameter of a layer, the net's parameter that it shares, or an empty text.
-  std::vector<std::string> shares(int i) const {
-    std::vector<std::string> all;
-    for (int k = 0; k < layers_[i].param_size(); ++k) {
-      const ParamProto& param = layers_[i].param(k);
-      std::string& share = all.emplace_back();
-      if (!param.has_share_from()) continue;
-      const auto owner = std::ranges::find(built_.parameters, param.share_from(), &NamedParameter::name);
-      if (owner == built_.parameters.end()) {
-        std::vector<std::string> known;
-        for (const NamedParameter& each : built_.parameters) known.push_back(each.name);
-        throw_invalid(job_, i, fmt::format("param[{}].share_from", k),
-                      unknown_name("parameter of an earlier layer", param.share_from(), known));
-      }
-      share = owner->parameter;
-    }
-    return all;
-  }
-
-  void name_parameters(int i) {
-    const LayerProto& layer = layers_[i];
-    const nn::Shapes in = built_.net.graph().input_shapes(layer.name());
-    const std::vector<nn::ParamSpec> specs = built_.net.layer(layer.name()).parameters(in);
-    const bool convolution = built_.net.layer(layer.name()).kind() == "convolution";
-    if (layer.type() == kGRU) return name_gates(i, specs);
-    for (std::size_t s = 0; s < specs.size(); ++s) {
-      if (!specs[s].wanted.share.empty()) continue;
-      const int k = static_cast<int>(s);
-      const bool told = k < layer.param_size();
-      NamedParameter named{.name = told ? key(i, k, specs[s].name) : fmt::format("{}/{}", layer.name(), specs[s].name),
-                           .parameter = fmt::format("{}/{}", layer.name(), specs[s].name),
-                           .layer = i,
-                           .index = k,
-                           .needs_file = told && !layer.param(k).has_init() && !layer.param(k).has_share_from()};
-      named.count = specs[s].shape.count();
-      named.filters = convolution && s == 0;
-      if (layer.type() == kInnerProduct && s == 0 && in[0].rank() == 4) {
-        named.image = in[0].sample();
-        named.transposed = layer.innerproduct_conf().transpose();
-      }
-      built_.parameters.push_back(std::move(named));
-    }
-  }
-
-  /// SINGA has a parameter for each gate (z, r, c); here the gates are rows of one parameter (r, z, n).
-  void name_gates(int i, const std::vector<nn::ParamSpec>& specs) {
-    constexpr int kGate[] = {1, 0, 2};
-    for (std::size_t s = 0; s < specs.size(); ++s) {
-      const std::string parameter = fmt::format("{}/{}", layers_[i].name(), specs[s].name);
-      for (int gate = 0; gate < 3; ++gate) {
-        const int k = static_cast<int>(s) * 3 + gate;
-        const bool told = k < layers_[i].param_size();
-        const std::string usual = fmt::format("{}_{}", specs[s].name, "zrc"[gate]);
-        const std::int64_t count = specs[s].shape.count() / 3;
-        built_.parameters.push_back({.name = told ? key(i, k, usual) : fmt::format("{}/{}", layers_[i].name(), usual),
-                                     .parameter = parameter,
-                                     .layer = i,
-                                     .index = k,
-                                     .needs_file = told && !layers_[i].param(k).has_init(),
-                                     .begin = kGate[gate] * count,
-                                     .count = count});
-      }
-    }
-  }
-
   void note_cut(int i) {
     const LayerProto& layer = layers_[i];
     const bool own = layer.partition_dim() != -1;
@@ -576,11 +374,11 @@ class Builder {
   const JobImpl& job_;
   const google::protobuf::RepeatedPtrField<LayerProto>& layers_;
   JobNet built_;
-  std::set<std::string> unique_;
+  NetInputs inputs_{job_, built_};
+  ParameterNames names_{job_, built_};
   std::map<std::string, LayerOutput> values_;
   std::map<std::string, int> taken_;
   std::set<int> machines_;
-  bool fed_ = false;  // the net's output is its next input
   std::vector<std::string> fixed_;
 };
 

@@ -306,4 +306,16 @@ void register_job_layer(const std::string& user_type, JobLayerMaker maker) {
   own.makers[user_type] = std::move(maker);
 }
 
+nn::LayerPtr layer_of_job(const std::string& layer) {
+  job::JobImpl in;
+  in.where = "layer";
+  job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
+  if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: the bytes are not a LayerProto");
+  nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
+  if (made == nullptr) {
+    job::throw_invalid(in, 0, "type", fmt::format("{} cannot be used as a single layer", LayerType_Name(conf->type())));
+  }
+  return made;
+}
+
 }  // namespace pleiad

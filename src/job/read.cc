@@ -1,6 +1,7 @@
 #include "job/read.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -334,6 +335,12 @@ const std::string& Job::workspace() const { return impl_->proto.cluster().worksp
 std::int64_t Job::workers() const {
   const job::ClusterProto& c = impl_->proto.cluster();
   return std::int64_t{c.nworker_groups()} * c.nworkers_per_group();
+}
+
+std::string job_descriptor() {
+  google::protobuf::FileDescriptorProto file;
+  job::JobProto::descriptor()->file()->CopyTo(&file);
+  return file.SerializeAsString();
 }
 
 }  // namespace pleiad

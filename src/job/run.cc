@@ -1,9 +1,7 @@
 // Runs a job with the trainer, which performs the actions of a step in SINGA's order.
 #include <fmt/format.h>
-#include <google/protobuf/descriptor.pb.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "core/text.h"
@@ -13,42 +11,15 @@
 #include "job/cluster.h"
 #include "job/data.h"
 #include "job/dummy.h"
+#include "job/metric_names.h"
 #include "job/named_values.h"
 #include "job/results.h"
 #include "job/updater.h"
 #include "job/workspace.h"
 #include "pleiad/train.h"
-#include "train/torch_file.h"
 
 namespace pleiad::job {
 namespace {
-
-const char* name_of(nn::Phase phase) {
-  if (phase == nn::Phase::train) return "train";
-  return phase == nn::Phase::test ? "test" : "validate";
-}
-
-/// Converts a report to SINGA's metric names.
-JobReport with_singa_names(const Report& from, const JobNet& built) {
-  JobReport to{
-      .step = from.step, .phase = name_of(from.phase), .metrics = {}, .samples_per_second = from.samples_per_second};
-  const auto bare = [](const std::string& name) { return name.substr(name.rfind('/') + 1); };
-  for (const auto& [name, value] : from.metrics) {
-    std::string word = bare(name);
-    const auto same = std::ranges::count(from.metrics, word, [&](const auto& m) { return bare(m.first); });
-    if (word == "accuracy") word = "acc";
-    to.metrics.emplace_back(same > 1 ? name : word, value);
-  }
-  const auto find = [&](const char* name) {
-    return std::ranges::find(to.metrics, name, [](const auto& metric) { return metric.first; });
-  };
-  if (built.squared && find("loss") != to.metrics.end() && find("se") != to.metrics.end()) {
-    find("loss")->second = find("se")->second;
-  }
-  if (built.sequence && find("loss") != to.metrics.end())
-    to.metrics.emplace_back("ppl", std::exp(find("loss")->second));
-  return to;
-}
 
 /// Collective. Throws the error of rank 0 on all ranks; `problem` is empty if there is none.
 void share_problem(Session* session, std::string problem) {
@@ -399,100 +370,6 @@ JobResult run_job(const Job& job, const JobOptions& options, Session* session) {
     return result;
   }
   return job::JobRun(job, options, session != nullptr && session->size() > 1 ? session : nullptr).go();
-}
-
-std::string explain_job(const Job& job, int ranks) {
-  const job::JobImpl& in = job.impl();
-  const job::JobNet built = job::build(job);
-  const job::ClusterProto& c = in.proto.cluster();
-  const std::int64_t servers = std::int64_t{c.nserver_groups()} * c.nservers_per_group();
-  const bool apart = c.server_worker_separate() && ranks == job.workers() + servers;
-  job::Topology topology = job::topology_of(in, ranks > 0 && !apart ? ranks : static_cast<int>(job.workers()));
-  if (apart) job::note_servers(in, static_cast<int>(servers), topology);
-  std::int64_t batch = 1;
-  for (const job::Source& source : built.sources) {
-    if ((source.phases & static_cast<unsigned>(nn::Phase::train)) != 0) batch = job::batch_size(in, source.index);
-  }
-  TrainOptions options;
-  job::lay_out(in, topology, built, batch, options);
-  std::int64_t numbers = 0;
-  for (const nn::Parameter& p : built.net.parameters()) numbers += p.value.count();
-  std::string text = fmt::format("job \"{}\": {} steps, {} parameters, workspace {}\n", job.name(),
-                                 grouped(in.proto.train_steps()), grouped(numbers), job.workspace());
-  text += job::describe(topology, batch);
-  const int together = topology.ranks / topology.groups;
-  const Plan plan = make_plan(built.net, options.plan, together, batch);
-  if (topology.groups > 1) text += "each group:\n";
-  return text + explain(plan, job::traffic(topology, plan));
-}
-
-std::string describe_job(const Job& job) { return job::build(job).net.describe(); }
-
-nn::Net net_of_job(const Job& job, const std::string& checkpoint) {
-  job::JobNet built = job::build(job);
-  const auto& given = job.impl().proto.checkpoint_path();
-  std::vector<std::string> paths(given.begin(), given.end());
-  if (!checkpoint.empty()) paths = {checkpoint};
-  job::expect_loaded(job.impl(), built, job::load_blobs(built, built.net, paths));
-  return std::move(built.net);
-}
-
-std::int64_t load_job_checkpoint(const Job& job, nn::Net& net, const std::string& path) {
-  const job::JobNet built = job::build(job);
-  return static_cast<std::int64_t>(job::load_blobs(built, net, {path}).size());
-}
-
-void save_job_checkpoint(const Job& job, const nn::Net& net, const std::string& path, std::int64_t step) {
-  const job::JobNet built = job::build(job);
-  job::save_blobs(built, net, path, step);
-}
-
-void export_job_checkpoint(const Job& job, const std::string& checkpoint, const std::string& path,
-                           const std::string& layout) {
-  job::JobNet built = job::build(job);
-  const std::vector<std::string> found = job::load_blobs(built, built.net, {checkpoint});
-  job::expect_all(built, found, checkpoint);
-  if (layout == "singa") return job::export_blobs(built, built.net, path);
-  export_parameters(built.net, path, layout);
-}
-
-void import_job_checkpoint(const Job& job, const std::string& path, const std::string& checkpoint, std::int64_t step) {
-  job::JobNet built = job::build(job);
-  std::vector<std::string> found;
-  if (!is_torch_file(path)) found = job::import_blobs(built, built.net, path);
-  if (found.empty()) {
-    import_parameters(built.net, path);
-  } else {
-    job::expect_all(built, found, path);
-  }
-  job::save_blobs(built, built.net, checkpoint, step);
-}
-
-nn::LayerPtr layer_of_job(const std::string& layer) {
-  job::JobImpl in;
-  in.where = "layer";
-  job::LayerProto* const conf = in.proto.mutable_neuralnet()->add_layer();
-  if (!conf->ParseFromString(layer)) throw InvalidArgument("layer: the bytes are not a LayerProto");
-  nn::LayerPtr made = job::make_job_layer({.job = in, .index = 0, .conf = *conf});
-  if (made == nullptr) {
-    job::throw_invalid(in, 0, "type", fmt::format("{} cannot be used as a single layer", LayerType_Name(conf->type())));
-  }
-  return made;
-}
-
-std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater) {
-  job::JobImpl in;
-  in.where = "updater";
-  if (!in.proto.mutable_updater()->ParseFromString(updater)) {
-    throw InvalidArgument("updater: the bytes are not an UpdaterProto");
-  }
-  return {job::updater_of(in), job::schedule_of(in)};
-}
-
-std::string job_descriptor() {
-  google::protobuf::FileDescriptorProto file;
-  job::JobProto::descriptor()->file()->CopyTo(&file);
-  return file.SerializeAsString();
 }
 
 }  // namespace pleiad

@@ -143,4 +143,13 @@ void register_job_updater(const std::string& user_type, const UpdaterOptions& op
   own.options[user_type] = options;
 }
 
+std::pair<UpdaterOptions, nn::Schedule> updater_of_job(const std::string& updater) {
+  job::JobImpl in;
+  in.where = "updater";
+  if (!in.proto.mutable_updater()->ParseFromString(updater)) {
+    throw InvalidArgument("updater: the bytes are not an UpdaterProto");
+  }
+  return {job::updater_of(in), job::schedule_of(in)};
+}
+
 }  // namespace pleiad

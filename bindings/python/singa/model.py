@@ -16,7 +16,8 @@ from singa.driver import Result, Stopped, run
 from singa.engine import _job, session
 from singa.initializations import get_init_values  # noqa: F401
 from singa.layer import *  # noqa: F403
-from singa.layer import RBM, Activation, Autoencoder, Data, Layer
+from singa.layer import Autoencoder, Data, Layer
+from singa.net_building import LOSSES, build_net
 from singa.parameter import Parameter, set_param_field  # noqa: F401
 from singa.saving import load_model_parameter, save_model_parameter  # noqa: F401
 from singa.updater import *  # noqa: F403
@@ -25,7 +26,6 @@ from singa.utils.message import MODULE as pb
 from singa.utils.message import enumAlgType, enumLayerType, enumPhase
 from singa.utils.utility import arguments_of, field_names, generate_name, refuse_unknown, setval, whole  # noqa: F401
 
-LOSSES = {"categorical_crossentropy": "softmaxloss", "mean_squared_error": "euclideanloss"}
 Results = dict[int, list[dict[str, Any]]]
 
 
@@ -82,50 +82,11 @@ class Model:
     def build(self, data: "Sequence[Data] | None" = None) -> Any:
         """Builds the NetProto of the layers, stores it in jobconf and returns it."""
         sources = list(data) if data is not None else [each for each in self.layers if each.is_datalayer]
-        pretrained = any(each.checkpoint for each in sources)
-        names = _Names()
-        net = pb.NetProto()
-        partition = self.jobconf.neuralnet.partition_dim
-        for each in sources:
-            names.add(net, "data", each.layer, [], number=False)
-        last = "data" if not sources else net.layer[-1].name
-        source = last
-        for each in self.layers:
-            if each.is_datalayer:
-                continue
-            made = each.layers(pretrained) if isinstance(each, Autoencoder) else [each]
-            if isinstance(each, RBM):
-                made = [*each.below(), each]
-            for layer in made:
-                for label, proto in layer.parts():
-                    last = names.add(net, label, proto, [last], number=not isinstance(layer, RBM))
-                if isinstance(layer, RBM):
-                    hidden = names.add(net, "RBMHid", layer.hidden(), [last], number=False)
-                    net.layer[-2].srclayers.append(hidden)
-        self._close(net, names, last, source)
-        net.partition_dim = partition
+        above = [each for each in self.layers if not each.is_datalayer]
+        net = build_net(sources, above, self._loss, self._topk)
+        net.partition_dim = self.jobconf.neuralnet.partition_dim
         self.jobconf.neuralnet.CopyFrom(net)
         return net
-
-    def _close(self, net: Any, names: "_Names", last: str, source: str) -> None:
-        """Adds the loss on top."""
-        top = net.layer[-1]
-        if top.type == enumLayerType("rbmhid"):
-            return
-        ends = (enumLayerType("softmaxloss"), enumLayerType("euclideanloss"))
-        if top.type not in ends:
-            loss = self._loss or ("categorical_crossentropy" if top.type == enumLayerType("softmax") else None)
-            if loss is None:
-                raise TypeError(
-                    f"compile: expected loss, one of {', '.join(LOSSES)}, because the last layer is not a softmax"
-                )
-            if top.type == enumLayerType("softmax"):
-                last = top.srclayers[0]
-                del net.layer[-1]
-            names.add(net, "loss", Activation(LOSSES[loss], topk=self._topk).layer, [last], number=False)
-            top = net.layer[-1]
-        if source not in list(top.srclayers)[1:]:
-            top.srclayers.append(source)
 
     # Runs.
 
@@ -392,29 +353,6 @@ class Sequential(Model):
 
 class Energy(Model):
     """A model of RBM layers."""
-
-
-class _Names:
-    """Generates names for unnamed layers and parameters: ip1, ip2, loss; w1, b1."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self.weights = 0
-
-    def add(self, net: Any, label: str, proto: Any, sources: list[str], number: bool = True) -> str:
-        layer = net.layer.add()
-        layer.CopyFrom(proto)
-        if not layer.name:
-            self.counts[label] = self.counts.get(label, 0) + 1
-            layer.name = f"{label}{self.counts[label]}" if number else label
-        del layer.srclayers[:]
-        layer.srclayers.extend(sources)
-        if len(layer.param) == 2 and not any(param.share_from for param in layer.param):
-            self.weights += 1
-            for letter, param in zip("wb", layer.param, strict=True):
-                if not param.name:
-                    param.name = f"{letter}{self.weights}"
-        return layer.name
 
 
 _unfinished: list[Model] = []

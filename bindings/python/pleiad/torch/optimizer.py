@@ -17,23 +17,13 @@ from pleiad.torch.flat import HALF, Flat, describe, floating
 from pleiad.torch.memory import keep_freed_memory
 from pleiad.torch.rows import BatchRows, plain_parameters, rows_of
 from pleiad.torch.start import broadcast, broadcast_optimizer_state, fingerprint
+from pleiad.torch.wrapper import OptimizerWrapper
 from pleiad.worlds import agree, all_workers, check_count
-
-
-def _of_inner(name: str) -> property:
-    """Returns a property that forwards to the wrapped optimizer."""
-    return property(
-        lambda self: getattr(self.optimizer, name),
-        lambda self, value: setattr(self.optimizer, name, value),
-        lambda self: delattr(self.optimizer, name),
-        f"The attribute `{name}` of the wrapped optimizer.",
-    )
-
 
 _made_for: "weakref.WeakKeyDictionary[Session, int]" = weakref.WeakKeyDictionary()
 
 
-class DistributedOptimizer(torch.optim.Optimizer):
+class DistributedOptimizer(OptimizerWrapper):
     """Wraps any PyTorch optimizer and averages the gradients over all ranks before each step. All ranks keep the same model,
     equal to that of one process on the joined batch.
 
@@ -123,53 +113,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
             for kind in sorted(kinds, key=str)
         ]
 
-    # Attributes of the wrapped optimizer.
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "optimizer":
-            raise AttributeError(name)
-        return getattr(self.optimizer, name)
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The parameter groups of the wrapped optimizer."""
-        return self.optimizer.param_groups
-
-    @property
-    def state(self) -> Any:  # type: ignore[override]
-        """The state of the wrapped optimizer."""
-        return self.optimizer.state
-
-    @property
-    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        """The default options of the wrapped optimizer."""
-        return self.optimizer.defaults
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the state of the wrapped optimizer."""
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state into the wrapped optimizer. All ranks must load the same state."""
-        self.optimizer.load_state_dict(state_dict)
-
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, which start with the values of rank 0. Collective."""
         self.optimizer.add_param_group(param_group)
         self._refresh()
 
-    # GradScaler sets and deletes these attributes of a fused optimizer, whose step divides by the scale itself.
-    grad_scale = _of_inner("grad_scale")
-    found_inf = _of_inner("found_inf")
-
     def __repr__(self) -> str:
         return f"DistributedOptimizer of {self.session.size} ranks: {self.optimizer!r}"
 
     # The exchange.
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Resets the gradients, as the wrapped optimizer does."""
-        self.optimizer.zero_grad(set_to_none)
 
     def synchronize(self) -> None:
         """Exchanges the gradients that no backward pass has exchanged: those set by hand, made inside `no_sync`, or made by
