@@ -6,6 +6,8 @@ import sys
 import pytest
 from conftest import ROOT
 
+WIDE = "".join(f"  int f{i}() const {{ return {i}; }}\n" for i in range(21))
+
 
 @pytest.fixture
 def check(tmp_path):
@@ -38,7 +40,7 @@ def test_a_good_tree_passes(check):
         "include/pleiad/error.h": "",
         "src/core/text.cc": '#include "core/text.h"\n#include "text.h"\n#include "pleiad/error.h"\n',
         "src/table/array.cc": '#include "engine/engine.h"\n#include "table/array.h"\n',
-        "cli/main.cc": '#include "capi/anything.h"\n' + "\n" * 599,
+        "cli/main.cc": '#include "capi/anything.h"\n' + "\n" * 399,
         "docs/image.png": bytes(range(256)),
         "docs/long.md": "line\n" * 1000,
         "README.md": "see docs/home/page.md, https://example.com/home/page and ./work/here\n",
@@ -59,7 +61,15 @@ def test_a_good_tree_passes(check):
             '#include "core/text.h"\n',
             'include/pleiad/a.h:1: a public header includes "core/text.h"',
         ),
-        ("src/core/long.cc", "\n" * 601, "src/core/long.cc:601: 601 lines; at most 600 are allowed"),
+        ("src/core/long.cc", "\n" * 401, "src/core/long.cc:401: 401 lines; at most 400 are allowed"),
+        ("bindings/python/long.py", "\n" * 401, "bindings/python/long.py:401: 401 lines; at most 400 are allowed"),
+        ("src/CMakeLists.txt", "\n" * 601, "src/CMakeLists.txt:601: 601 lines; at most 600 are allowed"),
+        (
+            "include/pleiad/a.h",
+            f"\nclass A {{\n public:\n{WIDE}}};\n",
+            "include/pleiad/a.h:2: class A has 21 public functions",
+        ),
+        ("src/core/a.cc", f"struct A {{\n{WIDE}}};\n", "src/core/a.cc:1: class A has 21 public functions; at most 20"),
         ("tests/test_long.py", "\n" * 700, "tests/test_long.py:601: 700 lines"),
         ("docs/a.md", "x\nhttps://py" + "pi.org/simple\n", "docs/a.md:2: names the host of a package registry"),
         ("tools/a.sh", "http://deb." + "debian.org/\n", "tools/a.sh:1: names the host of a package registry"),
@@ -104,3 +114,42 @@ def test_the_paths_of_data_follow_the_code(check, caller, called, complaint):
         assert len(problems) == 1
         drawn = "<svg>1. Table::add 2. Shard::apply</svg>"
         assert check({**files, "docs/images/path_add.svg": drawn}) == (0, [])
+
+
+COUNTED = """
+/// A class.
+class [[nodiscard]] PLEIAD_API A final : public Base {
+  int hidden();
+ public:
+  enum class Mode { on, off };
+  explicit A(int x) : x_{x} {}
+  ~A();
+  A(const A&) = delete;
+  bool operator==(const A&) const;
+  void prepare(const Shapes& in) override { ready_ = true; }
+  [[nodiscard]] static std::vector<std::pair<int, int>> all(int x = 3, const char* text = "a;{(");
+  template <class T>
+  void each(T&& call) const {
+    for (int i = 0; i < x_; ++i) call(i);
+  }
+  int x() const { return x_; }  // int y();
+  struct Inner {
+    std::function<void(int)> call = [](int) {};
+    int size = 0;
+    int sum() const;
+  };
+ protected:
+  void also_hidden();
+ private:
+  int x_ = f(3);
+};
+class B;
+enum class Color { red };
+"""
+
+
+def test_public_functions_are_counted():
+    sys.path.insert(0, str(ROOT / "tools"))
+    from count_functions import public_functions
+
+    assert public_functions(COUNTED) == [(3, "A", 3), (18, "Inner", 1)]

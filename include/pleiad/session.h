@@ -25,6 +25,22 @@ struct CollectiveStats {
   double seconds = 0;  ///< including the time spent waiting
 };
 
+/// The roles and the hosts of the ranks of a world, and which of the ranks are alive. A rank, worker or server that
+/// does not exist is an InvalidArgument.
+class PLEIAD_API RankMap {
+ public:
+  explicit RankMap(const SessionCore& core) : core_(&core) {}
+  [[nodiscard]] int worker_rank(int worker) const;
+  [[nodiscard]] int server_rank(int server) const;
+  [[nodiscard]] int host_of(int rank) const;
+  [[nodiscard]] std::string host_name(int rank) const;
+  /// Returns false for a rank of this host that died. Ranks of other hosts always count as alive.
+  [[nodiscard]] bool alive(int rank) const;
+
+ private:
+  const SessionCore* core_;
+};
+
 /// This process as a rank of a world: creates tables, takes part in collectives and sends messages.
 class PLEIAD_API Session {
  public:
@@ -45,13 +61,9 @@ class PLEIAD_API Session {
   /// worker_id() and server_id() return -1 if this rank is not a worker or not a server.
   [[nodiscard]] int worker_id() const;
   [[nodiscard]] int server_id() const;
-  [[nodiscard]] int worker_rank(int worker) const;
-  [[nodiscard]] int server_rank(int server) const;
   [[nodiscard]] int hosts() const;
-  [[nodiscard]] int host_of(int rank) const;
-  [[nodiscard]] std::string host_name(int rank) const;
-  /// Returns false for a rank of this host that died. Ranks of other hosts always count as alive.
-  [[nodiscard]] bool alive(int rank) const;
+  /// The session must outlive the map.
+  [[nodiscard]] RankMap ranks() const { return RankMap(*core_); }
   /// Returns "solo", "inproc" or "mpi".
   [[nodiscard]] std::string engine() const;
   [[nodiscard]] const SessionOptions& options() const;

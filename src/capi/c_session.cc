@@ -169,28 +169,28 @@ int pleiad_session_world(const pleiad_session* session, pleiad_world* out) {
           .worker_id = s.worker_id(),
           .server_id = s.server_id(),
           .hosts = s.hosts(),
-          .host = s.host_of(s.rank())};
+          .host = s.ranks().host_of(s.rank())};
   });
 }
 
 int pleiad_session_worker_rank(const pleiad_session* session, int32_t worker, int32_t* rank) {
-  return number_of(session, "worker_rank", rank, [&](const Session& s) { return s.worker_rank(worker); });
+  return number_of(session, "worker_rank", rank, [&](const Session& s) { return s.ranks().worker_rank(worker); });
 }
 
 int pleiad_session_server_rank(const pleiad_session* session, int32_t server, int32_t* rank) {
-  return number_of(session, "server_rank", rank, [&](const Session& s) { return s.server_rank(server); });
+  return number_of(session, "server_rank", rank, [&](const Session& s) { return s.ranks().server_rank(server); });
 }
 
 int pleiad_session_host_of(const pleiad_session* session, int32_t rank, int32_t* host) {
-  return number_of(session, "host_of", host, [&](const Session& s) { return s.host_of(rank); });
+  return number_of(session, "host_of", host, [&](const Session& s) { return s.ranks().host_of(rank); });
 }
 
 int pleiad_session_alive(const pleiad_session* session, int32_t rank, int32_t* alive) {
-  return number_of(session, "alive", alive, [&](const Session& s) { return s.alive(rank) ? 1 : 0; });
+  return number_of(session, "alive", alive, [&](const Session& s) { return s.ranks().alive(rank) ? 1 : 0; });
 }
 
 int pleiad_session_host_name(const pleiad_session* session, int32_t rank, const char** text) {
-  return text_of(session, "host_name", text, [&](const Session& s) { return s.host_name(rank); });
+  return text_of(session, "host_name", text, [&](const Session& s) { return s.ranks().host_name(rank); });
 }
 
 int pleiad_session_engine(const pleiad_session* session, const char** text) {

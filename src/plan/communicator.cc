@@ -16,9 +16,9 @@ Communicator::Communicator(Session* session) : session_(session) {
   size_ = session->size();
   workers_ = session->workers();
   for (int worker = 0; worker < workers_; ++worker) {
-    if (session->worker_rank(worker) != worker) {
+    if (session->ranks().worker_rank(worker) != worker) {
       throw InvalidArgument(fmt::format("ranks that only serve must come after the workers; worker {} is rank {}",
-                                        worker, session->worker_rank(worker)));
+                                        worker, session->ranks().worker_rank(worker)));
     }
   }
   tasks_ = std::make_unique<TaskThread>();
@@ -48,6 +48,13 @@ void Communicator::sum(std::span<double> numbers) {
 
 void Communicator::sum(std::span<std::int64_t> numbers) {
   if (session_ != nullptr) run([&] { session_->all_reduce(numbers); });
+}
+
+bool Communicator::any(bool mine) {
+  if (size_ == 1) return mine;
+  double votes = mine ? 1 : 0;
+  sum({&votes, 1});
+  return votes > 0;
 }
 
 void Communicator::broadcast(View numbers, int root) {

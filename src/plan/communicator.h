@@ -48,6 +48,8 @@ class Communicator final : public nn::BatchParts {
   void gather(ConstView mine, View all);
   void scatter_sum(ConstView all, View mine);
   void barrier();
+  /// Returns true if `mine` is true on any rank.
+  [[nodiscard]] bool any(bool mine);
   /// Returns the text of every rank, by rank.
   [[nodiscard]] std::vector<std::string> gather_texts(const std::string& mine);
 

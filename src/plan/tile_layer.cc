@@ -9,7 +9,7 @@ bool overlaps(const Plan& plan, const Communicator& comm) {
   const Session& session = comm.session();
   for (int rank = 0; rank < plan.ranks; ++rank) {  // checks all groups, so that all ranks decide alike
     const int first = plan.grid.group_of(rank) * plan.grid.tiles();
-    if (session.host_of(rank) != session.host_of(first)) return true;
+    if (session.ranks().host_of(rank) != session.ranks().host_of(first)) return true;
   }
   return false;
 }

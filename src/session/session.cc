@@ -69,16 +69,22 @@ int Session::servers() const { return static_cast<int>(core_->context().roster.s
 int Session::worker_id() const { return core_->context().roster.worker; }
 int Session::server_id() const { return core_->context().roster.server; }
 
-int Session::worker_rank(int worker) const {
-  if (worker < 0 || worker >= workers())
-    throw InvalidArgument(fmt::format("[worker_rank] there are {} workers; received {}", workers(), worker));
-  return core_->context().roster.workers[static_cast<std::size_t>(worker)];
+int Session::hosts() const { return core_->engine().hosts(); }
+std::string Session::engine() const { return std::string(core_->engine().kind()); }
+const SessionOptions& Session::options() const { return core_->engine().options(); }
+
+int RankMap::worker_rank(int worker) const {
+  const std::vector<int>& workers = core_->context().roster.workers;
+  if (worker < 0 || worker >= static_cast<int>(workers.size()))
+    throw InvalidArgument(fmt::format("[worker_rank] there are {} workers; received {}", workers.size(), worker));
+  return workers[static_cast<std::size_t>(worker)];
 }
 
-int Session::server_rank(int server) const {
-  if (server < 0 || server >= servers())
-    throw InvalidArgument(fmt::format("[server_rank] there are {} servers; received {}", servers(), server));
-  return core_->context().roster.servers[static_cast<std::size_t>(server)];
+int RankMap::server_rank(int server) const {
+  const std::vector<int>& servers = core_->context().roster.servers;
+  if (server < 0 || server >= static_cast<int>(servers.size()))
+    throw InvalidArgument(fmt::format("[server_rank] there are {} servers; received {}", servers.size(), server));
+  return servers[static_cast<std::size_t>(server)];
 }
 
 namespace {
@@ -90,15 +96,12 @@ const RankLocation& place_of(const Engine& engine, std::string_view where, int r
 }
 }  // namespace
 
-int Session::hosts() const { return core_->engine().hosts(); }
-int Session::host_of(int rank) const { return place_of(core_->engine(), "host_of", rank).host; }
-std::string Session::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
-bool Session::alive(int rank) const {
+int RankMap::host_of(int rank) const { return place_of(core_->engine(), "host_of", rank).host; }
+std::string RankMap::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
+bool RankMap::alive(int rank) const {
   (void)place_of(core_->engine(), "alive", rank);
   return core_->engine().liveness(rank) != Liveness::dead;
 }
-std::string Session::engine() const { return std::string(core_->engine().kind()); }
-const SessionOptions& Session::options() const { return core_->engine().options(); }
 
 ArrayTable Session::create_array(std::int64_t size, const TableOptions& options, ConstView initial) {
   return ArrayTable(core_->create({.matrix = false, .rows = 1, .cols = size, .options = options}, initial));

@@ -11,7 +11,6 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "core/threads.h"
-#include "file/atomic.h"
 #include "pleiad/error.h"
 #include "train/metrics_mean.h"
 #include "train/named_values.h"
@@ -27,7 +26,7 @@ void share_cores(const Session& session) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr || session.size() == 1) return;
   int neighbours = 0;
   for (int rank = 0; rank < session.size(); ++rank) {
-    neighbours += session.host_of(rank) == session.host_of(session.rank()) ? 1 : 0;
+    neighbours += session.ranks().host_of(rank) == session.ranks().host_of(session.rank()) ? 1 : 0;
   }
   set_compute_threads(session.engine() == "inproc" ? 1 : usable_cores() / neighbours);
 }
@@ -48,14 +47,33 @@ std::string first_error(Communicator& comm, const std::string& mine) {
   return fmt::format("on rank {} {}", first - all.begin(), *first);
 }
 
+/// Throws InvalidArgument if ranks that only serve cannot take part.
+void check_servers(const nn::Net& net, const TrainOptions& options, const Communicator& comm) {
+  const int servers = comm.size() - comm.workers();
+  if (servers == 0) return;
+  if (options.exchange != ExchangeKind::tables || options.plan.kind != PlanKind::data) {
+    throw InvalidArgument(
+        fmt::format("{} of {} ranks only serve, which requires exchange \"tables\" and plan \"data\"; "
+                    "received \"{}\" and \"{}\"",
+                    servers, comm.size(), options.exchange.text(), options.plan.kind.text()));
+  }
+  for (const std::string& name : net.layer_names()) {
+    if (net.layer(name).capabilities().coupled != nullptr) {
+      throw InvalidArgument(
+          fmt::format("layer \"{}\" sums over the batch of all ranks, of which {} only serve", name, servers));
+    }
+  }
+}
+
 }  // namespace
 
-Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session) : net(n), options(std::move(o)) {
+Trainer::Impl::Impl(nn::Net& n, TrainOptions o, Session* session)
+    : net(n), options(std::move(o)), trace(options.trace, options.trace_steps) {
   if (session != nullptr) share_cores(*session);
   comm = std::make_shared<Communicator>(exchanges(options, session) ? session : nullptr);
   if (!options.schedule.type.empty()) check(options.schedule);
   if (!options.momentum.type.empty()) check(options.momentum);
-  if (comm->size() > ranks()) check_servers();
+  check_servers(net, options, *comm);
   if (comm->shared()) {
     expect_same(comm->session(), "trainer", named_values(options));
     expect_same(comm->session(), fmt::format("net \"{}\"", net.options().name), named_values(net));
@@ -82,21 +100,6 @@ Trainer::Impl::~Impl() {
   net.control().set_deterministic(false);
   net.control().set_parts(nullptr);
   net.control().set_trace(nullptr);
-}
-
-void Trainer::Impl::check_servers() const {
-  if (options.exchange != ExchangeKind::tables || options.plan.kind != PlanKind::data) {
-    throw InvalidArgument(
-        fmt::format("{} of {} ranks only serve, which requires exchange \"tables\" and plan \"data\"; "
-                    "received \"{}\" and \"{}\"",
-                    comm->size() - ranks(), comm->size(), options.exchange.text(), options.plan.kind.text()));
-  }
-  for (const std::string& name : net.layer_names()) {
-    if (net.layer(name).capabilities().coupled != nullptr) {
-      throw InvalidArgument(fmt::format("layer \"{}\" sums over the batch of all ranks, of which {} only serve", name,
-                                        comm->size() - ranks()));
-    }
-  }
 }
 
 StepRates Trainer::Impl::rates() const {
@@ -127,7 +130,7 @@ void Trainer::Impl::check_loss(double loss) {
     }
     return;
   }
-  if (!(synchronous() ? any(bad) : bad)) return;
+  if (!(synchronous() ? comm->any(bad) : bad)) return;
   std::string where = bad ? where_not_finite(loss) : "";
   if (synchronous() && comm->size() > 1) where = first_error(*comm, where);
   throw StateError(fmt::format("step {}: {}", now(), where));
@@ -136,7 +139,7 @@ void Trainer::Impl::check_loss(double loss) {
 void Trainer::Impl::check_rule() {
   if (!own_rule) return;
   std::string problem = exchange->take_problem();
-  if (!(synchronous() ? any(!problem.empty()) : !problem.empty())) return;
+  if (!(synchronous() ? comm->any(!problem.empty()) : !problem.empty())) return;
   if (synchronous() && comm->size() > 1) problem = first_error(*comm, problem);
   throw RuleError(fmt::format("step {}: {}", now(), problem));
 }
@@ -149,7 +152,7 @@ double Trainer::Impl::train() {
     place.values<std::int64_t>()[0] += options.batch;
     return 0;
   }
-  Trace* const tracer = tracing();
+  Trace* const tracer = trace.at(now());
   net.control().set_trace(tracer);
   net.forward(nn::Phase::train, now(), first());
   const double loss = net.loss();
@@ -162,28 +165,6 @@ double Trainer::Impl::train() {
   ++step.values<std::int64_t>()[0];
   place.values<std::int64_t>()[0] += options.batch;
   return loss;
-}
-
-bool Trainer::Impl::any(bool mine) {
-  if (comm->size() == 1) return mine;
-  double vote = mine ? 1 : 0;
-  comm->sum({&vote, 1});
-  return vote > 0;
-}
-
-Trace* Trainer::Impl::tracing() {
-  if (options.trace.empty() || now() < trace_begin || now() >= trace_begin + options.trace_steps) return nullptr;
-  traced = true;
-  return &trace;
-}
-
-void Trainer::Impl::write_trace() {
-  if (!any(traced)) return;
-  traced = false;
-  const std::vector<std::string> all = comm->gather_texts(trace.take(rank()));
-  if (rank() != 0) return;
-  const std::string document = Trace::document(all);
-  write_whole_file(options.trace, std::as_bytes(std::span(document)));
 }
 
 Trainer::Trainer(nn::Net& net, TrainOptions options)
@@ -207,7 +188,7 @@ std::string Trainer::where_not_finite() const {
 
 void Trainer::expect_finite(const std::string& where) {
   Impl& in = *impl_;
-  if (!in.any(!where.empty())) return;
+  if (!in.comm->any(!where.empty())) return;
   const std::string first = in.comm->size() > 1 ? first_error(*in.comm, where) : where;
   const std::string text = fmt::format("evaluation at step {}: {}", in.now(), first);
   if (in.options.check_finite) throw StateError(text);

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "core/trace.h"
 #include "plan/communicator.h"
 #include "plan/layout.h"
 #include "pleiad/train.h"
 #include "train/checkpoint.h"
 #include "train/exchange.h"
+#include "train/step_trace.h"
 
 namespace pleiad {
 
@@ -29,9 +29,7 @@ struct Trainer::Impl {
   mutable std::vector<std::unique_ptr<ParameterPart>> carried_parts;  // this rank's rows of the layers' carried state
   std::string trained_on;                                             // identity of the samples of the current run
   std::string loaded_on;  // identity of a loaded checkpoint's samples, until the next run
-  Trace trace;
-  std::int64_t trace_begin = 0;  // first step that is traced
-  bool traced = false;
+  StepTrace trace;
   bool own_rule = false;             // the update rule was registered by the user
   bool reported_not_finite = false;  // a loss that is not finite has been reported
 
@@ -66,14 +64,6 @@ struct Trainer::Impl {
   [[nodiscard]] std::string where_not_finite(double loss) const;
   /// Throws the error of a user's update rule, after a step. Throws on all ranks if they make each step together.
   void check_rule();
-  /// Throws InvalidArgument if ranks that only serve cannot take part.
-  void check_servers() const;
-  /// Collective. Returns true if `mine` is true on any rank.
-  bool any(bool mine);
-  /// Returns the trace if this step is to be traced, else null.
-  [[nodiscard]] Trace* tracing();
-  /// Collective. Writes the recorded trace.
-  void write_trace();
 
   /// Returns everything that is saved. `memory` is in the order of the parameters.
   [[nodiscard]] std::vector<CheckpointTensor> tensors(const std::vector<OptimizerState>& memory) const;

@@ -146,7 +146,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
   Impl& in = *impl_;
   const TrainOptions& o = in.options;
   train_on(train);
-  in.trace_begin = in.now() + o.trace_from;
+  in.trace.begin_at(in.now() + o.trace_from);
   const Interrupt interrupt;
   TrainingRun run(*this, in, calls);
   const bool sync = in.synchronous();
@@ -161,7 +161,7 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
     if (go_on || !sync) {  // without a common clock, a rank continues until all have voted
       if (!in.serves()) {
         static const std::string no_name;
-        const Trace::Span span(in.tracing(), Trace::Track::loader, "fill", no_name);
+        const Trace::Span span(in.trace.at(in.now()), Trace::Track::loader, "fill", no_name);
         train.fill(in.net, in.place.values<std::int64_t>()[0] + in.first(), in.local());
       }
       (void)in.train();
@@ -171,14 +171,14 @@ bool Trainer::run(Samples& train, Samples* validate, Samples* test, const TrainC
       if (calls.stop && calls.stop(in.now())) go_on = false;
     }
     stop |= !go_on || interrupt.raised();
-    if ((sync || in.now() % kAsyncVotes == 0) && in.any(stop)) ended = false;
+    if ((sync || in.now() % kAsyncVotes == 0) && in.comm->any(stop)) ended = false;
   }
   if (ended && o.test > 0) {
     if (!sync) (void)in.exchange->optimizer_state();  // copies everything that all ranks have added to this rank
     (void)run.evaluate(test, nn::Phase::test);
   }
   if ((o.checkpoint > 0 || o.checkpoint_at_end) && !run.saved()) (void)run.checkpoint();
-  in.write_trace();
+  in.trace.write(*in.comm);
   return ended;
 }
 

@@ -54,13 +54,13 @@ CASE(Engine, KnowsItsRanksAndHosts) {
   session.all_gather(mine, ranks);
   for (int r = 0; r < session.size(); ++r) {
     EXPECT_EQ(ranks[static_cast<std::size_t>(r)], r);
-    EXPECT_TRUE(session.alive(r));
-    EXPECT_FALSE(session.host_name(r).empty());
-    EXPECT_LT(session.host_of(r), session.hosts());
+    EXPECT_TRUE(session.ranks().alive(r));
+    EXPECT_FALSE(session.ranks().host_name(r).empty());
+    EXPECT_LT(session.ranks().host_of(r), session.hosts());
   }
   EXPECT_EQ(session.workers(), session.size());
   EXPECT_EQ(session.worker_id(), session.rank());
-  EXPECT_EQ(session.server_rank(session.server_id()), session.rank());
+  EXPECT_EQ(session.ranks().server_rank(session.server_id()), session.rank());
 }
 
 CASE(Engine, AllReducesFloat32) { check_reductions<float>(session); }

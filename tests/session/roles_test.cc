@@ -168,8 +168,8 @@ TEST(Roles, WorkersGoOnWithoutWaitingForRanksThatAreNone) {
     EXPECT_EQ(session.servers(), 2);
     EXPECT_EQ(session.worker_id(), (std::vector{-1, 0, -1, 1}[static_cast<std::size_t>(session.rank())]));
     EXPECT_EQ(session.server_id(), (std::vector{0, -1, -1, 1}[static_cast<std::size_t>(session.rank())]));
-    EXPECT_EQ(session.worker_rank(1), 3);
-    EXPECT_EQ(session.server_rank(0), 0);
+    EXPECT_EQ(session.ranks().worker_rank(1), 3);
+    EXPECT_EQ(session.ranks().server_rank(0), 0);
     const ArrayTable sync =
         session.create_array(10, {.name = "sync", .dtype = DType::int64, .clock = "sync", .apply = "round"});
     const ArrayTable async = session.create_array(10, {.name = "async", .dtype = DType::int64});

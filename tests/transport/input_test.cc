@@ -434,7 +434,7 @@ TEST(Transport, AnAsynchronousTableContinuesWithAnotherRankOfTheHost) {
         in_a_row = 0;
         EXPECT_NE(std::string(error.what()).find("rank 2 ("), std::string::npos) << error.what();
       }
-      return !session.alive(2) && in_a_row >= 100;
+      return !session.ranks().alive(2) && in_a_row >= 100;
     });
     // A rank that has left serves no requests, so the others must finish first.
     ++ready;

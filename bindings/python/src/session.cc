@@ -74,16 +74,16 @@ void bind_world(nb::class_<SessionHandle>& c) {
       .def_prop_ro("worker_id", [](const H& h) { return h.use().worker_id(); })
       .def_prop_ro("server_id", [](const H& h) { return h.use().server_id(); })
       .def(
-          "worker_rank", [](const H& h, int worker) { return h.use().worker_rank(worker); }, nb::arg("worker"))
+          "worker_rank", [](const H& h, int worker) { return h.use().ranks().worker_rank(worker); }, nb::arg("worker"))
       .def(
-          "server_rank", [](const H& h, int server) { return h.use().server_rank(server); }, nb::arg("server"))
+          "server_rank", [](const H& h, int server) { return h.use().ranks().server_rank(server); }, nb::arg("server"))
       .def_prop_ro("hosts", [](const H& h) { return h.use().hosts(); })
       .def(
-          "host_of", [](const H& h, int rank) { return h.use().host_of(rank); }, nb::arg("rank"))
+          "host_of", [](const H& h, int rank) { return h.use().ranks().host_of(rank); }, nb::arg("rank"))
       .def(
-          "host_name", [](const H& h, int rank) { return h.use().host_name(rank); }, nb::arg("rank"))
+          "host_name", [](const H& h, int rank) { return h.use().ranks().host_name(rank); }, nb::arg("rank"))
       .def(
-          "alive", [](const H& h, int rank) { return h.use().alive(rank); }, nb::arg("rank"))
+          "alive", [](const H& h, int rank) { return h.use().ranks().alive(rank); }, nb::arg("rank"))
       .def_prop_ro("engine", [](const H& h) { return h.use().engine(); })
       .def_prop_ro("options", [](const H& h) { return words_of(h.use().options()); })
       .def("stats", [](const H& h) { return h.use().stats(); })
