@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <optional>
 
 #include "command_line.h"
+#include "core/text.h"
 #include "pleiad/data.h"
 #include "pleiad/error.h"
 #include "pleiad/records.h"
@@ -112,9 +114,15 @@ int convert(ConvertOptions args) {
   std::signal(SIGINT, [](int) { interrupted = true; });
   {
     const std::unique_ptr<StoreWriter> writer = create_store(options);
-    cli::Progress progress("converted", store->size());
+    cli::Progress progress;
+    const auto start = std::chrono::steady_clock::now();
     const bool done = copy_store(*store, *writer, [&](std::int64_t records) {
-      progress.show(records);
+      progress.show(static_cast<double>(records) / static_cast<double>(store->size()), [&] {
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        const double rate = static_cast<double>(records) / std::max(seconds, 1e-9);
+        return fmt::format("converted {} of {} records, {} a second", grouped(records), grouped(store->size()),
+                           grouped(static_cast<std::int64_t>(rate)));
+      });
       return !interrupted.load();
     });
     if (!done) {

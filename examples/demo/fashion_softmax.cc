@@ -14,7 +14,7 @@
 #include <numeric>
 #include <random>
 
-#include "examples/demo/progress.h"
+#include "cli/progress.h"
 #include "pleiad/data.h"
 #include "pleiad/pleiad.hpp"
 
@@ -166,7 +166,7 @@ int run(int argc, char** argv) {
   double get_seconds = 0;
   double add_seconds = 0;
   std::int64_t next_look = 0;
-  Progress progress(master);
+  pleiad::cli::Progress progress(master);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::int64_t at = step % steps_per_epoch * options.batch;
     if (at == 0) std::shuffle(order.begin(), order.end(), random);

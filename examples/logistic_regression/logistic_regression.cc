@@ -15,7 +15,7 @@
 #include <fstream>
 #include <optional>
 
-#include "examples/demo/progress.h"
+#include "cli/progress.h"
 #include "examples/logistic_regression/samples.h"
 #include "pleiad/pleiad.hpp"
 
@@ -168,7 +168,7 @@ class Model {
 };
 
 void train(Session& session, const Config& config, const Model& model) {
-  Progress progress(session.rank() == 0);
+  cli::Progress progress(session.rank() == 0);
   const auto start = Clock::now();
   const auto batch = static_cast<std::size_t>(config.minibatch_size);
   const std::size_t block = batch * static_cast<std::size_t>(config.sync_frequency);

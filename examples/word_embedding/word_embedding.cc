@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-#include "examples/demo/progress.h"
+#include "cli/progress.h"
 #include "examples/word_embedding/options.h"
 #include "examples/word_embedding/vocabulary.h"
 #include "pleiad/pleiad.hpp"
@@ -94,7 +94,7 @@ class Trainer {
   }
 
   void run() {
-    Progress progress(session_.rank() == 0);
+    cli::Progress progress(session_.rank() == 0);
     const auto start = std::chrono::steady_clock::now();
     const double all = static_cast<double>(words_.total()) * options_.epoch / session_.size();
     std::int64_t done = 0;
