@@ -97,7 +97,7 @@ tools/cases.py asan_conformance build/asan/bin/conformance --gtest_brief=1 --gte
 tools/cases.py asan_files build/asan/bin/files --gtest_brief=1
 $(TSAN) tools/cases.py tsan_hosts $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2on2_Clock*:Inproc2on2_Table*:Inproc2on2_Litmus*-*MoreCallsThanTheLedgerHolds
 tools/cases.py tsan_worlds $(FIXED_ADDRESSES) build/tsan/bin/conformance --gtest_brief=1 --gtest_filter=Inproc2_*
-tools/cases.py asan_unit build/asan/bin/unit --gtest_brief=1
+tools/cases.py asan_base_test build/asan/bin/base_test --gtest_brief=1
 tools/cases.py asan_fuzz build/asan/bin/fuzz_file --gtest_brief=1
 tools/cases.py asan_data build/asan/bin/data --gtest_brief=1
 tools/cases.py asan_loader build/asan/bin/loader --gtest_brief=1
@@ -109,7 +109,7 @@ export SANITIZED
 sanitize-short: ## the conformance suites and the readers of files under the sanitizers
 	@[ -f build/asan/build.ninja ] || $(CMAKE) --preset asan >build/configure.log || { cat build/configure.log; exit 1; }
 	@[ -f build/tsan/build.ninja ] || $(CMAKE) --preset tsan >build/configure.log || { cat build/configure.log; exit 1; }
-	$(BUILD_PRESET) asan --target conformance unit files data loader fuzz_file
+	$(BUILD_PRESET) asan --target conformance base_test files data loader fuzz_file
 	$(BUILD_PRESET) tsan --target conformance loader
 	@printenv SANITIZED | xargs -d '\n' -P 3 -n 1 bash -c
 

@@ -3,7 +3,7 @@
 
     tools/cli_pages.py [--build build/release] [--root .]
 
-`make cli-pages` runs it; tests/test_cli_pages.py compares its output with the files.
+`make cli-pages` runs it; tests/cli/test_cli_pages.py compares its output with the files.
 """
 
 import argparse

@@ -142,7 +142,7 @@ StoreOptions write_lmdb(const Folder& folder, bool pixels) {
   return {.kind = "lmdb", .paths = {path}, .classes = 10};
 }
 
-/// Writes with our own writer. tests/test_convert.py compares it with other readers and writers.
+/// Writes with our own writer. tests/cli/test_convert.py compares it with other readers and writers.
 StoreOptions write_through(const std::string& kind, const Folder& folder, const Field& data) {
   const auto writer = create_store({.kind = kind, .paths = {folder / "a"}, .data = data});
   std::vector<std::byte> bytes(data.bytes());

@@ -12,7 +12,7 @@
 #include "pleiad/sparse_stack.h"
 #include "tests/file/folder.h"
 #include "tests/nn/layer_bench.h"
-#include "tests/nn/small_run.h"
+#include "tests/train/small_run.h"
 
 namespace pleiad::nn {
 namespace {

@@ -7,7 +7,7 @@
 #include "pleiad/error.h"
 #include "tests/file/folder.h"
 #include "tests/nn/layer_bench.h"
-#include "tests/nn/small_run.h"
+#include "tests/train/small_run.h"
 
 namespace pleiad::nn {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "pleiad/session.h"
-#include "tests/nn/small_run.h"
+#include "tests/train/small_run.h"
 
 int main(int argc, char** argv) try {
   using namespace pleiad;  // NOLINT
