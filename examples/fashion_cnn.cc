@@ -14,6 +14,7 @@ static std::unique_ptr<Samples> load(const std::string& part) {
 }
 
 int main(int argc, char** argv) try {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a report is visible at once, also in a file
   auto session = Session::start();
   nn::ConvolutionOptions conv1 = nn::square(16, 5, 1, 2), conv2 = nn::square(32, 5, 1, 2);
   conv1.activation = conv2.activation = "relu";

@@ -6,6 +6,7 @@ import select
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from conftest import PATIENCE, kill_session, processes_of
@@ -73,6 +74,22 @@ class Job:
         self.process.wait(timeout=120)
         self.process.stdout.close()
         self.process.stderr.close()
+
+
+def threads_that_run(pid):
+    """Returns the number of threads of a process that run or could run now."""
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return states.count("R")
+
+
+def wait_until_asleep(*pids, seconds=30):
+    """Waits until no thread of these processes has run for twenty looks: they wait for something."""
+    deadline = time.monotonic() + seconds * PATIENCE
+    quiet = 0
+    while quiet < 20:
+        assert time.monotonic() < deadline, "the processes do not wait"
+        quiet = 0 if any(threads_that_run(pid) for pid in pids) else quiet + 1
+        time.sleep(0.005)
 
 
 def mpirun_words(ranks, *, recovery=False):

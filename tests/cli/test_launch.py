@@ -260,10 +260,15 @@ time.sleep(600)
     assert job.left() == {}
 
 
-def test_a_lost_wrapper_takes_its_command_with_it_and_is_named(start):
-    job = start(
-        "-n", 2, *script("if rank == 1: time.sleep(0.5); os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
-    )
+def test_a_lost_wrapper_takes_its_command_with_it_and_is_named(start, tmp_path):
+    body = f"""
+if rank == 0: open({str(tmp_path / "up")!r}, "w").close()
+if rank == 1:
+    {appears(tmp_path / "up")}
+    os.kill(os.getppid(), signal.SIGKILL)
+time.sleep(600)
+"""
+    job = start("-n", 2, *script(body))
     assert job.finish() == 128 + signal.SIGKILL, job.lines
     assert "rank 1 was lost because its wrapper was killed" in job.lines[-1]
     assert job.left() == {}

@@ -61,11 +61,12 @@ def exact(lines, ranks):
 def test_a_short_cut_of_the_cable_is_no_error_and_loses_nothing(network, build_dir, monkeypatch):
     hosts = network(2)
     job = adding(hosts, build_dir, monkeypatch, host_timeout=300)
-    time.sleep(0.5)
+    wait_for(hosts.folder, "adds", range(4))
     hosts.cut(1)
-    time.sleep(4)
+    time.sleep(4)  # the length of the cut
     hosts.mend(1)
-    time.sleep(1)
+    (hosts.folder / "restored").touch()
+    wait_for(hosts.folder, "goes", range(4))
     (hosts.folder / "stop").touch()
     job.finish(60)
     lines = lines_of(job)
@@ -79,7 +80,7 @@ def test_a_long_network_failure_is_an_error_that_names_the_host_and_calls_work_a
 ):
     hosts = network(2)
     job = adding(hosts, build_dir, monkeypatch, host_timeout=5)
-    time.sleep(0.5)
+    wait_for(hosts.folder, "adds", range(4))
     hosts.cut(1)
     (hosts.folder / "broken").touch()
     wait_for(hosts.folder, "failed", range(4))
@@ -110,7 +111,7 @@ def test_delay_and_loss_on_the_network_lose_nothing(network, build_dir, monkeypa
 def test_a_host_that_is_killed_is_named_within_the_deadline(network, build_dir, monkeypatch):
     hosts = network(2)
     job = adding(hosts, build_dir, monkeypatch, host_timeout=5, recovery=True)
-    time.sleep(0.5)
+    wait_for(hosts.folder, "adds", range(4))
     hosts.kill(1, "hosts")
     (hosts.folder / "broken").touch()
     wait_for(hosts.folder, "failed", (0, 1))

@@ -2,7 +2,8 @@
 // acknowledged and failed adds, and at the end prints these and the values of the table as a line of JSON.
 // The test creates FOLDER/broken when it breaks the network or a host. The rank reports the error of the first add that
 // begins after that, not of an earlier one. While the network is down, files show the progress: FOLDER/failed-RANK
-// after that error, and FOLDER/again-RANK once a later add was acknowledged.
+// after that error, and FOLDER/again-RANK once a later add was acknowledged. FOLDER/adds-RANK says that the first add
+// was acknowledged, and FOLDER/goes-RANK that one was that began after the test created FOLDER/restored.
 //   hosts FOLDER
 #include <unistd.h>
 
@@ -47,10 +48,12 @@ int main(int argc, char** argv) {
   };
   while (!is_there("stop") || counts[0] + counts[1] == 0) {
     const bool broken = is_there("broken");
+    const bool restored = is_there("restored");
     const auto call = Clock::now();
     try {
       table.add(ones);
-      ++counts[0];
+      if (++counts[0] == 1) tell("adds");
+      if (restored) tell("goes");
       if (failed && !again) tell("again");
       again = failed;
     } catch (const TransportError& problem) {

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from jobs import Job, mpirun_words
+from jobs import Job, mpirun_words, wait_until_asleep
 
 PROGRAM = Path(__file__).parent / "endings.py"
 
@@ -60,8 +60,8 @@ def test_ctrl_c_stops_a_call_that_waits(python_env, call):
     job = Job([*mpirun_words(2, recovery=True), sys.executable, PROGRAM, "interrupted", call], env=python_env)
     try:
         job.read_until(lambda job: len(job.out) == 2)
-        time.sleep(0.3)
         pid = int(next(line.split()[1] for line in job.out if line.startswith("pid")))
+        wait_until_asleep(pid)  # in the call
         os.kill(pid, signal.SIGINT)
         sent = time.monotonic()
         job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=30)
@@ -77,8 +77,9 @@ def test_ctrl_c_stops_an_init_that_waits_for_another_rank(python_env):
     job = Job([*mpirun_words(2, recovery=True), sys.executable, PROGRAM, "interrupted_in_init"], env=python_env)
     try:
         job.read_until(lambda job: len(job.out) == 1)
-        time.sleep(0.5)
-        os.kill(int(job.out[0].split()[1]), signal.SIGINT)
+        pid = int(job.out[0].split()[1])
+        wait_until_asleep(pid)  # in init
+        os.kill(pid, signal.SIGINT)
         sent = time.monotonic()
         job.read_until(lambda job: "KeyboardInterrupt" in job.out, seconds=30)
         assert time.monotonic() - sent < 60
