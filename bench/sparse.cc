@@ -65,8 +65,8 @@ int main(int argc, char** argv) {
   {
     Session session(std::make_shared<SessionCore>(engine));
     const SparseTable table = session.create_sparse(kCols);
-    const auto index = engine->share(kEntries * sizeof(BareEntry), false);
-    const auto memory = engine->share(static_cast<std::size_t>(kRows * kCols) * sizeof(float), false);
+    const auto index = engine->segments().share(kEntries * sizeof(BareEntry), false);
+    const auto memory = engine->segments().share(static_cast<std::size_t>(kRows * kCols) * sizeof(float), false);
     auto* entries = static_cast<BareEntry*>(index->data());
     auto* bare = static_cast<float*>(memory->data());
     std::vector<float> numbers(static_cast<std::size_t>(kPicked * kCols), 1.0F);

@@ -54,7 +54,7 @@ void array_bench(Session& session, Engine& engine, const std::string& clock, std
   TableOptions options;
   options.clock = clock;
   ArrayTable table = session.create_array(size, options);
-  const auto memory = engine.share(static_cast<std::size_t>(size) * 4, false);
+  const auto memory = engine.segments().share(static_cast<std::size_t>(size) * 4, false);
   auto* bare = static_cast<float*>(memory->data());
   auto delta = touched(size, 1.0F);
   auto out = touched(size, 0.0F);
@@ -78,7 +78,7 @@ void array_bench(Session& session, Engine& engine, const std::string& clock, std
 void matrix_bench(Session& session, Engine& engine, std::int64_t rows, std::int64_t cols, std::int64_t picked,
                   int rounds) {
   MatrixTable table = session.create_matrix(rows, cols);
-  const auto memory = engine.share(static_cast<std::size_t>(rows * cols) * 4, false);
+  const auto memory = engine.segments().share(static_cast<std::size_t>(rows * cols) * 4, false);
   auto* bare = static_cast<float*>(memory->data());
   if (session.rank() == 0) std::memset(bare, 0, static_cast<std::size_t>(rows * cols) * 4);
   {

@@ -47,7 +47,7 @@ inline void run_roles(const std::vector<std::string>& roles, int hosts, const st
         body(session);
         session.shutdown();
       } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << engine->rank() << ": " << error.what();
+        ADD_FAILURE() << "rank " << engine->world().rank() << ": " << error.what();
       }
     });
   }

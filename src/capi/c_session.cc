@@ -92,7 +92,7 @@ void remember(const std::shared_ptr<CSession>& session) {
 struct SessionUse {
   SessionUse(const pleiad_session* handle, std::string_view where)
       : core(need(handle, where, "session").session->use(where)), session(core) {
-    core->engine().check_usable(where);
+    core->engine().members().check_usable(where);
   }
   std::shared_ptr<SessionCore> core;
   Session session;

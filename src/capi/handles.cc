@@ -17,7 +17,7 @@ const char* keep_text(std::string text) {
 
 CSession::CSession(std::shared_ptr<SessionCore> core)
     : generation_(fork_generation()), state_(std::make_shared<State>()) {
-  core->engine().set_interrupt([this] { return interrupted(); });
+  core->engine().waiter().set_interrupt([this] { return interrupted(); });
   state_->core = std::move(core);
 }
 
@@ -79,7 +79,7 @@ void CSession::close() {
 
 void CSession::shutdown() {
   const auto core = use("shutdown");
-  core->engine().check_usable("shutdown");
+  core->engine().members().check_usable("shutdown");
   try {
     core->shutdown();
   } catch (...) {
@@ -92,7 +92,7 @@ void CSession::shutdown() {
 void CSession::drop() {
   const auto core = use_if_open("free");
   if (core == nullptr) return;
-  core->engine().abandon(Liveness::dead);
+  core->engine().members().abandon(Liveness::dead);
   given_up_.store(true);  // ends the waits of this process's own threads, which would never succeed
   close();
 }
@@ -101,12 +101,12 @@ void CSession::leave_at_exit(int status) {
   const auto core = use_if_open("exit");
   if (core == nullptr) return;
   Engine& engine = core->engine();
-  if (engine.kind() == "mpi") {
+  if (engine.kind() == EngineKind::mpi) {
     engine.log().warn(
         "the process exits with its session open; shut it down first, or mpirun treats the exit as a failure");
   }
   // Other threads may be in the middle of calls, so nothing is destroyed.
-  engine.abandon(status == 0 ? Liveness::left : Liveness::dead);
+  engine.members().abandon(status == 0 ? Liveness::left : Liveness::dead);
 }
 
 bool CSession::enlist(pleiad_pending* pending) {

@@ -14,9 +14,9 @@ Control::Offsets Control::offsets(int count) {
   at.collectives = at.ranks + round_to_pages(n * sizeof(RankSlot));
   at.buffers = at.collectives + round_to_pages(n * sizeof(CollectiveSlot));
   at.results = at.buffers + n * 2 * kChunkBytes;
-  at.mailboxes = at.results + 2 * kChunkBytes;
-  at.mailbox_bytes = at.mailboxes + round_to_pages(n * n * sizeof(Mailbox));
-  at.end = at.mailbox_bytes + n * n * Control::mailbox_size(count);
+  at.rings = at.results + 2 * kChunkBytes;
+  at.ring_bytes = at.rings + round_to_pages(n * n * sizeof(MessageRing));
+  at.end = at.ring_bytes + n * n * Control::ring_size(count);
   return at;
 }
 
@@ -32,7 +32,7 @@ std::string_view name_of(Call call) {
 
 std::size_t Control::bytes(int ranks) { return offsets(ranks).end; }
 
-std::size_t Control::mailbox_size(int ranks) {
+std::size_t Control::ring_size(int ranks) {
   return std::clamp<std::size_t>(std::size_t{1024 * 1024} / static_cast<std::size_t>(ranks) / 4096 * 4096, 4096, 65536);
 }
 
@@ -41,7 +41,7 @@ void Control::construct() {
   for (int r = 0; r < ranks_; ++r) {
     new (&rank(r)) RankSlot;
     new (&collective(r)) CollectiveSlot;
-    for (int to = 0; to < ranks_; ++to) new (&mailbox(r, to)) Mailbox;
+    for (int to = 0; to < ranks_; ++to) new (&ring(r, to)) MessageRing;
   }
 }
 
@@ -51,12 +51,12 @@ char* Control::buffer(int local, std::uint64_t step) const {
 
 char* Control::result(std::uint64_t step) const { return base_ + at_.results + step % 2 * kChunkBytes; }
 
-Mailbox& Control::mailbox(int from, int to) const {
-  return reinterpret_cast<Mailbox*>(base_ + at_.mailboxes)[from * ranks_ + to];
+MessageRing& Control::ring(int from, int to) const {
+  return reinterpret_cast<MessageRing*>(base_ + at_.rings)[from * ranks_ + to];
 }
 
-char* Control::mailbox_bytes(int from, int to) const {
-  return base_ + at_.mailbox_bytes + static_cast<std::size_t>(from * ranks_ + to) * mailbox_size();
+char* Control::ring_bytes(int from, int to) const {
+  return base_ + at_.ring_bytes + static_cast<std::size_t>(from * ranks_ + to) * ring_size();
 }
 
 }  // namespace pleiad

@@ -109,7 +109,7 @@ struct alignas(64) ControlHead {
 };
 
 /// The messages from one rank to another: a ring buffer with one writer and one reader.
-struct alignas(64) Mailbox {
+struct alignas(64) MessageRing {
   alignas(64) std::atomic<std::uint64_t> written{0};
   alignas(64) std::atomic<std::uint64_t> read{0};
   std::atomic<std::uint32_t> broken{0};  ///< 1 if a message was aborted after its first byte
@@ -135,15 +135,15 @@ class Control {
   [[nodiscard]] char* buffer(int local, std::uint64_t step) const;
   /// The buffer into which all ranks write their parts of a reduced chunk.
   [[nodiscard]] char* result(std::uint64_t step) const;
-  [[nodiscard]] Mailbox& mailbox(int from, int to) const;
-  [[nodiscard]] char* mailbox_bytes(int from, int to) const;
-  [[nodiscard]] std::size_t mailbox_size() const { return mailbox_size(ranks_); }
-  [[nodiscard]] static std::size_t mailbox_size(int ranks);
+  [[nodiscard]] MessageRing& ring(int from, int to) const;
+  [[nodiscard]] char* ring_bytes(int from, int to) const;
+  [[nodiscard]] std::size_t ring_size() const { return ring_size(ranks_); }
+  [[nodiscard]] static std::size_t ring_size(int ranks);
   [[nodiscard]] int ranks() const { return ranks_; }
 
  private:
   struct Offsets {
-    std::size_t ranks, collectives, buffers, results, mailboxes, mailbox_bytes, end;
+    std::size_t ranks, collectives, buffers, results, rings, ring_bytes, end;
   };
   static Offsets offsets(int ranks);
 

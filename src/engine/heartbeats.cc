@@ -26,15 +26,15 @@ struct HeartbeatRank {
 }  // namespace
 
 std::vector<char> RpcTransport::Server::make_heartbeat() const {
-  const std::string failure = engine_.failure();
-  const HeartbeatHead head{.ranks = static_cast<std::uint32_t>(engine_.local_ranks()),
+  const std::string failure = rpc_.failure_.text();
+  const HeartbeatHead head{.ranks = static_cast<std::uint32_t>(world_.local_ranks()),
                            .failure_bytes = static_cast<std::uint32_t>(failure.size()),
-                           .gave_up = engine_.gave_up() ? 1U : 0U};
+                           .gave_up = rpc_.failure_.gave_up() ? 1U : 0U};
   std::vector<char> bytes(sizeof head + head.ranks * sizeof(HeartbeatRank) + failure.size());
   std::memcpy(bytes.data(), &head, sizeof head);
-  for (int local = 0; local < engine_.local_ranks(); ++local) {
-    const int rank = engine_.world_rank(local);
-    const HeartbeatRank one{.rank = rank, .liveness = engine_.liveness(rank)};
+  for (int local = 0; local < world_.local_ranks(); ++local) {
+    const int rank = world_.world_rank(local);
+    const HeartbeatRank one{.rank = rank, .liveness = rpc_.members_.liveness(rank)};
     std::memcpy(bytes.data() + sizeof head + static_cast<std::size_t>(local) * sizeof one, &one, sizeof one);
   }
   std::memcpy(bytes.data() + bytes.size() - failure.size(), failure.data(), failure.size());
@@ -43,27 +43,27 @@ std::vector<char> RpcTransport::Server::make_heartbeat() const {
 
 void RpcTransport::Server::read_heartbeat(int from, std::span<const char> body) {
   HeartbeatHead head;
-  if (!take(body, head) || head.ranks > static_cast<std::uint32_t>(engine_.size())) return;
-  const int host = engine_.location(from).host;
+  if (!take(body, head) || head.ranks > static_cast<std::uint32_t>(world_.size())) return;
+  const int host = world_.location(from).host;
   rpc_.heard_[static_cast<std::size_t>(host)].store(now_ns());
   bool changed = false;
   for (std::uint32_t i = 0; i < head.ranks; ++i) {
     HeartbeatRank one;
     if (!take(body, one)) return;
-    if (one.rank < 0 || one.rank >= engine_.size() || engine_.location(one.rank).host != host) continue;
+    if (one.rank < 0 || one.rank >= world_.size() || world_.location(one.rank).host != host) continue;
     if (one.liveness != Liveness::left && one.liveness != Liveness::dead) continue;
     auto& liveness = rpc_.liveness_[static_cast<std::size_t>(one.rank)];
     Liveness alive = Liveness::alive;
     if (liveness.compare_exchange_strong(alive, one.liveness)) {
       changed = true;
-      if (one.liveness == Liveness::dead) engine_.log().error(fmt::format("{} died", engine_.describe(one.rank)));
+      if (one.liveness == Liveness::dead) log_.error(fmt::format("{} died", rpc_.members_.describe(one.rank)));
     }
   }
   if (head.failure_bytes > 0 && head.failure_bytes == body.size()) {
-    (void)engine_.fail({body.data(), body.size()}, head.gave_up != 0);
+    (void)rpc_.failure_.record({body.data(), body.size()}, head.gave_up != 0);
     changed = true;
   }
-  if (changed) engine_.wake_all();
+  if (changed) rpc_.members_.wake_all();
 }
 
 // Restarts the measurement of the other hosts' silence if this process did not run, because it has not yet read what
@@ -73,8 +73,8 @@ void RpcTransport::Server::detect_pause(std::int64_t now) {
   if (late >= kPauseThreshold) {
     for (auto& heard : rpc_.heard_) heard.store(now);
     for (HeartbeatLink& link : links_) link.began = now;
-    engine_.log().warn(fmt::format("this process did not run for {:.1f} s: it was stopped or got no processor time",
-                                   static_cast<double>(late) * 1e-9));
+    log_.warn(fmt::format("this process did not run for {:.1f} s: it was stopped or got no processor time",
+                          static_cast<double>(late) * 1e-9));
   }
   rpc_.served_.store(now);
 }

@@ -31,6 +31,33 @@ class Hooks {
   virtual std::int64_t pass(int /*rank*/) { return 0; }
 };
 
+/// The hooks of one rank, if a test has set any.
+class RankHooks {
+ public:
+  RankHooks(Hooks* hooks, int rank) : hooks_(hooks), rank_(rank) {}
+
+  void at(Point point) {
+    if (hooks_ == nullptr) return;
+    try {
+      hooks_->at(rank_, point);
+    } catch (const RankKilled&) {
+      kill();  // set before the stack unwinds, so that locks stay held
+      throw;
+    }
+  }
+  [[nodiscard]] bool scheduled() const { return hooks_ != nullptr && hooks_->scheduled(); }
+  /// Runs another rank. Returns the virtual time that has passed, in nanoseconds. Requires scheduled().
+  std::int64_t pass() { return hooks_->pass(rank_); }
+  /// Marks this rank as killed by a test. Destructors must then leave shared state as it is.
+  void kill() { killed_.store(true); }
+  [[nodiscard]] bool killed() const { return killed_.load(std::memory_order_relaxed); }
+
+ private:
+  Hooks* hooks_;
+  int rank_;
+  std::atomic<bool> killed_{false};
+};
+
 /// A fault to inject: "2:add:3" kills rank 2 at its third arrival at the point `add`, as SIGKILL would.
 struct Fault {
   int rank = -1;

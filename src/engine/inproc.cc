@@ -27,6 +27,10 @@ std::vector<RankLocation> locations_of(int ranks, int hosts) {
   return locations;
 }
 
+EngineKind kind_of(const std::vector<RankLocation>& locations) {
+  return locations.size() == 1 ? EngineKind::solo : EngineKind::inproc;
+}
+
 }  // namespace
 
 InprocHost::InprocHost(int ranks)
@@ -34,61 +38,53 @@ InprocHost::InprocHost(int ranks)
   Control(control_->data(), ranks).construct();
 }
 
-void InprocHost::put(std::uint64_t id, const std::shared_ptr<Segment>& segment) {
+std::shared_ptr<Segment> InprocHost::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
+  auto segment = std::make_shared<Segment>(Segment::anonymous(bytes, reserve_only));
   const std::lock_guard lock(mutex_);
   segments_[id] = segment;
+  return segment;
 }
 
-std::shared_ptr<Segment> InprocHost::get(std::uint64_t id) const {
+std::shared_ptr<Segment> InprocHost::fetch_segment(std::uint64_t id, std::size_t /*bytes*/) {
   const std::lock_guard lock(mutex_);
   const auto found = segments_.find(id);
-  return found == segments_.end() ? nullptr : found->second.lock();
+  auto segment = found == segments_.end() ? nullptr : found->second.lock();
+  if (segment == nullptr) throw InternalError("a segment was released before all ranks mapped it");
+  return segment;
 }
 
-InprocEngine::InprocEngine(SessionOptions options, int rank, std::vector<RankLocation> locations,
+InprocEngine::InprocEngine(SessionOptions options, int rank, const std::vector<RankLocation>& locations,
                            std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks)
-    : Engine(std::move(options), rank, std::move(locations), host->control(), hooks),
-      host_(std::move(host)),
-      transport_(std::move(transport)) {
-  announce_alive();
+    : Engine(kind_of(locations), std::move(options), World(rank, locations), host->control(), hooks, *host),
+      host_(std::move(host)) {
+  if (transport != nullptr)
+    connect(std::make_unique<InprocOperations>(context(), members(), waiter(), std::move(transport)));
+  members().announce_alive();
 }
 
 InprocEngine::InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks)
     : InprocEngine(std::move(options), rank, locations_of(host->ranks(), 1), host, nullptr, hooks) {}
 
 InprocEngine::~InprocEngine() {
-  abandon(Liveness::dead);
+  members().abandon(Liveness::dead);
   after_leave(false);
 }
 
 void InprocEngine::connect_all(const std::vector<std::shared_ptr<InprocEngine>>& all, const JobKey& key) {
   std::vector<Addresses> addresses;
   for (const auto& engine : all) {
-    engine->rpc_ = std::make_unique<RpcTransport>(*engine, key, true);
-    addresses.push_back(engine->rpc_->addresses());
+    addresses.push_back(engine->open_rpc(key, true).addresses());
   }
-  for (const auto& engine : all) engine->rpc_->start(addresses);
+  for (const auto& engine : all) engine->rpc()->start(addresses);
 }
 
 void InprocEngine::after_leave(bool /*clean*/) {
-  if (rpc_ != nullptr) rpc_->stop();
+  if (rpc() != nullptr) rpc()->stop();
 }
 
 void InprocEngine::die() {
-  killed_.store(true);
-  abandon(Liveness::dead);
-}
-
-std::shared_ptr<Segment> InprocEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
-  auto segment = std::make_shared<Segment>(Segment::anonymous(bytes, reserve_only));
-  host_->put(id, segment);
-  return segment;
-}
-
-std::shared_ptr<Segment> InprocEngine::fetch_segment(std::uint64_t id, std::size_t /*bytes*/) {
-  auto segment = host_->get(id);
-  if (segment == nullptr) throw InternalError("a segment was released before all ranks mapped it");
-  return segment;
+  hooks().kill();
+  members().abandon(Liveness::dead);
 }
 
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
@@ -118,12 +114,12 @@ void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
       if (hooks != nullptr) hooks->enter(r);
       try {
         body(engine);
-        engine->abandon(Liveness::left);
+        engine->members().abandon(Liveness::left);
       } catch (const RankKilled&) {
         engine->die();
       } catch (...) {
         errors[index] = std::current_exception();
-        engine->abandon(Liveness::dead);
+        engine->members().abandon(Liveness::dead);
       }
       if (hooks != nullptr) hooks->leave(r);
     });

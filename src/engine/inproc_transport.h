@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <tuple>
 #include <vector>
 
 #include "engine/futex.h"
+#include "engine/membership.h"
+#include "engine/rank_context.h"
+#include "engine/remote_operations.h"
+#include "engine/waiter.h"
 
 namespace pleiad {
 
@@ -24,7 +29,7 @@ class InprocTransport {
   /// Deposits a rank's bytes for a round; rounds start at 1.
   void deposit(int rank, std::uint64_t round, std::span<const char> bytes);
   [[nodiscard]] bool arrived(int rank, std::uint64_t round) const;
-  /// The bytes that a rank deposited. Requires came(rank, round).
+  /// The bytes that a rank deposited. Requires arrived(rank, round).
   [[nodiscard]] const std::vector<char>& deposited(int rank, std::uint64_t round) const;
 
   using Route = std::tuple<int, int, std::uint32_t>;  ///< from, to, tag
@@ -43,6 +48,30 @@ class InprocTransport {
   std::vector<Slot> slots_;
   std::mutex mutex_;
   std::map<Route, std::deque<std::vector<char>>> messages_;  // guarded by mutex_
+};
+
+/// The operations of one rank over an InprocTransport. Each collective is built on a gather of all ranks' bytes.
+class InprocOperations final : public RemoteOperations {
+ public:
+  InprocOperations(const RankContext& context, const Membership& members, Waiter& waiter,
+                   std::shared_ptr<InprocTransport> transport)
+      : world_(context.world), members_(members), waiter_(waiter), transport_(std::move(transport)) {}
+
+  void broadcast(void* data, std::size_t bytes, int root) override;
+  void all_reduce(DType dtype, void* data, std::size_t count, Reduce op) override;
+  void all_gather(const void* in, void* out, std::size_t bytes) override;
+  void reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) override;
+  void send(int to, std::uint32_t tag, const void* data, std::size_t bytes) override;
+  void receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
+
+ private:
+  std::uint64_t gather(Call call, std::span<const char> mine);
+
+  const World& world_;
+  const Membership& members_;
+  Waiter& waiter_;
+  std::shared_ptr<InprocTransport> transport_;
+  std::uint64_t rounds_ = 0;
 };
 
 }  // namespace pleiad

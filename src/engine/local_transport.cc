@@ -122,7 +122,7 @@ class LocalTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::string_view kind() const override { return "local"; }
+  EngineKind kind() const override { return EngineKind::local; }
   bool reaches_other_hosts() const override { return false; }
 
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {

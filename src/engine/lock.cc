@@ -33,7 +33,7 @@ void SharedLock::lock_slowly() {
       continue;
     }
     const int rank = static_cast<int>(holder & ~kSleepers) - 1;
-    if (engine_.has_ended(rank)) {
+    if (engine_.members().has_ended(rank)) {
       // Others may sleep behind the dead holder, so the flag stays set.
       if (word_.compare_exchange_strong(holder, mine() | kSleepers, std::memory_order_acquire)) {
         taken_over_ = true;
@@ -42,21 +42,22 @@ void SharedLock::lock_slowly() {
       }
       continue;
     }
-    if (engine_.scheduled()) {
-      engine_.at(Point::lock);
+    if (engine_.hooks().scheduled()) {
+      engine_.hooks().at(Point::lock);
       continue;
     }
     if (spins < kSpins) {
-      engine_.relax(spins);
+      engine_.waiter().relax(spins);
       continue;
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
     if (seconds >= kMoment && on_long_wait != nullptr) (*std::exchange(on_long_wait, nullptr))(rank);
-    engine_.check_interrupt("a call", [&] { return "a lock that " + engine_.describe(rank) + " holds"; });
+    engine_.waiter().check_interrupt("a call",
+                                     [&] { return "a lock that " + engine_.members().describe(rank) + " holds"; });
     if (seconds >= next_warning || seconds >= options.timeout) {
       const std::string text =
           fmt::format("[rank {}] has waited {:.1f} s for a lock that {} holds; check whether that process is stopped",
-                      engine_.rank(), seconds, engine_.describe(rank));
+                      engine_.world().rank(), seconds, engine_.members().describe(rank));
       if (seconds >= options.timeout) throw TimeoutError(text + kInPart);
       engine_.log().warn(text);
       next_warning += std::max(options.warn_after, 1.0);

@@ -19,14 +19,14 @@ class SharedLock {
  public:
   SharedLock(Engine& engine, std::atomic<std::uint32_t>& word, Point point = Point::lock)
       : engine_(engine), word_(word) {
-    if (engine_.scheduled()) engine_.at(point);
+    if (engine_.hooks().scheduled()) engine_.hooks().at(point);
     std::uint32_t free = 0;
     if (!word_.compare_exchange_strong(free, mine(), std::memory_order_acquire, std::memory_order_relaxed)) {
       lock_slowly();
     }
   }
   ~SharedLock() {
-    if (engine_.killed()) return;
+    if (engine_.hooks().killed()) return;
     if ((word_.exchange(0, std::memory_order_release) & kSleepers) != 0) futex_wake_one(word_);
   }
   SharedLock(const SharedLock&) = delete;
@@ -39,7 +39,7 @@ class SharedLock {
  private:
   static constexpr std::uint32_t kSleepers = 0x80000000;
 
-  [[nodiscard]] std::uint32_t mine() const { return static_cast<std::uint32_t>(engine_.rank()) + 1; }
+  [[nodiscard]] std::uint32_t mine() const { return static_cast<std::uint32_t>(engine_.world().rank()) + 1; }
   void lock_slowly();
 
   Engine& engine_;

@@ -1,5 +1,7 @@
-// send and receive between ranks of one host, through a ring buffer for each pair of ranks. A message consists of its
-// tag, its length and its bytes. It is streamed through the ring, so it may be larger than the ring.
+// Between ranks of one host, messages go through a ring buffer for each pair of ranks. A message consists of its tag,
+// its length and its bytes. It is streamed through the ring, so it may be larger than the ring.
+#include "engine/mailbox.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -7,7 +9,6 @@
 
 #include "core/kernels.h"
 #include "core/text.h"
-#include "engine/engine.h"
 #include "engine/unexpected_messages.h"
 #include "pleiad/error.h"
 
@@ -32,38 +33,39 @@ void stretches(std::uint64_t at, std::size_t bytes, std::size_t size, F&& part) 
 
 }  // namespace
 
-// Writes to or reads from the mailbox of two ranks of this host. The caller must have access.
-class Engine::MailboxStream {
+// Writes to or reads from the ring of two ranks of this host. The caller must have access.
+class Mailbox::Stream {
  public:
-  MailboxStream(Engine& engine, Call call, int from, int to)
-      : engine_(engine),
+  Stream(const RankContext& context, Waiter& waiter, Call call, int from, int to)
+      : context_(context),
+        waiter_(waiter),
         call_(call),
         from_(from),
         to_(to),
-        box_(engine.control_.mailbox(engine.location(from).local, engine.location(to).local)),
-        ring_(engine.control_.mailbox_bytes(engine.location(from).local, engine.location(to).local)),
-        size_(engine.control_.mailbox_size()) {}
-  // The rest of an aborted message cannot be told apart from the next message, so the mailbox becomes unusable.
-  ~MailboxStream() {
+        ring_(context.control.ring(context.world.location(from).local, context.world.location(to).local)),
+        bytes_(context.control.ring_bytes(context.world.location(from).local, context.world.location(to).local)),
+        size_(context.control.ring_size()) {}
+  // The rest of an aborted message cannot be told apart from the next message, so the ring becomes unusable.
+  ~Stream() {
     if (!in_message_) return;
-    box_.broken.store(1);
-    engine_.control_.head().mailbox.notify();
+    ring_.broken.store(1);
+    context_.control.head().mailbox.notify();
   }
-  MailboxStream(const MailboxStream&) = delete;
-  MailboxStream& operator=(const MailboxStream&) = delete;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   void write(const void* from, std::size_t bytes) {
     move(
-        bytes, box_.written, [&] { return size_ - (box_.written.load() - box_.read.load()); },
+        bytes, ring_.written, [&] { return size_ - (ring_.written.load() - ring_.read.load()); },
         [&](std::size_t at, std::size_t done, std::size_t length) {
-          copy_bytes(ring_ + at, static_cast<const char*>(from) + done, length);
+          copy_bytes(bytes_ + at, static_cast<const char*>(from) + done, length);
         });
   }
   void read(void* to, std::size_t bytes) {
     move(
-        bytes, box_.read, [&] { return box_.written.load() - box_.read.load(); },
+        bytes, ring_.read, [&] { return ring_.written.load() - ring_.read.load(); },
         [&](std::size_t at, std::size_t done, std::size_t length) {
-          copy_bytes(static_cast<char*>(to) + done, ring_ + at, length);
+          copy_bytes(static_cast<char*>(to) + done, bytes_ + at, length);
         });
   }
   void message_is_whole() { in_message_ = false; }
@@ -73,16 +75,16 @@ class Engine::MailboxStream {
   template <class Can, class CopyPart>
   void move(std::size_t bytes, std::atomic<std::uint64_t>& position, Can&& can, CopyPart&& part) {
     for (std::size_t done = 0; done < bytes;) {
-      engine_.wait(engine_.control_.head().mailbox,
+      waiter_.wait(context_.control.head().mailbox,
                    {.call = call_,
-                    .ready = [&] { return can() > 0 || box_.broken.load() != 0; },
+                    .ready = [&] { return can() > 0 || ring_.broken.load() != 0; },
                     .missing = [&] { return std::vector<int>{call_ == Call::send ? to_ : from_}; }});
-      if (box_.broken.load() != 0) {
+      if (ring_.broken.load() != 0) {
         in_message_ = false;  // another call aborted the message
         throw TransportError(
             fmt::format("[rank {}] {}: a message from rank {} to rank {} was aborted midway, so no "
                         "further message can be sent",
-                        engine_.rank_, name_of(call_), from_, to_));
+                        context_.world.rank(), name_of(call_), from_, to_));
       }
       const std::uint64_t at = position.load(std::memory_order_relaxed);
       const std::size_t length = std::min(bytes - done, static_cast<std::size_t>(can()));
@@ -90,30 +92,31 @@ class Engine::MailboxStream {
                 [&](std::size_t start, std::size_t first, std::size_t count) { part(start, done + first, count); });
       position.store(at + length);
       in_message_ = true;
-      engine_.control_.head().mailbox.notify();
+      context_.control.head().mailbox.notify();
       done += length;
     }
   }
 
-  Engine& engine_;
+  const RankContext& context_;
+  Waiter& waiter_;
   Call call_;
   int from_;
   int to_;
-  Mailbox& box_;
-  char* ring_;
+  MessageRing& ring_;
+  char* bytes_;
   std::size_t size_;
   bool in_message_ = false;
 };
 
 // Waits for the access, or until `instead` returns true. Releases it at the end.
-class Engine::AccessGuard {
+class Mailbox::AccessGuard {
  public:
-  AccessGuard(Engine& engine, UnexpectedMessages::ExclusiveAccess& access, Call call, int peer,
+  AccessGuard(Waiter& waiter, UnexpectedMessages::ExclusiveAccess& access, Call call, int peer,
               FunctionRef<bool()> instead)
       : access_(access) {
     const auto ready = [&] { return mine_ || instead() || (mine_ = !access_.taken.exchange(true)); };
     try {
-      engine.wait(access_.moved, {.call = call, .ready = ready, .missing = [&] { return std::vector<int>{peer}; }});
+      waiter.wait(access_.moved, {.call = call, .ready = ready, .missing = [&] { return std::vector<int>{peer}; }});
     } catch (...) {
       release();
       throw;
@@ -136,37 +139,50 @@ class Engine::AccessGuard {
   bool mine_ = false;
 };
 
-void Engine::send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
-  check_usable("send");
-  register_thread();
-  if (to < 0 || to >= size())
-    throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {} ranks", to, size()));
-  const CallMark mark(*this, Call::send);
-  if (location(to).host != location(rank_).host) return remote_send(to, tag, data, bytes);
-  if (liveness(to) == Liveness::dead) throw TransportError(fmt::format("[rank {}] send: {} died", rank_, describe(to)));
+Mailbox::Mailbox(RankContext& context, const Membership& members, Activity& activity, Waiter& waiter)
+    : context_(context),
+      members_(members),
+      activity_(activity),
+      waiter_(waiter),
+      unexpected_(std::make_unique<UnexpectedMessages>(context.world.size())) {}
+
+Mailbox::~Mailbox() = default;
+
+void Mailbox::send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
+  members_.check_usable("send");
+  activity_.register_thread();
+  const World& world = context_.world;
+  if (!world.contains(to))
+    throw InvalidArgument(fmt::format("[send] {} is not a rank; the world has {} ranks", to, world.size()));
+  const CallMark mark(activity_, Call::send);
+  if (!world.on_this_host(to)) return remote_->send(to, tag, data, bytes);
+  if (members_.liveness(to) == Liveness::dead) {
+    throw TransportError(fmt::format("[rank {}] send: {} died", world.rank(), members_.describe(to)));
+  }
   UnexpectedMessages::Peer& peer = unexpected_->peers[static_cast<std::size_t>(to)];
-  if (to == rank_) {
+  if (to == world.rank()) {
     const std::lock_guard lock(peer.mutex);
     const auto* from = static_cast<const char*>(data);
     peer.unexpected[tag].emplace_back(from, from + bytes);
     return;
   }
-  const AccessGuard access(*this, peer.writing, Call::send, to, [] { return false; });
-  MailboxStream stream(*this, Call::send, rank_, to);
+  const AccessGuard access(waiter_, peer.writing, Call::send, to, [] { return false; });
+  Stream stream(context_, waiter_, Call::send, world.rank(), to);
   const Header header{.bytes = bytes, .tag = tag};
   stream.write(&header, sizeof header);
   stream.write(data, bytes);
   stream.message_is_whole();
 }
 
-void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
-  check_usable("receive");
-  register_thread();
-  if (from < 0 || from >= size()) {
-    throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {} ranks", from, size()));
+void Mailbox::receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
+  members_.check_usable("receive");
+  activity_.register_thread();
+  const World& world = context_.world;
+  if (!world.contains(from)) {
+    throw InvalidArgument(fmt::format("[receive] {} is not a rank; the world has {} ranks", from, world.size()));
   }
-  const CallMark mark(*this, Call::receive);
-  if (location(from).host != location(rank_).host) return remote_receive(from, tag, data, bytes);
+  const CallMark mark(activity_, Call::receive);
+  if (!world.on_this_host(from)) return remote_->receive(from, tag, data, bytes);
   UnexpectedMessages::Peer& peer = unexpected_->peers[static_cast<std::size_t>(from)];
   const auto has_message = [&] {
     const std::lock_guard lock(peer.mutex);
@@ -187,12 +203,12 @@ void Engine::receive(int from, std::uint32_t tag, void* data, std::size_t bytes)
     return true;
   };
   while (!take_message()) {
-    if (from == rank_)
+    if (from == world.rank())
       throw StateError("[receive] this rank would wait forever for a message from itself; send it first");
     // The thread that has access reads whatever arrives, also for other receivers.
-    const AccessGuard access(*this, peer.reading, Call::receive, from, has_message);
+    const AccessGuard access(waiter_, peer.reading, Call::receive, from, has_message);
     if (!access.mine() || has_message()) continue;
-    MailboxStream stream(*this, Call::receive, from, rank_);
+    Stream stream(context_, waiter_, Call::receive, from, world.rank());
     Header header{};
     stream.read(&header, sizeof header);
     if (header.tag == tag && header.bytes == bytes) {

@@ -12,6 +12,7 @@
 #include "core/process.h"
 #include "engine/key_agreement.h"
 #include "engine/rpc_transport.h"
+#include "engine/transport_operations.h"
 #include "pleiad/error.h"
 
 namespace pleiad {
@@ -19,7 +20,6 @@ namespace pleiad {
 namespace {
 
 constexpr std::uint64_t kControlId = 0;
-constexpr std::size_t kMaxRemoteBytes = std::size_t{1} << 30;
 
 // Identifies the host of a rank. All ranks exchange it at the start.
 struct HostIdentity {
@@ -157,49 +157,49 @@ std::shared_ptr<ProcessEngine> ProcessEngine::start(SessionOptions options, std:
 }
 
 ProcessEngine::ProcessEngine(Setup&& m)
-    : Engine(m.options, m.transport->rank(), m.locations, m.control, m.hooks.get()),
+    : Engine(m.transport->kind(), m.options, World(m.transport->rank(), m.locations), m.control, m.hooks.get(), *this),
       own_hooks_(std::move(m.hooks)),
       transport_(std::move(m.transport)),
       key_(m.key),
       pids_(std::move(m.pids)),
       segment_server_(std::move(m.segment_server)) {
-  announce_alive();
-  if (!one_host()) {
-    rpc_ = std::make_unique<RpcTransport>(*this, key_, m.loopback);
-    if (!m.loopback) rpc_->listen(gather(*transport_, rpc_->addresses()));
-    rpc_->start(gather(*transport_, rpc_->addresses()));
+  members().announce_alive();
+  if (!world().one_host()) {
+    connect(std::make_unique<TransportOperations>(context(), members(), waiter(), *transport_));
+    RpcTransport& rpc = open_rpc(key_, m.loopback);
+    if (!m.loopback) rpc.listen(gather(*transport_, rpc.addresses()));
+    rpc.start(gather(*transport_, rpc.addresses()));
   }
   gather(*transport_, char{0});
   segment_server_->watch(pids_, [this](int rank) { peer_died(rank); });
 }
 
 ProcessEngine::~ProcessEngine() {
-  if (in_forked_child()) {
+  if (members().in_forked_child()) {
     // The service's thread and the state of MPI belong to the parent.
     (void)segment_server_.release();
     (void)transport_.release();
-    if (rpc_ != nullptr) rpc_->release_to_parent();
-    (void)rpc_.release();
+    release_rpc_to_parent();
     return;
   }
   if (segment_server_ == nullptr) return;  // leave() has been called
-  abandon(Liveness::dead);
+  members().abandon(Liveness::dead);
   after_leave(false);
 }
 
 void ProcessEngine::after_leave(bool clean) {
   segment_server_.reset();
-  if (rpc_ != nullptr) rpc_->stop();
+  if (rpc() != nullptr) rpc()->stop();
   std::vector<int> neighbours;
   for (const auto& [rank, pid] : pids_) neighbours.push_back(pid);
   transport_->finish(clean, neighbours);
 }
 
 void ProcessEngine::peer_died(int rank) {
-  const bool clean = liveness(rank) == Liveness::left;
-  mark_process_ended(rank);
+  const bool clean = members().liveness(rank) == Liveness::left;
+  members().mark_process_ended(rank);
   if (clean) return;
-  log().error(fmt::format("{} died", describe(rank)));
+  log().error(fmt::format("{} died", members().describe(rank)));
 }
 
 std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) {
@@ -210,140 +210,8 @@ std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size
 }
 
 std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::size_t bytes) {
-  int maker = rank();
-  for (int r = 0; r < size(); ++r) {
-    if (location(r).host == location(rank()).host && location(r).local == 0) maker = r;
-  }
+  const int maker = world().world_rank(0);
   return std::make_shared<Segment>(Segment::of_descriptor(SegmentServer::fetch(key_, maker, id), bytes));
-}
-
-void ProcessEngine::run_remote(std::shared_ptr<TransportRequest> request) {
-  for (int r = 0; r < size(); ++r) {
-    if (liveness(r) == Liveness::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} died, so no further MPI calls are made", rank(),
-                                       name_of(request->call), describe(r)));
-    }
-  }
-  transport_->start(request);
-  // It is unknown here which of the other ranks have not arrived, so all of them may be missing.
-  const bool to_one = request->call == Call::send || request->call == Call::receive;
-  const auto missing = [&] {
-    std::vector<int> ranks;
-    for (int r = 0; r < size(); ++r) {
-      if (to_one ? r == request->peer : r != rank()) ranks.push_back(r);
-    }
-    return ranks;
-  };
-  // A rank of another host may have completed a collective and left, while this rank still waits for the collective's
-  // end. So a rank that left is no reason to fail.
-  try {
-    wait(request->finished, {.call = request->call,
-                             .ready = [&] { return request->done.load(); },
-                             .missing = missing,
-                             .ordered = false,
-                             .in_step = true});
-  } catch (...) {
-    // The request is still in progress and the caller's buffers are about to be freed, so MPI must not use them again.
-    transport_->finish(false, {});
-    throw;
-  }
-  if (request->wrong_size) throw InvalidArgument(fmt::format("[receive] {}", request->error));
-  if (!request->error.empty()) {
-    throw TransportError(fmt::format("[rank {}] {}: {}", rank(), name_of(request->call), request->error));
-  }
-}
-
-void ProcessEngine::remote_broadcast(void* data, std::size_t bytes, int root) {
-  for (std::size_t done = 0; done < bytes; done += kMaxRemoteBytes) {
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::broadcast;
-    request->out = static_cast<char*>(data) + done;
-    request->count = std::min(kMaxRemoteBytes, bytes - done);
-    request->peer = root;
-    run_remote(request);
-  }
-}
-
-void ProcessEngine::remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) {
-  const std::size_t most = kMaxRemoteBytes / size_of(dtype);
-  for (std::size_t done = 0; done < count; done += most) {
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::all_reduce;
-    request->dtype = dtype;
-    request->op = static_cast<std::uint8_t>(op);
-    request->out = static_cast<char*>(data) + done * size_of(dtype);
-    request->count = std::min(most, count - done);
-    run_remote(request);
-  }
-}
-
-void ProcessEngine::remote_all_gather(const void* in, void* out, std::size_t bytes) {
-  // In `out`, the parts of one call are `bytes` apart, so they are gathered in a separate buffer.
-  std::vector<char> all;
-  for (std::size_t done = 0; done < bytes; done += kMaxRemoteBytes) {
-    const std::size_t part = std::min(kMaxRemoteBytes, bytes - done);
-    all.resize(part * static_cast<std::size_t>(size()));
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::all_gather;
-    request->in = static_cast<const char*>(in) + done;
-    request->out = all.data();
-    request->count = part;
-    run_remote(request);
-    for (int r = 0; r < size(); ++r) {
-      std::memcpy(static_cast<char*>(out) + static_cast<std::size_t>(r) * bytes + done,
-                  all.data() + static_cast<std::size_t>(r) * part, part);
-    }
-  }
-}
-
-void ProcessEngine::remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) {
-  const std::size_t most = kMaxRemoteBytes / size_of(dtype);
-  const std::size_t width = size_of(dtype);
-  std::vector<char> pieces;
-  for (std::size_t done = 0; done < count; done += most) {
-    const std::size_t part = std::min(most, count - done);
-    pieces.resize(part * width * static_cast<std::size_t>(size()));
-    for (int r = 0; r < size(); ++r) {
-      std::memcpy(pieces.data() + static_cast<std::size_t>(r) * part * width,
-                  static_cast<const char*>(in) + (static_cast<std::size_t>(r) * count + done) * width, part * width);
-    }
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::reduce_scatter;
-    request->dtype = dtype;
-    request->op = static_cast<std::uint8_t>(op);
-    request->in = pieces.data();
-    request->out = static_cast<char*>(out) + done * width;
-    request->count = part;
-    run_remote(request);
-  }
-}
-
-void ProcessEngine::remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) {
-  std::size_t done = 0;
-  do {
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::send;
-    request->in = static_cast<const char*>(data) + done;
-    request->count = std::min(kMaxRemoteBytes, bytes - done);
-    request->peer = to;
-    request->tag = tag;
-    done += request->count;
-    run_remote(request);
-  } while (done < bytes);
-}
-
-void ProcessEngine::remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) {
-  std::size_t done = 0;
-  do {
-    auto request = std::make_shared<TransportRequest>();
-    request->call = Call::receive;
-    request->out = static_cast<char*>(data) + done;
-    request->count = std::min(kMaxRemoteBytes, bytes - done);
-    request->peer = from;
-    request->tag = tag;
-    done += request->count;
-    run_remote(request);
-  } while (done < bytes);
 }
 
 }  // namespace pleiad

@@ -13,14 +13,12 @@
 
 namespace pleiad {
 
-class ProcessEngine final : public Engine {
+class ProcessEngine final : public Engine, private SegmentSource {
  public:
   /// Collective: connects to the other ranks over `transport`.
   [[nodiscard]] static std::shared_ptr<ProcessEngine> start(SessionOptions options,
                                                             std::unique_ptr<Transport> transport);
   ~ProcessEngine() override;
-
-  [[nodiscard]] std::string_view kind() const override { return transport_->kind(); }
 
   /// The results of start(), for the constructor.
   struct Setup;
@@ -29,15 +27,8 @@ class ProcessEngine final : public Engine {
  private:
   [[nodiscard]] std::shared_ptr<Segment> make_segment(std::uint64_t id, std::size_t bytes, bool reserve_only) override;
   [[nodiscard]] std::shared_ptr<Segment> fetch_segment(std::uint64_t id, std::size_t bytes) override;
-  void remote_broadcast(void* data, std::size_t bytes, int root) override;
-  void remote_all_reduce(DType dtype, void* data, std::size_t count, Reduce op) override;
-  void remote_all_gather(const void* in, void* out, std::size_t bytes) override;
-  void remote_reduce_scatter(DType dtype, const void* in, void* out, std::size_t count, Reduce op) override;
-  void remote_send(int to, std::uint32_t tag, const void* data, std::size_t bytes) override;
-  void remote_receive(int from, std::uint32_t tag, void* data, std::size_t bytes) override;
   void after_leave(bool clean) override;
 
-  void run_remote(std::shared_ptr<TransportRequest> request);
   void peer_died(int rank);
 
   std::unique_ptr<Hooks> own_hooks_;

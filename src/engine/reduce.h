@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
-#include "engine/engine.h"
+#include "pleiad/dtype.h"
 
 namespace pleiad {
+
+enum class Reduce : std::uint8_t { sum, min, max };
 
 /// to[i] = op(to[i], from[i]); sums of floating-point values are multiplied by `factor`.
 void reduce_into(DType dtype, Reduce op, void* to, const void* from, std::size_t count, double factor = 1);

@@ -85,7 +85,7 @@ void RpcTransport::Server::handle_request(LeaderLock& leader_lock, const std::st
     const LongLockWait lock_wait(call);
     const std::shared_lock lock(handler_mutex_);
     if (handler_ == nullptr)
-      throw TransportError(fmt::format("{} has ended its session", engine_.describe(engine_.rank())));
+      throw TransportError(fmt::format("{} has ended its session", rpc_.members_.describe(world_.rank())));
     answered = handler_->handle(request, room);
   } catch (const RankKilled&) {
     throw;

@@ -23,8 +23,9 @@ constexpr std::size_t kConnectionsOfARank = 64;
 
 RpcTransport::Server::Server(RpcTransport& rpc)
     : rpc_(rpc),
-      engine_(rpc.engine_),
-      router_(rpc.context_, zmq::socket_type::router),
+      world_(rpc.world_),
+      log_(rpc.log_),
+      router_(rpc.zmq_, zmq::socket_type::router),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       secret_(JobKey::random()) {
   if (wake_ < 0) throw TransportError(fmt::format("cannot create an eventfd: {}", std::strerror(errno)));
@@ -33,13 +34,13 @@ RpcTransport::Server::Server(RpcTransport& rpc)
   // stopped client is disconnected before that many notices are sent to it.
   router_.set(zmq::sockopt::sndhwm, 1000);
   if (rpc.keys_) {
-    check_.emplace(rpc.context_, *rpc.keys_);
+    check_.emplace(rpc.zmq_, *rpc.keys_);
     rpc.keys_->make_server(router_);
   }
 }
 
 int RpcTransport::Server::listen(const std::vector<std::uint32_t>& addresses) {
-  return listener_.emplace(rpc_.context_, router_, addresses).port();
+  return listener_.emplace(rpc_.zmq_, router_, addresses).port();
 }
 
 RpcTransport::Server::~Server() {
@@ -48,17 +49,17 @@ RpcTransport::Server::~Server() {
 }
 
 void RpcTransport::Server::start() {
-  for (int host = 0; host < engine_.hosts(); ++host) {
-    if (host == engine_.location(engine_.rank()).host) continue;
+  for (int host = 0; host < world_.hosts(); ++host) {
+    if (host == world_.here().host) continue;
     HeartbeatLink link;
     link.host = host;
-    for (int r = 0; r < engine_.size(); ++r) {
-      if (engine_.location(r).host == host) link.ranks.push_back(r);
+    for (int r = 0; r < world_.size(); ++r) {
+      if (world_.location(r).host == host) link.ranks.push_back(r);
     }
-    link.next = static_cast<std::size_t>(engine_.location(engine_.rank()).local);
+    link.next = static_cast<std::size_t>(world_.here().local);
     links_.push_back(std::move(link));
   }
-  engine_.internal_thread_started();
+  rpc_.activity_.internal_thread_started();
   const std::lock_guard leader_lock(leader_mutex_);
   threads_.emplace_back([this] { run(0); });
 }
@@ -109,7 +110,7 @@ void RpcTransport::Server::run(int thread) {
     // Gives frames in transit a moment to leave; the shutdown does not wait longer for them.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } catch (const std::exception& error) {
-    engine_.log().warn(fmt::format("shutdown of the service for other hosts: {}", error.what()));
+    log_.warn(fmt::format("shutdown of the service for other hosts: {}", error.what()));
   }
   links_.clear();
   router_.close();
@@ -124,7 +125,7 @@ void RpcTransport::Server::log_problem(const std::string& problem) {
   if (problem == problem_ && now - problem_logged_ < kAgain) return;
   problem_ = problem;
   problem_logged_ = now;
-  engine_.log().error(fmt::format("the service for other hosts: {}", problem));
+  log_.error(fmt::format("the service for other hosts: {}", problem));
 }
 
 bool RpcTransport::Server::delegate_leadership() {
@@ -137,7 +138,7 @@ bool RpcTransport::Server::delegate_leadership() {
   });
   if (threads_.size() >= kMaxThreads) return false;
   const int next = ++leader_;
-  engine_.internal_thread_started();
+  rpc_.activity_.internal_thread_started();
   threads_.emplace_back([this, next] { run(next); });
   return true;
 }
@@ -173,7 +174,7 @@ void RpcTransport::Server::serve(LeaderLock& leader_lock) {
   std::uint64_t word = 0;
   if ((polled[1].revents & ZMQ_POLLIN) != 0) told = read(wake_, &word, sizeof word) == sizeof word;
   if (const std::size_t refused = listener_->update(now_ns()); refused > 0) {
-    engine_.log().warn(
+    log_.warn(
         fmt::format("{} connections ended during their handshake: peers without the key of the job, or ranks whose "
                     "connection broke",
                     refused));
@@ -202,7 +203,7 @@ bool RpcTransport::Server::handle_one(LeaderLock& leader_lock) {
 zmq::message_t RpcTransport::Server::reply_to(const FrameHead& request, FrameKind kind, std::size_t bytes) const {
   FrameHead head = request;
   head.kind = kind;
-  head.rank = engine_.rank();
+  head.rank = world_.rank();
   head.status = 0;
   return make_frame(head, bytes, &rpc_.frames_);
 }
@@ -230,7 +231,7 @@ void RpcTransport::Server::handle_frame(LeaderLock& leader_lock, const std::stri
     zmq::message_t refusal = reply_to(head, FrameKind::unauthenticated, 0);
     return send(connection, refusal);
   }
-  rpc_.heard_[static_cast<std::size_t>(engine_.location(head.rank).host)].store(now_ns());
+  rpc_.heard_[static_cast<std::size_t>(world_.location(head.rank).host)].store(now_ns());
   if (head.kind == FrameKind::request) return handle_request(leader_lock, connection, *frame);
   if (head.kind == FrameKind::ping) {
     zmq::message_t pong = reply_to(head, FrameKind::pong, 0);
@@ -261,7 +262,7 @@ void RpcTransport::Server::handle_hello(const std::string& connection, const Fra
   std::span<const char> body = frame.body;
   if (!take(body, client) || !body.empty()) return;
   const Nonce mine = nonce_for(connection, client);
-  const AuthTag tag = make_auth_tag(rpc_.key_, "server", client, mine, frame.head.rank, engine_.rank());
+  const AuthTag tag = make_auth_tag(rpc_.key_, "server", client, mine, frame.head.rank, world_.rank());
   zmq::message_t challenge = reply_to(frame.head, FrameKind::challenge, client.size() + mine.size() + tag.size());
   char* to = body_of(challenge).data();
   std::memcpy(to, client.data(), client.size());
@@ -275,9 +276,9 @@ void RpcTransport::Server::handle_response(const std::string& connection, const 
   AuthTag tag;
   std::span<const char> body = frame.body;
   const std::int32_t rank = frame.head.rank;
-  if (!take(body, client) || !take(body, tag) || !body.empty() || rank < 0 || rank >= engine_.size()) return;
+  if (!take(body, client) || !take(body, tag) || !body.empty() || rank < 0 || rank >= world_.size()) return;
   const Nonce mine = nonce_for(connection, client);
-  if (!equal(tag, make_auth_tag(rpc_.key_, "client", client, mine, rank, engine_.rank()))) {
+  if (!equal(tag, make_auth_tag(rpc_.key_, "client", client, mine, rank, world_.rank()))) {
     return listener_->count_refusal();
   }
   if (authenticated_.emplace(connection, rank).second) {

@@ -99,7 +99,8 @@ class RpcTransport::Server {
   void read_heartbeat(int from, std::span<const char> body);
 
   RpcTransport& rpc_;
-  Engine& engine_;
+  const World& world_;
+  const Log& log_;
   // One thread serves at a time. It holds leader_mutex_, which guards all members below that name no other guard. A
   // thread that waits for a lock during a request passes the lead to a new thread and takes it back briefly to reply.
   std::mutex leader_mutex_;

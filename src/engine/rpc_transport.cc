@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/process.h"
+#include "engine/engine.h"
 #include "engine/rpc_server.h"
 
 namespace pleiad {
@@ -92,17 +93,17 @@ class RpcTransport::PeerExchange {
   void check() {
     if (done()) return;
     const std::int64_t now = now_ns();
-    Engine& engine = rpc_.engine_;
     // If this check is late, the process was stopped or had no core, and may not have read what arrived meanwhile.
     if (now - std::exchange(checked_, now) >= kPauseThreshold) heard_ = pinged_ = now;
-    if (engine.liveness(to()) == Liveness::dead) return change_rank("died");
-    const double host_timeout = engine.options().host_timeout;
+    if (rpc_.members_.liveness(to()) == Liveness::dead) return change_rank("died");
+    const double host_timeout = rpc_.options_.host_timeout;
     const double silent = seconds(now - heard_);
     if (silent >= host_timeout) {
-      throw SilenceError(fmt::format(
-          "[rank {}] {}: {} at {} has not answered for {:.1f} s; check that the host and the "
-          "network are up{}",
-          engine.rank(), name_of(exchange_.call), engine.describe(to()), connection_->endpoint(), silent, in_part()));
+      throw SilenceError(
+          fmt::format("[rank {}] {}: {} at {} has not answered for {:.1f} s; check that the host and the "
+                      "network are up{}",
+                      rpc_.world_.rank(), name_of(exchange_.call), rpc_.members_.describe(to()),
+                      connection_->endpoint(), silent, in_part()));
     }
     if (!exchange_.fixed_rank &&
         seconds(now - std::max(heard_, connected_)) >= std::min(kSilentAfter, host_timeout / 4) && in_part().empty()) {
@@ -135,7 +136,7 @@ class RpcTransport::PeerExchange {
     for (; body.size() >= sizeof(std::int32_t); body = body.subspan(sizeof(std::int32_t))) {
       std::int32_t rank = 0;
       std::memcpy(&rank, body.data(), sizeof rank);
-      if (rank >= 0 && rank < rpc_.engine_.size()) waits_for_.push_back(rank);
+      if (rank >= 0 && rank < rpc_.world_.size()) waits_for_.push_back(rank);
     }
   }
 
@@ -147,12 +148,11 @@ class RpcTransport::PeerExchange {
 
   // Another rank of the host has the same shards, but does not know which requests this one has executed.
   void change_rank(std::string_view why) {
-    Engine& engine = rpc_.engine_;
     const int next = rpc_.serving_rank(host_);
     const std::string part = in_part();
-    if (exchange_.fixed_rank || !part.empty() || next < 0 || engine.liveness(next) == Liveness::dead) {
-      throw TransportError(fmt::format("[rank {}] {}: {} {}{}", engine.rank(), name_of(exchange_.call),
-                                       engine.describe(to()), why, part));
+    if (exchange_.fixed_rank || !part.empty() || next < 0 || rpc_.members_.liveness(next) == Liveness::dead) {
+      throw TransportError(fmt::format("[rank {}] {}: {} {}{}", rpc_.world_.rank(), name_of(exchange_.call),
+                                       rpc_.members_.describe(to()), why, part));
     }
     for (const auto& [sequence, item] : open_) unsent_.push_back(item);
     open_.clear();
@@ -175,14 +175,20 @@ class RpcTransport::PeerExchange {
 };
 
 RpcTransport::RpcTransport(Engine& engine, const JobKey& key, bool loopback)
-    : engine_(engine),
+    : world_(engine.world()),
+      options_(engine.options()),
+      log_(engine.log()),
+      members_(engine.members()),
+      failure_(engine.order_failure()),
+      activity_(engine.activity()),
+      waiter_(engine.waiter()),
       key_(key),
-      own_(own_addresses(loopback ? "127.0.0.1" : engine.options().interface)),
-      context_(1),
-      liveness_(static_cast<std::size_t>(engine.size())),
-      heard_(static_cast<std::size_t>(engine.hosts())),
-      avoided_(static_cast<std::size_t>(engine.size())) {
-  const std::string& security = engine.options().transport_security;
+      own_(own_addresses(loopback ? "127.0.0.1" : options_.interface)),
+      zmq_(1),
+      liveness_(static_cast<std::size_t>(world_.size())),
+      heard_(static_cast<std::size_t>(world_.hosts())),
+      avoided_(static_cast<std::size_t>(world_.size())) {
+  const std::string& security = options_.transport_security;
   if (security == "encrypt") keys_.emplace(key);
   if (security == "off" && !loopback) {
     throw InvalidArgument(
@@ -197,8 +203,8 @@ RpcTransport::RpcTransport(Engine& engine, const JobKey& key, bool loopback)
 
 void RpcTransport::listen(const std::vector<Addresses>& all) {
   std::set<std::uint32_t> used;
-  for (int r = 0; r < engine_.size(); ++r) {
-    if (engine_.location(r).host != engine_.location(engine_.rank()).host) {
+  for (int r = 0; r < world_.size(); ++r) {
+    if (world_.location(r).host != world_.here().host) {
       used.insert(address_to(own_, all[static_cast<std::size_t>(r)]));
     }
   }
@@ -242,14 +248,14 @@ bool RpcTransport::is_avoided(int rank) const { return avoided_[static_cast<std:
 
 int RpcTransport::serving_rank(int host) const {
   std::vector<int> ranks;
-  for (int r = 0; r < engine_.size(); ++r) {
-    if (engine_.location(r).host == host) ranks.push_back(r);
+  for (int r = 0; r < world_.size(); ++r) {
+    if (world_.location(r).host == host) ranks.push_back(r);
   }
-  const std::size_t mine = static_cast<std::size_t>(engine_.location(engine_.rank()).local);
+  const std::size_t mine = static_cast<std::size_t>(world_.here().local);
   for (const bool even_silent : {false, true}) {
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const int rank = ranks[(mine + i) % ranks.size()];
-      if (engine_.liveness(rank) != Liveness::dead && (even_silent || !is_avoided(rank))) return rank;
+      if (members_.liveness(rank) != Liveness::dead && (even_silent || !is_avoided(rank))) return rank;
     }
   }
   return ranks.empty() ? -1 : ranks[mine % ranks.size()];
@@ -270,11 +276,11 @@ std::unique_ptr<RpcConnection> RpcTransport::acquire_connection(int to) {
 
 std::unique_ptr<RpcConnection> RpcTransport::new_connection(int to) {
   try {
-    return std::make_unique<RpcConnection>(context_, key_, engine_.rank(), to, endpoints_[static_cast<std::size_t>(to)],
+    return std::make_unique<RpcConnection>(zmq_, key_, world_.rank(), to, endpoints_[static_cast<std::size_t>(to)],
                                            keys_ ? &*keys_ : nullptr);
   } catch (const zmq::error_t& error) {
-    throw TransportError(fmt::format("[rank {}] cannot open a connection to {}: {}{}", engine_.rank(),
-                                     engine_.describe(to), error.what(),
+    throw TransportError(fmt::format("[rank {}] cannot open a connection to {}: {}{}", world_.rank(),
+                                     members_.describe(to), error.what(),
                                      error.num() == EMFILE ? " (see ulimit -n)" : ""));
   }
 }
@@ -286,7 +292,7 @@ void RpcTransport::release_connection(std::unique_ptr<RpcConnection> connection)
 
 void RpcTransport::exchange(const RequestBatch& exchange) {
   while (!exchange_slots_.try_acquire_for(std::chrono::milliseconds(50))) {
-    engine_.check_interrupt(name_of(exchange.call), [] { return "a connection that other threads use"; });
+    waiter_.check_interrupt(name_of(exchange.call), [] { return "a connection that other threads use"; });
   }
   struct Leave {
     std::counting_semaphore<16>& seats;
@@ -297,7 +303,7 @@ void RpcTransport::exchange(const RequestBatch& exchange) {
   for (std::size_t i = 0; i < exchange.count; ++i) {
     const int to = exchange.request(i).to;
     auto& peer = by_rank[to];
-    if (peer == nullptr) peer = std::make_unique<PeerExchange>(*this, exchange, engine_.location(to).host);
+    if (peer == nullptr) peer = std::make_unique<PeerExchange>(*this, exchange, world_.location(to).host);
     peer->add(i);
   }
   std::vector<PeerExchange*> peers;
@@ -313,7 +319,7 @@ void RpcTransport::exchange(const RequestBatch& exchange) {
     std::vector<int> ranks;
     for (const PeerExchange* peer : peers) {
       if (peer->done()) continue;
-      if (peer->waits_for().empty() && engine_.liveness(peer->to()) != Liveness::dead) ranks.push_back(peer->to());
+      if (peer->waits_for().empty() && members_.liveness(peer->to()) != Liveness::dead) ranks.push_back(peer->to());
       ranks.insert(ranks.end(), peer->waits_for().begin(), peer->waits_for().end());
     }
     return ranks;
@@ -334,7 +340,7 @@ void RpcTransport::exchange(const RequestBatch& exchange) {
       peer->send();
     }
   };
-  engine_.wait_by(sleep, {.call = exchange.call,
+  waiter_.wait_by(sleep, {.call = exchange.call,
                           .ready = ready,
                           .missing = missing,
                           .ordered = exchange.ordered,

@@ -22,11 +22,17 @@
 
 #include "core/function_ref.h"
 #include "core/problem.h"
+#include "engine/activity.h"
 #include "engine/address.h"
-#include "engine/engine.h"
+#include "engine/membership.h"
+#include "engine/order_failure.h"
 #include "engine/rpc_connection.h"
+#include "engine/waiter.h"
+#include "engine/world.h"
 
 namespace pleiad {
+
+class Engine;
 
 /// One request of a batch. Its body has at most about kChunkBytes, unless the data cannot be split.
 struct OutgoingRequest {
@@ -45,7 +51,7 @@ struct RequestBatch {
   FunctionRef<void(std::size_t, std::span<char>)> fill;
   FunctionRef<void(std::size_t, std::span<const char>)> take;
   FunctionRef<void()> meanwhile;  ///< called once, after the first requests are sent
-  bool ordered = false;           ///< see Engine::Waiting
+  bool ordered = false;           ///< see Waiting
   bool in_step = false;
   /// True if only the rank that `request` names can answer. Otherwise a silent or dead rank is replaced by another rank
   /// of its host.
@@ -78,15 +84,10 @@ class RequestHandler {
   [[nodiscard]] virtual bool unanswered() const = 0;
 };
 
-/// Another host was silent for `host_timeout` seconds. In a synchronous step all ranks get this error.
-class SilenceError final : public TransportError {
- public:
-  using TransportError::TransportError;
-};
-
 class RpcTransport {
  public:
   /// Listens on loopback at once if `loopback` is true, otherwise from listen() on. Serves requests from start() on.
+  /// Takes the parts that it uses from `engine`.
   RpcTransport(Engine& engine, const JobKey& key, bool loopback);
   ~RpcTransport();
   RpcTransport(const RpcTransport&) = delete;
@@ -142,12 +143,18 @@ class RpcTransport {
   [[nodiscard]] std::unique_ptr<RpcConnection> new_connection(int to);
   void release_connection(std::unique_ptr<RpcConnection> connection);
 
-  Engine& engine_;
+  const World& world_;
+  const SessionOptions& options_;
+  const Log& log_;
+  Membership& members_;
+  OrderFailure& failure_;
+  Activity& activity_;
+  Waiter& waiter_;
   JobKey key_;
   std::optional<TransportKeys> keys_;  // empty: no encryption
   Addresses own_;
   FramePool frames_;  // must outlive the context, which owns its messages
-  zmq::context_t context_;
+  zmq::context_t zmq_;
   std::vector<std::string> endpoints_;
   std::vector<std::atomic<Liveness>> liveness_;
   std::vector<std::atomic<std::int64_t>> heard_;    // by host

@@ -25,14 +25,14 @@ void run_collectively(Engine& engine, std::string_view where, FunctionRef<void()
     mine.kind = problem.kind;
     mine.failed = true;
   }
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(engine.size()));
-  engine.all_gather(&mine, outcomes.data(), sizeof mine);
-  for (int r = 0; r < engine.size(); ++r) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(engine.world().size()));
+  engine.collectives().all_gather(&mine, outcomes.data(), sizeof mine);
+  for (int r = 0; r < engine.world().size(); ++r) {
     const Outcome& outcome = outcomes[static_cast<std::size_t>(r)];
     if (!outcome.failed) continue;
-    const std::string text = r == engine.rank()
+    const std::string text = r == engine.world().rank()
                                  ? outcome.text.data()
-                                 : fmt::format("[{}] {}: {}", where, engine.describe(r), outcome.text.data());
+                                 : fmt::format("[{}] {}: {}", where, engine.members().describe(r), outcome.text.data());
     Problem{.kind = outcome.kind, .text = text}.raise();
   }
 }

@@ -24,6 +24,16 @@ namespace pleiad {
 
 namespace {
 
+// The values of the option `engine`.
+enum class EngineChoice : std::uint8_t { automatic, solo, mpi };
+
+EngineChoice parse_engine(const std::string& text) {
+  static const std::vector<std::string> kNames = {"auto", "solo", "mpi"};
+  const auto found = std::ranges::find(kNames, text);
+  if (found == kNames.end()) throw InvalidArgument(unknown_name("engine", text, kNames));
+  return static_cast<EngineChoice>(found - kNames.begin());
+}
+
 std::weak_ptr<Engine> launched_world;  // a process is one rank of one launched world at a time
 
 std::shared_ptr<Engine> start_solo(SessionOptions options) {
@@ -117,10 +127,10 @@ class StartupMonitor {
   int warned_ = 0;
 };
 
-std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const Launch& launch,
+std::unique_ptr<Transport> connect_ranks(EngineChoice choice, const SessionOptions& options, const Launch& launch,
                                          const std::function<bool()>& interrupt) {
   const StartupMonitor on_wait(options, launch, interrupt);
-  if (launch.rendezvous == Rendezvous::local && options.engine != "mpi") {
+  if (launch.rendezvous == Rendezvous::local && choice != EngineChoice::mpi) {
     const int size = mpi_size_in_this_process();
     if (size > 0 && size != launch.size) {
       throw StateError(fmt::format(
@@ -145,19 +155,17 @@ std::unique_ptr<Transport> connect_ranks(const SessionOptions& options, const La
 }  // namespace
 
 std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool()> interrupt) {
-  static const std::vector<std::string> kEngines = {"auto", "solo", "mpi"};
-  if (std::ranges::find(kEngines, options.engine) == kEngines.end()) {
-    throw InvalidArgument(unknown_name("engine", options.engine, kEngines));
-  }
+  const EngineChoice choice = parse_engine(options.engine);
   const Launch launch = detect_launch();
-  if (options.engine == "solo" || (options.engine == "auto" && !launch.launched()))
+  if (choice == EngineChoice::solo || (choice == EngineChoice::automatic && !launch.launched())) {
     return start_solo(std::move(options));
+  }
   if (fork_generation() > 0 && spawned_by_a_rank(launch)) {
     throw StateError(
         "[start] this process was forked from a rank: it is not a rank itself. Use engine = solo in this process");
   }
   // Table handles may keep the engine of a session that has been shut down.
-  if (const auto world = launched_world.lock(); world != nullptr && !world->has_left()) {
+  if (const auto world = launched_world.lock(); world != nullptr && !world->members().has_left()) {
     throw StateError("[start] this process is already a rank of a world; shut that session down first");
   }
   // Processes of one host that come for the same rank while the ranks meet are an error of all of them there. MPI has
@@ -170,11 +178,11 @@ std::shared_ptr<Engine> start_engine(SessionOptions options, std::function<bool(
         "(PLEIAD_ENGINE=solo)");
   }
   if (launch.rendezvous == Rendezvous::impossible) throw StateError("[start] " + launch.problem);
-  auto transport = connect_ranks(options, launch, interrupt);
+  auto transport = connect_ranks(choice, options, launch, interrupt);
   mark_as_rank(launch);
   (void)claim_rank(launch);
   std::shared_ptr<Engine> engine = ProcessEngine::start(std::move(options), std::move(transport));
-  engine->set_interrupt(std::move(interrupt));
+  engine->waiter().set_interrupt(std::move(interrupt));
   launched_world = engine;
   return engine;
 }

@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "engine/control.h"
+#include "engine/engine_kind.h"
 #include "engine/futex.h"
 #include "pleiad/dtype.h"
 
@@ -39,8 +39,8 @@ class Transport {
   virtual ~Transport() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// The engine's name: "mpi" or "local".
-  [[nodiscard]] virtual std::string_view kind() const = 0;
+  /// EngineKind::mpi or EngineKind::local.
+  [[nodiscard]] virtual EngineKind kind() const = 0;
   /// If false, all ranks must share memory, because start() transfers nothing.
   [[nodiscard]] virtual bool reaches_other_hosts() const = 0;
   /// Only at the start of a world: gathers from all ranks and calls the WaitCallback meanwhile. Returns an error

@@ -8,12 +8,12 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/futex.h"
 
 namespace pleiad {
 
-/// Allows one writer at a time to each rank and one reader at a time from each. Other threads wait in Engine::wait.
-struct Engine::UnexpectedMessages {
+/// Allows one writer at a time to each rank and one reader at a time from each. Other threads wait.
+struct UnexpectedMessages {
   explicit UnexpectedMessages(int size) : peers(static_cast<std::size_t>(size)) {}
 
   /// Exclusive access for one thread at a time.

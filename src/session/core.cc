@@ -36,19 +36,20 @@ Roster exchange_roles(Engine& engine) {
   static const std::vector<std::string> kRoles = {"both", "worker", "server", "none"};
   // A role is exchanged before it is checked: all ranks must learn of a mistake, or they would wait for the rank that
   // made it.
-  const auto found = std::ranges::find(kRoles, role_of(engine.options().role, engine.rank(), engine.size()));
+  const auto found =
+      std::ranges::find(kRoles, role_of(engine.options().role, engine.world().rank(), engine.world().size()));
   const std::int32_t mine = found == kRoles.end() ? -1 : static_cast<std::int32_t>(found - kRoles.begin());
-  std::vector<std::int32_t> roles(static_cast<std::size_t>(engine.size()));
-  engine.all_gather(&mine, roles.data(), sizeof mine);
+  std::vector<std::int32_t> roles(static_cast<std::size_t>(engine.world().size()));
+  engine.collectives().all_gather(&mine, roles.data(), sizeof mine);
   Roster roster;
-  for (int r = 0; r < engine.size(); ++r) {
+  for (int r = 0; r < engine.world().size(); ++r) {
     const std::int32_t role = roles[static_cast<std::size_t>(r)];
     if (role < 0) {
-      throw InvalidArgument(r == engine.rank() ? unknown_name("role", engine.options().role, kRoles)
-                                               : fmt::format("rank {} requested an unknown role", r));
+      throw InvalidArgument(r == engine.world().rank() ? unknown_name("role", engine.options().role, kRoles)
+                                                       : fmt::format("rank {} requested an unknown role", r));
     }
     const auto join = [&](std::vector<int>& ranks, int& own) {
-      if (r == engine.rank()) own = static_cast<int>(ranks.size());
+      if (r == engine.world().rank()) own = static_cast<int>(ranks.size());
       ranks.push_back(r);
     };
     if (role == 0 || role == 1) join(roster.workers, roster.worker);
@@ -72,7 +73,7 @@ std::shared_ptr<SessionCore> SessionCore::start(SessionOptions options, std::fun
   read_environment(options);
   check(options);
   auto engine = start_engine(std::move(options), std::move(interrupt));
-  if (engine->rank() == 0) {
+  if (engine->world().rank() == 0) {
     for (const std::string& problem : unknown_variables()) engine->log().warn(problem);
   }
   return std::make_shared<SessionCore>(std::move(engine));
@@ -82,21 +83,19 @@ SessionCore::SessionCore(std::shared_ptr<Engine> engine) : engine_(std::move(eng
   context_ = std::make_shared<TableContext>(engine_, exchange_roles(*engine_));
   if (engine_->rpc() != nullptr) context_->service = std::make_unique<TableService>(*context_);
   const auto namer = [this](std::uint32_t id) { return table_name(id); };
-  engine_->set_table_namer(namer);
+  engine_->activity().set_table_namer(namer);
   context_->ledger.set_namer(namer);
   context_->failures.set_namer(namer);
   context_->forget = [this](std::uint32_t id) { forget(id); };
-  if (engine_->options().signal_report && engine_->kind() != "inproc") {
-    signal_report_ = SignalReport::install([this] {
-      engine_->log().print(fmt::format("what the ranks are doing:\n{}",
-                                       engine_->report([this](std::uint32_t id) { return table_name(id); })));
-    });
+  if (engine_->options().signal_report && engine_->kind() != EngineKind::inproc) {
+    signal_report_ = SignalReport::install(
+        [this] { engine_->log().print(fmt::format("what the ranks are doing:\n{}", engine_->activity().report())); });
   }
-  engine_->record_threads();
+  engine_->activity().record_threads();
 }
 
 SessionCore::~SessionCore() {
-  if (!engine_->in_forked_child()) {
+  if (!engine_->members().in_forked_child()) {
     try {
       context_->failures.raise_any();
     } catch (const Error& error) {
@@ -105,14 +104,14 @@ SessionCore::~SessionCore() {
   }
   // Pending operations use the tables, which are destroyed with this object. They may also hold locks, which the other
   // ranks take over from a dead rank. Stop them first.
-  engine_->end_waits();
+  engine_->waiter().end_waits();
   context_->clocked.stop();
   context_->background.stop();
-  if (!engine_->in_forked_child()) {
+  if (!engine_->members().in_forked_child()) {
     context_->service.reset();
-    engine_->abandon(Liveness::dead);
+    engine_->members().abandon(Liveness::dead);
   }
-  engine_->set_table_namer({});
+  engine_->activity().set_table_namer({});
   context_->ledger.set_namer({});
   context_->failures.set_namer({});
   context_->forget = {};
@@ -124,8 +123,8 @@ std::string SessionCore::table_name(std::uint32_t id) const {
 }
 
 std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
-  engine_->check_usable("create_table");
-  const CallMark mark(*engine_, Call::create_table);
+  engine_->members().check_usable("create_table");
+  const CallMark mark(engine_->activity(), Call::create_table);
   flush();
   std::uint32_t id = 0;
   {
@@ -149,9 +148,9 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
           "[create_table] no rank is a server that could hold a table; set the role of at least one rank to both or "
           "server");
     }
-    if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->size()) {
+    if (spec.options.init_rank < 0 || spec.options.init_rank >= engine_->world().size()) {
       throw InvalidArgument(fmt::format("[create_table] init_rank {} is not a rank; the world has {} ranks",
-                                        spec.options.init_rank, engine_->size()));
+                                        spec.options.init_rank, engine_->world().size()));
     }
     if (initial.count > 0 && (initial.dtype != spec.options.dtype || initial.count != spec.rows * spec.cols)) {
       throw InvalidArgument(fmt::format(
@@ -163,22 +162,23 @@ std::shared_ptr<Table> SessionCore::create(TableSpec spec, ConstView initial) {
     proposal.kind = error.kind();
   }
   try {
-    std::vector<TableProposal> proposals(static_cast<std::size_t>(engine_->size()));
-    engine_->all_gather(&proposal, proposals.data(), sizeof proposal);
+    std::vector<TableProposal> proposals(static_cast<std::size_t>(engine_->world().size()));
+    engine_->collectives().all_gather(&proposal, proposals.data(), sizeof proposal);
     if (std::ranges::all_of(proposals, &TableProposal::has_unused_tables)) release_unused_tables();
-    for (int r = 0; r < engine_->size(); ++r) {
+    for (int r = 0; r < engine_->world().size(); ++r) {
       const TableProposal& theirs = proposals[static_cast<std::size_t>(r)];
       if (theirs.problem[0] != 0) {
-        const std::string problem = r == engine_->rank()
+        const std::string problem = r == engine_->world().rank()
                                         ? theirs.problem.data()
-                                        : fmt::format("{}: {}", engine_->describe(r), theirs.problem.data());
+                                        : fmt::format("{}: {}", engine_->members().describe(r), theirs.problem.data());
         Problem{.kind = theirs.kind, .text = problem}.raise();
       }
     }
-    for (int r = 1; r < engine_->size(); ++r) {
+    for (int r = 1; r < engine_->world().size(); ++r) {
       if (proposals[static_cast<std::size_t>(r)].description_hash != proposals[0].description_hash) {
         throw OrderError(fmt::format("[create_table] the ranks create different tables as number {}: {} {}; {} {}", id,
-                                     engine_->describe(0), proposals[0].description.data(), engine_->describe(r),
+                                     engine_->members().describe(0), proposals[0].description.data(),
+                                     engine_->members().describe(r),
                                      proposals[static_cast<std::size_t>(r)].description.data()));
       }
     }
@@ -223,13 +223,13 @@ void SessionCore::meet() {
 }
 
 void SessionCore::barrier() {
-  engine_->check_usable("barrier");
+  engine_->members().check_usable("barrier");
   meet();
   context_->failures.raise_any();
 }
 
 void SessionCore::barrier_for_all(std::string_view where) {
-  engine_->check_usable(where);
+  engine_->members().check_usable(where);
   meet();
   run_collectively(*engine_, where, [&] { context_->failures.raise_any(); });
 }
@@ -247,8 +247,8 @@ void SessionCore::release_unused_tables() {
     for (const auto& table : tables_) unused.push_back(table.use_count() == 1 ? 1 : 0);
   }
   const std::size_t count = unused.size();
-  std::vector<std::uint8_t> all(count * static_cast<std::size_t>(engine_->size()));
-  engine_->all_gather(unused.data(), all.data(), count);
+  std::vector<std::uint8_t> all(count * static_cast<std::size_t>(engine_->world().size()));
+  engine_->collectives().all_gather(unused.data(), all.data(), count);
   std::vector<std::shared_ptr<Table>> gone;
   {
     const std::lock_guard lock(mutex_);
@@ -269,7 +269,7 @@ void SessionCore::forget(std::uint32_t id) {
 }
 
 void SessionCore::shutdown() {
-  engine_->check_usable("shutdown");
+  engine_->members().check_usable("shutdown");
   std::optional<Problem> problem;
   try {
     flush();
@@ -286,7 +286,7 @@ void SessionCore::shutdown() {
     Problem{.kind = error.kind(), .text = fmt::format("{}; before that, {}", error.what(), problem->text)}.raise();
   }
   // Operations that another thread has started in the meantime use the tables.
-  engine_->end_waits();
+  engine_->waiter().end_waits();
   context_->clocked.stop();
   context_->background.stop();
   context_->service.reset();
@@ -316,7 +316,7 @@ std::string SessionCore::stats() const {
     }
   }
   const std::uint64_t calls = collectives.calls.load();
-  text += fmt::format("engine {}: {} collectives, {}, {:.2f} us each", engine_->kind(),
+  text += fmt::format("engine {}: {} collectives, {}, {:.2f} us each", name_of(engine_->kind()),
                       grouped(static_cast<std::int64_t>(calls)), byte_size(collectives.bytes.load()),
                       each(static_cast<double>(collectives.ns.load()) * 1e-9, calls));
   return text;

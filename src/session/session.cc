@@ -62,15 +62,15 @@ Session Session::start(SessionOptions options, std::function<bool()> interrupt) 
   return Session(SessionCore::start(std::move(options), std::move(interrupt)));
 }
 
-int Session::rank() const { return core_->engine().rank(); }
-int Session::size() const { return core_->engine().size(); }
+int Session::rank() const { return core_->engine().world().rank(); }
+int Session::size() const { return core_->engine().world().size(); }
 int Session::workers() const { return static_cast<int>(core_->context().roster.workers.size()); }
 int Session::servers() const { return static_cast<int>(core_->context().roster.servers.size()); }
 int Session::worker_id() const { return core_->context().roster.worker; }
 int Session::server_id() const { return core_->context().roster.server; }
 
-int Session::hosts() const { return core_->engine().hosts(); }
-std::string Session::engine() const { return std::string(core_->engine().kind()); }
+int Session::hosts() const { return core_->engine().world().hosts(); }
+std::string Session::engine() const { return std::string(name_of(core_->engine().kind())); }
 const SessionOptions& Session::options() const { return core_->engine().options(); }
 
 int RankMap::worker_rank(int worker) const {
@@ -88,19 +88,19 @@ int RankMap::server_rank(int server) const {
 }
 
 namespace {
-const RankLocation& place_of(const Engine& engine, std::string_view where, int rank) {
-  if (rank < 0 || rank >= engine.size()) {
-    throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {} ranks", where, rank, engine.size()));
+const RankLocation& place_of(const World& world, std::string_view where, int rank) {
+  if (!world.contains(rank)) {
+    throw InvalidArgument(fmt::format("[{}] {} is not a rank; the world has {} ranks", where, rank, world.size()));
   }
-  return engine.location(rank);
+  return world.location(rank);
 }
 }  // namespace
 
-int RankMap::host_of(int rank) const { return place_of(core_->engine(), "host_of", rank).host; }
-std::string RankMap::host_name(int rank) const { return place_of(core_->engine(), "host_name", rank).name; }
+int RankMap::host_of(int rank) const { return place_of(core_->engine().world(), "host_of", rank).host; }
+std::string RankMap::host_name(int rank) const { return place_of(core_->engine().world(), "host_name", rank).name; }
 bool RankMap::alive(int rank) const {
-  (void)place_of(core_->engine(), "alive", rank);
-  return core_->engine().liveness(rank) != Liveness::dead;
+  (void)place_of(core_->engine().world(), "alive", rank);
+  return core_->engine().members().liveness(rank) != Liveness::dead;
 }
 
 ArrayTable Session::create_array(std::int64_t size, const TableOptions& options, ConstView initial) {
@@ -131,18 +131,19 @@ void Session::barrier() {
 void Session::all_reduce(View data, ReduceOp op, std::uint32_t tag) {
   const Timed timed(*core_, bytes_of(data));
   const double factor = factor_of("all_reduce", op, data.dtype, size());
-  core_->engine().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op), factor, tag);
+  core_->engine().collectives().all_reduce(data.dtype, data.data, static_cast<std::size_t>(data.count), engine_op(op),
+                                           factor, tag);
 }
 
 void Session::broadcast(View data, int root) {
   const Timed timed(*core_, bytes_of(data));
-  core_->engine().broadcast(data.data, bytes_of(data), root);
+  core_->engine().collectives().broadcast(data.data, bytes_of(data), root);
 }
 
 void Session::all_gather(ConstView in, View out) {
   check_blocks("all_gather", out, in, size());
   const Timed timed(*core_, bytes_of(out));
-  core_->engine().all_gather(in.data, out.data, bytes_of(in));
+  core_->engine().collectives().all_gather(in.data, out.data, bytes_of(in));
 }
 
 void Session::reduce_scatter(ConstView in, View out, ReduceOp op) {
@@ -150,15 +151,15 @@ void Session::reduce_scatter(ConstView in, View out, ReduceOp op) {
   const Timed timed(*core_, bytes_of(in));
   const double factor = factor_of("reduce_scatter", op, in.dtype, size());
   const auto count = static_cast<std::size_t>(out.count);
-  core_->engine().reduce_scatter(in.dtype, in.data, out.data, count, engine_op(op));
+  core_->engine().collectives().reduce_scatter(in.dtype, in.data, out.data, count, engine_op(op));
   scale(out.dtype, out.data, factor, count);
 }
 
 void Session::send(int to, std::uint32_t tag, ConstView data) {
-  core_->engine().send(to, tag, data.data, bytes_of(data));
+  core_->engine().mailbox().send(to, tag, data.data, bytes_of(data));
 }
 void Session::receive(int from, std::uint32_t tag, View data) {
-  core_->engine().receive(from, tag, data.data, bytes_of(data));
+  core_->engine().mailbox().receive(from, tag, data.data, bytes_of(data));
 }
 
 std::string Session::stats() const { return core_->stats(); }
@@ -166,14 +167,14 @@ CollectiveStats Session::collective_stats() const {
   const auto& s = core_->collectives;
   return {.calls = s.calls.load(), .bytes = s.bytes.load(), .seconds = static_cast<double>(s.ns.load()) * 1e-9};
 }
-std::string Session::report() const {
-  return core_->engine().report([this](std::uint32_t id) { return core_->table_name(id); });
+std::string Session::report() const { return core_->engine().activity().report(); }
+void Session::set_interrupt(std::function<bool()> interrupt) {
+  core_->engine().waiter().set_interrupt(std::move(interrupt));
 }
-void Session::set_interrupt(std::function<bool()> interrupt) { core_->engine().set_interrupt(std::move(interrupt)); }
 void Session::shutdown() { core_->shutdown(); }
 std::string Session::give_up(const std::string& why) {
   Engine& engine = core_->engine();
-  return engine.has_left() ? engine.failure() : engine.fail(why);
+  return engine.members().has_left() ? engine.order_failure().text() : engine.order_failure().record(why);
 }
 
 void run_cluster(int ranks, const std::function<void(Session&)>& body, SessionOptions options) {

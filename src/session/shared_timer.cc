@@ -30,8 +30,8 @@ SharedTimer::SharedTimer(Engine& engine, double every_seconds)
       started_ns_(now_ns()),
       mark_ns_(started_ns_),
       looked_ns_(started_ns_) {
-  if (!engine_.one_host()) return;
-  memory_ = engine_.share(Board::bytes(engine_.size()), false);  // a board starts as zeros
+  if (!engine_.world().one_host()) return;
+  memory_ = engine_.segments().share(Board::bytes(engine_.world().size()), false);  // a board starts as zeros
   board_ = static_cast<Board*>(memory_->data());
 }
 
@@ -44,7 +44,7 @@ bool SharedTimer::poll() {
 
 void SharedTimer::restart() {
   started_ns_ = now_ns();
-  if (board_ == nullptr || engine_.rank() != 0) return;
+  if (board_ == nullptr || engine_.world().rank() != 0) return;
   // No rank has reached a later call: all ranks meet after this one. At this call, other ranks may not have read
   // `meeting` yet.
   if (arranged_ > calls_) board_->meeting.store(0);
@@ -53,8 +53,8 @@ void SharedTimer::restart() {
 
 bool SharedTimer::poll_on_board() {
   check_alive();
-  board_->of(engine_.rank()).made.store(calls_);
-  if (engine_.rank() == 0) {
+  board_->of(engine_.world().rank()).made.store(calls_);
+  if (engine_.world().rank() == 0) {
     board_->changed.notify();
     if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) schedule_meeting();
   } else {
@@ -65,7 +65,7 @@ bool SharedTimer::poll_on_board() {
     const std::int64_t meeting = board_->meeting.load();
     return meeting % 2 == 0 || meeting / 2 > calls_;
   };
-  engine_.wait(board_->changed, {.call = Call::wait, .ready = said, .missing = first});
+  engine_.waiter().wait(board_->changed, {.call = Call::wait, .ready = said, .missing = first});
   return board_->meeting.load() == 2 * calls_;
 }
 
@@ -73,7 +73,7 @@ bool SharedTimer::poll_on_board() {
 void SharedTimer::schedule_meeting() {
   const auto furthest = [&] {
     std::int64_t most = 0;
-    for (int r = 0; r < engine_.size(); ++r) most = std::max(most, board_->of(r).made.load());
+    for (int r = 0; r < engine_.world().size(); ++r) most = std::max(most, board_->of(r).made.load());
     return most;
   };
   arranged_ = furthest() + 1;
@@ -97,21 +97,22 @@ void SharedTimer::limit_lead() {
     return;
   }
   if (static_cast<double>(now - mark_ns_) * 1e-9 < every_seconds_) return;
-  engine_.wait(board_->changed, {.call = Call::wait,
-                                 .ready = [&] { return first_made.load() >= mark_; },
-                                 .missing = [] { return std::vector{0}; }});
+  engine_.waiter().wait(board_->changed, {.call = Call::wait,
+                                          .ready = [&] { return first_made.load() >= mark_; },
+                                          .missing = [] { return std::vector{0}; }});
 }
 
 // Asynchronous workers make no other calls that would report the death of a rank.
 void SharedTimer::check_alive() {
   const auto dead = [&] {
     std::vector<int> ranks;
-    for (int r = 0; r < engine_.size(); ++r) {
-      if (engine_.liveness(r) == Liveness::dead) ranks.push_back(r);
+    for (int r = 0; r < engine_.world().size(); ++r) {
+      if (engine_.members().liveness(r) == Liveness::dead) ranks.push_back(r);
     }
     return ranks;
   };
-  engine_.wait(board_->changed, {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
+  engine_.waiter().wait(board_->changed,
+                        {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
 }
 
 // Every synchronisation makes the ranks wait for rank 0, so the next one is half as many calls ahead as the pace
@@ -130,7 +131,7 @@ bool SharedTimer::poll_between_hosts() {
     next_look_ +=
         std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * std::min(left / 2, 1.0))));
   }
-  engine_.broadcast(&next_look_, sizeof next_look_, 0);
+  engine_.collectives().broadcast(&next_look_, sizeof next_look_, 0);
   return next_look_ == calls_;
 }
 

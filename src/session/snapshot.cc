@@ -68,12 +68,12 @@ Clocks check_clocks(const SessionCore& core) {
     for (const auto& table : tables) mine.push_back(table->clock_counts());
   });
   Clocks clocks{.tables = tables.size(), .counts = {}};
-  clocks.counts.resize(mine.size() * static_cast<std::size_t>(engine.size()));
-  engine.all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
+  clocks.counts.resize(mine.size() * static_cast<std::size_t>(engine.world().size()));
+  engine.collectives().all_gather(mine.data(), clocks.counts.data(), mine.size() * sizeof(Table::ClockCounts));
   const std::vector<int>& workers = core.context().roster.workers;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     // A round that one rank knows to be closed counts as closed in what all ranks save.
-    for (int r = 0; r < engine.size(); ++r) tables[t]->close_rounds(clocks.at(r, t).closed);
+    for (int r = 0; r < engine.world().size(); ++r) tables[t]->close_rounds(clocks.at(r, t).closed);
     if (!counts_calls(tables[t]->spec())) continue;
     for (const int other : workers) {
       const Table::ClockCounts& a = clocks.at(workers[0], t);
@@ -82,7 +82,8 @@ Clocks check_clocks(const SessionCore& core) {
       throw OrderError(fmt::format(
           "[save] table \"{}\" is synchronous, and its workers are not at the same point: {} has made {} adds and {} "
           "gets, {} {} and {}",
-          tables[t]->name(), engine.describe(workers[0]), a.adds, a.gets, engine.describe(other), b.adds, b.gets));
+          tables[t]->name(), engine.members().describe(workers[0]), a.adds, a.gets, engine.members().describe(other),
+          b.adds, b.gets));
     }
   }
   return clocks;
@@ -93,7 +94,7 @@ Metadata metadata_of(const SessionCore& core, const SnapshotNote& note, const Cl
   const std::vector<int>& workers = core.context().roster.workers;
   m["step"] = std::to_string(note.step);
   m["saved"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  m["ranks"] = std::to_string(core.engine().size());
+  m["ranks"] = std::to_string(core.engine().world().size());
   m["workers"] = std::to_string(workers.size());
   for (const auto& [key, value] : note.text) m[std::string(kNote) + key] = value;
   const auto tables = core.tables();
@@ -137,12 +138,12 @@ void place_rows(Engine& engine, std::vector<CopiedRegion>& regions, const std::v
     }
   };
   each([&](std::size_t t, const CopiedRegion& region, std::size_t d) { mine[t] = region.box.extent[d]; });
-  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(engine.size()));
-  engine.all_gather(mine.data(), all.data(), mine.size() * sizeof(std::int64_t));
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(engine.world().size()));
+  engine.collectives().all_gather(mine.data(), all.data(), mine.size() * sizeof(std::int64_t));
   each([&](std::size_t t, CopiedRegion& region, std::size_t d) {
     region.shape[d] = 0;
-    for (int r = 0; r < engine.size(); ++r) {
-      if (r == engine.rank()) region.box.begin[d] = region.shape[d];
+    for (int r = 0; r < engine.world().size(); ++r) {
+      if (r == engine.world().rank()) region.box.begin[d] = region.shape[d];
       region.shape[d] += all[static_cast<std::size_t>(r) * mine.size() + t];
     }
   });
@@ -155,7 +156,7 @@ SnapshotCopy copy_tables(SessionCore& core, const SnapshotNote& note, BufferPool
   SnapshotCopy copy;
   const Clocks clocks = check_clocks(core);
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
-  engine.broadcast(&number, sizeof number, 0);
+  engine.collectives().broadcast(&number, sizeof number, 0);
   copy.tag = fmt::format("part-{:016x}", number);
   std::vector<std::size_t> ends;  // end index of each table's regions
   run_collectively(engine, "save", [&] {
@@ -252,20 +253,21 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
   Engine& engine = core.engine();
   core.barrier_for_all("save");
   run_collectively(engine, "save", [&] {
-    if (engine.rank() == 0) make_folder(folder);
+    if (engine.world().rank() == 0) make_folder(folder);
   });
   BufferPool none;
   const SnapshotCopy copy = copy_tables(core, note, none);
   try {
     run_collectively(engine, "save", [&] {
       require_folder(folder);
-      write_snapshot_part(folder, copy, engine.rank());
+      write_snapshot_part(folder, copy, engine.world().rank());
     });
     run_collectively(engine, "save", [&] {
-      if (engine.rank() == 0) commit_snapshot(folder, copy, engine.size(), [](const auto&) { return false; });
+      if (engine.world().rank() == 0)
+        commit_snapshot(folder, copy, engine.world().size(), [](const auto&) { return false; });
     });
   } catch (...) {
-    remove_snapshot_part(folder, copy, engine.rank());
+    remove_snapshot_part(folder, copy, engine.world().rank());
     throw;
   }
 }
@@ -295,7 +297,7 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
     }
     for (const auto& table : core.tables()) check_snapshot(*table, *set, options.values_only, folder.string());
     // Finds damage before the first value changes.
-    if (engine.rank() == 0) set->verify();
+    if (engine.world().rank() == 0) set->verify();
   });
   run_collectively(engine, "load", [&] {
     for (const auto& table : core.tables()) clear_for_load(*table);

@@ -35,7 +35,7 @@ class Snapshots::Impl {
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
     run_collectively(engine_, "Snapshots", [&] {
-      if (engine_.rank() == 0) make_folder(folder_);
+      if (engine_.world().rank() == 0) make_folder(folder_);
     });
     if (options_.every_seconds > 0) timer_.emplace(engine_, options_.every_seconds);
   }
@@ -48,7 +48,7 @@ class Snapshots::Impl {
     // Rank 0 searches for all ranks: the folder may change during the search.
     std::int64_t newest = -1;
     run_collectively(engine_, "load_last", [&] {
-      if (engine_.rank() != 0) return;
+      if (engine_.world().rank() != 0) return;
       const std::vector<std::int64_t> steps = steps_in(folder_, true);
       for (auto step = steps.rbegin(); step != steps.rend() && newest < 0; ++step) {
         const fs::path path = step_folder(folder_, *step);
@@ -60,7 +60,7 @@ class Snapshots::Impl {
         }
       }
     });
-    engine_.broadcast(&newest, sizeof newest, 0);
+    engine_.collectives().broadcast(&newest, sizeof newest, 0);
     if (newest < 0) return std::nullopt;
     SnapshotNote note = load_tables(session_, step_folder(folder_, newest), options);
     last_step_ = note.step;
@@ -68,7 +68,7 @@ class Snapshots::Impl {
     due_ = false;
     if (timer_) {
       timer_->restart();
-      engine_.barrier();
+      engine_.collectives().barrier();
     }
     return note;
   }
@@ -80,7 +80,7 @@ class Snapshots::Impl {
     if (!due_ && !by_timer && !by_steps) return false;
     if (timer_) timer_->restart();
     if (tell_failures()) {
-      if (!due_ && engine_.rank() == 0) {
+      if (!due_ && engine_.world().rank() == 0) {
         engine_.log().info(
             fmt::format("the snapshot of step {} waits for the previous one, which is still being written", step));
       }
@@ -100,15 +100,15 @@ class Snapshots::Impl {
     if (!options_.background) {
       problem_ = {};
       run_collectively(engine_, "save", [&] {
-        if (engine_.rank() == 0) own_folder();
+        if (engine_.world().rank() == 0) own_folder();
       });
       save_tables(session_, target, note);
-      if (engine_.rank() == 0) prune_steps(folder_, options_.keep, note.step);
+      if (engine_.world().rank() == 0) prune_steps(folder_, options_.keep, note.step);
       return;
     }
     session_.core().barrier_for_all("save");
     run_collectively(engine_, "save", [&] {
-      if (engine_.rank() != 0) return;
+      if (engine_.world().rank() != 0) return;
       own_folder();
       remove_unfinished(folder_);  // no rank writes now, so an unfinished snapshot will never be completed
       make_folder(target);
@@ -119,17 +119,17 @@ class Snapshots::Impl {
     problem_ = {};
     given_up_.store(false);
     progress_.store(Progress::writing);
-    engine_.background_work_started();
+    engine_.activity().background_work_started();
     try {
       thread_ = std::thread([this, step = note.step] {
         write(step);
-        engine_.background_work_ended();
+        engine_.activity().background_work_ended();
       });
     } catch (...) {
-      engine_.background_work_ended();
+      engine_.activity().background_work_ended();
       throw;
     }
-    engine_.internal_thread_started();
+    engine_.activity().internal_thread_started();
   }
 
   void wait() {
@@ -171,10 +171,11 @@ class Snapshots::Impl {
     const bool failed = progress == Progress::idle && !problem_.text.empty();
     bool busy = false;
     bool some_failed = false;
-    engine_.barrier((progress != Progress::idle ? kBusy : 0) | (failed ? kFailed : 0), [&](int, std::uint64_t number) {
-      busy = busy || (number & kBusy) != 0;
-      some_failed = some_failed || (number & kFailed) != 0;
-    });
+    engine_.collectives().barrier((progress != Progress::idle ? kBusy : 0) | (failed ? kFailed : 0),
+                                  [&](int, std::uint64_t number) {
+                                    busy = busy || (number & kBusy) != 0;
+                                    some_failed = some_failed || (number & kFailed) != 0;
+                                  });
     if (some_failed) given_up_.store(true);
     return busy;
   }
@@ -183,10 +184,11 @@ class Snapshots::Impl {
   void finish_writing() {
     // Writing a part takes as long as the disk takes, and only afterwards does a rank know whether it succeeded. Ctrl-C
     // ends the wait.
-    engine_.wait_by([](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
-                    {.call = Call::wait,
-                     .ready = [&] { return progress_.load() != Progress::writing; },
-                     .missing = [] { return std::vector<int>(); }});
+    engine_.waiter().wait_by(
+        [](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kLook))); },
+        {.call = Call::wait,
+         .ready = [&] { return progress_.load() != Progress::writing; },
+         .missing = [] { return std::vector<int>(); }});
     tell_failures();
     join();
     run_collectively(engine_, "save", [&] {
@@ -202,8 +204,8 @@ class Snapshots::Impl {
     const fs::path target = step_folder(folder_, step);
     lower_thread_priority();
     try {
-      write_snapshot_part(target, copy_, engine_.rank());
-      if (engine_.rank() == 0) {
+      write_snapshot_part(target, copy_, engine_.world().rank());
+      if (engine_.world().rank() == 0) {
         progress_.store(Progress::committing);
         commit(target);
         prune(step);
@@ -211,7 +213,7 @@ class Snapshots::Impl {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      abandon_snapshot(target, copy_, engine_.rank());
+      abandon_snapshot(target, copy_, engine_.world().rank());
       if (given_up_.load()) problem_ = {};  // the rank that failed reports the reason
     }
     progress_.store(Progress::idle);
@@ -219,9 +221,9 @@ class Snapshots::Impl {
 
   void commit(const fs::path& target) {
     const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(engine_.options().timeout * 1e9);
-    commit_snapshot(target, copy_, engine_.size(), [&](const std::vector<int>& missing) {
+    commit_snapshot(target, copy_, engine_.world().size(), [&](const std::vector<int>& missing) {
       return now_ns() < deadline && !given_up_.load() &&
-             std::ranges::none_of(missing, [&](int r) { return engine_.liveness(r) == Liveness::dead; });
+             std::ranges::none_of(missing, [&](int r) { return engine_.members().liveness(r) == Liveness::dead; });
     });
   }
 

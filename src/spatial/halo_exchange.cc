@@ -21,7 +21,7 @@ constexpr int kMaxPieces = 8;
 
 std::size_t pixel_bytes(const HaloSpec& spec) { return static_cast<std::size_t>(spec.channels) * size_of(spec.dtype); }
 
-void check(const HaloSpec& spec, const Engine& engine) {
+void check(const HaloSpec& spec, const World& world) {
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument(fmt::format("exchange \"{}\": {}", spec.name, what));
   };
@@ -41,8 +41,8 @@ void check(const HaloSpec& spec, const Engine& engine) {
       throw wrong(fmt::format("received a team of {} ranks for {} regions", team.size(), spec.own.size()));
     }
     for (const int rank : team) {
-      if (rank < 0 || rank >= engine.size()) {
-        throw wrong(fmt::format("{} is not a rank; the world has {} ranks", rank, engine.size()));
+      if (!world.contains(rank)) {
+        throw wrong(fmt::format("{} is not a rank; the world has {} ranks", rank, world.size()));
       }
       if (++seen[rank] > 1) throw wrong(fmt::format("rank {} is a member twice", rank));
     }
@@ -69,13 +69,13 @@ std::int64_t halo_bytes(const HaloSpec& spec, int m) {
 class HaloExchange::Impl {
  public:
   Impl(Session& session, HaloSpec wanted) : spec(std::move(wanted)), engine(session.core().engine()) {
-    check(spec, engine);
+    check(spec, engine.world());
     spec.pieces = static_cast<int>(std::min<std::int64_t>(spec.pieces, spec.batch));
     const std::size_t members = spec.own.size();
     const std::uint32_t first_tag = kFirstTag + session.core().next_exchange() * 2 * kMaxPieces;
     std::vector<TransferPlan> plans;
     for (const std::vector<int>& team : spec.teams) {
-      const auto found = std::ranges::find(team, engine.rank());
+      const auto found = std::ranges::find(team, engine.world().rank());
       const bool mine = found != team.end();
       if (mine) {
         member = found - team.begin();

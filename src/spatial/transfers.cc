@@ -38,10 +38,10 @@ struct Transfers::Transfer {
 // (to the k-th next rank, from the k-th previous one), so no order of blocking calls can deadlock.
 class Transfers::MessageThreads {
  public:
-  MessageThreads(Engine& engine, Event& moved)
-      : engine_(engine), moved_(moved), out_([this] { loop(sends_); }), in_([this] { loop(receives_); }) {
-    engine_.internal_thread_started();
-    engine_.internal_thread_started();
+  MessageThreads(Mailbox& mailbox, Activity& activity, Event& moved)
+      : mailbox_(mailbox), moved_(moved), out_([this] { loop(sends_); }), in_([this] { loop(receives_); }) {
+    activity.internal_thread_started();
+    activity.internal_thread_started();
   }
   ~MessageThreads() {
     {
@@ -82,10 +82,10 @@ class Transfers::MessageThreads {
       std::optional<Problem> problem;
       try {
         if (sends) {
-          engine_.send(transfer.plan.to, transfer.plan.tag, transfer.bytes, transfer.plan.bytes);
+          mailbox_.send(transfer.plan.to, transfer.plan.tag, transfer.bytes, transfer.plan.bytes);
           transfer.head->taken.fetch_add(1);
         } else {
-          engine_.receive(transfer.plan.from, transfer.plan.tag, transfer.bytes, transfer.plan.bytes);
+          mailbox_.receive(transfer.plan.from, transfer.plan.tag, transfer.bytes, transfer.plan.bytes);
           transfer.head->sent.fetch_add(1);
         }
       } catch (...) {
@@ -98,7 +98,7 @@ class Transfers::MessageThreads {
     }
   }
 
-  Engine& engine_;
+  Mailbox& mailbox_;
   Event& moved_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -115,13 +115,13 @@ Transfers::Transfers(Engine& engine, std::string name, const std::vector<Transfe
                      double delay)
     : engine_(engine), name_(std::move(name)), delay_(static_cast<std::int64_t>(delay * 1e9)) {
   // Ranks of one host compute the same offsets: one event per rank, then the transfers of this host.
-  const int host = engine.location(engine.rank()).host;
-  std::size_t end = transfer_aligned(sizeof(Event)) * static_cast<std::size_t>(engine.size());
+  const World& world = engine.world();
+  std::size_t end = transfer_aligned(sizeof(Event)) * static_cast<std::size_t>(world.size());
   std::vector<std::size_t> offsets;
   bool messages = false;
   for (const TransferPlan& plan : plans) {
-    Transfer transfer{.plan = plan, .mine = plan.from == engine.rank() || plan.to == engine.rank()};
-    const bool here = engine.location(plan.from).host == host && engine.location(plan.to).host == host && !by_messages;
+    Transfer transfer{.plan = plan, .mine = plan.from == world.rank() || plan.to == world.rank()};
+    const bool here = world.on_this_host(plan.from) && world.on_this_host(plan.to) && !by_messages;
     transfer.by_message = transfer.mine && !here;
     messages |= transfer.by_message;
     offsets.push_back(end);
@@ -135,7 +135,7 @@ Transfers::Transfers(Engine& engine, std::string name, const std::vector<Transfe
     }
     transfers_.push_back(std::move(transfer));
   }
-  memory_ = engine.share(end, false);
+  memory_ = engine.segments().share(end, false);
   auto* const base = static_cast<char*>(memory_->data());
   const auto event = [&](int rank) {
     return reinterpret_cast<Event*>(base + transfer_aligned(sizeof(Event)) * static_cast<std::size_t>(rank));
@@ -143,7 +143,7 @@ Transfers::Transfers(Engine& engine, std::string name, const std::vector<Transfe
   for (std::size_t i = 0; i < transfers_.size(); ++i) {
     Transfer& transfer = transfers_[i];
     if (transfer.by_message) {
-      transfer.moved_for_reader = transfer.moved_for_writer = event(engine.rank());
+      transfer.moved_for_reader = transfer.moved_for_writer = event(world.rank());
       continue;
     }
     transfer.moved_for_reader = event(transfer.plan.to);
@@ -152,7 +152,7 @@ Transfers::Transfers(Engine& engine, std::string name, const std::vector<Transfe
     transfer.bytes = base + offsets[i] + transfer_aligned(sizeof(TransferHead));
   }
   if (!messages) return;
-  message_threads_ = std::make_unique<MessageThreads>(engine, *event(engine.rank()));
+  message_threads_ = std::make_unique<MessageThreads>(engine.mailbox(), engine.activity(), *event(world.rank()));
 }
 
 Transfers::~Transfers() = default;
@@ -167,8 +167,8 @@ void Transfers::await(const Transfer& transfer, bool sending) {
     const int peer = sending ? transfer.plan.to : transfer.plan.from;
     // A message may come from a rank that has left since. The wait of the message thread reports whom it waits for.
     const auto missing = [&] { return transfer.by_message ? std::vector<int>{} : std::vector<int>{peer}; };
-    engine_.wait(sending ? *transfer.moved_for_writer : *transfer.moved_for_reader,
-                 {.call = Call::exchange, .ready = there, .missing = missing});
+    engine_.waiter().wait(sending ? *transfer.moved_for_writer : *transfer.moved_for_reader,
+                          {.call = Call::exchange, .ready = there, .missing = missing});
   }
   if (message_threads_ != nullptr) message_threads_->check();
 }

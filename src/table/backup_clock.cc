@@ -34,8 +34,8 @@ Turn BackupClock::begin(Call call) {
   do {
     turn.waited += wait_for_workers(context_, storage_.head().clock, call, true, behind);
   } while (!closed(round));
-  context_.engine->check_failure();
-  context_.engine->at(Point::clock);
+  context_.engine->order_failure().check();
+  context_.engine->hooks().at(Point::clock);
   turn.dropped = rounds_.start(me, call);
   if (!turn.dropped) return turn;
   storage_.head().dropped_adds.fetch_add(1);

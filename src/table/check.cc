@@ -21,7 +21,7 @@ void Table::check_not_in_rule(std::string_view call) const {
 
 void Table::check(std::string_view call, const Selection& selection, const ConstView& numbers) const {
   check_not_in_rule(call);
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (spec_.sparse && selection.all) {
     throw InvalidArgument(fmt::format("{} a sparse table cannot be accessed as a whole; pass row ids", where(call)));
   }
@@ -67,7 +67,7 @@ void Table::check_finite(std::string_view call, const ConstView& delta) const {
 }
 
 void Table::check_parts(std::string_view call, std::span<const ArrayPart> parts) const {
-  engine_.check_usable("ArrayTable");
+  engine_.members().check_usable("ArrayTable");
   std::int64_t end = 0;
   for (const auto& [at, delta] : parts) {
     if (delta.dtype != spec_.options.dtype) {

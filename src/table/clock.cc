@@ -21,7 +21,7 @@ void count(ClockSlot& slot, Call call) {
 }
 
 bool has_finished(const TableContext& context, int worker) {
-  return context.engine->liveness(context.roster.workers[static_cast<std::size_t>(worker)]) == Liveness::left;
+  return context.engine->members().liveness(context.roster.workers[static_cast<std::size_t>(worker)]) == Liveness::left;
 }
 
 std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bool in_step,
@@ -41,7 +41,7 @@ std::int64_t wait_for_workers(TableContext& context, Event& event, Call call, bo
     }
     return ranks;
   };
-  context.engine->wait(event, {.call = call, .ready = ready, .missing = missing, .in_step = in_step});
+  context.engine->waiter().wait(event, {.call = call, .ready = ready, .missing = missing, .in_step = in_step});
   return now_ns() - start;
 }
 
@@ -67,8 +67,8 @@ Turn LocalClock::begin(Call call) {
   turn.waited =
       wait_for_workers(context_, storage_.head().clock, call, sync, [&](int worker) { return behind(call, worker); });
   // The wait may also end because the others have shut down after an error that affects this worker too.
-  context_.engine->check_failure();
-  context_.engine->at(Point::clock);
+  context_.engine->order_failure().check();
+  context_.engine->hooks().at(Point::clock);
   if (sync && call == Call::add) mine().adds_issued.fetch_add(1);
   return turn;
 }

@@ -16,7 +16,7 @@ class Table::ClockedCall {
   enum class Mode : std::uint8_t { run_now, queued };
 
   ClockedCall(Table& table, std::string_view call, Mode mode = Mode::run_now) : context_(*table.context_) {
-    context_.engine->register_thread();
+    context_.engine->activity().register_thread();
     if (context_.in_clocked_call.exchange(true)) {
       throw StateError(
           fmt::format("{} another thread of this rank is calling a synchronous table; call them from one thread, or "

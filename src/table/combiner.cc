@@ -35,7 +35,8 @@ Combiner::Combiner(Engine& engine, DType dtype, std::size_t chunks, std::size_t 
   static_assert(std::is_trivially_destructible_v<Slot>);
   const std::size_t slots = classes_ * kTurns;
   // A slot and an event start as zeros.
-  segment_ = engine_.share(round_to_pages(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
+  segment_ =
+      engine_.segments().share(round_to_pages(slots * sizeof(Slot) + sizeof(Event)) + slots * chunk_bytes_, false);
 }
 
 char* Combiner::sum(std::size_t index) const {
@@ -49,13 +50,14 @@ Event& Combiner::moved() const {
 
 // Removes ranks that died, which will not pick up their results.
 void Combiner::reap(Slot& slot) const {
-  for (int local = 0; local < engine_.local_ranks(); ++local) {
+  for (int local = 0; local < engine_.world().local_ranks(); ++local) {
     const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(local);
-    if ((slot.members & bit) != 0 && engine_.has_ended(engine_.world_rank(local))) slot.members &= ~bit;
+    if ((slot.members & bit) != 0 && engine_.members().has_ended(engine_.world().world_rank(local)))
+      slot.members &= ~bit;
   }
   const State state = slot.state.load();
-  const bool ended =
-      state == State::done || state == State::failed || (state != State::free && engine_.has_ended(slot.leader));
+  const bool ended = state == State::done || state == State::failed ||
+                     (state != State::free && engine_.members().has_ended(slot.leader));
   if (ended && slot.members == 0) slot.state.store(State::free);
 }
 
@@ -79,13 +81,13 @@ Combiner::Call::Call(Combiner& combiner, const Requester& requester, const Rates
     : combiner_(combiner), engine_(combiner.engine_), requester_(requester), rates_(rates) {}
 
 Combiner::Call::~Call() {
-  if (engine_.killed()) return;
+  if (engine_.hooks().killed()) return;
   try {
     const Problem problem =
         failure_.value_or(Problem{.kind = ErrorKind::transport,
                                   .text = fmt::format("add: {}, which sends the adds of this host, was stopped by an "
                                                       "error; this add may have taken effect in part",
-                                                      engine_.describe(engine_.rank()))});
+                                                      engine_.members().describe(engine_.world().rank()))});
     for (const LedSlot& one : led_) combiner_.end(combiner_.slot(one.slot), &problem);
     for (const JoinedSlot& one : joined_) pick_up(one.slot);
     if (!led_.empty()) combiner_.moved().notify();
@@ -95,7 +97,7 @@ Combiner::Call::~Call() {
 }
 
 bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fresh)> put) {
-  const auto here = static_cast<unsigned>(engine_.location(engine_.rank()).local);
+  const auto here = static_cast<unsigned>(engine_.world().here().local);
   const std::uint64_t bit = std::uint64_t{1} << here;
   const std::size_t first = chunk % combiner_.classes_ * kTurns;
   for (const bool leads : {false, true}) {
@@ -106,7 +108,7 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
       combiner_.reap(slot);
       if (leads) {
         if (slot.state.load() != State::free) continue;
-        slot.leader = engine_.rank();
+        slot.leader = engine_.world().rank();
         slot.worker = requester_.worker;
         slot.rates = slot.lowest_rates = rates_;
         slot.chunk = chunk;
@@ -119,12 +121,12 @@ bool Combiner::Call::join(std::size_t chunk, FunctionRef<void(char* sum, bool fr
         return false;
       }
       if (slot.state.load() != State::open || slot.chunk != chunk || slot.round != requester_.round || slot.torn != 0 ||
-          (slot.members & bit) != 0 || slot.leader == engine_.rank() ||
-          engine_.liveness(slot.leader) == Liveness::dead) {
+          (slot.members & bit) != 0 || slot.leader == engine_.world().rank() ||
+          engine_.members().liveness(slot.leader) == Liveness::dead) {
         continue;
       }
       if (!combiner_.rounds_ && !same(slot.rates, rates_)) continue;
-      engine_.at(Point::combine);
+      engine_.hooks().at(Point::combine);
       put(combiner_.sum(index), slot.filled == 0);
       slot.filled = 1;
       if (requester_.worker < slot.worker) {
@@ -161,7 +163,7 @@ void Combiner::Call::gather(std::size_t bytes) {
   const std::int64_t until = now_ns() + patience;
   for (int spins = 1; !all_here() && now_ns() < until; ++spins) {
     if (spins < 64) {
-      engine_.relax(spins);
+      engine_.waiter().relax(spins);
       continue;
     }
     Event& event = combiner_.moved();
@@ -184,7 +186,7 @@ void Combiner::Call::close(std::size_t chunk, std::span<char> delta, Requester& 
   const SharedLock lock(engine_, slot.lock);
   if (lock.taken_over()) slot.torn = 1;
   slot.state.store(State::closed);
-  engine_.at(Point::combine);
+  engine_.hooks().at(Point::combine);
   if (slot.torn != 0 || slot.filled == 0) return;
   add_to(combiner_.dtype_, delta.data(), combiner_.sum(*index), delta.size() / combiner_.width_);
   requester.worker = slot.worker;
@@ -203,7 +205,7 @@ void Combiner::Call::pick_up(std::size_t index) {
   Slot& slot = combiner_.slot(index);
   const SharedLock lock(engine_, slot.lock);
   if (slot.state.load() == State::failed && !problem_) problem_ = Problem{.kind = slot.kind, .text = slot.problem};
-  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.location(engine_.rank()).local));
+  slot.members &= ~(std::uint64_t{1} << static_cast<unsigned>(engine_.world().here().local));
   combiner_.reap(slot);
 }
 
@@ -221,17 +223,17 @@ void Combiner::Call::finish() {
     const State state = combiner_.slot(one.slot).state.load();
     return state != State::done && state != State::failed;
   };
-  engine_.wait(combiner_.moved(), {.call = ::pleiad::Call::add,
-                                   .ready = [&] { return std::ranges::none_of(joined_, waits); },
-                                   .missing =
-                                       [&] {
-                                         std::vector<int> ranks;
-                                         for (const JoinedSlot& one : joined_) {
-                                           if (waits(one)) ranks.push_back(one.leader);
-                                         }
-                                         return ranks;
-                                       },
-                                   .ordered = false});
+  engine_.waiter().wait(combiner_.moved(), {.call = ::pleiad::Call::add,
+                                            .ready = [&] { return std::ranges::none_of(joined_, waits); },
+                                            .missing =
+                                                [&] {
+                                                  std::vector<int> ranks;
+                                                  for (const JoinedSlot& one : joined_) {
+                                                    if (waits(one)) ranks.push_back(one.leader);
+                                                  }
+                                                  return ranks;
+                                                },
+                                            .ordered = false});
   collect();
   if (problem_) problem_->raise();
 }

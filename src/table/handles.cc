@@ -8,7 +8,7 @@ namespace pleiad {
 Pending::Pending(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
 
 Pending::~Pending() {
-  if (operation_ != nullptr && !operation_->engine().in_forked_child()) operation_->abandon();
+  if (operation_ != nullptr && !operation_->members().in_forked_child()) operation_->abandon();
 }
 
 Pending::Pending(Pending&&) noexcept = default;

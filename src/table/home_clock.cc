@@ -23,7 +23,7 @@ void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
       .workers = static_cast<int>(clock.workers.size()),
       .spare = rule.spare,
       .slot = [&clock](int worker) -> ClockSlot& { return clock.workers[static_cast<std::size_t>(worker)]; },
-      .finished = [this](int worker) { return engine_.liveness(rank_of(worker)) == Liveness::left; },
+      .finished = [this](int worker) { return engine_.members().liveness(rank_of(worker)) == Liveness::left; },
       .closed_rounds = &clock.closed};
 }
 
@@ -86,7 +86,7 @@ std::uint64_t HomeClock::settle(const TableHead& head) {
 bool HomeClock::record(Wait& wait) {
   const std::uint64_t k = calls_[static_cast<std::size_t>(wait.worker)];
   for (std::size_t v = 0; v < calls_.size(); ++v) {
-    if (calls_[v] + kLedgerEntries <= k && engine_.liveness(rank_of(static_cast<int>(v))) != Liveness::left)
+    if (calls_[v] + kLedgerEntries <= k && engine_.members().liveness(rank_of(static_cast<int>(v))) != Liveness::left)
       return false;
   }
   LedgerEntry& entry = entries_[k % kLedgerEntries];
@@ -94,7 +94,8 @@ bool HomeClock::record(Wait& wait) {
     entry = {.call = wait.call, .table = wait.table, .rank = rank_of(wait.worker)};
     ++entries_made_;
   } else if (entry.call != wait.call || entry.table != wait.table) {
-    throw OrderError(engine_.fail(context_.ledger.difference(k, rank_of(wait.worker), wait.call, wait.table, entry)));
+    throw OrderError(engine_.order_failure().record(
+        context_.ledger.difference(k, rank_of(wait.worker), wait.call, wait.table, entry)));
   }
   ++calls_[static_cast<std::size_t>(wait.worker)];
   wait.recorded = true;
@@ -118,8 +119,8 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
   for (std::size_t v = 0; v < calls_.size(); ++v) {
     const bool late =
         wait.recorded ? must_wait(wait.call, table.rule, mine, table.workers[v]) : calls_[v] + kLedgerEntries <= k;
-    const bool finished =
-        engine_.liveness(rank_of(static_cast<int>(v))) == Liveness::left && !has_unfinished_add(table.workers[v]);
+    const bool finished = engine_.members().liveness(rank_of(static_cast<int>(v))) == Liveness::left &&
+                          !has_unfinished_add(table.workers[v]);
     if (late && !finished) {
       ranks.push_back(rank_of(static_cast<int>(v)));
     }
@@ -128,7 +129,7 @@ std::vector<std::int32_t> HomeClock::behind(const Wait& wait) const {
 }
 
 bool HomeClock::advance(Wait& wait) {
-  engine_.check_failure();
+  engine_.order_failure().check();
   if (wait.recorded || record(wait)) {
     const auto late = behind(wait);
     if (late.empty()) {
@@ -146,7 +147,7 @@ bool HomeClock::advance(Wait& wait) {
   }
   const std::vector<std::int32_t> late = behind(wait);
   const auto first = [&](const auto& ranks, Liveness life) {
-    const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.liveness(rank) == life; });
+    const auto found = std::ranges::find_if(ranks, [&](int rank) { return engine_.members().liveness(rank) == life; });
     return found == ranks.end() ? -1 : static_cast<int>(*found);
   };
   int dead = first(late, Liveness::dead);
@@ -155,11 +156,11 @@ bool HomeClock::advance(Wait& wait) {
   // A worker that failed in an add and shut down may have done so because another one died.
   if (dead < 0) dead = first(context_.roster.workers, Liveness::dead);
   if (dead >= 0) {
-    throw TransportError(
-        fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call), engine_.describe(dead)));
+    throw TransportError(fmt::format("[rank {}] {}: {} died", rank_of(wait.worker), name_of(wait.call),
+                                     engine_.members().describe(dead)));
   }
   throw OrderError(fmt::format("[rank {}] {} waits for {}, which has shut down after an add that failed",
-                               rank_of(wait.worker), name_of(wait.call), engine_.describe(finished)));
+                               rank_of(wait.worker), name_of(wait.call), engine_.members().describe(finished)));
 }
 
 void HomeClock::look() {
@@ -244,12 +245,12 @@ std::uint64_t RemoteClock::settle() const {
 
 Turn RemoteClock::begin(Call call) {
   Engine& engine = *context_.engine;
-  engine.check_failure();
+  engine.order_failure().check();
   if (ssp_ && call != Call::get) return {};
   const std::int64_t start = now_ns();
   ask(TableOperation::begin, call);
-  if (!ssp_ && !backup_) engine.self().clocked.fetch_add(1);
-  engine.at(Point::clock);
+  if (!ssp_ && !backup_) engine.activity().self().clocked.fetch_add(1);
+  engine.hooks().at(Point::clock);
   return {.waited = now_ns() - start, .dropped = backup_ && call == Call::add && turn_.dropped != 0};
 }
 

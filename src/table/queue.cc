@@ -27,10 +27,10 @@ void Operation::finish() {
 }
 
 void Operation::wait() {
-  engine_->wait(finished_, {.call = Call::wait,
-                            .ready = [&] { return done(); },
-                            .missing = [] { return std::vector<int>{}; },
-                            .ordered = false});
+  engine_->waiter().wait(finished_, {.call = Call::wait,
+                                     .ready = [&] { return done(); },
+                                     .missing = [] { return std::vector<int>{}; },
+                                     .ordered = false});
   if (killed_) throw RankKilled{};
   if (!problem_) return;
   reported_.store(true);
@@ -50,7 +50,7 @@ void Operation::write_unless_abandoned(FunctionRef<void()> write) {
 OperationQueue::~OperationQueue() { stop(); }
 
 void OperationQueue::stop() {
-  if (engine_.in_forked_child()) {
+  if (engine_.members().in_forked_child()) {
     // The thread exists in the parent process only. Replace it and the condition variable without destroying them: the
     // destructor of a condition variable waits for its waiters.
     new (&thread_) std::thread;
@@ -66,23 +66,24 @@ void OperationQueue::stop() {
 }
 
 void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
-  engine_.wait(moved_, {.call = Call::wait,
-                        .ready =
-                            [&] {
-                              return waiting_.load() == 0 || (bytes_.load() + operation->bytes() <= kMostBytes &&
-                                                              waiting_.load() < kMostOperations);
-                            },
-                        .missing = [] { return std::vector<int>{}; },
-                        .ordered = false});
+  engine_.waiter().wait(
+      moved_, {.call = Call::wait,
+               .ready =
+                   [&] {
+                     return waiting_.load() == 0 ||
+                            (bytes_.load() + operation->bytes() <= kMostBytes && waiting_.load() < kMostOperations);
+                   },
+               .missing = [] { return std::vector<int>{}; },
+               .ordered = false});
   {
     const std::lock_guard lock(mutex_);
     if (stop_) throw StateError("the session was shut down");
     waiting_.fetch_add(1);
     bytes_.fetch_add(operation->bytes());
-    if (!engagement_) engagement_.emplace(engine_);
+    if (!engagement_) engagement_.emplace(engine_.activity());
     operations_.push_back(operation);
     if (!thread_.joinable()) {
-      engine_.internal_thread_started();
+      engine_.activity().internal_thread_started();
       thread_ = std::thread([this] { run(); });
     }
   }
@@ -91,10 +92,10 @@ void OperationQueue::submit(const std::shared_ptr<Operation>& operation) {
 
 void OperationQueue::drain() {
   if (empty()) return;
-  engine_.wait(moved_, {.call = Call::flush,
-                        .ready = [&] { return empty(); },
-                        .missing = [] { return std::vector<int>{}; },
-                        .ordered = false});
+  engine_.waiter().wait(moved_, {.call = Call::flush,
+                                 .ready = [&] { return empty(); },
+                                 .missing = [] { return std::vector<int>{}; },
+                                 .ordered = false});
 }
 
 void OperationQueue::run() {

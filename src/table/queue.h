@@ -34,7 +34,7 @@ class Operation {
   /// Runs `write` unless the operation was abandoned. abandon() waits for a running write.
   void write_unless_abandoned(FunctionRef<void()> write);
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  [[nodiscard]] const Engine& engine() const { return *engine_; }
+  [[nodiscard]] const Membership& members() const { return engine_->members(); }
 
  private:
   friend class OperationQueue;

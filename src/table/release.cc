@@ -16,9 +16,9 @@ void TableUse::refuse() const {
 }
 
 void Table::check_same_table(std::string_view call) {
-  int other = engine_.rank();
+  int other = engine_.world().rank();
   std::uint64_t other_id = id_;
-  engine_.barrier(id_, [&](int rank, std::uint64_t theirs) {
+  engine_.collectives().barrier(id_, [&](int rank, std::uint64_t theirs) {
     if (theirs == id_ || other_id != id_) return;
     other = rank;
     other_id = theirs;
@@ -26,12 +26,12 @@ void Table::check_same_table(std::string_view call) {
   if (other_id == id_) return;
   throw OrderError(
       fmt::format("{} the ranks close different tables at the same time: this one is table {}, {} has table {}",
-                  where(call), id_, engine_.describe(other), other_id));
+                  where(call), id_, engine_.members().describe(other), other_id));
 }
 
 void Table::close() {
   if (closed_.load()) return;
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   check_not_in_rule("close");
   run_collectively(engine_, "close", [&] {
     context_->background.drain();
@@ -43,7 +43,7 @@ void Table::close() {
   while (users_.load() > 0) std::this_thread::yield();
   context_->background.drain();  // operations that another thread has started in the meantime
   context_->clocked.drain();
-  engine_.barrier();  // from here on, no rank has a pending request to this table
+  engine_.collectives().barrier();  // from here on, no rank has a pending request to this table
   release();
   if (context_->forget) context_->forget(id_);
 }

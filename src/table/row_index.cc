@@ -30,12 +30,12 @@ constexpr std::uint64_t kPlace = (std::uint64_t{1} << kPlaceBits) - 1;
 RowIndex::RowIndex(Engine& engine, std::int64_t rows)
     : engine_(engine),
       area_(kLeastArea + static_cast<std::uint64_t>(rows) * kBytesPerRow),
-      segment_(engine.share(kHeadBytes + kPartitions * sizeof(Partition) + area_, true)),
+      segment_(engine.segments().share(kHeadBytes + kPartitions * sizeof(Partition) + area_, true)),
       partitions_(reinterpret_cast<Partition*>(static_cast<char*>(segment_->data()) + kHeadBytes)),
       base_(reinterpret_cast<char*>(partitions_ + kPartitions)) {
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(Entry) == 16 && (sizeof(Entry) << kSmallest) % kGrain == 0);
   // Everything starts as zeros.
-  if (engine_.location(engine_.rank()).local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
+  if (engine_.world().here().local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
 }
 
 RowIndex::Block RowIndex::block_of(std::uint64_t root) const {

@@ -13,7 +13,7 @@
 namespace pleiad {
 
 ChangedRows Table::get_changed() {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (!spec_.options.track_changes) {
     throw StateError(fmt::format("{} the table was created without track_changes", where("get_changed")));
   }
@@ -25,7 +25,7 @@ ChangedRows Table::get_changed() {
 }
 
 ChangedRows Table::get_all() {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   std::vector<std::vector<std::uint64_t>> nothing;
   return take_rows("get_all", nothing);
 }
@@ -58,14 +58,14 @@ ChangedRows Table::take_rows(std::string_view name, std::vector<std::vector<std:
 }
 
 std::int64_t Table::rows() {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (!spec_.sparse) return spec_.rows;
   drain_background();
   return shard_map_->rows();
 }
 
 std::int64_t Table::evict() {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (!spec_.evicts()) {
     throw StateError(fmt::format("{} the table was created without evict or max_age", where("evict")));
   }
@@ -75,12 +75,12 @@ std::int64_t Table::evict() {
 
 void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int root) {
   begin_set({.all = false, .ids = ids}, values, root);
-  const bool gives = engine_.rank() == root;
+  const bool gives = engine_.world().rank() == root;
   auto count = static_cast<std::int64_t>(ids.size());
-  engine_.broadcast(&count, sizeof count, root);
-  const bool writes = engine_.location(engine_.rank()).local == 0;
+  engine_.collectives().broadcast(&count, sizeof count, root);
+  const bool writes = engine_.world().here().local == 0;
   if (writes) shard_map_->each_local_shard([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
-  engine_.barrier();
+  engine_.collectives().barrier();
   const std::int64_t row_bytes = spec_.cols * width_;
   const std::int64_t part = std::max<std::int64_t>(1, (1 << 20) / row_bytes);
   std::vector<RowId> some;
@@ -94,8 +94,8 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
       std::copy_n(ids.data() + first, n, some.data());
       std::memcpy(rows.data(), static_cast<const char*>(values.data) + first * row_bytes, rows.size());
     }
-    engine_.broadcast(some.data(), some.size() * sizeof(RowId), root);
-    engine_.broadcast(rows.data(), rows.size(), root);
+    engine_.collectives().broadcast(some.data(), some.size() * sizeof(RowId), root);
+    engine_.collectives().broadcast(rows.data(), rows.size(), root);
     if (!writes || problem) continue;
     try {
       shard_map_->each_local_shard([&](Shard& shard, ShardRange) {

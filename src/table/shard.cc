@@ -61,7 +61,7 @@ Storage make_storage(Engine& engine, const TableSpec& spec, const std::string& n
                      .stamps = spec.options.track_changes,
                      .tags = spec.sparse};
   if (spec.sparse) shape.geometry = reserve_rows(spec, shape, range.end);
-  return {shape, engine.share(Storage::bytes(shape), spec.options.reserve_only || spec.sparse)};
+  return {shape, engine.segments().share(Storage::bytes(shape), spec.options.reserve_only || spec.sparse)};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
       dtype_(spec.options.dtype),
       width_(storage_.width()),
       cols_(spec.cols) {
-  if (engine_.location(engine_.rank()).local == 0) storage_.construct();
+  if (engine_.world().here().local == 0) storage_.construct();
   if (spec.sparse) rows_of_ = std::make_unique<SparseRows>(engine_, spec, name_, storage_, range.end);
 }
 
@@ -108,14 +108,14 @@ void Shard::with_stripe(Point point, std::int64_t index, F&& work) {
     if (clocked_) storage_.head().torn_by.store(lock.taken_from() + 1);
   }
   if (clocked_) check_not_torn();
-  engine_.at(point);
+  engine_.hooks().at(point);
   work(index);
 }
 
 template <class F>
 void Shard::each_stripe(Point point, StripeRange stripes, F&& work) {
   const std::int64_t count = stripes.end - stripes.first;
-  const std::int64_t start = stripes.first + count * engine_.location(engine_.rank()).local / engine_.local_ranks();
+  const std::int64_t start = stripes.first + count * engine_.world().here().local / engine_.world().local_ranks();
   for (std::int64_t i = start; i < stripes.end; ++i) with_stripe(point, i, work);
   for (std::int64_t i = stripes.first; i < start; ++i) with_stripe(point, i, work);
 }
@@ -166,7 +166,7 @@ void Shard::check_not_torn() const {
   if (torn_by < 0) return;
   throw TransportError(
       fmt::format("[rank {}] table \"{}\": {} died during a call; a synchronous table accepts no calls after that",
-                  engine_.rank(), name_, engine_.describe(torn_by)));
+                  engine_.world().rank(), name_, engine_.members().describe(torn_by)));
 }
 
 template <class Holds>
@@ -177,7 +177,7 @@ PLEIAD_INLINE bool Shard::read_unit(std::int64_t unit, char* out, Holds&& holds)
     if (held) copy_bytes(out, storage_.value(unit * cols_), static_cast<std::size_t>(cols_ * width_));
   };
   const std::int64_t stripe = geometry_.stripe_of(unit);
-  if (!rounds_ && !engine_.scheduled() && read_unlocked(storage_.stripe(stripe), copy)) return held;
+  if (!rounds_ && !engine_.hooks().scheduled() && read_unlocked(storage_.stripe(stripe), copy)) return held;
   with_stripe(Point::get, stripe, [&](std::int64_t index) {
     if (rounds_) apply_round(index);
     copy();
@@ -382,8 +382,8 @@ void Shard::apply(int worker, std::int64_t unit, std::int64_t begin, std::int64_
 // Workers of a synchronous table rely on equal values, so a failing rule concerns all of them.
 void Shard::fail_rule(const RuleError& error) const {
   const std::string text = fmt::format("[{}] table \"{}\": {}; the call may have taken effect in part",
-                                       engine_.describe(engine_.rank()), name_, error.what());
-  if (clocked_) (void)engine_.fail(text);
+                                       engine_.members().describe(engine_.world().rank()), name_, error.what());
+  if (clocked_) (void)engine_.order_failure().record(text);
   throw RuleError(text);
 }
 
@@ -437,7 +437,7 @@ void Shard::apply_round(std::int64_t index) {
       }
     }
     if (sum == nullptr) continue;
-    engine_.at(Point::settle);
+    engine_.hooks().at(Point::settle);
     storage_.note_change(stripe, unit);
     apply(0, unit, element, geometry_.start(unit + 1), sum, stripe.rates);
   }

@@ -38,7 +38,7 @@ ShardMap::ShardMap(TableContext& context, std::uint32_t id, const TableSpec& spe
   // Sharing memory is collective, so all ranks call it equally often; a host with fewer shards shares empty ones.
   for (std::uint32_t number = 0; number < most; ++number) {
     const auto mine = std::ranges::find_if(entries_, [&](const ShardEntry& entry) {
-      return entry.host == engine_.location(engine_.rank()).host && entry.number == number;
+      return entry.host == engine_.world().here().host && entry.number == number;
     });
     const ShardRange range = mine == entries_.end() ? ShardRange{} : mine->range;
     auto shard = std::make_shared<Shard>(engine_, spec, name, workers, range);
@@ -67,11 +67,11 @@ void ShardMap::assign_shards(const TableSpec& spec) {
   const auto aligned = [&](std::int64_t at) {
     return at == count ? at : std::min(count, (at + stripe / 2) / stripe * stripe);
   };
-  std::vector<std::uint32_t> numbers(static_cast<std::size_t>(engine_.hosts()), 0);
+  std::vector<std::uint32_t> numbers(static_cast<std::size_t>(engine_.world().hosts()), 0);
   for (std::size_t s = 0; s < servers.size(); ++s) {
     const ShardRange exact = shard_range(count, static_cast<int>(servers.size()), static_cast<int>(s));
     const ShardRange range{aligned(exact.begin), aligned(exact.end)};
-    const int host = engine_.location(servers[s]).host;
+    const int host = engine_.world().location(servers[s]).host;
     if (range.begin == range.end) continue;
     if (!entries_.empty() && entries_.back().host == host) {
       entries_.back().range.end = range.end;
@@ -84,7 +84,7 @@ void ShardMap::assign_shards(const TableSpec& spec) {
   for (ShardEntry& entry : entries_) {
     entry.first = entry.range.begin * cols_;
     entry.geometry = geometry_of(spec, entry.range.end - entry.range.begin);
-    if (entry.host == engine_.location(engine_.rank()).host) continue;
+    if (entry.host == engine_.world().here().host) continue;
     const Geometry& g = entry.geometry;
     const std::int64_t stripe_bytes = g.unit_length * g.stripe_units * width_;
     check_row_length(stripe_bytes);
@@ -117,34 +117,34 @@ ShardMap::Chunk ShardMap::chunk(std::size_t index) const {
 }
 
 void ShardMap::start(const TableSpec& spec, ConstView initial) {
-  engine_.barrier();
+  engine_.collectives().barrier();
   const int root = spec.options.init_rank;
-  if (engine_.one_host()) {
-    if (engine_.rank() == root && initial.count > 0) {
+  if (engine_.world().one_host()) {
+    if (engine_.world().rank() == root && initial.count > 0) {
       whole_->set(0, initial.data, static_cast<std::size_t>(initial.count));
       whole_->start();
     }
   } else {
-    std::int64_t count = engine_.rank() == root ? initial.count : 0;
-    engine_.broadcast(&count, sizeof count, root);
-    const bool writes = engine_.location(engine_.rank()).local == 0;
+    std::int64_t count = engine_.world().rank() == root ? initial.count : 0;
+    engine_.collectives().broadcast(&count, sizeof count, root);
+    const bool writes = engine_.world().here().local == 0;
     std::vector<char> bytes;
     for (const ShardEntry& entry : entries_) {
       constexpr std::int64_t kPart = 1 << 20;
       for (std::int64_t at = 0; count > 0 && at < entry.geometry.elements; at += kPart) {
         const std::int64_t part = std::min(kPart, entry.geometry.elements - at);
         bytes.resize(static_cast<std::size_t>(part * width_));
-        if (engine_.rank() == root) {
+        if (engine_.world().rank() == root) {
           std::memcpy(bytes.data(), static_cast<const char*>(initial.data) + (entry.first + at) * width_, bytes.size());
         }
-        engine_.broadcast(bytes.data(), bytes.size(), root);
+        engine_.collectives().broadcast(bytes.data(), bytes.size(), root);
         if (writes && entry.shard != nullptr) entry.shard->set(at, bytes.data(), static_cast<std::size_t>(part));
       }
       if (count > 0 && writes && entry.shard != nullptr) entry.shard->start();
     }
     context_.service->add_table(id_, spec, shards_);
   }
-  engine_.barrier();
+  engine_.collectives().barrier();
 }
 
 std::uint64_t ShardMap::torn() const {
@@ -161,7 +161,7 @@ void ShardMap::close_rounds(std::uint64_t closed) {
 
 std::vector<int> ShardMap::carriers() const {
   std::vector<int> ranks;
-  for (int host = 0; host < engine_.hosts(); ++host) ranks.push_back(engine_.rpc()->serving_rank(host));
+  for (int host = 0; host < engine_.world().hosts(); ++host) ranks.push_back(engine_.rpc()->serving_rank(host));
   return ranks;
 }
 
@@ -183,15 +183,16 @@ void ShardMap::set_up_combiner(const TableSpec& spec) {
   const Geometry whole = geometry_of(spec, spec.matrix ? spec.rows : spec.cols);
   const auto stripe_bytes = static_cast<std::size_t>(whole.unit_length * whole.stripe_units * width_);
   // The condition is the same on every rank, because sharing memory is collective.
-  if (spec.sparse || !allowed || engine_.hosts() == engine_.size() || stripe_bytes > kMostChunk) return;
+  if (spec.sparse || !allowed || engine_.world().hosts() == engine_.world().size() || stripe_bytes > kMostChunk) return;
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < chunks_; ++i) longest = std::max(longest, chunk(i).end - chunk(i).begin);
   const auto here = std::ranges::count_if(context_.roster.workers, [&](int rank) {
-    return engine_.location(rank).host == engine_.location(engine_.rank()).host;
+    return engine_.world().location(rank).host == engine_.world().here().host;
   });
   auto combiner = std::make_unique<Combiner>(engine_, dtype_, chunks_, static_cast<std::size_t>(longest * width_),
                                              rounds_, static_cast<int>(here));
-  if (engine_.local_ranks() > 1 && engine_.local_ranks() <= Combiner::kMostRanks) combiner_ = std::move(combiner);
+  if (engine_.world().local_ranks() > 1 && engine_.world().local_ranks() <= Combiner::kMostRanks)
+    combiner_ = std::move(combiner);
 }
 
 void ShardMap::each_delta(const WholeTableCall& call, const Chunk& chunk,

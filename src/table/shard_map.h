@@ -33,7 +33,7 @@ class ShardMap {
   [[nodiscard]] std::uint64_t torn() const;
   /// Returns the number of adds that came too late for their round.
   [[nodiscard]] std::uint64_t dropped() const {
-    return engine_.one_host() ? whole_->storage().head().dropped_adds.load() : dropped_.load();
+    return engine_.world().one_host() ? whole_->storage().head().dropped_adds.load() : dropped_.load();
   }
   void count_dropped() { dropped_.fetch_add(1, std::memory_order_relaxed); }
   /// Backup workers: tells the shards of this host that these rounds are closed. Later calls to other hosts tell

@@ -59,7 +59,7 @@ std::int64_t SparseRows::find_or_make(RowId id, bool tried) {
     const std::int64_t unit = take_unit(tried);
     if (unit < 0) return unit;
     try {
-      engine_.at(Point::make);
+      engine_.hooks().at(Point::make);
     } catch (const Error&) {
       free_unit(unit);
       throw;

@@ -12,10 +12,10 @@ namespace pleiad {
 
 void ShardMap::assign_sparse_shards(const TableSpec& spec) {
   const std::vector<int>& servers = context_.roster.servers;
-  check_row_length(engine_.one_host() ? 0 : cols_ * width_);
+  check_row_length(engine_.world().one_host() ? 0 : cols_ * width_);
   const std::int64_t most = spec.options.max_rows;
   for (const int server : servers) {
-    const int host = engine_.location(server).host;
+    const int host = engine_.world().location(server).host;
     auto entry = std::ranges::find(entries_, host, &ShardEntry::host);
     if (entry == entries_.end()) entry = entries_.insert(entry, ShardEntry{.range = {}, .host = host});
     ++entry->range.end;

@@ -37,18 +37,18 @@ std::int64_t saved_rows(const Table& table, const SavedSet& set) {
 }  // namespace
 
 void copy_rows(Table& table, BufferPool& spare, std::vector<CopiedRegion>& out) {
-  const Engine& engine = *table.context().engine;
+  const World& world = table.context().engine->world();
   const std::int64_t cols = table.spec().cols;
   table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const auto workers = static_cast<std::size_t>(storage.shape().workers);
     const std::size_t row_bytes = static_cast<std::size_t>(cols * storage.width());
-    const std::int64_t local = engine.location(engine.rank()).local;
+    const std::int64_t local = world.here().local;
     const std::int64_t stripes = shard.in_use().end;
     const Geometry& g = shard.geometry();
-    const StripeRange mine{.first = stripes * local / engine.local_ranks(),
-                           .end = stripes * (local + 1) / engine.local_ranks()};
+    const StripeRange mine{.first = stripes * local / world.local_ranks(),
+                           .end = stripes * (local + 1) / world.local_ranks()};
     const auto most = static_cast<std::size_t>(  // an upper bound: some units may be free
         mine.first == mine.end ? 0 : g.end_unit(mine.end - 1) - g.first_unit(mine.first));
     RawBytes ids = spare.take(most * sizeof(RowId));
@@ -130,18 +130,18 @@ void check_rows(const Table& table, const SavedSet& set, const std::string& wher
 }
 
 void load_rows(Table& table, const SavedSet& set, bool values_only, bool same_workers) {
-  const Engine& engine = *table.context().engine;
-  const std::int64_t local = engine.location(engine.rank()).local;
+  const World& world = table.context().engine->world();
+  const std::int64_t local = world.here().local;
   const std::int64_t cols = table.spec().cols;
   const std::int64_t total = saved_rows(table, set);
-  const std::int64_t last = total * (local + 1) / engine.local_ranks();
+  const std::int64_t last = total * (local + 1) / world.local_ranks();
   table.each_local_shard([&](Shard& shard, ShardRange) {
     const Storage& storage = shard.storage();
     const StateLayout& state = storage.shape().state;
     const int workers = storage.shape().workers;
     const auto row_bytes = static_cast<std::size_t>(cols * storage.width());
     const auto part = std::max<std::int64_t>(1, (1 << 22) / static_cast<std::int64_t>(row_bytes));
-    for (std::int64_t first = total * local / engine.local_ranks(); first < last; first += part) {
+    for (std::int64_t first = total * local / world.local_ranks(); first < last; first += part) {
       const std::int64_t rows = std::min(part, last - first);
       const Box box{.begin = {first, 0}, .extent = {rows, cols}};
       std::vector<RowId> ids(static_cast<std::size_t>(rows));

@@ -44,7 +44,7 @@ Table::Table(std::shared_ptr<TableContext> context, std::uint32_t id, TableSpec 
   shard_map_->start(spec_, initial);
   if (spec_.options.clock == "async") return;
   const ClockRule rule = spec_.clock_rule(static_cast<int>(context_->roster.workers.size()));
-  if (!engine_.one_host()) {
+  if (!engine_.world().one_host()) {
     clock_ = std::make_unique<RemoteClock>(*context_, id_, rule.kind);
   } else if (rule.kind == ClockKind::backup) {
     clock_ = std::make_unique<BackupClock>(*context_, shard_->storage(), rule.spare);
@@ -97,7 +97,7 @@ Pending Table::get_async(const Selection& selection, const View& out) {
   check("get", selection, out);
   raise_earlier();
   const bool at_once = clock_ ? can_start_now(Call::get) : out.count * width_ < kBackgroundBytes && shard_ != nullptr;
-  if (engine_.scheduled() || at_once) {
+  if (engine_.hooks().scheduled() || at_once) {
     get(selection, out);
     return {};
   }
@@ -118,7 +118,7 @@ Pending Table::add_async(const Selection& selection, const ConstView& delta, con
   // Applying costs no more than copying, so only an add that must wait, for other workers or hosts, runs in the
   // background.
   const bool at_once = clock_ ? can_start_now(Call::add) : shard_ != nullptr;
-  if (engine_.scheduled() || at_once) {
+  if (engine_.hooks().scheduled() || at_once) {
     add(selection, delta, options);
     return {};
   }
@@ -181,8 +181,9 @@ std::int64_t Table::bytes_of(const Selection& selection) const {
 
 void Table::run_call(Call call, std::int64_t bytes, FunctionRef<void()> work) {
   const bool adds = call == Call::add;
-  const Timed timed(adds ? added_ : got_, adds ? engine_.self().adds : engine_.self().gets, bytes);
-  const CallMark mark(engine_, call, id_);
+  const Timed timed(adds ? added_ : got_, adds ? engine_.activity().self().adds : engine_.activity().self().gets,
+                    bytes);
+  const CallMark mark(engine_.activity(), call, id_);
   if (!clock_) return work();
   raise_if_broken();
   try {
@@ -196,7 +197,7 @@ void Table::run_call(Call call, std::int64_t bytes, FunctionRef<void()> work) {
     if (spec_.options.clock == "sync") {
       set_broken();
       // No rank has died, so nothing else would tell the workers that wait for this one.
-      if (dynamic_cast<const SilenceError*>(&error) != nullptr) (void)engine_.fail(error.what());
+      if (dynamic_cast<const SilenceError*>(&error) != nullptr) (void)engine_.order_failure().record(error.what());
     }
     throw;
   }
@@ -287,7 +288,7 @@ void Table::add_parts(std::span<const ArrayPart> delta, const View& out, const A
 void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, std::span<const ElementRange> kept) {
   check_not_in_rule("step");
   if (clock_) throw StateError(fmt::format("{} is for asynchronous tables; this one has a clock", where("step")));
-  if (!engine_.one_host()) {
+  if (!engine_.world().one_host()) {
     check_parts("step", delta);
     throw StateError(fmt::format("{} requires all ranks on one host; the world has several hosts", where("step")));
   }
@@ -315,10 +316,10 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
       std::hash<std::string_view>()({reinterpret_cast<const char*>(kept.data()), kept.size_bytes()}) ^ id_);
   const ScatteredDelta parts(delta, width_);
   const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte) / width_; };
-  const Timed timed(added_, engine_.self().adds, bytes_of({}));
-  const bool done = engine_.reduce_units(
+  const Timed timed(added_, engine_.activity().self().adds, bytes_of({}));
+  const bool done = engine_.collectives().reduce_units(
       spec_.options.dtype, static_cast<std::size_t>(bytes_of({})), kStripeBytes, agreed, problem.has_value(),
-      [&](char* to, std::size_t at, std::size_t n, Engine::CopyPiece copy_piece) {
+      [&](char* to, std::size_t at, std::size_t n, Collectives::CopyPiece copy_piece) {
         parts.copy(to, element(at), element(n), copy_piece);
       },
       [&](std::size_t at, const char* sum, std::size_t) {
@@ -332,23 +333,23 @@ void Table::step(std::span<const ArrayPart> delta, const AddOptions& options, st
 }
 
 void Table::begin_set(const Selection& selection, const ConstView& values, int root) {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   run_collectively(engine_, "set", [&] {
-    if (root < 0 || root >= engine_.size()) {
+    if (root < 0 || root >= engine_.world().size()) {
       throw InvalidArgument(
-          fmt::format("{} root {} is not a rank; the world has {} ranks", where("set"), root, engine_.size()));
+          fmt::format("{} root {} is not a rank; the world has {} ranks", where("set"), root, engine_.world().size()));
     }
     if (spec_.sparse && selection.all) {
       throw StateError(fmt::format("{} a sparse table cannot be accessed as a whole; pass row ids", where("set")));
     }
-    if (engine_.rank() == root) check_add("set", selection, values);
+    if (engine_.world().rank() == root) check_add("set", selection, values);
     context_->background.drain();
     context_->clocked.drain();
     raise_earlier();
   });
-  int other = engine_.rank();
+  int other = engine_.world().rank();
   int other_root = root;
-  engine_.barrier(static_cast<std::uint64_t>(root), [&](int rank, std::uint64_t theirs) {
+  engine_.collectives().barrier(static_cast<std::uint64_t>(root), [&](int rank, std::uint64_t theirs) {
     if (static_cast<int>(theirs) == root || other_root != root) return;
     other = rank;
     other_root = static_cast<int>(theirs);
@@ -356,20 +357,20 @@ void Table::begin_set(const Selection& selection, const ConstView& values, int r
   if (other_root == root) return;
   throw InvalidArgument(fmt::format(
       "{} expected the same root on all ranks; received {} on this rank, and on {} root {}; nothing was set",
-      where("set"), root, engine_.describe(other), other_root));
+      where("set"), root, engine_.members().describe(other), other_root));
 }
 
 void Table::set(const ConstView& values, int root) {
   begin_set({}, values, root);
   const auto* from = static_cast<const char*>(values.data);
   std::vector<char> copy;
-  if (!engine_.one_host()) {  // every host writes its own shards
+  if (!engine_.world().one_host()) {  // every host writes its own shards
     copy.resize(static_cast<std::size_t>(bytes_of({})));
-    if (engine_.rank() == root) copy_bytes(copy.data(), from, copy.size());
-    engine_.broadcast(copy.data(), copy.size(), root);
+    if (engine_.world().rank() == root) copy_bytes(copy.data(), from, copy.size());
+    engine_.collectives().broadcast(copy.data(), copy.size(), root);
     from = copy.data();
   }
-  if (engine_.one_host() ? engine_.rank() == root : engine_.location(engine_.rank()).local == 0) {
+  if (engine_.world().one_host() ? engine_.world().rank() == root : engine_.world().here().local == 0) {
     shard_map_->each_local_shard([&](Shard& shard, ShardRange range) {
       const Geometry& geometry = shard.geometry();
       const Storage& storage = shard.storage();
@@ -384,7 +385,7 @@ void Table::set(const ConstView& values, int root) {
       shard.start();
     });
   }
-  engine_.barrier();
+  engine_.collectives().barrier();
 }
 
 void Table::exchange(View values, View last, const AddOptions& options) {
@@ -431,7 +432,7 @@ void Table::run_both(std::string_view name, const Rates& rates, Shard::DeltaOf d
 }
 
 void Table::tick() {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (spec_.options.clock != "ssp") {
     throw StateError(fmt::format("{} clock = {} counts calls by itself; call tick only with clock = ssp", where("tick"),
                                  spec_.options.clock));
@@ -440,14 +441,14 @@ void Table::tick() {
     throw StateError(fmt::format("{} this rank is not a worker, so it has no clock", where("tick")));
   }
   const ClockedCall call(*this, "tick");  // runs after all operations that were started before
-  const CallMark mark(engine_, Call::tick, id_);
+  const CallMark mark(engine_.activity(), Call::tick, id_);
   clock_->begin(Call::tick);
   clock_->end(Call::tick);
   ticks_.fetch_add(1);
 }
 
 std::uint64_t Table::rounds() const {
-  engine_.check_usable(spec_.handle());
+  engine_.members().check_usable(spec_.handle());
   if (!shard_map_->rounds())
     throw StateError(fmt::format("{} expected a table with apply = round; this one has no rounds", where("rounds")));
   if (context_->roster.worker < 0) throw StateError(fmt::format("{} this rank is not a worker", where("rounds")));
@@ -457,7 +458,7 @@ std::uint64_t Table::rounds() const {
 }
 
 View Table::map() {
-  engine_.check_usable("ArrayTable");
+  engine_.members().check_usable("ArrayTable");
   raise_earlier();
   const std::size_t workers = context_->roster.workers.size();
   if (workers > 1 && clock_) {

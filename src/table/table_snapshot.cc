@@ -34,14 +34,14 @@ struct RankStripes {
 };
 
 void each_rank_stripes(Table& table, FunctionRef<void(const RankStripes&)> work) {
-  const Engine& engine = *table.context().engine;
+  const World& world = table.context().engine->world();
   const std::int64_t cols = table.spec().matrix ? table.spec().cols : 1;
-  const std::int64_t local = engine.location(engine.rank()).local;
+  const std::int64_t local = world.here().local;
   table.each_local_shard([&](Shard& shard, ShardRange range) {
     const Geometry& g = shard.geometry();
     RankStripes own{.shard = &shard,
-                    .stripes = {.first = g.stripes() * local / engine.local_ranks(),
-                                .end = g.stripes() * (local + 1) / engine.local_ranks()}};
+                    .stripes = {.first = g.stripes() * local / world.local_ranks(),
+                                .end = g.stripes() * (local + 1) / world.local_ranks()}};
     if (own.stripes.first == own.stripes.end) return;
     own.in_shard = g.start(own.first_unit());
     own.first = range.begin * cols + own.in_shard;
@@ -201,8 +201,8 @@ UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
 }  // namespace
 
 void clear_for_load(Table& table) {
-  const Engine& engine = *table.context().engine;
-  if (!table.spec().sparse || engine.location(engine.rank()).local != 0) return;
+  const World& world = table.context().engine->world();
+  if (!table.spec().sparse || world.here().local != 0) return;
   table.each_local_shard([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
 }
 

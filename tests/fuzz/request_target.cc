@@ -47,7 +47,7 @@ class World {
     const MatrixTable matrix = session.create_matrix(6, 3, {.track_changes = true});
     const SparseTable sparse = session.create_sparse(2, {.track_changes = true, .max_rows = 100, .evict = true});
     session.barrier();
-    if (engine->rank() == 0) {
+    if (engine->world().rank() == 0) {
       service_ = core->context().service.get();
       ready_.release();
     }

@@ -45,7 +45,7 @@ TEST_P(SharedTimerTest, StrikesAtTheSameCallsOnAllRanks) {
             if (strikes) mine.push_back(call);
             if (!strikes && (call % 97 != 0 || call > kCalls)) continue;
             watch.restart();
-            engine.barrier();
+            engine.collectives().barrier();
           }
           session.shutdown();
         },

@@ -113,8 +113,8 @@ std::vector<Seen> run_with_a_death(const std::string& kind, const TableOptions& 
   run_inproc(kRanks, on_hosts(hosts), nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const Counter counter(session, kind, table);
-    Seen& mine = seen[static_cast<std::size_t>(engine->rank())];
-    const bool victim = engine->rank() == kVictim;
+    Seen& mine = seen[static_cast<std::size_t>(engine->world().rank())];
+    const bool victim = engine->world().rank() == kVictim;
     try {
       for (int step = 1; step <= steps; ++step) {
         if (victim && step == kDeath && !after_add) throw RankKilled{};
@@ -231,7 +231,7 @@ void after_a_failed_add(const std::function<void(Session&, const ArrayTable&)>& 
   run_inproc(2, on_hosts(2), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(100'000, {.name = "w", .dtype = DType::int64, .clock = clock});
-    if (engine->rank() != 0) return others(session, table);
+    if (engine->world().rank() != 0) return others(session, table);
     hooks.armed = true;
     Pending started = table.add_async(Numbers(100'000, 1));
     EXPECT_TRUE(eventually([&] { return started.done(); }));
@@ -330,7 +330,7 @@ TEST(DroppedError, IsThrownByAStartedGetThatComesAfterTheAdd) {
   run_inproc(2, on_hosts(2), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(100'000, {.name = "w", .dtype = DType::int64});
-    if (engine->rank() == 0) {
+    if (engine->world().rank() == 0) {
       hooks.armed = true;
       Numbers out(100'000);
       (void)table.add_async(out);
@@ -349,7 +349,7 @@ TEST(DroppedError, ThatItsHandleHasThrownIsNotThrownAgain) {
   run_inproc(2, on_hosts(2), &hooks, [&](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable table = session.create_array(100'000, {.name = "w", .dtype = DType::int64});
-    if (engine->rank() == 0) {
+    if (engine->world().rank() == 0) {
       hooks.armed = true;
       Numbers out(100'000);
       Pending started = table.add_async(out);
@@ -371,7 +371,7 @@ TEST(DroppedError, AWorkerThatFailsInAnAddAndShutsDownStopsTheOthers) {
         const ArrayTable table =
             session.create_array(100'000, {.name = "w", .dtype = DType::int64, .clock = "sync", .apply = apply});
         Numbers values(100'000, 1);
-        if (engine->rank() == 0) {
+        if (engine->world().rank() == 0) {
           hooks.armed = true;
           EXPECT_THROW(table.add(values), MemoryError);
           EXPECT_THROW(table.get(values), MemoryError);  // this worker can no longer use the table
@@ -405,7 +405,7 @@ TEST(TableRelease, DroppedByAllRanksGivesItsMemoryBack) {
       {
         // One rank keeps a handle, so the table stays.
         std::optional<ArrayTable> held = session.create_array(1000, {.name = "held"});
-        if (engine->rank() != 2) held.reset();
+        if (engine->world().rank() != 2) held.reset();
         session.barrier();
         EXPECT_EQ(core->tables().size(), 2U);
         if (held) {
@@ -463,7 +463,7 @@ TEST(TableRelease, RanksThatCloseDifferentTablesAllGetAnOrderError) {
     Session session(std::make_shared<SessionCore>(engine));
     const ArrayTable a = session.create_array(3, {.name = "a"});
     const ArrayTable b = session.create_array(3, {.name = "b"});
-    EXPECT_THROW((engine->rank() == 0 ? a : b).close(), OrderError);
+    EXPECT_THROW((engine->world().rank() == 0 ? a : b).close(), OrderError);
     EXPECT_FALSE(a.closed() || b.closed());
     session.shutdown();
   });
@@ -475,12 +475,12 @@ TEST(TableRelease, ADroppedTableFinishesItsStartedAdds) {
     Session session(std::make_shared<SessionCore>(engine));
     {
       const ArrayTable table = session.create_array(100'000, {.name = "w", .dtype = DType::int64});
-      if (engine->rank() == 0) {
+      if (engine->world().rank() == 0) {
         hooks.armed = true;
         (void)table.add_async(Numbers(100'000, 1));
       }
     }
-    if (engine->rank() == 0) {
+    if (engine->world().rank() == 0) {
       expect_the_error([&] { session.barrier(); });
     } else {
       session.barrier();

@@ -37,11 +37,11 @@ std::vector<std::optional<Observation>> observe_all(int ranks, const std::string
   std::atomic<bool> ended{false};
   plan.await_end = [&](Session&) { EXPECT_TRUE(eventually([&] { return ended.load(); })); };
   run_inproc(ranks, quiet(), hooks ? &*hooks : nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
-    const int rank = engine->rank();
+    const int rank = engine->world().rank();
     Plan own = plan;
     own.end_later = [&](Session&) {
-      engine->set_interrupt([&ended, self = engine.get()] {
-        if (self->liveness(self->rank()) != Liveness::left) return false;
+      engine->waiter().set_interrupt([&ended, self = engine.get()] {
+        if (self->members().liveness(self->world().rank()) != Liveness::left) return false;
         ended = true;
         throw RankKilled{};
       });
@@ -78,7 +78,7 @@ void expect_all_told(const std::vector<std::optional<Observation>>& seen, bool t
 }
 
 void await_death(const InprocEngine& engine) {
-  EXPECT_TRUE(eventually([&] { return engine.liveness(1) == Liveness::dead; }));
+  EXPECT_TRUE(eventually([&] { return engine.members().liveness(1) == Liveness::dead; }));
 }
 
 TEST(InprocFailure, InTheMiddleOfAnAdd) {
@@ -109,10 +109,10 @@ TEST(InprocFailure, InTheMiddleOfARound) {
     const MatrixTable table = session.create_matrix(8, 4, {.name = "sync", .clock = "sync", .apply = "round"});
     std::vector<float> values(32, 1);
     table.add(values);
-    if (engine->rank() != 1) await_death(*engine);
+    if (engine->world().rank() != 1) await_death(*engine);
     try {
       table.get(values);
-      ADD_FAILURE() << "rank " << engine->rank() << " got values of a half-finished round";
+      ADD_FAILURE() << "rank " << engine->world().rank() << " got values of a half-finished round";
     } catch (const TransportError& error) {
       EXPECT_TRUE(names(error.what(), 1)) << error.what();
       ++told;
@@ -132,9 +132,9 @@ TEST(InprocFailure, InTheMakingOfARow) {
           session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .init = "constant", .init_value = 5});
       std::vector<RowId> ids(100);
       for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<RowId>(i) * 1'000'003;
-      if (engine->rank() != 1) await_death(*engine);
+      if (engine->world().rank() != 1) await_death(*engine);
       table.add(ids, std::vector<std::int64_t>(400, 1));
-      ASSERT_NE(engine->rank(), 1) << "it did not die";
+      ASSERT_NE(engine->world().rank(), 1) << "it did not die";
       EXPECT_THROW(session.barrier(), TransportError);
       for (int step = 0; step < 50; ++step) table.add(ids, std::vector<std::int64_t>(400, 1));
       std::vector<std::int64_t> out(400);
@@ -159,7 +159,7 @@ TEST(InprocFailure, InTheMiddleOfAnAddToRows) {
           session.create_sparse(4, {.name = "rows", .dtype = DType::int64, .clock = clock, .track_changes = true});
       const std::vector<RowId> ids = {1, -2, 3, -4, 5, -6};
       std::vector<std::int64_t> numbers(24, 1);
-      if (engine->rank() != 1) await_death(*engine);
+      if (engine->world().rank() != 1) await_death(*engine);
       try {
         table.add(ids, numbers);
         if (clock == std::string("sync")) table.get(ids, numbers);
@@ -342,22 +342,22 @@ TEST(Wait, ARankThatShutsDownAfterItsPartIsNoError) {
   std::atomic<bool> done{false};
   std::atomic<bool> gone{false};
   run_inproc(2, quiet(), nullptr, [&](const std::shared_ptr<InprocEngine>& engine) {
-    if (engine->rank() == 1) {
+    if (engine->world().rank() == 1) {
       while (!looked) std::this_thread::yield();
       done = true;
-      engine->abandon(Liveness::left);
+      engine->members().abandon(Liveness::left);
       gone = true;
       return;
     }
     Event event;
-    EXPECT_NO_THROW(engine->wait(event, {.call = Call::barrier,
-                                         .ready = [&] { return done.load(); },
-                                         .missing =
-                                             [&] {
-                                               looked = true;
-                                               while (!gone) std::this_thread::yield();
-                                               return std::vector<int>{1};
-                                             }}));
+    EXPECT_NO_THROW(engine->waiter().wait(event, {.call = Call::barrier,
+                                                  .ready = [&] { return done.load(); },
+                                                  .missing =
+                                                      [&] {
+                                                        looked = true;
+                                                        while (!gone) std::this_thread::yield();
+                                                        return std::vector<int>{1};
+                                                      }}));
   });
 }
 
@@ -546,16 +546,16 @@ TEST(Wait, AnInterruptEndsIt) {
 TEST(EveryRankWaits, IsNotConcludedWhileARankWritesInTheBackground) {
   run_inproc(2, quiet(), nullptr, [](const std::shared_ptr<InprocEngine>& engine) {
     Session session(std::make_shared<SessionCore>(engine));
-    if (engine->rank() == 0) {
+    if (engine->world().rank() == 0) {
       std::atomic<bool> written{false};
-      engine->background_work_started();
+      engine->activity().background_work_started();
       // A disk that takes much longer than idle processes may wait for each other (0.5 s, more on a busy machine).
       std::jthread slow_disk([&] {
         std::this_thread::sleep_for(std::chrono::seconds(3));
         written = true;
-        engine->background_work_ended();
+        engine->activity().background_work_ended();
       });
-      engine->wait_by(
+      engine->waiter().wait_by(
           [](std::int64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); },
           {.call = Call::wait, .ready = [&] { return written.load(); }, .missing = [] { return std::vector<int>(); }});
     }

@@ -153,7 +153,7 @@ std::vector<Outcome> run(int ranks, Schedule& schedule, const std::function<void
   options.timeout = 300;  // virtual seconds: a rank that waits that long would wait forever
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_inproc(ranks, options, &schedule, [&](const std::shared_ptr<InprocEngine>& engine) {
-    Outcome& outcome = outcomes[static_cast<std::size_t>(engine->rank())];
+    Outcome& outcome = outcomes[static_cast<std::size_t>(engine->world().rank())];
     const auto attempt = [&](auto&& what) {
       try {
         what();

@@ -187,7 +187,7 @@ class MpiTransport final : public pleiad::Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::string_view kind() const override { return "mpi"; }
+  pleiad::EngineKind kind() const override { return pleiad::EngineKind::mpi; }
   bool reaches_other_hosts() const override { return true; }
 
   std::string all_gather(const void* in, void* out, std::size_t bytes) override {
