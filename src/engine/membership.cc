@@ -61,17 +61,13 @@ void Membership::announce_leaving() {
   announce_change();
 }
 
-void Membership::mark_dead(int rank) {
+void Membership::mark_process_ended(int rank) {
   RankSlot& slot = context_.slot(rank);
+  slot.process_ended.store(1);
   const Liveness liveness = slot.liveness.load();
   if (liveness == Liveness::dead || liveness == Liveness::left) return;
   slot.liveness.store(Liveness::dead);
   announce_change();
-}
-
-void Membership::mark_process_ended(int rank) {
-  context_.slot(rank).process_ended.store(1);
-  mark_dead(rank);
 }
 
 void Membership::wake_all() const {

@@ -42,8 +42,7 @@ class Membership {
   void announce_leaving();
   /// From now on, check_usable throws.
   void set_left() { left_.store(true); }
-  /// Records that a rank of this host died, or that its process has ended, cleanly or not.
-  void mark_dead(int rank);
+  /// Records that the process of a rank of this host has ended. The rank is dead unless it has left.
   void mark_process_ended(int rank);
   /// Tells all waiters of this host and the other hosts that the state of this host has changed.
   void announce_change() const;

@@ -23,6 +23,14 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kAvoidFor = 10 * kSecond;  // how long a silent rank gets no requests
 constexpr double kSilentAfter = 3;  // seconds of silence after which another rank of the host gets the requests
 
+// The values of the option `transport_security`.
+enum class Security : std::uint8_t { encrypt, off, force_off };
+
+Security parse_security(std::string_view text) {
+  static constexpr std::array<std::string_view, 3> kNames = {"encrypt", "off", "force-off"};
+  return static_cast<Security>(std::ranges::find(kNames, text) - kNames.begin());
+}
+
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
@@ -188,9 +196,9 @@ RpcTransport::RpcTransport(Engine& engine, const JobKey& key, bool loopback)
       liveness_(static_cast<std::size_t>(world_.size())),
       heard_(static_cast<std::size_t>(world_.hosts())),
       avoided_(static_cast<std::size_t>(world_.size())) {
-  const std::string& security = options_.transport_security;
-  if (security == "encrypt") keys_.emplace(key);
-  if (security == "off" && !loopback) {
+  const Security security = parse_security(options_.transport_security);
+  if (security == Security::encrypt) keys_.emplace(key);
+  if (security == Security::off && !loopback) {
     throw InvalidArgument(
         "option transport_security: \"off\" is allowed only on loopback, because everyone on the network could read "
         "and change what is sent. Use \"encrypt\", or \"force-off\" to accept the risk");
