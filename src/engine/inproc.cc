@@ -54,8 +54,9 @@ std::shared_ptr<Segment> InprocHost::fetch_segment(std::uint64_t id, std::size_t
 }
 
 InprocEngine::InprocEngine(SessionOptions options, int rank, const std::vector<RankLocation>& locations,
-                           std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks)
-    : Engine(kind_of(locations), std::move(options), World(rank, locations), host->control(), hooks, *host),
+                           std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks,
+                           const WorldRoles& roles)
+    : Engine(kind_of(locations), std::move(options), World(rank, locations, roles), host->control(), hooks, *host),
       host_(std::move(host)) {
   if (transport != nullptr)
     connect(std::make_unique<InprocOperations>(context(), members(), waiter(), std::move(transport)));
@@ -88,7 +89,7 @@ void InprocEngine::die() {
 }
 
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
-                const std::function<void(std::shared_ptr<InprocEngine>)>& body) {
+                const std::function<void(std::shared_ptr<InprocEngine>)>& body, const WorldRoles& roles) {
   if (ranks < 1) throw InvalidArgument("expected at least one rank; received " + std::to_string(ranks));
   const int split = options.shared_memory ? std::max(options.split_hosts, 1) : ranks;
   const std::vector<RankLocation> locations = locations_of(ranks, std::min(split, ranks));
@@ -103,7 +104,7 @@ void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
   std::vector<std::shared_ptr<InprocEngine>> engines;
   for (int r = 0; r < ranks; ++r) {
     const auto& host = hosts[static_cast<std::size_t>(locations[static_cast<std::size_t>(r)].host)];
-    engines.push_back(std::make_shared<InprocEngine>(options, r, locations, host, transport, hooks));
+    engines.push_back(std::make_shared<InprocEngine>(options, r, locations, host, transport, hooks, roles));
   }
   if (transport != nullptr) InprocEngine::connect_all(engines, JobKey::random());
   std::vector<std::thread> threads;

@@ -35,7 +35,8 @@ class InprocEngine final : public Engine {
  public:
   /// `transport` is null if all ranks are on one host.
   InprocEngine(SessionOptions options, int rank, const std::vector<RankLocation>& locations,
-               std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks);
+               std::shared_ptr<InprocHost> host, std::shared_ptr<InprocTransport> transport, Hooks* hooks,
+               const WorldRoles& roles = {});
   /// For a world on one host.
   InprocEngine(SessionOptions options, int rank, const std::shared_ptr<InprocHost>& host, Hooks* hooks);
   ~InprocEngine() override;
@@ -55,6 +56,6 @@ class InprocEngine final : public Engine {
 /// the rank is dead for the others. Rethrows the exception of the lowest rank that threw something other than
 /// RankKilled.
 void run_inproc(int ranks, const SessionOptions& options, Hooks* hooks,
-                const std::function<void(std::shared_ptr<InprocEngine>)>& body);
+                const std::function<void(std::shared_ptr<InprocEngine>)>& body, const WorldRoles& roles = {});
 
 }  // namespace pleiad

@@ -210,8 +210,8 @@ std::shared_ptr<Segment> ProcessEngine::make_segment(std::uint64_t id, std::size
 }
 
 std::shared_ptr<Segment> ProcessEngine::fetch_segment(std::uint64_t id, std::size_t bytes) {
-  const int maker = world().world_rank(0);
-  return std::make_shared<Segment>(Segment::of_descriptor(SegmentServer::fetch(key_, maker, id), bytes));
+  return std::make_shared<Segment>(
+      Segment::of_descriptor(SegmentServer::fetch(key_, world().segment_maker(), id), bytes));
 }
 
 }  // namespace pleiad

@@ -38,7 +38,7 @@ std::shared_ptr<Segment> SharedSegments::share(std::size_t bytes, bool reserve_o
       if (theirs.text[0] != 0) Problem{.kind = theirs.kind, .text = theirs.text.data()}.raise();
     }
   };
-  const bool maker = context_.world.here().local == 0;
+  const bool maker = context_.world.makes_segments();
   if (maker) attempt([&] { return source_.make_segment(id, bytes, reserve_only); });
   agree();
   if (!maker) attempt([&] { return source_.fetch_segment(id, bytes); });

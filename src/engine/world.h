@@ -15,12 +15,21 @@ struct RankLocation {
   std::string name;  ///< the host's name
 };
 
+/// The ranks that have a task for others. Any rank can have it, so code asks the world for it.
+struct WorldRoles {
+  int clock_home = 0;          ///< holds the clocks and the ledger of a job on several hosts
+  int snapshot_committer = 0;  ///< decides when to take snapshots, makes their folders and commits them
+  /// The local index of the rank that makes its host's segments and writes their first values; the last rank of a host
+  /// that has fewer.
+  int segment_maker = 0;
+};
+
 /// A value: a copy stays as it is. A world may change in the future, so ask the engine's world when you need an answer
 /// instead of keeping a rank or a size.
 class World {
  public:
   /// The world as `rank` sees it. `locations` has an entry for each rank.
-  World(int rank, std::vector<RankLocation> locations);
+  World(int rank, std::vector<RankLocation> locations, const WorldRoles& roles = {});
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(locations_.size()); }
@@ -39,11 +48,21 @@ class World {
   /// Turns a local index into a rank of the world.
   [[nodiscard]] int world_rank(int local) const { return neighbours_[static_cast<std::size_t>(local)]; }
 
+  // The ranks that have a role; see WorldRoles.
+  [[nodiscard]] int clock_home() const { return roles_.clock_home; }
+  [[nodiscard]] int snapshot_committer() const { return roles_.snapshot_committer; }
+  [[nodiscard]] bool commits_snapshots() const { return rank_ == roles_.snapshot_committer; }
+  /// The rank of this host that makes its segments.
+  [[nodiscard]] int segment_maker() const { return segment_maker_; }
+  [[nodiscard]] bool makes_segments() const { return rank_ == segment_maker_; }
+
  private:
   int rank_;
   int hosts_ = 0;
   std::vector<RankLocation> locations_;
   std::vector<int> neighbours_;
+  WorldRoles roles_;
+  int segment_maker_ = 0;
 };
 
 }  // namespace pleiad

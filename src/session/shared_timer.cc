@@ -9,9 +9,9 @@
 namespace pleiad {
 
 // Shared memory through which the ranks of a host coordinate. A rank first stores its call number and then reads
-// `meeting`. Rank 0 first stores a proposed meeting and then reads the call numbers. So a rank that has passed the
-// proposed call is either seen by rank 0, which moves the meeting on, or has itself seen the proposal and waits until
-// it is confirmed, which takes only a few instructions.
+// `meeting`. The leader first stores a proposed meeting and then reads the call numbers. So a rank that has passed the
+// proposed call is either seen by the leader, which moves the meeting on, or has itself seen the proposal and waits
+// until it is confirmed, which takes only a few instructions.
 struct SharedTimer::Board {
   struct alignas(64) Calls {
     std::atomic<std::int64_t> made{0};
@@ -44,7 +44,7 @@ bool SharedTimer::poll() {
 
 void SharedTimer::restart() {
   started_ns_ = now_ns();
-  if (board_ == nullptr || engine_.world().rank() != 0) return;
+  if (board_ == nullptr || !engine_.world().commits_snapshots()) return;
   // No rank has reached a later call: all ranks meet after this one. At this call, other ranks may not have read
   // `meeting` yet.
   if (arranged_ > calls_) board_->meeting.store(0);
@@ -54,22 +54,22 @@ void SharedTimer::restart() {
 bool SharedTimer::poll_on_board() {
   check_alive();
   board_->of(engine_.world().rank()).made.store(calls_);
-  if (engine_.world().rank() == 0) {
+  if (engine_.world().commits_snapshots()) {
     board_->changed.notify();
     if (arranged_ == 0 && static_cast<double>(now_ns() - started_ns_) * 1e-9 >= every_seconds_) schedule_meeting();
   } else {
     limit_lead();
   }
-  const auto first = [] { return std::vector{0}; };
+  const auto leader = [&] { return std::vector{engine_.world().snapshot_committer()}; };
   const auto said = [&] {
     const std::int64_t meeting = board_->meeting.load();
     return meeting % 2 == 0 || meeting / 2 > calls_;
   };
-  engine_.waiter().wait(board_->changed, {.call = Call::wait, .ready = said, .missing = first});
+  engine_.waiter().wait(board_->changed, {.call = Call::wait, .ready = said, .missing = leader});
   return board_->meeting.load() == 2 * calls_;
 }
 
-// Called by rank 0: makes all ranks meet at the first call that no rank has reached.
+// Called by the leader: makes all ranks meet at the first call that no rank has reached.
 void SharedTimer::schedule_meeting() {
   const auto furthest = [&] {
     std::int64_t most = 0;
@@ -87,19 +87,20 @@ void SharedTimer::schedule_meeting() {
   board_->changed.notify();
 }
 
-// Called by the other ranks. A rank that runs ahead delays the meeting, because rank 0 has to reach the same call.
+// Called by the other ranks. A rank that runs ahead delays the meeting, because the leader has to reach the same call.
 void SharedTimer::limit_lead() {
-  std::atomic<std::int64_t>& first_made = board_->of(0).made;
+  std::atomic<std::int64_t>& leader_made = board_->of(engine_.world().snapshot_committer()).made;
   const std::int64_t now = now_ns();
-  if (first_made.load() >= mark_) {
+  if (leader_made.load() >= mark_) {
     mark_ = calls_;
     mark_ns_ = now;
     return;
   }
   if (static_cast<double>(now - mark_ns_) * 1e-9 < every_seconds_) return;
-  engine_.waiter().wait(board_->changed, {.call = Call::wait,
-                                          .ready = [&] { return first_made.load() >= mark_; },
-                                          .missing = [] { return std::vector{0}; }});
+  engine_.waiter().wait(board_->changed,
+                        {.call = Call::wait,
+                         .ready = [&] { return leader_made.load() >= mark_; },
+                         .missing = [&] { return std::vector{engine_.world().snapshot_committer()}; }});
 }
 
 // Asynchronous workers make no other calls that would report the death of a rank.
@@ -115,7 +116,7 @@ void SharedTimer::check_alive() {
                         {.call = Call::wait, .ready = [&] { return dead().empty(); }, .missing = dead});
 }
 
-// Every synchronisation makes the ranks wait for rank 0, so the next one is half as many calls ahead as the pace
+// Every synchronisation makes the ranks wait for the leader, so the next one is half as many calls ahead as the pace
 // predicts for the remaining time. Since the pace may change, it is at most twice as many calls ahead as have passed
 // since the last one, and at most a second ahead.
 bool SharedTimer::poll_between_hosts() {
@@ -131,7 +132,7 @@ bool SharedTimer::poll_between_hosts() {
     next_look_ +=
         std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(2 * behind, pace * std::min(left / 2, 1.0))));
   }
-  engine_.collectives().broadcast(&next_look_, sizeof next_look_, 0);
+  engine_.collectives().broadcast(&next_look_, sizeof next_look_, engine_.world().snapshot_committer());
   return next_look_ == calls_;
 }
 

@@ -9,8 +9,8 @@
 
 namespace pleiad {
 
-/// Every rank calls poll() once per step, from one thread. The ranks may be at different steps; the clock of rank 0
-/// decides.
+/// Every rank calls poll() once per step, from one thread. The ranks may be at different steps; the clock of
+/// one of them, the leader, decides. The committer of snapshots leads.
 class SharedTimer {
  public:
   /// Collective. The engine must outlive this object.
@@ -20,8 +20,8 @@ class SharedTimer {
   SharedTimer& operator=(const SharedTimer&) = delete;
 
   /// Returns true if the time has passed at this call. The n-th calls of all ranks return the same. On one host, a rank
-  /// waits only if it is further ahead of rank 0 than rank 0 advances within the timer's interval. Between hosts, the
-  /// ranks synchronise about once a second. A dead rank is a TransportError.
+  /// waits only if it is further ahead of the leader than the leader advances within the timer's interval. Between
+  /// hosts, the ranks synchronise about once a second. A dead rank is a TransportError.
   [[nodiscard]] bool poll();
   /// Restarts the interval now. All ranks call it after the same poll(), followed by a barrier.
   void restart();
@@ -43,8 +43,8 @@ class SharedTimer {
   // Used if all ranks are on one host:
   std::shared_ptr<Segment> memory_;
   Board* board_ = nullptr;
-  std::int64_t arranged_ = 0;  ///< rank 0: the call at which all ranks meet, or 0
-  std::int64_t mark_ = 0;      ///< other ranks: a call that rank 0 has not reached yet
+  std::int64_t arranged_ = 0;  ///< leader: the call at which all ranks meet, or 0
+  std::int64_t mark_ = 0;      ///< other ranks: a call that the leader has not reached yet
   std::int64_t mark_ns_;       ///< other ranks: the time at which this rank reached mark_
 
   // Used between hosts:

@@ -156,7 +156,7 @@ SnapshotCopy copy_tables(SessionCore& core, const SnapshotNote& note, BufferPool
   SnapshotCopy copy;
   const Clocks clocks = check_clocks(core);
   std::uint64_t number = std::random_device{}() | (std::uint64_t{std::random_device{}()} << 32);
-  engine.collectives().broadcast(&number, sizeof number, 0);
+  engine.collectives().broadcast(&number, sizeof number, engine.world().snapshot_committer());
   copy.tag = fmt::format("part-{:016x}", number);
   std::vector<std::size_t> ends;  // end index of each table's regions
   run_collectively(engine, "save", [&] {
@@ -236,10 +236,10 @@ void remove_snapshot_part(const fs::path& folder, const SnapshotCopy& copy, int 
   fs::remove(folder / part_file(copy.tag, rank), ignored);
 }
 
-void abandon_snapshot(const fs::path& folder, const SnapshotCopy& copy, int rank) {
+void abandon_snapshot(const fs::path& folder, const SnapshotCopy& copy, int rank, bool commits) {
   try {
     remove_snapshot_part(folder, copy, rank);
-    if (rank != 0 || is_committed(folder, copy)) return;
+    if (!commits || is_committed(folder, copy)) return;
     for (const auto& file : fs::directory_iterator(folder)) {
       std::error_code ignored;
       if (file.path().filename().string().starts_with(copy.tag)) fs::remove(file.path(), ignored);
@@ -253,7 +253,7 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
   Engine& engine = core.engine();
   core.barrier_for_all("save");
   run_collectively(engine, "save", [&] {
-    if (engine.world().rank() == 0) make_folder(folder);
+    if (engine.world().commits_snapshots()) make_folder(folder);
   });
   BufferPool none;
   const SnapshotCopy copy = copy_tables(core, note, none);
@@ -263,7 +263,7 @@ void save_tables(Session& session, const fs::path& folder, const SnapshotNote& n
       write_snapshot_part(folder, copy, engine.world().rank());
     });
     run_collectively(engine, "save", [&] {
-      if (engine.world().rank() == 0)
+      if (engine.world().commits_snapshots())
         commit_snapshot(folder, copy, engine.world().size(), [](const auto&) { return false; });
     });
   } catch (...) {
@@ -297,7 +297,7 @@ SnapshotNote load_tables(Session& session, const fs::path& folder, const LoadOpt
     }
     for (const auto& table : core.tables()) check_snapshot(*table, *set, options.values_only, folder.string());
     // Finds damage before the first value changes.
-    if (engine.world().rank() == 0) set->verify();
+    if (engine.world().commits_snapshots()) set->verify();
   });
   run_collectively(engine, "load", [&] {
     for (const auto& table : core.tables()) clear_for_load(*table);

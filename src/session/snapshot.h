@@ -36,7 +36,7 @@ void commit_snapshot(const std::filesystem::path& folder, const SnapshotCopy& co
 /// Removes the files of this rank if the snapshot was not committed. Never throws.
 void remove_snapshot_part(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank);
 
-/// The same for background saves, where rank 0 also removes the files of the other ranks. Never throws.
-void abandon_snapshot(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank);
+/// The same for background saves, where the committer also removes the files of the other ranks. Never throws.
+void abandon_snapshot(const std::filesystem::path& folder, const SnapshotCopy& copy, int rank, bool commits);
 
 }  // namespace pleiad

@@ -35,7 +35,7 @@ class Snapshots::Impl {
                       options_.every_steps, options_.every_seconds, options_.keep));
     }
     run_collectively(engine_, "Snapshots", [&] {
-      if (engine_.world().rank() == 0) make_folder(folder_);
+      if (engine_.world().commits_snapshots()) make_folder(folder_);
     });
     if (options_.every_seconds > 0) timer_.emplace(engine_, options_.every_seconds);
   }
@@ -45,10 +45,10 @@ class Snapshots::Impl {
 
   std::optional<SnapshotNote> load_last(const LoadOptions& options) {
     finish_writing();
-    // Rank 0 searches for all ranks: the folder may change during the search.
+    // The committer searches for all ranks: the folder may change during the search.
     std::int64_t newest = -1;
     run_collectively(engine_, "load_last", [&] {
-      if (engine_.world().rank() != 0) return;
+      if (!engine_.world().commits_snapshots()) return;
       const std::vector<std::int64_t> steps = steps_in(folder_, true);
       for (auto step = steps.rbegin(); step != steps.rend() && newest < 0; ++step) {
         const fs::path path = step_folder(folder_, *step);
@@ -60,7 +60,7 @@ class Snapshots::Impl {
         }
       }
     });
-    engine_.collectives().broadcast(&newest, sizeof newest, 0);
+    engine_.collectives().broadcast(&newest, sizeof newest, engine_.world().snapshot_committer());
     if (newest < 0) return std::nullopt;
     SnapshotNote note = load_tables(session_, step_folder(folder_, newest), options);
     last_step_ = note.step;
@@ -80,7 +80,7 @@ class Snapshots::Impl {
     if (!due_ && !by_timer && !by_steps) return false;
     if (timer_) timer_->restart();
     if (tell_failures()) {
-      if (!due_ && engine_.world().rank() == 0) {
+      if (!due_ && engine_.world().commits_snapshots()) {
         engine_.log().info(
             fmt::format("the snapshot of step {} waits for the previous one, which is still being written", step));
       }
@@ -100,15 +100,15 @@ class Snapshots::Impl {
     if (!options_.background) {
       problem_ = {};
       run_collectively(engine_, "save", [&] {
-        if (engine_.world().rank() == 0) own_folder();
+        if (engine_.world().commits_snapshots()) own_folder();
       });
       save_tables(session_, target, note);
-      if (engine_.world().rank() == 0) prune_steps(folder_, options_.keep, note.step);
+      if (engine_.world().commits_snapshots()) prune_steps(folder_, options_.keep, note.step);
       return;
     }
     session_.core().barrier_for_all("save");
     run_collectively(engine_, "save", [&] {
-      if (engine_.world().rank() != 0) return;
+      if (!engine_.world().commits_snapshots()) return;
       own_folder();
       remove_unfinished(folder_);  // no rank writes now, so an unfinished snapshot will never be completed
       make_folder(target);
@@ -149,7 +149,7 @@ class Snapshots::Impl {
   enum class Progress : std::uint8_t {
     idle,       ///< there is nothing to write
     writing,    ///< this rank's part is being written
-    committing  ///< rank 0 waits for the parts of the others
+    committing  ///< the committer waits for the parts of the others
   };
 
   /// Makes this job the only owner of the folder: two jobs would remove each other's unfinished snapshots.
@@ -162,8 +162,8 @@ class Snapshots::Impl {
                     folder_.string()));
   }
 
-  /// Collective. A rank that could not write its part tells the others, so that rank 0 does not wait for it. Returns
-  /// true if the background thread of any rank is still working.
+  /// Collective. A rank that could not write its part tells the others, so that the committer does not wait for it.
+  /// Returns true if the background thread of any rank is still working.
   bool tell_failures() {
     constexpr std::uint64_t kBusy = 1;
     constexpr std::uint64_t kFailed = 2;
@@ -205,7 +205,7 @@ class Snapshots::Impl {
     lower_thread_priority();
     try {
       write_snapshot_part(target, copy_, engine_.world().rank());
-      if (engine_.world().rank() == 0) {
+      if (engine_.world().commits_snapshots()) {
         progress_.store(Progress::committing);
         commit(target);
         prune(step);
@@ -213,7 +213,7 @@ class Snapshots::Impl {
     } catch (...) {
       problem_ = Problem::current();
       engine_.log().error(fmt::format("the snapshot {} failed: {}", target.string(), problem_.text));
-      abandon_snapshot(target, copy_, engine_.world().rank());
+      abandon_snapshot(target, copy_, engine_.world().rank(), engine_.world().commits_snapshots());
       if (given_up_.load()) problem_ = {};  // the rank that failed reports the reason
     }
     progress_.store(Progress::idle);
@@ -247,7 +247,7 @@ class Snapshots::Impl {
   std::optional<SharedTimer> timer_;
   SnapshotCopy copy_;              ///< used by the thread until it is joined
   BufferPool spare_;               ///< buffers of the previous copy, which the next one reuses
-  std::optional<OwnerLock> lock_;  ///< held by rank 0 from its first save on
+  std::optional<OwnerLock> lock_;  ///< held by the committer from its first save on
   std::atomic<Progress> progress_{Progress::idle};
   std::atomic<bool> given_up_{false};                         ///< a rank could not write its part
   Problem problem_{.kind = ErrorKind::internal, .text = {}};  ///< written by the thread until it is joined

@@ -30,7 +30,8 @@ void HomeClock::add_table(std::uint32_t table, const ClockRule& rule) {
 HomeClock::TableClock& HomeClock::clock(std::uint32_t table, int worker) {
   const auto found = clocks_.find(table);
   if (found == clocks_.end() || worker < 0 || static_cast<std::size_t>(worker) >= calls_.size()) {
-    throw InvalidArgument(fmt::format("rank 0 has no clock of table {} for worker {}", table, worker));
+    throw InvalidArgument(
+        fmt::format("rank {} has no clock of table {} for worker {}", engine_.world().rank(), table, worker));
   }
   return found->second;
 }
@@ -194,8 +195,10 @@ namespace {
 void ask_home(TableContext& context, TableOperation operation, const TableHead& head,
               FunctionRef<void(std::size_t, std::span<const char>)> take) {
   // Send to the home itself, never to another rank of its host: only the home has the clocks.
-  const OutgoingRequest part{
-      .to = kHome, .operation = static_cast<std::uint32_t>(operation), .idempotent = false, .bytes = sizeof head};
+  const OutgoingRequest part{.to = context.engine->world().clock_home(),
+                             .operation = static_cast<std::uint32_t>(operation),
+                             .idempotent = false,
+                             .bytes = sizeof head};
   context.engine->rpc()->exchange(
       {.call = head.call,
        .count = 1,

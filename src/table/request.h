@@ -48,7 +48,4 @@ struct BackupTurn {
   std::uint64_t dropped = 0;
 };
 
-/// The rank that holds the clocks and the ledger of a session on several hosts.
-inline constexpr int kHome = 0;
-
 }  // namespace pleiad

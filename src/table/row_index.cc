@@ -35,7 +35,7 @@ RowIndex::RowIndex(Engine& engine, std::int64_t rows)
       base_(reinterpret_cast<char*>(partitions_ + kPartitions)) {
   static_assert(sizeof(Head) <= kHeadBytes && sizeof(Entry) == 16 && (sizeof(Entry) << kSmallest) % kGrain == 0);
   // Everything starts as zeros.
-  if (engine_.world().here().local == 0) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
+  if (engine_.world().makes_segments()) segment_->commit(0, kHeadBytes + kPartitions * sizeof(Partition));
 }
 
 RowIndex::Block RowIndex::block_of(std::uint64_t root) const {

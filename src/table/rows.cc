@@ -78,7 +78,7 @@ void Table::set_rows(std::span<const RowId> ids, const ConstView& values, int ro
   const bool gives = engine_.world().rank() == root;
   auto count = static_cast<std::int64_t>(ids.size());
   engine_.collectives().broadcast(&count, sizeof count, root);
-  const bool writes = engine_.world().here().local == 0;
+  const bool writes = engine_.world().makes_segments();
   if (writes) shard_map_->each_local_shard([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
   engine_.collectives().barrier();
   const std::int64_t row_bytes = spec_.cols * width_;

@@ -80,7 +80,7 @@ Shard::Shard(Engine& engine, const TableSpec& spec, std::string name, int worker
       dtype_(spec.options.dtype),
       width_(storage_.width()),
       cols_(spec.cols) {
-  if (engine_.world().here().local == 0) storage_.construct();
+  if (engine_.world().makes_segments()) storage_.construct();
   if (spec.sparse) rows_of_ = std::make_unique<SparseRows>(engine_, spec, name_, storage_, range.end);
 }
 

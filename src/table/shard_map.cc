@@ -127,7 +127,7 @@ void ShardMap::start(const TableSpec& spec, ConstView initial) {
   } else {
     std::int64_t count = engine_.world().rank() == root ? initial.count : 0;
     engine_.collectives().broadcast(&count, sizeof count, root);
-    const bool writes = engine_.world().here().local == 0;
+    const bool writes = engine_.world().makes_segments();
     std::vector<char> bytes;
     for (const ShardEntry& entry : entries_) {
       constexpr std::int64_t kPart = 1 << 20;

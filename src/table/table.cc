@@ -370,7 +370,7 @@ void Table::set(const ConstView& values, int root) {
     engine_.collectives().broadcast(copy.data(), copy.size(), root);
     from = copy.data();
   }
-  if (engine_.world().one_host() ? engine_.world().rank() == root : engine_.world().here().local == 0) {
+  if (engine_.world().one_host() ? engine_.world().rank() == root : engine_.world().makes_segments()) {
     shard_map_->each_local_shard([&](Shard& shard, ShardRange range) {
       const Geometry& geometry = shard.geometry();
       const Storage& storage = shard.storage();

@@ -48,7 +48,7 @@ void TableService::add_table(std::uint32_t id, const TableSpec& spec, std::vecto
   tables_[id] = {.width = static_cast<std::int64_t>(size_of(spec.options.dtype)),
                  .cols = spec.matrix ? spec.cols : 0,
                  .shards = std::move(shards)};
-  if (context_.engine->world().rank() != kHome || spec.options.clock == "async") return;
+  if (context_.engine->world().rank() != context_.engine->world().clock_home() || spec.options.clock == "async") return;
   home_.add_table(id, spec.clock_rule(static_cast<int>(context_.roster.workers.size())));
 }
 

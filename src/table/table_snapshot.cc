@@ -202,7 +202,7 @@ UnitStates read_units(const Table& table, const SavedSet& set, int per_unit) {
 
 void clear_for_load(Table& table) {
   const World& world = table.context().engine->world();
-  if (!table.spec().sparse || world.here().local != 0) return;
+  if (!table.spec().sparse || !world.makes_segments()) return;
   table.each_local_shard([](Shard& shard, ShardRange) { shard.sparse()->clear(); });
 }
 

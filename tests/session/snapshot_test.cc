@@ -325,10 +325,10 @@ TEST(Snapshot, AFailureAfterTheCommitLeavesTheSetIntact) {
     const std::string part = Manifest::read(folder / "set").parts.at(0).file;
     const SnapshotCopy cut{.tag = part.substr(0, part.rfind('-')), .regions = {}, .metadata = {}};
     remove_snapshot_part(folder / "set", cut, 0);
-    abandon_snapshot(folder / "set", cut, 0);
+    abandon_snapshot(folder / "set", cut, 0, true);
     EXPECT_NO_THROW((void)load_tables(session, folder / "set"));
-    abandon_snapshot(folder / "nowhere", cut, 0);  // called on another thread, so it must not throw
-    abandon_snapshot(folder / "nowhere", cut, 1);
+    abandon_snapshot(folder / "nowhere", cut, 0, true);  // called on another thread, so it must not throw
+    abandon_snapshot(folder / "nowhere", cut, 1, false);
   });
 }
 

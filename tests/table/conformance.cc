@@ -1,8 +1,10 @@
 // Without a launcher, every case runs in worlds of 1 to 4 threads, and in worlds of 2 and 4 threads on two hosts that
-// exchange messages. Under mpirun, every case runs in that world in a session of its own, so the program starts and
-// shuts down many times.
+// exchange messages. Each case also runs in worlds in which the last rank has all roles. Under mpirun, every case runs
+// in that world in a session of its own, so the program starts and shuts down many times.
 #include <cstdlib>
 
+#include "engine/inproc.h"
+#include "session/core.h"
 #include "tests/table/suite.h"
 
 namespace pleiad::conformance {
@@ -42,6 +44,22 @@ SessionOptions options_of(const Case& c) {
   return options;
 }
 
+// Runs a case in a world in which the last rank is the home of the clocks and commits snapshots, and the last rank of
+// each host makes its segments.
+void run_with_moved_roles(const Case& c, int ranks, int hosts) {
+  SessionOptions options = options_of(c);
+  options.split_hosts = hosts;
+  const WorldRoles roles{.clock_home = ranks - 1, .snapshot_committer = ranks - 1, .segment_maker = ranks - 1};
+  run_inproc(
+      ranks, options, nullptr,
+      [&](std::shared_ptr<InprocEngine> engine) {
+        Session session(std::make_shared<SessionCore>(std::move(engine)));
+        c.run(session);
+        session.shutdown();
+      },
+      roles);
+}
+
 }  // namespace
 }  // namespace pleiad::conformance
 
@@ -78,7 +96,9 @@ int main(int argc, char** argv) {
       });
     };
     for (int ranks = c.at_least; ranks <= 4; ++ranks) add_world("Inproc" + std::to_string(ranks), ranks, 1);
+    add("Moved4", c, [&c] { run_with_moved_roles(c, 4, 1); });
     if (c.one_host) continue;
+    add("Moved4on2", c, [&c] { run_with_moved_roles(c, 4, 2); });
     for (const int ranks : {2, 4}) add_world("Inproc" + std::to_string(ranks) + "on2", ranks, 2);
   }
   return RUN_ALL_TESTS();
