@@ -25,7 +25,7 @@ namespace pleiad {
 
 namespace {
 
-constexpr std::int64_t kMostGrowth = std::int64_t{32} << 20;
+constexpr std::int64_t kMostGrowth = std::int64_t{48} << 20;
 // The sanitizers' allocators keep freed memory, so the resident memory is not meaningful.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMeasuresMemory = false;
