@@ -37,7 +37,6 @@ MAX_BUILD_LINES = 600  # of a CMakeLists.txt, most of whose lines list sources
 LONG_FILES = {
     "bindings/python/pleiad/nn/net.py",
     "bindings/python/pleiad/nn/trainer.py",
-    "src/engine/collectives.cc",
     "src/table/shard.cc",
     "src/table/shard_map.cc",
     "src/table/table.cc",
@@ -47,7 +46,7 @@ MAX_FUNCTIONS = 20
 MAX_FACADE_FUNCTIONS = 30
 FACADES = {("include/pleiad/session.h", "Session"), ("include/pleiad/nn/net.h", "Net"), ("src/table/table.h", "Table")}
 # These classes have more until they are split.
-WIDE_CLASSES = {("src/engine/engine.h", "Engine"), ("src/table/storage.h", "Storage"), ("src/table/table.h", "Table")}
+WIDE_CLASSES = {("src/table/storage.h", "Storage"), ("src/table/table.h", "Table")}
 SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".py", ".lua", ".sh", ".cmake", ".txt"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
