@@ -93,8 +93,12 @@ def test_a_loaded_state_is_an_assignment():
                         for x in model.parameters():
                             x += 0.5
                     manager.sync()
+                    # Averages are exact if 1/workers is: otherwise it is rounded, and each worker's add rounds once more.
                     moved = 1 + 0.5 * (1 if more else s.size)
-                    assert all((x == moved).all() for x in model.parameters())
+                    exact = not more or s.size & (s.size - 1) == 0
+                    allowed = 0 if exact else (s.size + 1) * torch.finfo(torch.float32).eps / 2
+                    assert all(((x - moved).abs() <= allowed).all() for x in model.parameters())
+                    equal_on_all(s, model)
                 s.barrier()
                 if s.rank in ranks:
                     model[0].load_state_dict(filled(model[0], 2.0))  # a part of the module

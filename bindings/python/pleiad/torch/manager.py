@@ -105,7 +105,8 @@ class ParameterManager:
         updater: the update rule of the table in gradient mode, such as `pleiad.Updater("momentum", learning_rate=0.1,
             momentum=0.9)`. As in PyTorch, the rule skips a parameter without a gradient.
         average: whether to divide what the workers add by their number. By default True in gradient mode with clock
-            "sync", where a step then equals that of one process on the joined batch, and False otherwise.
+            "sync", where a step then equals that of one process on the joined batch, and False otherwise. In delta mode each
+            worker's share is rounded when it is added, so the average may differ from the exact one in the last bits.
         freq: only every freq-th call of `sync` exchanges.
         buffers: if True, the module's floating-point buffers, such as batch normalisation statistics, follow the average
             of all workers; if False, they only start equal.
