@@ -25,7 +25,7 @@ def test_cases_and_the_page_on_two_ranks(python_job):
 
 
 @full
-@pytest.mark.parametrize("world", ["alone", 4])
+@pytest.mark.parametrize("world", ["alone", 3, 4])
 def test_all_cases(python_job, world):
     check_suites(python_job, SUITES, world)
 

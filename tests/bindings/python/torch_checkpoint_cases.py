@@ -23,9 +23,10 @@ def start():
 
 
 class Loop:
-    """A training loop with every part that a checkpoint can hold. `batch` is that of all ranks together."""
+    """A training loop with every part that a checkpoint can hold. `batch` is that of all ranks together; by default 8, or 6
+    on three ranks."""
 
-    def __init__(self, s, path, dropout=0.0, seed=None, **parts):
+    def __init__(self, s, path, dropout=0.0, seed=None, batch=None, **parts):
         torch.manual_seed(s.rank if seed is None else seed)
         self.model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 3))
         adam = torch.optim.Adam(self.model.parameters(), 0.05)
@@ -33,7 +34,8 @@ class Loop:
         self.scheduler = torch.optim.lr_scheduler.MultiStepLR(self.optimizer, [2, 5])
         x = torch.randn(48, 6, generator=torch.Generator().manual_seed(1))
         dataset = torch.utils.data.TensorDataset(x)
-        self.loader = pleiad.torch.shard(dataset, batch_size=8 // s.size, shuffle=True)
+        self.batch = batch or 8 // s.size * s.size
+        self.loader = pleiad.torch.shard(dataset, batch_size=self.batch // s.size, shuffle=True)
         parts = {"scheduler": self.scheduler, "loader": self.loader, **parts}
         self.checkpoint = pleiad.torch.Checkpoint(path, model=self.model, optimizer=self.optimizer, **parts)
         self.step = 0
@@ -70,7 +72,7 @@ def test_a_checkpoint_resumes_bit_for_bit():
         again = Loop(s, folder / ("last.pt" if s.rank == 0 else "nothing.pt"), dropout=0.3, seed=99)
         np.random.rand()
         assert again.checkpoint.load() == {"step": 9}
-        assert again.scheduler.last_epoch == 9 and again.loader.state_dict()["position"] == 24
+        assert again.scheduler.last_epoch == 9 and again.loader.state_dict()["position"] == 9 * again.batch % 48
         again.step = 9
         again.train(14)
         assert torch.equal(again.values(), whole.values())
@@ -85,10 +87,10 @@ def test_a_checkpoint_resumes_bit_for_bit():
             shutil.rmtree(folder)
 
 
-def resume_alone(path):
+def resume_alone(path, batch):
     """Runs in a process of its own: continues on one rank and saves again."""
     with start() as s:
-        loop = Loop(s, path)
+        loop = Loop(s, path, batch=batch)
         loop.step = loop.checkpoint.load()["step"]
         loop.train(14, save_at=14)
 
@@ -100,7 +102,7 @@ def test_a_checkpoint_is_loaded_by_another_number_of_ranks():
         whole.train(14, save_at=9)
         if s.rank == 0:
             env = {**os.environ, "PLEIAD_ENGINE": "solo"}  # the launcher's variables belong to this rank
-            subprocess.run([sys.executable, __file__, folder / "last.pt"], env=env, check=True)
+            subprocess.run([sys.executable, __file__, folder / "last.pt", str(whole.batch)], env=env, check=True)
         s.barrier()
         other = Loop(s, folder / "last.pt", seed=7)
         assert other.checkpoint.load() == {"step": 14}
@@ -180,6 +182,6 @@ def no_space(number):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        resume_alone(sys.argv[1])
+        resume_alone(sys.argv[1], int(sys.argv[2]))
     else:
         run(globals())
