@@ -49,7 +49,11 @@ def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     library = _library()
     if library is None or getattr(optimizer, "_pleiad_wrapper", lambda: None)() is not None:
         return
-    if torch.distributed.is_initialized() and torch.distributed.get_backend() != "pleiad":
+    if (
+        torch.distributed.is_initialized()
+        and torch.distributed.get_backend() != "pleiad"
+        and not _ignores_group(library)
+    ):
         return
     own = [
         x
@@ -64,6 +68,15 @@ def _check(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             f'starts (with Lightning also pass strategy="ddp" and devices), or wrap the optimizer in '
             f"pleiad.torch.DistributedOptimizer"
         )
+
+
+def _ignores_group(library: str) -> bool:
+    """Returns whether accelerate does not use the process group that exists. Under torchrun, without a GPU and without
+    ACCELERATE_USE_CPU, it starts a group of gloo but does not wrap models by DDP."""
+    if library not in ("accelerate", "transformers"):
+        return False
+    accelerate = sys.modules["accelerate"]
+    return bool(accelerate.PartialState().distributed_type == accelerate.DistributedType.NO)
 
 
 def _library() -> str | None:
