@@ -193,6 +193,23 @@ def test_a_launcher_inside_a_launcher_counts(start, pleiad, process):
     assert said(job, "size") == {0: "2", 1: "2"}, job.text()
 
 
+NAMES = """
+import pleiad
+key = os.environ["PLEIAD_LAUNCH_KEY"]
+with pleiad.init() as session:
+    names = open("/proc/net/unix").read()
+    parts = [key[i : i + 12] for i in range(len(key) - 11)]
+    if session.rank == 0: out("sockets:", "@pleiad-" in names, "with parts of the key:", sum(part in names for part in parts))
+    session.barrier()
+"""
+
+
+def test_the_names_of_sockets_do_not_reveal_the_key_of_pleiad_launch(start, pleiad, tmp_path):
+    job = start(pleiad, "launch", "-n", 2, sys.executable, script(tmp_path, NAMES))
+    assert job.finish(seconds=60) == 0, job.text()
+    assert "sockets: True with parts of the key: 0\n" in job.text(), job.text()
+
+
 # Processes that cannot form a world raise an error.
 
 

@@ -3,6 +3,7 @@
 
 #include "core/option_list.h"
 #include "pleiad/error.h"
+#include "pleiad/session.h"
 
 namespace pleiad {
 namespace {
@@ -58,6 +59,17 @@ TEST(Options, AnUnknownVariableOfTheEnvironmentIsReportedWithTheNearestName) {
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_EQ(problems[0],
             "environment variable PLEIAD_TIMEOT is unknown and has no effect; did you mean PLEIAD_TIMEOUT?");
+}
+
+TEST(Options, ASessionLogsUnknownVariablesOfTheEnvironment) {
+  ASSERT_EQ(setenv("PLEIAD_TIMEOT", "5", 1), 0);
+  testing::internal::CaptureStderr();
+  SessionOptions options;
+  options.log_level = "warn";
+  Session::start(options).shutdown();
+  const std::string printed = testing::internal::GetCapturedStderr();
+  unsetenv("PLEIAD_TIMEOT");
+  EXPECT_NE(printed.find("environment variable PLEIAD_TIMEOT is unknown"), printed.npos) << printed;
 }
 
 }  // namespace
