@@ -27,16 +27,25 @@ constexpr std::string_view kStep = "step-";
 void make_folder(const fs::path& folder) {
   std::error_code problem;
   std::vector<fs::path> missing;
-  for (fs::path at = folder; !at.empty() && !fs::exists(at, problem); at = at.parent_path()) missing.push_back(at);
-  fs::create_directories(folder, problem);
-  if (problem) throw FileError(fmt::format("{}: cannot be created: {}", folder.string(), problem.message()));
-  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is not a folder", folder.string()));
-  // A file in a new folder survives a power loss only if the folder does. A folder without read permission cannot be
-  // flushed by its user.
-  for (const fs::path& made : missing) {
-    if (sync_folder(folder_of(made)) || errno == EACCES) continue;
-    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", folder_of(made).string(), std::strerror(errno)));
+  fs::path existing = folder;
+  for (; !existing.empty() && !fs::exists(existing, problem); existing = existing.parent_path()) {
+    missing.push_back(existing);
   }
+  // A file in a folder survives a power loss only if the folder does, so each new folder is synced into the one above
+  // it before the next is made. If a process was killed in between, the deepest existing folder may be the one that it
+  // made. A folder without read permission cannot be flushed by its user.
+  const auto flush = [](const fs::path& made) {
+    if (sync_folder(folder_of(made)) || errno == EACCES) return;
+    throw FileError(fmt::format("{}: cannot be flushed to disk: {}", folder_of(made).string(), std::strerror(errno)));
+  };
+  if (fs::is_directory(existing, problem)) flush(existing);
+  while (!missing.empty()) {
+    fs::create_directory(missing.back(), problem);
+    if (problem) throw FileError(fmt::format("{}: cannot be created: {}", folder.string(), problem.message()));
+    flush(missing.back());
+    missing.pop_back();
+  }
+  if (!fs::is_directory(folder)) throw FileError(fmt::format("{}: is not a folder", folder.string()));
 }
 
 fs::path step_folder(const fs::path& run, std::int64_t step) { return run / fmt::format("{}{:08}", kStep, step); }

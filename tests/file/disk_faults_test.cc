@@ -251,6 +251,29 @@ TEST_P(DiskFaults, AFailingCallLeavesTheLastCommitOrTheNext) {
   }
 }
 
+// A commit that failed or was killed leaves folders and files that no sync has reached. The next one may find them.
+TEST_P(DiskFaults, ACommitThatIsRepeatedAfterAFailureIsDurable) {
+  const Writer& writer = GetParam();
+  for (const int version : {1, 2}) {
+    bool reached = true;
+    for (int call = 1; reached; ++call) {
+      const Folder folder;
+      FaultDisk disk(folder.path());
+      if (version == 2) writer.commit(folder.path(), 1);
+      const int before = disk.calls();
+      disk.fail(call, EIO);
+      try {
+        writer.commit(folder.path(), version);
+      } catch (const FileError&) {
+      }
+      reached = disk.calls() - before >= call;
+      disk.fail(-1, 0);
+      EXPECT_EQ(first_violation(writer, disk, folder.path(), version), "")
+          << "version " << version << " after a failure at call " << call;
+    }
+  }
+}
+
 // Omits each sync of a commit in turn. The check must notice, unless another sync has the same effect.
 TEST_P(DiskFaults, ASyncThatIsLeftOutIsNoticed) {
   const Writer& writer = GetParam();
