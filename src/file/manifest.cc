@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "core/text.h"
 #include "file/atomic.h"
@@ -123,29 +124,61 @@ void remove_outdated(const fs::path& folder, const std::set<std::string>& before
   for (const fs::path& path : outdated) fs::remove(path, ignored);
 }
 
-/// Returns true if two pieces of one array overlap. The pieces are sorted along the axis that splits them most often,
-/// where only neighbours can overlap, so the time does not grow with the square of their number.
-bool some_overlap(std::vector<const PieceEntry*> pieces) {
-  std::erase_if(pieces, [](const PieceEntry* piece) { return piece->box.count() == 0; });
-  std::size_t axis = 0;
-  std::size_t most = 0;
-  for (std::size_t d = 0; !pieces.empty() && d < pieces.front()->shape.size(); ++d) {
-    std::set<std::int64_t> begins;
-    for (const PieceEntry* piece : pieces) begins.insert(piece->box.begin[d]);
-    if (begins.size() > most) {
-      axis = d;
-      most = begins.size();
-    }
+/// Returns true if two boxes that are not empty overlap.
+bool overlap(const Box& a, const Box& b) {
+  for (std::size_t d = 0; d < a.begin.size(); ++d) {
+    if (a.begin[d] >= b.begin[d] + b.extent[d] || b.begin[d] >= a.begin[d] + a.extent[d]) return false;
   }
-  if (most == 0) return pieces.size() > 1;  // scalars
+  return true;
+}
+
+/// Returns the number of pairs of pieces that overlap along an axis, whatever their positions along the others are.
+std::size_t pairs_along(std::span<const PieceEntry* const> pieces, std::size_t axis) {
+  std::vector<std::int64_t> begins;
+  std::vector<std::int64_t> ends;
+  for (const PieceEntry* piece : pieces) {
+    begins.push_back(piece->box.begin[axis]);
+    ends.push_back(piece->box.begin[axis] + piece->box.extent[axis]);
+  }
+  std::ranges::sort(begins);
+  std::ranges::sort(ends);
+  std::size_t pairs = 0;
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    while (ends[ended] <= begins[i]) ++ended;
+    pairs += i - ended;
+  }
+  return pairs;
+}
+
+/// Returns an error message if two pieces of one array overlap. Compares only pairs that overlap along one axis, the
+/// one with the fewest such pairs, and no more than kMostPairs of them, so that a hostile manifest takes little time.
+std::optional<std::string> problem_of_pairs(std::vector<const PieceEntry*> pieces) {
+  constexpr std::size_t kMostPairs = 5'000'000;
+  std::erase_if(pieces, [](const PieceEntry* piece) { return piece->box.count() == 0; });
+  if (pieces.size() < 2) return std::nullopt;
+  constexpr const char* kOverlap = "two pieces overlap";
+  const std::size_t axes = pieces.front()->shape.size();
+  if (axes == 0) return kOverlap;  // every piece holds the scalar
+  std::size_t axis = 0;
+  std::size_t fewest = pairs_along(pieces, 0);
+  for (std::size_t d = 1; d < axes; ++d) {
+    const std::size_t pairs = pairs_along(pieces, d);
+    if (pairs < fewest) std::tie(axis, fewest) = std::tie(d, pairs);
+  }
   std::ranges::sort(pieces, {}, [&](const PieceEntry* piece) { return piece->box.begin[axis]; });
+  std::size_t compared = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const std::int64_t end = pieces[i]->box.begin[axis] + pieces[i]->box.extent[axis];
     for (std::size_t j = i + 1; j < pieces.size() && pieces[j]->box.begin[axis] < end; ++j) {
-      if (pieces[i]->box.common(pieces[j]->box).count() > 0) return true;
+      if (overlap(pieces[i]->box, pieces[j]->box)) return kOverlap;
+      if (++compared > kMostPairs) {
+        return fmt::format("expected at most {} pairs of pieces that overlap along an axis; {} pieces have more",
+                           grouped(kMostPairs), pieces.size());
+      }
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 /// Returns an error message about the pieces as a whole, or nullopt.
@@ -179,7 +212,7 @@ std::optional<std::string> problem_of(const Manifest& manifest) {
       }
       covered += piece.box.count();
     }
-    if (some_overlap(pieces)) return where() + ": two pieces overlap";
+    if (const auto problem = problem_of_pairs(pieces)) return where() + ": " + *problem;
     if (covered != all.count()) {
       return fmt::format("{}: its pieces hold {} of {} elements", where(), covered, all.count());
     }

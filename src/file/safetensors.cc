@@ -155,6 +155,7 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
   std::ranges::sort(arrays_, [](const ArrayEntry& a, const ArrayEntry& b) {
     return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
   });
+  for (std::size_t i = 0; i < arrays_.size(); ++i) positions_.emplace(arrays_[i].name, i);
   const std::byte* at = data.data();
   for (const ArrayEntry& array : arrays_) {
     if (array.bytes.data() != at) {
@@ -169,13 +170,11 @@ void Safetensors::read_header(std::string_view header, std::span<const std::byte
   }
 }
 
-bool Safetensors::has(std::string_view name) const {
-  return std::ranges::find(arrays_, name, &ArrayEntry::name) != arrays_.end();
-}
+bool Safetensors::has(std::string_view name) const { return positions_.contains(name); }
 
 const ArrayEntry& Safetensors::at(std::string_view name) const {
-  const auto found = std::ranges::find(arrays_, name, &ArrayEntry::name);
-  if (found != arrays_.end()) return *found;
+  const auto found = positions_.find(name);
+  if (found != positions_.end()) return arrays_[found->second];
   std::vector<std::string> known;
   for (const ArrayEntry& array : arrays_) known.push_back(array.name);
   throw FileError(fmt::format("{}: {}", path().string(), unknown_name("array", name, known)));

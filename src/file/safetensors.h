@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -74,6 +75,7 @@ class Safetensors {
   MappedFile file_;
   Metadata metadata_;
   std::vector<ArrayEntry> arrays_;
+  std::map<std::string, std::size_t, std::less<>> positions_;  ///< in arrays_, by name
 };
 
 struct ArrayToWrite {

@@ -90,9 +90,11 @@ class BoxCopy {
 
 SavedSet::SavedSet(const std::filesystem::path& folder)
     : folder_(folder), manifest_(Manifest::read(folder)), parts_(manifest_.parts.size()) {
-  for (const PartEntry& part : manifest_.parts) {
-    for (const PieceEntry& piece : part.pieces) {
+  for (std::size_t p = 0; p < manifest_.parts.size(); ++p) {
+    for (std::size_t i = 0; i < manifest_.parts[p].pieces.size(); ++i) {
+      const PieceEntry& piece = manifest_.parts[p].pieces[i];
       arrays_.try_emplace(piece.array, Array{.type = piece.type, .shape = piece.shape});
+      pieces_[piece.array].push_back({.part = p, .piece = i});
     }
   }
 }
@@ -162,19 +164,18 @@ void SavedSet::read(std::string_view name, const Box& box, std::span<std::byte> 
                                       bytes_of(array.type, box.extent), out.size()));
   }
   if (out.empty()) return;
-  for (std::size_t p = 0; p < manifest_.parts.size(); ++p) {
-    for (const PieceEntry& piece : manifest_.parts[p].pieces) {
-      if (piece.array != name || piece.box.common(box).count() == 0) continue;
-      const ArrayEntry& entry = part(p).at(piece.key);
-      if (array.type.bits % 8 != 0) {
-        if (piece.box != box) {
-          throw InvalidArgument(
-              fmt::format("[SavedSet.read] array \"{}\" of {} can only be read as a whole", name, array.type.name));
-        }
-        std::memcpy(out.data(), entry.bytes.data(), out.size());
-      } else {
-        BoxCopy(piece.box, box, static_cast<std::size_t>(array.type.bits / 8)).run(entry.bytes.data(), out.data());
+  for (const auto& [p, i] : pieces_.find(name)->second) {
+    const PieceEntry& piece = manifest_.parts[p].pieces[i];
+    if (piece.box.common(box).count() == 0) continue;
+    const ArrayEntry& entry = part(p).at(piece.key);
+    if (array.type.bits % 8 != 0) {
+      if (piece.box != box) {
+        throw InvalidArgument(
+            fmt::format("[SavedSet.read] array \"{}\" of {} can only be read as a whole", name, array.type.name));
       }
+      std::memcpy(out.data(), entry.bytes.data(), out.size());
+    } else {
+      BoxCopy(piece.box, box, static_cast<std::size_t>(array.type.bits / 8)).run(entry.bytes.data(), out.data());
     }
   }
   check_mapped_reads();

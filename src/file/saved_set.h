@@ -63,11 +63,17 @@ class SavedSet {
   void verify() const;
 
  private:
+  struct PiecePosition {
+    std::size_t part = 0;
+    std::size_t piece = 0;  ///< in the part
+  };
+
   const Safetensors& part(std::size_t index) const;
 
   std::filesystem::path folder_;
   Manifest manifest_;
   std::map<std::string, Array, std::less<>> arrays_;
+  std::map<std::string, std::vector<PiecePosition>, std::less<>> pieces_;  ///< of each array
 
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Safetensors>> parts_;  ///< guarded by mutex_; null until needed

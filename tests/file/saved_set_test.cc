@@ -196,8 +196,26 @@ TEST(Manifest, ManyPiecesAreCheckedInLittleTime) {
     Manifest{.kind = "snapshot", .metadata = {}, .parts = {part}}.commit(folder.path());
   };
   expect_error<InvalidArgument>([&] { commit(1); }, {"\"w\"", "overlap"});
-  commit(0);
+  commit(0);  // if each piece were compared with all others, there would be more than 5,000,000 pairs
   EXPECT_EQ(Manifest::read(folder.path()).parts.at(0).pieces.size(), static_cast<std::size_t>(kSide * kSide));
+}
+
+TEST(Manifest, PiecesThatOverlapAlongEveryAxisAreLimited) {
+  const Folder folder;
+  // Column k from the diagonal downwards, and row k to the right of it: along both axes, each piece overlaps many
+  // others.
+  const auto commit = [&](std::int64_t side) {
+    PartEntry part{.file = "a", .written = {}, .pieces = {}};
+    for (std::int64_t k = 0; k < side; ++k) {
+      const Box column{.begin = {k, k}, .extent = {side - k, 1}};
+      const Box row{.begin = {k, k + 1}, .extent = {1, side - k - 1}};
+      for (const Box& box : {column, row}) part.pieces.push_back({"w", "w", kFloat, {side, side}, box});
+    }
+    Manifest{.kind = "snapshot", .metadata = {}, .parts = {part}}.commit(folder.path());
+  };
+  commit(100);
+  EXPECT_EQ(Manifest::read(folder.path()).parts.at(0).pieces.size(), 200U);
+  expect_error<InvalidArgument>([&] { commit(4000); }, {"\"w\"", "at most 5,000,000 pairs", "7999 pieces"});
 }
 
 TEST(Manifest, OfALaterVersionIsRefusedByVersion) {
