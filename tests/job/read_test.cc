@@ -1,6 +1,9 @@
 // Errors in a job's text name the file, line, layer and field.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
+
 #include "pleiad/error.h"
 #include "tests/job/small_job.h"
 
@@ -52,6 +55,29 @@ TEST(JobMistakes, AMisspeltValueHasItsOwnLineAndTheValuesOfItsField) {
   EXPECT_EQ(init.find("kRecordInput"), std::string::npos) << "values of LayerType: " << init;
   const std::string far = said("include: kTrain", "include: kXyzzy # a comment with { in it\n");
   EXPECT_NE(far.find("small.conf:9: include: unknown value \"kXyzzy\"; known: "), std::string::npos) << far;
+}
+
+TEST(JobMistakes, DeepNestingIsAnErrorWithItsLine) {
+  constexpr int kLevels = 100'000;
+  std::string deep = "layer {\n";
+  for (int i = 0; i < kLevels; ++i) deep += "prefetch_conf { sublayers { ";
+  for (int i = 0; i < 2 * kLevels + 1; ++i) deep += "}";
+  const auto told = [](const std::function<void()>& work) -> std::string {
+    try {
+      work();
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  const std::string text =
+      told([&] { (void)Job::from_text("name: \"deep\"\nneuralnet { " + deep + " }", "deep.conf"); });
+  EXPECT_NE(text.find("deep.conf:3: "), std::string::npos) << text;
+  EXPECT_NE(text.find("too deep"), std::string::npos) << text;
+  const Folder folder;
+  const Job job = small_job(folder, {});
+  const std::string more = told([&] { (void)job.with("neuralnet { " + deep + " }"); });
+  EXPECT_NE(more.find("too deep"), std::string::npos) << more;
 }
 
 TEST(JobMistakes, AnInvalidFieldOfALayerIsNamedWithLineAndLayer) {
